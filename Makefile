@@ -1,0 +1,53 @@
+# `make help` lists the targets. Everything installs into .venv/ from hash-locked files; nothing else on the machine is touched.
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev demo test lint types bench generate lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: .venv/.run ## make .venv/ with the program and what it needs
+setup-dev: .venv/.dev ## setup, plus what tests and linters need
+
+.venv/.run: requirements.lock pyproject.toml
+	@echo "installing into .venv (hashes required)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+.venv/.dev: .venv/.run requirements-dev.lock
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+demo: setup ## two clusters, one model, one answered request; ends by itself
+	@$(BIN)/modelplane demo
+
+test: setup-dev lint ## everything CI checks: lint, types, rooms, generated files, tests
+	@$(BIN)/python -m pytest -n 2 -q
+
+lint: setup-dev ## ruff, mypy, import rooms, generated files up to date
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python tools/generate_api.py --check
+
+generate: setup-dev ## write the typed models and plain CRDs from apis/
+	@$(BIN)/python tools/generate_api.py
+
+bench: setup-dev ## measure; writes bench/results.json
+	@$(BIN)/python bench/run.py
+
+lock: ## resolve the lock files anew (needs uv; nothing younger than 7 days)
+	@BEFORE=$$(date -u -d '7 days ago' +%Y-%m-%d); \
+	COMPILE="uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --exclude-newer $$BEFORE"; \
+	$$COMPILE pyproject.toml --extra demo <(echo flit_core) -o requirements.lock && \
+	$$COMPILE pyproject.toml --extra demo --group dev -o requirements-dev.lock
+
+clean: ## remove .venv and caches
+	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis
