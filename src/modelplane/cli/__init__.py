@@ -1,5 +1,9 @@
-"""The command line: parsing, rendering and exit codes; no decisions."""
+"""The command line: parsing, rendering and exit codes; no decisions.
 
+Each command is a module of this room with two functions, `configure(parser)` and `run(arguments) -> int`. The
+table holds only names and one-line summaries, so `modelplane --help` imports no command and stays quick.
+"""
 
-def main() -> int:
-    return 0
+from modelplane.cli._main import main
+
+__all__ = ["main"]

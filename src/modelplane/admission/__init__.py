@@ -1,0 +1,1 @@
+"""What an API server does with a manifest: documents, schema, defaults, rules, references."""

@@ -1,0 +1,1 @@
+"""The API: generated models, names, labels, conditions, reasons and errors."""

@@ -1,0 +1,1 @@
+"""Device semantics as Kubernetes has them: quantity, semver, CEL selectors, the structured allocator."""

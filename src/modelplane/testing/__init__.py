@@ -1,0 +1,1 @@
+"""Builders and fakes that ship with the product and are imported by tests only."""
