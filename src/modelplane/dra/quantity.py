@@ -128,7 +128,8 @@ def _nanos(unscaled: int, exponent: int) -> int | None:
 
 
 def _shifted(number: int, places: int) -> int:
-    return int(number * 10**places)
+    """`number * 10**places`, which must be a whole number."""
+    return int(number * 10**places) if places >= 0 else int(number // 10**-places)
 
 
 def parse_quantity(text: str) -> Quantity:
@@ -323,10 +324,11 @@ def _add_big(left: Quantity, unscaled: int, exponent: int, notation: Notation) -
         longest = max(_length(left), count_digits(unscaled) + exponent) - lowest
         if longest > _MAX_SUM_DIGITS:
             raise QuantityError(f"the sum of two quantities would have more than {_MAX_SUM_DIGITS} digits")
-    elif max(left.exponent, exponent) > _MATERIALISED_EXPONENT:
+    elif max(abs(left.exponent), abs(exponent)) > _MATERIALISED_EXPONENT:
         return _big(left.unscaled or unscaled, left.exponent if left.unscaled else exponent, notation)
     total = _shifted(left.unscaled, left.exponent - lowest) + _shifted(unscaled, exponent - lowest)
-    return _big(total, lowest, notation)
+    # A number left symbolic stands for one written out in nanos, so nothing remains of its exponent when it cancels.
+    return _big(total, _NANO if total == 0 and lowest > _MATERIALISED_EXPONENT else lowest, notation)
 
 
 def canonical(quantity: Quantity) -> str:
