@@ -1,0 +1,53 @@
+"""Conditions: what holds of an object, why, and for which generation.
+
+A condition is `False` on any shortfall and `Unknown` while something is unresolved; "not fetched yet" is never
+"absent". The moment of the last transition is the host's to fill in: it alone has a clock and the previous status.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from modelplane.api.meta import Timestamp
+from modelplane.api.reasons import Reason
+
+
+class Status(StrEnum):
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class ConditionType(StrEnum):
+    """Every condition Modelplane writes. READY is derived by the host from the readiness of the result."""
+
+    READY = "Ready"
+    ACCEPTED = "Accepted"
+    CLUSTER_READY = "ClusterReady"
+    GATEWAY_READY = "GatewayReady"
+    REPLICAS_SCHEDULED = "ReplicasScheduled"
+    REPLICAS_READY = "ReplicasReady"
+    WORKLOAD_READY = "WorkloadReady"
+    ROUTE_READY = "RouteReady"
+    ENDPOINTS_RESOLVED = "EndpointsResolved"
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    type: str
+    status: Status
+    reason: str
+    message: str = ""
+    observed_generation: int = 0
+    last_transition_time: Timestamp | None = None
+
+
+def holds(kind: ConditionType, reason: Reason, message: str = "") -> Condition:
+    return Condition(type=kind, status=Status.TRUE, reason=reason, message=message)
+
+
+def fails(kind: ConditionType, reason: Reason, message: str) -> Condition:
+    return Condition(type=kind, status=Status.FALSE, reason=reason, message=message)
+
+
+def unknown(kind: ConditionType, reason: Reason, message: str) -> Condition:
+    return Condition(type=kind, status=Status.UNKNOWN, reason=reason, message=message)
