@@ -1,0 +1,56 @@
+"""What an engine refuses, in the shape that OpenAI clients turn into their own exceptions."""
+
+from collections.abc import Iterable
+
+
+class ApiError(Exception):
+    """One refused request: the status, and the fields of the `error` object in the body."""
+
+    def __init__(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.param = param
+        self.headers: dict[str, str] = {}
+
+    def body(self) -> dict[str, dict[str, str | None]]:
+        fields = {"message": self.message, "type": "invalid_request_error", "param": self.param, "code": self.code}
+        return {"error": fields}
+
+
+def malformed(reason: str) -> ApiError:
+    return ApiError(400, f"The body is not valid JSON: {reason}.", code="invalid_json")
+
+
+def invalid_field(field: str | None, reason: str) -> ApiError:
+    place = field or "the body"
+    return ApiError(400, f"{place}: {reason}.", code="invalid_value", param=field)
+
+
+def missing_field(field: str) -> ApiError:
+    return ApiError(400, f"{field}: this field is required.", code="missing_required_parameter", param=field)
+
+
+def context_exceeded(*, limit: int, asked: str, param: str) -> ApiError:
+    message = f"{param}: this model's context is {limit} tokens; the request has {asked}."
+    return ApiError(400, message, code="context_length_exceeded", param=param)
+
+
+def unknown_model(name: str) -> ApiError:
+    return ApiError(404, f"The model `{name}` does not exist.", code="model_not_found", param="model")
+
+
+def unknown_path(method: str, path: str) -> ApiError:
+    return ApiError(404, f"Invalid URL ({method} {path}).", code="unknown_url")
+
+
+def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> ApiError:
+    names = ", ".join(sorted(allowed))
+    error = ApiError(405, f"{method} is not allowed on {path}; use {names}.", code="method_not_supported")
+    error.headers["Allow"] = names
+    return error
+
+
+def too_large(limit: int) -> ApiError:
+    return ApiError(413, f"The body is larger than the limit of {limit} bytes.", code="request_too_large")

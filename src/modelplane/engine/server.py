@@ -1,0 +1,72 @@
+"""The listening half of an engine.
+
+Built on aiohttp's low-level server: no application, no router, no middleware, so that hundreds of engines cost little
+more than their sockets. A client that leaves cancels its request and frees its place in the batch.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from modelplane.engine.batch import Clock, LoopClock
+from modelplane.engine.config import EngineConfig
+from modelplane.engine.service import Service
+
+# How long a cancelled answer has to unwind; it waits for nothing, so this only bounds a defect.
+_UNWIND_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an engine listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Engine:
+    """One simulated serving pod. `start` returns once it accepts connections, `stop` once nothing of it is left."""
+
+    def __init__(self, config: EngineConfig, *, clock: Clock | None = None) -> None:
+        self.config = config
+        self._service = Service(config, clock or LoopClock())
+        self._in_flight: set[asyncio.Task[object]] = set()
+        self._connections: web.Server | None = None
+        self._listener: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int = 0) -> Address:
+        """Listen on `host`; port 0 takes any free one."""
+        if self._listener is not None:
+            raise RuntimeError(f"engine {self.config.served_by} is already started")
+        self._connections = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        self._listener = await asyncio.get_running_loop().create_server(self._connections, host, port)
+        bound = self._listener.sockets[0].getsockname()
+        return Address(bound[0], bound[1])
+
+    async def stop(self, *, grace_s: float = 5.0) -> None:
+        """Refuse new connections, let running answers end for up to `grace_s`, then cut what is left."""
+        listener, connections = self._listener, self._connections
+        if listener is None or connections is None:
+            return
+        self._listener = self._connections = None
+        listener.close()
+        # One turn of the loop, so that requests already read from their sockets count as in flight.
+        await asyncio.sleep(0)
+        connections.pre_shutdown()
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=grace_s)
+        for task in self._in_flight:
+            task.cancel()
+        await connections.shutdown(_UNWIND_S)
+        await listener.wait_closed()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        task = asyncio.current_task()
+        if task is not None:
+            self._in_flight.add(task)
+            task.add_done_callback(self._in_flight.discard)
+        return await self._service.handle(request)

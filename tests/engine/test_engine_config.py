@@ -1,0 +1,26 @@
+import pytest
+
+from modelplane.api.errors import InputError
+
+
+def test_served_by_names_cluster_and_pod(config):
+    assert config().served_by == "east/demo-0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"models": ()}, "engine east/demo-0: models: give at least one name, none of them empty"),
+        ({"models": ("",)}, "engine east/demo-0: models: give at least one name, none of them empty"),
+        ({"speed": 0}, "engine east/demo-0: speed: must be above 0, not 0"),
+        ({"max_num_seqs": 0}, "engine east/demo-0: max_num_seqs: must be at least 1, not 0"),
+        (
+            {"max_model_len": 9, "kv_capacity_tokens": 8},
+            "engine east/demo-0: max_model_len: must be between 1 and the 8 tokens the cache holds, not 9",
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_work_is_refused(config, changes, sentence):
+    with pytest.raises(InputError) as caught:
+        config(**changes)
+    assert str(caught.value) == sentence

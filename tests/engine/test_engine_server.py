@@ -1,0 +1,107 @@
+import asyncio
+
+import aiohttp
+import pytest
+
+from modelplane.engine import Address, Engine
+
+ENDLESS = {"model": "demo", "messages": [{"role": "user", "content": "hello"}], "stream": True, "ignore_eos": True}
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [(Address("127.0.0.1", 80), "127.0.0.1:80"), (Address("::1", 80), "[::1]:80")],
+)
+def test_an_address_reads_as_in_a_url(address, text):
+    assert str(address) == text
+
+
+def test_a_stopped_engine_refuses_and_can_be_started_on_its_old_port(config):
+    async def scenario():
+        engine = Engine(config())
+        address = await engine.start("127.0.0.1")
+        await engine.stop()
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await session.get(f"http://{address}/health")
+            assert await engine.start("127.0.0.1", address.port) == address
+            async with session.get(f"http://{address}/health") as answer:
+                assert answer.status == 200
+            await engine.stop()
+
+    asyncio.run(scenario())
+
+
+def test_starting_twice_is_a_defect_and_stopping_twice_is_not(config):
+    async def scenario():
+        engine = Engine(config())
+        await engine.start("127.0.0.1")
+        with pytest.raises(RuntimeError, match="engine east/demo-0 is already started"):
+            await engine.start("127.0.0.1")
+        await engine.stop()
+        await engine.stop()
+
+    asyncio.run(scenario())
+
+
+async def read_stream(url, body, started):
+    async with aiohttp.ClientSession() as session, session.post(f"{url}/v1/chat/completions", json=body) as answer:
+        lines = []
+        async for line in answer.content:
+            started.set()
+            lines += [line] if line.strip() else []
+    return lines
+
+
+def test_stopping_lets_a_running_stream_end(play):
+    async def scenario(engine, address):
+        started = asyncio.Event()
+        stream = asyncio.create_task(read_stream(f"http://{address}", {**ENDLESS, "max_tokens": 30}, started))
+        await started.wait()
+        await engine.stop(grace_s=2)
+        lines = await stream
+        assert len(lines) == 1 + 30 + 1 + 1
+        assert lines[-1] == b"data: [DONE]\n"
+
+    play(scenario, speed=1)
+
+
+def test_stopping_cuts_a_stream_that_outlives_the_grace(play):
+    async def scenario(engine, address):
+        started = asyncio.Event()
+        stream = asyncio.create_task(read_stream(f"http://{address}", ENDLESS, started))
+        await started.wait()
+        before = asyncio.get_running_loop().time()
+        await engine.stop(grace_s=0.1)
+        assert asyncio.get_running_loop().time() - before < 1
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await stream
+
+    play(scenario, speed=1)
+
+
+def test_chunks_arrive_as_they_are_written(play):
+    async def scenario(_engine, address):
+        loop, body = asyncio.get_running_loop(), {**ENDLESS, "max_tokens": 10}
+        url = f"http://{address}/v1/chat/completions"
+        async with aiohttp.ClientSession() as session, session.post(url, json=body) as answer:
+            times = [loop.time() async for line in answer.content if b'"content":"' in line]
+        assert len(times) == 1 + 10
+        # Nine decode steps of 5.4 ms lie between the first token and the last.
+        assert times[-1] - times[1] > 0.04
+
+    play(scenario, speed=1)
+
+
+def test_many_engines_share_a_loop_and_cost_no_task(config):
+    async def scenario():
+        engines = [Engine(config(pod=f"demo-{number}")) for number in range(100)]
+        addresses = [await engine.start("127.0.0.1") for engine in engines]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        async with aiohttp.ClientSession() as session:
+            for number in (0, 99):
+                async with session.get(f"http://{addresses[number]}/health") as answer:
+                    assert answer.headers["x-served-by"] == f"east/demo-{number}"
+        await asyncio.gather(*(engine.stop() for engine in engines))
+
+    asyncio.run(scenario())
