@@ -1,7 +1,7 @@
 """Writes what the product reads of the API from the XRDs under apis/, the one source of every field.
 
     src/modelplane/api/_definitions.json   the kinds with their schemas, as a CRD would have them
-    src/modelplane/api/_models.py          a frozen msgspec struct for each object of those schemas
+    src/modelplane/api/models.py          a frozen msgspec struct for each object of those schemas
 
 `--check` writes nothing and fails when a file differs from what would be written.
 """
@@ -59,7 +59,7 @@ def main() -> int:
 def outputs() -> Iterator[tuple[Path, str]]:
     definitions = [_definition(xrd) for xrd in load_xrds()]
     yield API / "_definitions.json", json.dumps(definitions, indent=1, ensure_ascii=False) + "\n"
-    yield API / "_models.py", _formatted(models_source(definitions))
+    yield API / "models.py", _formatted(models_source(definitions))
 
 
 def load_xrds() -> list[dict[str, object]]:

@@ -74,7 +74,7 @@ def models_source(definitions: Sequence[Mapping[str, object]]) -> str:
     places = _distinct(place for kind, schema in roots for place in _walk(kind, schema))
     names = _names(places)
     writer = _Writer(names)
-    structs = [writer.struct(place) for place in reversed(places.values())]
+    structs = [writer.struct(names[shape], place.schema) for shape, place in reversed(places.items())]
     kinds = [writer.kind(definition) for definition in definitions]
     table = "".join(f'    ("{_api_version(d)}", "{_kind(d)}"): {_kind(d)},\n' for d in definitions)
     exports = sorted([*names.values(), *(_kind(d) for d in definitions), "KINDS"])
@@ -105,9 +105,10 @@ def _distinct(places: Iterator[Place]) -> dict[str, Place]:
     """By shape. A shape met again moves to the back, so that dependencies end up after their users."""
     found: dict[str, Place] = {}
     for place in places:
-        shape = _shape(place.schema)
+        # A kind's own spec and status keep their names even where another kind's look the same.
+        shape = place.path if place.path.count(".") == 1 else _shape(place.schema)
         first = found.pop(shape, place)
-        found[shape] = first
+        found[shape] = place if place.path in PREFERRED else first
     return found
 
 
@@ -164,20 +165,17 @@ class _Writer:
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
 
-    def struct(self, place: Place) -> str:
-        required = set(_texts(place.schema.get("required", [])))
+    def struct(self, name: str, schema: Schema) -> str:
+        required = set(_texts(schema.get("required", [])))
         fields = [
-            self._field(name, _object(child), required=name in required)
-            for name, child in _object(place.schema["properties"]).items()
+            self._field(field, _object(child), required=field in required)
+            for field, child in _object(schema["properties"]).items()
         ]
-        name = self._names[_shape(place.schema)]
         return f"class {name}(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):\n" + "".join(fields)
 
     def kind(self, definition: Mapping[str, object]) -> str:
         kind = _kind(definition)
-        properties = _object(_object(definition["schema"])["properties"])
-        spec = self._names[_shape(_object(properties["spec"]))]
-        status = self._names[_shape(_object(properties["status"]))]
+        spec, status = self._names[f"{kind}.spec"], self._names[f"{kind}.status"]
         return (
             f"class {kind}(msgspec.Struct, frozen=True, kw_only=True):\n"
             f'    api_version: Literal["{_api_version(definition)}"] = msgspec.field('

@@ -4,6 +4,7 @@ A condition is `False` on any shortfall and `Unknown` while something is unresol
 "absent". The moment of the last transition is the host's to fill in: it alone has a clock and the previous status.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -51,3 +52,11 @@ def fails(kind: ConditionType, reason: Reason, message: str) -> Condition:
 
 def unknown(kind: ConditionType, reason: Reason, message: str) -> Condition:
     return Condition(type=kind, status=Status.UNKNOWN, reason=reason, message=message)
+
+
+def summarise(conditions: Iterable[Condition], message: str = "") -> Condition:
+    """The READY condition of an object that is ready when all of these hold, in the words of the first that fails."""
+    for condition in conditions:
+        if condition.status is not Status.TRUE:
+            return msgspec.structs.replace(condition, type=ConditionType.READY)
+    return holds(ConditionType.READY, Reason.AVAILABLE, message)

@@ -1,24 +1,1085 @@
-"""The kinds as frozen structs, and the way between them and plain objects."""
+"""Written by tools/generate_api.py from apis/; do not edit."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Literal
 
 import msgspec
 
-from modelplane.api._models import *  # noqa: F403  the generated module states its own __all__
-from modelplane.api.errors import InvalidObject
+from modelplane.api.conditions import Condition
+from modelplane.api.meta import ObjectMeta
 
-T = TypeVar("T", bound=msgspec.Struct)
+__all__ = [
+    "Accelerator",
+    "Artifact",
+    "Attribute",
+    "Auth",
+    "AuthSecret",
+    "AuthSecretRef",
+    "Backend",
+    "Cache",
+    "CacheMount",
+    "Candidate",
+    "Capacity",
+    "CapacityBlock",
+    "CelSelector",
+    "ClassDevice",
+    "ClusterEks",
+    "ClusterGke",
+    "ClusterSource",
+    "Container",
+    "Cost",
+    "DeploymentEngine",
+    "DeploymentMember",
+    "DeploymentReference",
+    "DeviceRequest",
+    "DeviceSelector",
+    "EKSCluster",
+    "EKSClusterSpec",
+    "EKSClusterSpecNodePool",
+    "EKSClusterSpecNodePoolFabric",
+    "EKSClusterStatus",
+    "EndpointCounts",
+    "EndpointGroup",
+    "Env",
+    "EnvFrom",
+    "EnvoyGateway",
+    "Existing",
+    "ExistingPVC",
+    "ExistingSecretRef",
+    "Failover",
+    "FieldRef",
+    "GKECluster",
+    "GKEClusterSpec",
+    "GKEClusterSpecNodePool",
+    "GKEClusterStatus",
+    "GkeCredentials",
+    "Gpu",
+    "GpuPool",
+    "Http",
+    "HuggingFace",
+    "IdentitySecretRef",
+    "InferenceClass",
+    "InferenceClassSpec",
+    "InferenceClassStatus",
+    "InferenceCluster",
+    "InferenceClusterSpec",
+    "InferenceClusterSpecNodePoolFabric",
+    "InferenceClusterSpecStorage",
+    "InferenceClusterStatus",
+    "InferenceGateway",
+    "InferenceGatewaySpec",
+    "InferenceGatewayStatus",
+    "Inline",
+    "KINDS",
+    "KeyReference",
+    "Kserve",
+    "LabelRequirement",
+    "LabelSelector",
+    "ModelCache",
+    "ModelCacheSpec",
+    "ModelCacheSpecStorage",
+    "ModelCacheStatus",
+    "ModelCacheStatusCluster",
+    "ModelDeployment",
+    "ModelDeploymentSpec",
+    "ModelDeploymentStatus",
+    "ModelDeploymentStatusCluster",
+    "ModelEndpoint",
+    "ModelEndpointSpec",
+    "ModelEndpointStatus",
+    "ModelReplica",
+    "ModelReplicaSpec",
+    "ModelReplicaStatus",
+    "ModelService",
+    "ModelServiceSpec",
+    "ModelServiceStatus",
+    "Networking",
+    "NodePool",
+    "NodeSelector",
+    "ObjectReference",
+    "Oci",
+    "Overflow",
+    "Phase",
+    "PodSpec",
+    "PodTemplate",
+    "PoolDevice",
+    "Port",
+    "Preferred",
+    "Priority",
+    "ProviderConfigRef",
+    "Provisioning",
+    "ProvisioningEks",
+    "ProvisioningGke",
+    "Queue",
+    "ReplicaEngine",
+    "ReplicaMember",
+    "ReplicaReference",
+    "Resources",
+    "Routing",
+    "S3",
+    "S3SecretRef",
+    "Scheduling",
+    "Serving",
+    "ServingStack",
+    "ServingStackSpec",
+    "ServingStackStatus",
+    "SpecCredentials",
+    "SpecGateway",
+    "SpecPlacement",
+    "SpecSecret",
+    "SpecTemplateMetadata",
+    "Spread",
+    "StatusGateway",
+    "StatusPlacement",
+    "StatusSecret",
+    "Summary",
+    "Taint",
+    "Template",
+    "TemplateSpec",
+    "Tls",
+    "TlsSecretRef",
+    "Toleration",
+    "Topology",
+    "ValueFrom",
+    "Versions",
+    "Weights",
+    "Worker",
+    "Workers",
+    "WorkersTemplateMetadata",
+]
 
 
-def decode(kind: type[T], manifest: Mapping[str, object]) -> T:
-    """The typed form of a manifest. Unknown fields are ignored; defaults are filled in."""
-    try:
-        return msgspec.convert(manifest, kind, strict=True)
-    except msgspec.ValidationError as error:
-        raise InvalidObject(str(error)) from error
+class StatusGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    address: str | None = None
 
 
-def encode(value: msgspec.Struct) -> dict[str, object]:
-    """The plain form of a struct, without fields that were left at their default."""
-    return msgspec.json.decode(msgspec.json.encode(value), type=dict[str, object])
+class ServingStackStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    gateway: StatusGateway | None = None
+
+
+class SpecGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    class_name: str = msgspec.field(name="className", default="envoy")
+    port: int = 80
+
+
+class Versions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cert_manager: str = msgspec.field(name="certManager", default="v1.17.1")
+    envoy_gateway: str = msgspec.field(name="envoyGateway", default="v1.9.0")
+    gateway_api: str = msgspec.field(name="gatewayApi", default="v1.6.1")
+    leader_worker_set: str = msgspec.field(name="leaderWorkerSet", default="v0.9.0")
+    node_feature_discovery: str = msgspec.field(name="nodeFeatureDiscovery", default="0.19.0")
+    nvidia_dra_driver: str = msgspec.field(name="nvidiaDraDriver", default="0.4.1")
+
+
+class SpecSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["Kubeconfig", "GoogleApplicationCredentials", "AWSWebIdentityCredentials"] = msgspec.field(
+        name="type"
+    )
+    name: str
+    namespace: str = "modelplane-system"
+    key: str
+
+
+class ServingStackSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    secrets: tuple[SpecSecret, ...]
+    nvidia_driver_root: str = msgspec.field(name="nvidiaDriverRoot", default="/")
+    versions: Versions = Versions()
+    gateway: SpecGateway = SpecGateway()
+
+
+class EndpointCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    matched: int | None = None
+    ready: int | None = None
+
+
+class ModelServiceStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    address: str | None = None
+    endpoints: EndpointCounts | None = None
+
+
+class Overflow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    in_flight_per_endpoint: int = msgspec.field(name="inFlightPerEndpoint")
+
+
+class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    match_labels: Mapping[str, str] = msgspec.field(name="matchLabels", default_factory=dict)
+    match_expressions: tuple[LabelRequirement, ...] = msgspec.field(name="matchExpressions", default=())
+
+
+class EndpointGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    selector: LabelSelector
+    weight: int = 1
+    priority: int = 0
+    overflow: Overflow | None = None
+
+
+class ModelServiceSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    endpoints: tuple[EndpointGroup, ...]
+
+
+class ModelReplicaStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    address: str | None = None
+
+
+class TlsSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    requests: Mapping[str, int | str] = msgspec.field(default_factory=dict)
+    limits: Mapping[str, int | str] = msgspec.field(default_factory=dict)
+
+
+class ObjectReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    optional: bool | None = None
+
+
+class EnvFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    prefix: str | None = None
+    secret_ref: ObjectReference | None = msgspec.field(name="secretRef", default=None)
+    config_map_ref: ObjectReference | None = msgspec.field(name="configMapRef", default=None)
+
+
+class FieldRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    field_path: str = msgspec.field(name="fieldPath")
+    api_version: str | None = msgspec.field(name="apiVersion", default=None)
+
+
+class KeyReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str
+    optional: bool | None = None
+
+
+class ValueFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    secret_key_ref: KeyReference | None = msgspec.field(name="secretKeyRef", default=None)
+    config_map_key_ref: KeyReference | None = msgspec.field(name="configMapKeyRef", default=None)
+    field_ref: FieldRef | None = msgspec.field(name="fieldRef", default=None)
+
+
+class Env(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    value: str | None = None
+    value_from: ValueFrom | None = msgspec.field(name="valueFrom", default=None)
+
+
+class Port(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str | None = None
+    container_port: int = msgspec.field(name="containerPort")
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    image: str
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = msgspec.field(
+        name="imagePullPolicy", default=None
+    )
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    ports: tuple[Port, ...] = ()
+    env: tuple[Env, ...] = ()
+    env_from: tuple[EnvFrom, ...] = msgspec.field(name="envFrom", default=())
+    resources: Resources | None = None
+
+
+class PodSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    containers: tuple[Container, ...]
+    image_pull_secrets: tuple[TlsSecretRef, ...] = msgspec.field(name="imagePullSecrets", default=())
+    termination_grace_period_seconds: int | None = msgspec.field(name="terminationGracePeriodSeconds", default=None)
+
+
+class WorkersTemplateMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class PodTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    metadata: WorkersTemplateMetadata | None = None
+    spec: PodSpec
+
+
+class CelSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cel: str
+
+
+class DeviceRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    device_class_name: str = msgspec.field(name="deviceClassName")
+    count: int = 1
+    selectors: tuple[CelSelector, ...] = ()
+
+
+class ReplicaMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    role: Literal["Standalone", "Leader", "Worker"]
+    nodes: int = 1
+    node_pool_name: str = msgspec.field(name="nodePoolName")
+    device_requests: tuple[DeviceRequest, ...] = msgspec.field(name="deviceRequests", default=())
+    template: PodTemplate
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    data_local: int | None = msgspec.field(name="dataLocal", default=None)
+
+
+class ReplicaEngine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    phase: Literal["Prefill", "Decode"] | None = None
+    copies: int = 1
+    type_: Literal["vLLM", "SGLang", "Custom"] = msgspec.field(name="type", default="Custom")
+    coordination: Literal["Native", "Ray"] = "Native"
+    topology: Topology | None = None
+    members: tuple[ReplicaMember, ...]
+
+
+class CacheMount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    mount_path: str = msgspec.field(name="mountPath")
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    mode: Literal["Unified", "PrefillDecode"] = "Unified"
+
+
+class DeploymentReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    uid: str | None = None
+
+
+class ModelReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cluster_name: str = msgspec.field(name="clusterName")
+    index: int = 0
+    deployment: DeploymentReference | None = None
+    priority: str | None = None
+    serving: Serving | None = None
+    caches: tuple[CacheMount, ...] = ()
+    engines: tuple[ReplicaEngine, ...]
+
+
+class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    backend_name: str | None = msgspec.field(name="backendName", default=None)
+
+
+class ModelEndpointStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    routing: Routing | None = None
+
+
+class AuthSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str
+
+
+class Auth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    header: str = "Authorization"
+    scheme: Literal["Bearer", "Raw"] = "Bearer"
+    secret_ref: AuthSecretRef = msgspec.field(name="secretRef")
+
+
+class ReplicaReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    cluster_name: str = msgspec.field(name="clusterName")
+
+
+class ModelEndpointSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    url: str
+    rewrite_path: str | None = msgspec.field(name="rewritePath", default=None)
+    replica: ReplicaReference | None = None
+    auth: Auth | None = None
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cluster: str | None = None
+    pool: str | None = None
+    verdict: Literal["Chosen", "Eligible", "Refused"] | None = None
+    filter_: str | None = msgspec.field(name="filter", default=None)
+    reason: str | None = None
+    score: str | None = None
+
+
+class StatusPlacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    summary: str | None = None
+    candidates: tuple[Candidate, ...] = ()
+    omitted: int | None = None
+
+
+class ModelDeploymentStatusCluster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    replicas: int | None = None
+    ready: int | None = None
+
+
+class ModelDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    replicas: int | None = None
+    ready_replicas: int | None = msgspec.field(name="readyReplicas", default=None)
+    selector: str | None = None
+    clusters: tuple[ModelDeploymentStatusCluster, ...] = ()
+    placement: StatusPlacement | None = None
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    nodes: int
+
+
+class DeviceSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    count: int = 1
+    selectors: tuple[CelSelector, ...] = ()
+
+
+class NodeSelector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    devices: tuple[DeviceSelector, ...]
+
+
+class DeploymentMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    role: Literal["Standalone", "Leader", "Worker"] = "Standalone"
+    node_selector: NodeSelector | None = msgspec.field(name="nodeSelector", default=None)
+    worker: Worker | None = None
+    template: PodTemplate
+
+
+class DeploymentEngine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    copies: int = 1
+    phase: Literal["Prefill", "Decode"] | None = None
+    members: tuple[DeploymentMember, ...]
+
+
+class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    key: str | None = None
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str | None = None
+    effect: Literal["NoSchedule", "NoExecute"] | None = None
+    toleration_seconds: int | None = msgspec.field(name="tolerationSeconds", default=None)
+
+
+class TemplateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cluster_selector: LabelSelector | None = msgspec.field(name="clusterSelector", default=None)
+    model_cache_ref: TlsSecretRef | None = msgspec.field(name="modelCacheRef", default=None)
+    tolerations: tuple[Toleration, ...] = ()
+    serving: Serving | None = None
+    engines: tuple[DeploymentEngine, ...]
+
+
+class SpecTemplateMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    metadata: SpecTemplateMetadata | None = None
+    spec: TemplateSpec
+
+
+class Workers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    count: int = 1
+    engine: Literal["vLLM", "SGLang", "Custom"] = "vLLM"
+    coordination: Literal["Native", "Ray"] = "Native"
+    topology: Topology | None = None
+    template: PodTemplate
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    node_selector: NodeSelector = msgspec.field(name="nodeSelector")
+    workers: Workers
+
+
+class Cache(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    mount_path: str = msgspec.field(name="mountPath", default="/mnt/models")
+    policy: Literal["Required", "Preferred"] = "Required"
+
+
+class Failover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    policy: Literal["Replace", "Never"] = "Replace"
+    grace_period_seconds: int = msgspec.field(name="gracePeriodSeconds", default=300)
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    spread: int | None = None
+    staged: int | None = None
+    headroom: int | None = None
+    price: int | None = None
+    stickiness: int | None = None
+
+
+class Preferred(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    weight: int
+    selector: LabelSelector
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    topology_key: str = msgspec.field(name="topologyKey")
+    max_skew: int = msgspec.field(name="maxSkew", default=1)
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = msgspec.field(
+        name="whenUnsatisfiable", default="DoNotSchedule"
+    )
+
+
+class SpecPlacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    spread: tuple[Spread, ...] = ()
+    required: tuple[LabelSelector, ...] = ()
+    preferred: tuple[Preferred, ...] = ()
+    weights: Weights | None = None
+
+
+class ModelDeploymentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    replicas: int = 1
+    priority: str | None = None
+    preemption_policy: Literal["Never", "PreemptLowerPriority"] = msgspec.field(
+        name="preemptionPolicy", default="Never"
+    )
+    protected: bool = False
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    cluster_selector: LabelSelector | None = msgspec.field(name="clusterSelector", default=None)
+    tolerations: tuple[Toleration, ...] = ()
+    placement: SpecPlacement | None = None
+    failover: Failover = Failover()
+    caches: tuple[Cache, ...] = ()
+    node_selector: NodeSelector | None = msgspec.field(name="nodeSelector", default=None)
+    workers: Workers | None = None
+    decode: Phase | None = None
+    prefill: Phase | None = None
+    serving: Serving | None = None
+    engines: tuple[DeploymentEngine, ...] = ()
+    template: Template | None = None
+
+
+class ModelCacheStatusCluster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    phase: Literal["Pending", "Hydrating", "Ready", "Failed"] | None = None
+    message: str | None = None
+    staged_bytes: int | None = msgspec.field(name="stagedBytes", default=None)
+    total_bytes: int | None = msgspec.field(name="totalBytes", default=None)
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    ready: str | None = None
+
+
+class ModelCacheStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    summary: Summary | None = None
+    resolved_digest: str | None = msgspec.field(name="resolvedDigest", default=None)
+    clusters: tuple[ModelCacheStatusCluster, ...] = ()
+
+
+class ExistingPVC(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    claim_name: str = msgspec.field(name="claimName")
+    sub_path: str | None = msgspec.field(name="subPath", default=None)
+
+
+class ModelCacheSpecStorage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["PVC", "ExistingPVC"] = msgspec.field(name="type", default="PVC")
+    size_gi_b: int | None = msgspec.field(name="sizeGiB", default=None)
+    storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
+    access_mode: Literal["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce"] = msgspec.field(
+        name="accessMode", default="ReadWriteMany"
+    )
+    existing_pvc: ExistingPVC | None = msgspec.field(name="existingPVC", default=None)
+
+
+class Inline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    filename: str
+    content: str
+
+
+class S3SecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str | None = None
+
+
+class Oci(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    reference: str
+    pull_secret_ref: S3SecretRef | None = msgspec.field(name="pullSecretRef", default=None)
+
+
+class Http(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    url: str
+    digest: str | None = None
+    auth_secret_ref: S3SecretRef | None = msgspec.field(name="authSecretRef", default=None)
+
+
+class S3(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    uri: str
+    region: str | None = None
+    endpoint: str | None = None
+    secret_ref: S3SecretRef | None = msgspec.field(name="secretRef", default=None)
+
+
+class AuthSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str = "HF_TOKEN"
+
+
+class HuggingFace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    repo: str
+    revision: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    auth_secret: AuthSecret | None = msgspec.field(name="authSecret", default=None)
+    size_gi_b: int | None = msgspec.field(name="sizeGiB", default=None)
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    kind: Literal["Weights", "Tokenizer", "Bytes", "Adapter"] = "Weights"
+
+
+class ModelCacheSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    artifact: Artifact = Artifact()
+    source: Literal["HuggingFace", "S3", "HTTP", "OCI", "ConfigMap", "Inline"]
+    hugging_face: HuggingFace | None = msgspec.field(name="huggingFace", default=None)
+    s3: S3 | None = None
+    http: Http | None = None
+    oci: Oci | None = None
+    config_map: S3SecretRef | None = msgspec.field(name="configMap", default=None)
+    inline: Inline | None = None
+    cluster_selector: LabelSelector | None = msgspec.field(name="clusterSelector", default=None)
+    storage: ModelCacheSpecStorage = ModelCacheSpecStorage()
+
+
+class InferenceGatewayStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    address: str | None = None
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    secret_ref: TlsSecretRef = msgspec.field(name="secretRef")
+
+
+class EnvoyGateway(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    version: str = "v1.9.0"
+    gateway_class_name: str = msgspec.field(name="gatewayClassName", default="modelplane")
+
+
+class InferenceGatewaySpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    backend: Literal["EnvoyGateway"] = "EnvoyGateway"
+    envoy_gateway: EnvoyGateway | None = msgspec.field(name="envoyGateway", default=None)
+    hostname: str | None = None
+    tls: Tls | None = None
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    scheduler: Literal["KAI", "Kueue", "Volcano"] | None = None
+    quota: int | None = None
+    used: int | None = None
+    pending: int | None = None
+
+
+class Capacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    value: str
+
+
+class Attribute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    string: str | None = None
+    version: str | None = None
+    bool_: bool | None = msgspec.field(name="bool", default=None)
+    int_: int | None = msgspec.field(name="int", default=None)
+
+
+class PoolDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    claim: Literal["DRA", "Synthetic"] | None = None
+    driver: str
+    device_class_name: str | None = msgspec.field(name="deviceClassName", default=None)
+    count: int
+    attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
+    capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
+    allocated: int | None = None
+    free: int | None = None
+
+
+class GpuPool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    class_name: str | None = msgspec.field(name="className", default=None)
+    nodes: int
+    observed_nodes: int | None = msgspec.field(name="observedNodes", default=None)
+    devices: tuple[PoolDevice, ...] = ()
+
+
+class ProviderConfigRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str | None = None
+
+
+class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    namespace: str | None = None
+    provider_config_ref: ProviderConfigRef | None = msgspec.field(name="providerConfigRef", default=None)
+    gateway: StatusGateway | None = None
+    storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
+    nodes: int | None = None
+    free_devices: int | None = msgspec.field(name="freeDevices", default=None)
+    replicas: int | None = None
+    gpu_pools: tuple[GpuPool, ...] = msgspec.field(name="gpuPools", default=())
+    queues: tuple[Queue, ...] = ()
+
+
+class Kserve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    version: str = "0.20"
+
+
+class Backend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["Native", "KServe"] = msgspec.field(name="type", default="Native")
+    kserve: Kserve | None = None
+
+
+class InferenceClusterSpecStorage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
+    csi_drivers: tuple[Literal["SharedFilesystem", "ObjectStorageMount", "BlockDevice"], ...] = msgspec.field(
+        name="csiDrivers", default=()
+    )
+
+
+class Priority(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    value: int
+
+
+class Scheduling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["None", "KAI", "Kueue", "Volcano"] = msgspec.field(name="type", default="None")
+    scheduler_name: str | None = msgspec.field(name="schedulerName", default=None)
+    version: str | None = None
+    queue: str | None = None
+    packing: Literal["Any", "BinPack"] = "Any"
+    default_priority: str | None = msgspec.field(name="defaultPriority", default=None)
+    priorities: tuple[Priority, ...] = ()
+    default_labels: Mapping[str, str] = msgspec.field(name="defaultLabels", default_factory=dict)
+    default_annotations: Mapping[str, str] = msgspec.field(name="defaultAnnotations", default_factory=dict)
+
+
+class Taint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    key: str
+    value: str | None = None
+    effect: Literal["NoSchedule", "NoExecute"]
+
+
+class InferenceClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["None", "EFA", "InfiniBand"] = msgspec.field(name="type", default="None")
+
+
+class CapacityBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    capacity_reservation_id: str = msgspec.field(name="capacityReservationId")
+
+
+class NodePool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    class_name: str = msgspec.field(name="className")
+    node_count: int = msgspec.field(name="nodeCount", default=1)
+    min_node_count: int | None = msgspec.field(name="minNodeCount", default=None)
+    max_node_count: int | None = msgspec.field(name="maxNodeCount", default=None)
+    zones: tuple[str, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    capacity_block: CapacityBlock | None = msgspec.field(name="capacityBlock", default=None)
+    fabric: InferenceClusterSpecNodePoolFabric | None = None
+
+
+class GkeCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["ProviderConfig", "ClusterProviderConfig"] = msgspec.field(
+        name="type", default="ClusterProviderConfig"
+    )
+    name: str = "default"
+
+
+class ClusterEks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    region: str
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.36")
+    credentials: GkeCredentials | None = None
+
+
+class ClusterGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    region: str
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.35")
+    credentials: GkeCredentials | None = None
+
+
+class IdentitySecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str = "private_key"
+    type_: Literal["GoogleApplicationCredentials", "AWSWebIdentityCredentials"] = msgspec.field(
+        name="type", default="GoogleApplicationCredentials"
+    )
+
+
+class ExistingSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    key: str = "kubeconfig"
+
+
+class Existing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    secret_ref: ExistingSecretRef = msgspec.field(name="secretRef")
+    identity_secret_ref: IdentitySecretRef | None = msgspec.field(name="identitySecretRef", default=None)
+
+
+class ClusterSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    source: Literal["Existing", "GKE", "EKS"]
+    existing: Existing | None = None
+    gke: ClusterGke | None = None
+    eks: ClusterEks | None = None
+
+
+class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cluster: ClusterSource
+    node_pools: tuple[NodePool, ...] = msgspec.field(name="nodePools", default=())
+    cordoned: bool = False
+    taints: tuple[Taint, ...] = ()
+    scheduling: Scheduling = Scheduling()
+    storage: InferenceClusterSpecStorage = InferenceClusterSpecStorage()
+    backend: Backend = Backend()
+
+
+class InferenceClassStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    claimable_devices: int | None = msgspec.field(name="claimableDevices", default=None)
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    price_per_node_hour: str = msgspec.field(name="pricePerNodeHour")
+    currency: str = "USD"
+
+
+class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: str = msgspec.field(name="type")
+    count: int
+
+
+class ProvisioningEks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    instance_type: str = msgspec.field(name="instanceType")
+    disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
+    accelerator: Accelerator
+
+
+class ProvisioningGke(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    machine_type: str = msgspec.field(name="machineType")
+    disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
+    accelerator: Accelerator
+
+
+class Provisioning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    provider: Literal["GKE", "EKS"]
+    gke: ProvisioningGke | None = None
+    eks: ProvisioningEks | None = None
+
+
+class ClassDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    claim: Literal["DRA", "Synthetic"] = "DRA"
+    driver: str
+    device_class_name: str | None = msgspec.field(name="deviceClassName", default=None)
+    count: int = 1
+    attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
+    capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
+
+
+class InferenceClassSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    description: str | None = None
+    devices: tuple[ClassDevice, ...]
+    provisioning: Provisioning | None = None
+    cost: Cost | None = None
+
+
+class StatusSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: str = msgspec.field(name="type")
+    name: str
+    namespace: str | None = None
+    key: str
+
+
+class GKEClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    secrets: tuple[StatusSecret, ...] = ()
+    storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    accelerator_type: str = msgspec.field(name="acceleratorType")
+    accelerator_count: int = msgspec.field(name="acceleratorCount", default=1)
+
+
+class GKEClusterSpecNodePool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    role: Literal["System", "GPU"]
+    machine_type: str = msgspec.field(name="machineType")
+    disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
+    node_count: int = msgspec.field(name="nodeCount", default=1)
+    min_node_count: int = msgspec.field(name="minNodeCount", default=0)
+    max_node_count: int = msgspec.field(name="maxNodeCount", default=8)
+    zones: tuple[str, ...] = ()
+    gpu: Gpu | None = None
+
+
+class Networking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    node_cidr: str = msgspec.field(name="nodeCidr", default="10.0.0.0/24")
+    pod_cidr: str = msgspec.field(name="podCidr", default="10.1.0.0/16")
+    service_cidr: str = msgspec.field(name="serviceCidr", default="10.2.0.0/16")
+
+
+class SpecCredentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["ProviderConfig", "ClusterProviderConfig"] = msgspec.field(
+        name="type", default="ClusterProviderConfig"
+    )
+    name: str = "default"
+
+
+class GKEClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    region: str
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.35")
+    credentials: SpecCredentials = SpecCredentials()
+    networking: Networking = Networking()
+    node_pools: tuple[GKEClusterSpecNodePool, ...] = msgspec.field(name="nodePools")
+
+
+class EKSClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    conditions: tuple[Condition, ...] = ()
+    secrets: tuple[StatusSecret, ...] = ()
+    storage_class_name: str | None = msgspec.field(name="storageClassName", default=None)
+
+
+class EKSClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    type_: Literal["None", "EFA"] = msgspec.field(name="type", default="None")
+
+
+class EKSClusterSpecNodePool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    role: Literal["System", "GPU"]
+    instance_type: str = msgspec.field(name="instanceType")
+    disk_size_gb: int = msgspec.field(name="diskSizeGb", default=100)
+    node_count: int = msgspec.field(name="nodeCount", default=1)
+    min_node_count: int = msgspec.field(name="minNodeCount", default=0)
+    max_node_count: int = msgspec.field(name="maxNodeCount", default=8)
+    zones: tuple[str, ...] = ()
+    gpu: Gpu | None = None
+    capacity_block: CapacityBlock | None = msgspec.field(name="capacityBlock", default=None)
+    fabric: EKSClusterSpecNodePoolFabric = EKSClusterSpecNodePoolFabric()
+
+
+class EKSClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    region: str
+    kubernetes_version: str = msgspec.field(name="kubernetesVersion", default="1.36")
+    credentials: SpecCredentials = SpecCredentials()
+    vpc_cidr: str = msgspec.field(name="vpcCidr", default="10.0.0.0/16")
+    subnet_cidrs: tuple[str, ...] = msgspec.field(
+        name="subnetCidrs", default=("10.0.0.0/20", "10.0.16.0/20", "10.0.32.0/20")
+    )
+    node_pools: tuple[EKSClusterSpecNodePool, ...] = msgspec.field(name="nodePools")
+
+
+class EKSCluster(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["infrastructure.modelplane.ai/v1alpha1"] = msgspec.field(
+        name="apiVersion", default="infrastructure.modelplane.ai/v1alpha1"
+    )
+    kind: Literal["EKSCluster"] = "EKSCluster"
+    metadata: ObjectMeta
+    spec: EKSClusterSpec
+    status: EKSClusterStatus = EKSClusterStatus()
+
+
+class GKECluster(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["infrastructure.modelplane.ai/v1alpha1"] = msgspec.field(
+        name="apiVersion", default="infrastructure.modelplane.ai/v1alpha1"
+    )
+    kind: Literal["GKECluster"] = "GKECluster"
+    metadata: ObjectMeta
+    spec: GKEClusterSpec
+    status: GKEClusterStatus = GKEClusterStatus()
+
+
+class InferenceClass(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["InferenceClass"] = "InferenceClass"
+    metadata: ObjectMeta
+    spec: InferenceClassSpec
+    status: InferenceClassStatus = InferenceClassStatus()
+
+
+class InferenceCluster(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["InferenceCluster"] = "InferenceCluster"
+    metadata: ObjectMeta
+    spec: InferenceClusterSpec
+    status: InferenceClusterStatus = InferenceClusterStatus()
+
+
+class InferenceGateway(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["InferenceGateway"] = "InferenceGateway"
+    metadata: ObjectMeta
+    spec: InferenceGatewaySpec
+    status: InferenceGatewayStatus = InferenceGatewayStatus()
+
+
+class ModelCache(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["ModelCache"] = "ModelCache"
+    metadata: ObjectMeta
+    spec: ModelCacheSpec
+    status: ModelCacheStatus = ModelCacheStatus()
+
+
+class ModelDeployment(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["ModelDeployment"] = "ModelDeployment"
+    metadata: ObjectMeta
+    spec: ModelDeploymentSpec
+    status: ModelDeploymentStatus = ModelDeploymentStatus()
+
+
+class ModelEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["ModelEndpoint"] = "ModelEndpoint"
+    metadata: ObjectMeta
+    spec: ModelEndpointSpec
+    status: ModelEndpointStatus = ModelEndpointStatus()
+
+
+class ModelReplica(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["ModelReplica"] = "ModelReplica"
+    metadata: ObjectMeta
+    spec: ModelReplicaSpec
+    status: ModelReplicaStatus = ModelReplicaStatus()
+
+
+class ModelService(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["modelplane.ai/v1alpha1"] = msgspec.field(name="apiVersion", default="modelplane.ai/v1alpha1")
+    kind: Literal["ModelService"] = "ModelService"
+    metadata: ObjectMeta
+    spec: ModelServiceSpec
+    status: ModelServiceStatus = ModelServiceStatus()
+
+
+class ServingStack(msgspec.Struct, frozen=True, kw_only=True):
+    api_version: Literal["infrastructure.modelplane.ai/v1alpha1"] = msgspec.field(
+        name="apiVersion", default="infrastructure.modelplane.ai/v1alpha1"
+    )
+    kind: Literal["ServingStack"] = "ServingStack"
+    metadata: ObjectMeta
+    spec: ServingStackSpec
+    status: ServingStackStatus = ServingStackStatus()
+
+
+KINDS = {
+    ("infrastructure.modelplane.ai/v1alpha1", "EKSCluster"): EKSCluster,
+    ("infrastructure.modelplane.ai/v1alpha1", "GKECluster"): GKECluster,
+    ("modelplane.ai/v1alpha1", "InferenceClass"): InferenceClass,
+    ("modelplane.ai/v1alpha1", "InferenceCluster"): InferenceCluster,
+    ("modelplane.ai/v1alpha1", "InferenceGateway"): InferenceGateway,
+    ("modelplane.ai/v1alpha1", "ModelCache"): ModelCache,
+    ("modelplane.ai/v1alpha1", "ModelDeployment"): ModelDeployment,
+    ("modelplane.ai/v1alpha1", "ModelEndpoint"): ModelEndpoint,
+    ("modelplane.ai/v1alpha1", "ModelReplica"): ModelReplica,
+    ("modelplane.ai/v1alpha1", "ModelService"): ModelService,
+    ("infrastructure.modelplane.ai/v1alpha1", "ServingStack"): ServingStack,
+}

@@ -63,10 +63,10 @@ class Store(Protocol):
         """Objects of a kind, by namespace and name; those that carry all the labels, where labels are given."""
 
     def create(self, manifest: Manifest) -> Manifest:
-        """Add an object. ConflictError when it exists. metadata.generateName makes a free name. Status is kept as given."""
+        """Add an object, its status as given. ConflictError when it exists; generateName makes a free name."""
 
     def replace(self, manifest: Manifest) -> Manifest:
-        """Replace everything but the status. NotFoundError when absent; ConflictError on another resourceVersion or uid.
+        """Replace all but the status. NotFoundError when absent; ConflictError on another resourceVersion or uid.
 
         An object that is being deleted and loses its last finalizer is gone.
         """

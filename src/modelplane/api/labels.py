@@ -1,0 +1,58 @@
+"""Labels, annotations, headers and fixed places that rooms and clusters agree on, and label selectors.
+
+One module, so that what is written in one place and matched in another cannot drift apart.
+"""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from modelplane.api.models import LabelRequirement, LabelSelector
+
+DEPLOYMENT = "modelplane.ai/deployment"
+CLUSTER = "modelplane.ai/cluster"
+REPLICA = "modelplane.ai/replica"
+REPLICA_INDEX = "modelplane.ai/replica-index"
+POOL = "modelplane.ai/pool"
+"""On nodes and in the node selector of pods: pins a replica to the pool that it was placed on."""
+SERVING = "modelplane.ai/serving"
+"""On serving pods, with the replica's name: what Services and InferencePools select."""
+TENANT = "modelplane.ai/tenant"
+"""On a namespace of a workload cluster: the namespace of the control plane that it belongs to."""
+
+RESERVED_PREFIX = "modelplane.ai/"
+
+REPLICA_HEADER = "modelplane-replica"
+"""Set by the fleet gateway for the backend it chose; the cluster's gateway routes by it. Clients cannot choose it."""
+
+SYSTEM_NAMESPACE = "modelplane-system"
+FLEET_GATEWAY = "modelplane"
+CLUSTER_GATEWAY = "inference-gateway"
+DEFAULT_GATEWAY = "default"
+"""Name of the InferenceGateway that services use."""
+
+ENGINE_CONTAINER = "engine"
+ENGINE_PORT = 8000
+GPU_TAINT = "nvidia.com/gpu"
+
+
+def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether a selector matches. No selector, like an empty one, matches everything."""
+    if selector is None:
+        return True
+    equal = all(labels.get(key) == value for key, value in selector.match_labels.items())
+    return equal and all(_meets(requirement, labels) for requirement in selector.match_expressions)
+
+
+def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _ as unreachable:
+            assert_never(unreachable)

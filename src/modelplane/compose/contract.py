@@ -1,0 +1,167 @@
+"""What hosts and composers say to each other: a Crossplane composition function in plain types.
+
+A host calls `compose(request)` whenever something that concerns the resource may have changed, and makes what comes
+back true. It calls again after `look_again_after_s` at the latest. Equal requests give equal results: there is no
+clock, no randomness and no IO in here.
+
+The result is complete every time. What is left out of `desired` is deleted by the host, so a composer that lacks an
+input passes on what is observed instead of leaving it out: desired state never shrinks because an input is missing,
+malformed or late.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from modelplane.api.conditions import Condition, Status
+from modelplane.api.meta import ClusterName
+from modelplane.api.reasons import Reason
+from modelplane.fleet.snapshot import Fleet
+
+Manifest = Mapping[str, object]
+Resource = TypeVar("Resource", bound=msgspec.Struct)
+
+
+class ReadyWhen(StrEnum):
+    """The object's own signal of readiness. Hosts evaluate it on what they observed, never on what was asked for."""
+
+    CREATED = "Created"
+    AVAILABLE = "Available"
+    """Its condition Available is True: Deployments and LeaderWorkerSets."""
+    COMPLETE = "Complete"
+    """Its condition Complete is True: Jobs."""
+    ROUTED = "Routed"
+    """Every parent accepted it and resolved its references: HTTPRoutes."""
+    ADDRESSED = "Addressed"
+    """Its status has an address: Gateways."""
+    READY = "Ready"
+    """Its condition Ready is True: our own kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """An object beside the resource, on the control plane."""
+
+    manifest: Manifest
+    ready_when: ReadyWhen = ReadyWhen.CREATED
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """An object on another cluster. The host carries it there and reports what became of it."""
+
+    cluster: ClusterName
+    manifest: Manifest
+    ready_when: ReadyWhen = ReadyWhen.CREATED
+    shared: bool = False
+    """Others may ask for the same object, such as a tenant's namespace: it outlives each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """A chart released on another cluster."""
+
+    cluster: ClusterName
+    chart: str
+    repository: str
+    version: str
+    namespace: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+Target = Local | Remote | Helm
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A composed object as it was last seen, with its readiness by its own signal."""
+
+    target: Target
+    """What was asked for last, with the manifest as observed. A composer may return it unchanged to keep the object."""
+    ready: bool
+
+    @property
+    def manifest(self) -> Manifest:
+        return {} if isinstance(self.target, Helm) else self.target.manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Another object that the decision needs: one by name, or all of a kind that carry the labels."""
+
+    api_version: str
+    kind: str
+    name: str | None = None
+    namespace: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ComposeRequest(Generic[Resource]):
+    """Everything a composer may look at."""
+
+    resource: Resource
+    observed: Mapping[str, Observed] = field(default_factory=dict)
+    """By the key that the composer gave the object in `desired`."""
+    required: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
+    """What was asked for. A key that is missing was not fetched yet; an empty tuple means that nothing is there."""
+    fleet: Fleet | None = None
+    """The fleet, where the host keeps one. Otherwise a composer that places replicas asks for its parts."""
+
+    def fetched(self, name: str) -> tuple[Manifest, ...] | None:
+        """None while it was not fetched; never to be read as absent."""
+        return self.required.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """An object that should be, and whether what is there counts as ready."""
+
+    target: Target
+    ready: bool = False
+
+
+class EventType(StrEnum):
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened on this pass. Composers tell transitions only, never the same thing twice."""
+
+    type: EventType
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComposeResult:
+    """What should be, and what is known."""
+
+    desired: Mapping[str, Desired] = field(default_factory=dict)
+    status: msgspec.Struct | None = None
+    """The kind's status without conditions. None leaves the fields that were written before."""
+    conditions: tuple[Condition, ...] = ()
+    """At most one of each type. The host adds READY, generation and time."""
+    ready: Condition | None = None
+    """The READY condition. None derives it: True when every desired object is ready."""
+    events: tuple[Event, ...] = ()
+    requirements: Mapping[str, Requirement] = field(default_factory=dict)
+    """The same on every call, whether fetched or not; a host may stop calling once they no longer change."""
+    look_again_after_s: float | None = None
+
+
+Composer = Callable[[ComposeRequest[Resource]], ComposeResult]
+
+
+def kept(request: ComposeRequest[Resource]) -> dict[str, Desired]:
+    """What is there, as desired state: for a composer that lacks what it needs to decide."""
+    return {key: Desired(observed.target, observed.ready) for key, observed in request.observed.items()}
+
+
+def is_true(condition: Condition | None) -> bool:
+    return condition is not None and condition.status is Status.TRUE

@@ -1,0 +1,163 @@
+"""InferenceCluster: the pools as placement sees them, and the cluster's own gateway.
+
+A pool whose class cannot be found keeps what was known of it: a class that was deleted by mistake must not make running
+replicas lose their place. Placement may count on the declared nodes; observed capacity refines that.
+"""
+
+from collections import Counter
+
+from modelplane.api.codec import decode
+from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
+from modelplane.api.labels import CLUSTER, CLUSTER_GATEWAY, SYSTEM_NAMESPACE
+from modelplane.api.meta import ClusterName
+from modelplane.api.models import (
+    GpuPool,
+    InferenceClass,
+    InferenceCluster,
+    InferenceClusterStatus,
+    ModelReplica,
+    NodePool,
+    PoolDevice,
+    StatusGateway,
+)
+from modelplane.api.reasons import Reason
+from modelplane.compose.contract import (
+    ComposeRequest,
+    ComposeResult,
+    Desired,
+    ReadyWhen,
+    Remote,
+    Requirement,
+)
+from modelplane.compose.manifests import manifest
+from modelplane.compose.readiness import first_address
+
+API_VERSION = "modelplane.ai/v1alpha1"
+GATEWAY_CLASS = "envoy"
+_GATEWAY, _REPLICAS = "gateway", "replicas"
+
+
+def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
+    cluster = request.resource
+    classes = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
+    held = _held(request)
+    known = {pool.name: pool for pool in cluster.status.gpu_pools}
+    pools = tuple(
+        shown
+        for pool in cluster.spec.node_pools
+        if (shown := _pool(pool, classes[pool.class_name], known.get(pool.name), held)) is not None
+    )
+    gateway = request.observed.get(_GATEWAY)
+    address = first_address(gateway.manifest) if gateway else None
+    conditions = (_cluster_condition(request, classes), _gateway_condition(address))
+    return ComposeResult(
+        desired={_GATEWAY: Desired(_gateway(cluster), ready=gateway is not None and gateway.ready)},
+        status=_status(pools, address, request),
+        conditions=conditions,
+        ready=summarise(conditions),
+        requirements=_requirements(cluster),
+    )
+
+
+def _requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
+    names = {pool.class_name for pool in cluster.spec.node_pools}
+    wanted = {_class_key(name): Requirement(API_VERSION, "InferenceClass", name=name) for name in sorted(names)}
+    labels = {CLUSTER: cluster.metadata.name}
+    return {**wanted, _REPLICAS: Requirement(API_VERSION, "ModelReplica", labels=labels)}
+
+
+def _class_key(name: str) -> str:
+    return f"class-{name}"
+
+
+def _class(request: ComposeRequest[InferenceCluster], name: str) -> InferenceClass | None:
+    found = request.fetched(_class_key(name))
+    return decode(InferenceClass, found[0]) if found else None
+
+
+def _held(request: ComposeRequest[InferenceCluster]) -> Counter[tuple[str, str]]:
+    """Devices that replicas on this cluster hold, by pool and DeviceClass."""
+    held: Counter[tuple[str, str]] = Counter()
+    for item in request.fetched(_REPLICAS) or ():
+        for engine in decode(ModelReplica, item).spec.engines:
+            for member in engine.members:
+                for wanted in member.device_requests:
+                    pods = engine.copies * member.nodes
+                    held[member.node_pool_name, wanted.device_class_name] += pods * wanted.count
+    return held
+
+
+def _pool(
+    pool: NodePool, found: InferenceClass | None, known: GpuPool | None, held: Counter[tuple[str, str]]
+) -> GpuPool | None:
+    nodes = pool.max_node_count if pool.max_node_count is not None else pool.node_count
+    if found is None:
+        return known
+    devices = tuple(
+        PoolDevice(
+            name=device.name,
+            claim=device.claim,
+            driver=device.driver,
+            device_class_name=device.device_class_name,
+            count=device.count,
+            attributes=device.attributes,
+            capacity=device.capacity,
+            allocated=_allocated(device.device_class_name, pool.name, held),
+            free=max(nodes * device.count - _allocated(device.device_class_name, pool.name, held), 0),
+        )
+        for device in found.spec.devices
+    )
+    return GpuPool(name=pool.name, class_name=pool.class_name, nodes=nodes, devices=devices)
+
+
+def _allocated(device_class: str | None, pool: str, held: Counter[tuple[str, str]]) -> int:
+    return held[pool, device_class] if device_class else 0
+
+
+def _gateway(cluster: InferenceCluster) -> Remote:
+    listeners = [{"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}]
+    gateway = manifest(
+        "gateway.networking.k8s.io/v1",
+        "Gateway",
+        CLUSTER_GATEWAY,
+        namespace=SYSTEM_NAMESPACE,
+        spec={"gatewayClassName": GATEWAY_CLASS, "listeners": listeners},
+    )
+    return Remote(ClusterName(cluster.metadata.name), gateway, ReadyWhen.ADDRESSED)
+
+
+def _cluster_condition(
+    request: ComposeRequest[InferenceCluster], classes: dict[str, InferenceClass | None]
+) -> Condition:
+    waiting = [name for name in classes if request.fetched(_class_key(name)) is None]
+    if waiting:
+        message = f"classes not read yet: {', '.join(sorted(waiting))}"
+        return unknown(ConditionType.CLUSTER_READY, Reason.UNRESOLVED, message)
+    missing = sorted(name for name, found in classes.items() if found is None)
+    if missing:
+        message = f"no InferenceClass named {', '.join(missing)}; what was known of their pools is kept"
+        return fails(ConditionType.CLUSTER_READY, Reason.CLASS_MISSING, message)
+    if _GATEWAY not in request.observed:
+        return unknown(ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLUSTER, "nothing was observed on it yet")
+    return holds(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
+
+
+def _gateway_condition(address: str | None) -> Condition:
+    if address is None:
+        return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
+    return holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address)
+
+
+def _status(
+    pools: tuple[GpuPool, ...], address: str | None, request: ComposeRequest[InferenceCluster]
+) -> InferenceClusterStatus:
+    replicas = request.fetched(_REPLICAS)
+    claimable = [device for pool in pools for device in pool.devices if device.claim != "Synthetic"]
+    return InferenceClusterStatus(
+        namespace=SYSTEM_NAMESPACE,
+        gateway=StatusGateway(address=address) if address else None,
+        nodes=sum(pool.nodes for pool in pools),
+        free_devices=sum(device.free or 0 for device in claimable),
+        replicas=len(replicas) if replicas is not None else None,
+        gpu_pools=pools,
+    )

@@ -1,0 +1,42 @@
+"""InferenceGateway: the fleet's front door, one Gateway on the control plane."""
+
+from modelplane.api.conditions import ConditionType, fails, holds
+from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
+from modelplane.api.models import InferenceGateway, InferenceGatewayStatus
+from modelplane.api.reasons import Reason
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen
+from modelplane.compose.manifests import manifest
+from modelplane.compose.readiness import first_address
+
+_GATEWAY = "gateway"
+
+
+def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
+    spec = request.resource.spec
+    listener: dict[str, object] = {"name": "http", "port": 80, "protocol": "HTTP"}
+    if spec.tls is not None:
+        certificates = [{"name": spec.tls.secret_ref.name}]
+        listener |= {"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": certificates}}
+    if spec.hostname is not None:
+        listener["hostname"] = spec.hostname
+    listener["allowedRoutes"] = {"namespaces": {"from": "All"}}
+    class_name = spec.envoy_gateway.gateway_class_name if spec.envoy_gateway else FLEET_GATEWAY
+    gateway = manifest(
+        "gateway.networking.k8s.io/v1",
+        "Gateway",
+        FLEET_GATEWAY,
+        namespace=SYSTEM_NAMESPACE,
+        spec={"gatewayClassName": class_name, "listeners": [listener]},
+    )
+    seen = request.observed.get(_GATEWAY)
+    address = first_address(seen.manifest) if seen else None
+    condition = (
+        holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address)
+        if address
+        else fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, "the gateway has no address")
+    )
+    return ComposeResult(
+        desired={_GATEWAY: Desired(Local(gateway, ReadyWhen.ADDRESSED), ready=seen is not None and seen.ready)},
+        status=InferenceGatewayStatus(address=address),
+        conditions=(condition,),
+    )

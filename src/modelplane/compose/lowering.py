@@ -1,0 +1,119 @@
+"""One internal form for every way of writing a deployment: engines with members.
+
+unified          nodeSelector and workers      one engine, named main
+disaggregated    decode and prefill            two engines, one a phase
+engines          spelled out                   as they are
+template         the shape of v0.3             as they are, with what stands around them
+
+A worker that spans nodes (pipeline times data / dataLocal of them) is a Leader and its Workers; otherwise it is
+Standalone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from modelplane.api.models import (
+    DeploymentEngine,
+    DeploymentMember,
+    LabelSelector,
+    ModelDeploymentSpec,
+    NodeSelector,
+    PodTemplate,
+    Toleration,
+    Topology,
+    Workers,
+)
+from modelplane.fleet.ask import DeviceRequest, EngineAsk, MemberAsk
+
+MAIN = "main"
+CACHE_PATH = "/mnt/models"
+Role = Literal["Standalone", "Leader", "Worker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    role: Role
+    nodes: int
+    requests: tuple[DeviceRequest, ...]
+    template: PodTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    name: str
+    members: tuple[Member, ...]
+    copies: int = 1
+    phase: Literal["Prefill", "Decode"] | None = None
+    type: Literal["vLLM", "SGLang", "Custom"] = "Custom"
+    coordination: Literal["Native", "Ray"] = "Native"
+    topology: Topology | None = None
+
+    def ask(self) -> EngineAsk:
+        members = tuple(MemberAsk(member.nodes, member.requests) for member in self.members)
+        return EngineAsk(self.name, self.copies, members)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A deployment, whichever way it was written."""
+
+    engines: tuple[Engine, ...]
+    mode: Literal["Unified", "PrefillDecode"] = "Unified"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cluster_selector: LabelSelector | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    caches: tuple[tuple[str, str], ...] = ()
+    """Name and mount path of each cache."""
+
+
+def lower(spec: ModelDeploymentSpec) -> Lowered:
+    if spec.template is not None:
+        inner = spec.template.spec
+        labels = spec.template.metadata.labels if spec.template.metadata else {}
+        caches: tuple[tuple[str, str], ...] = ()
+        if inner.model_cache_ref is not None:
+            caches = ((inner.model_cache_ref.name, CACHE_PATH),)
+        mode = inner.serving.mode if inner.serving else "Unified"
+        return Lowered(_spelled_out(inner.engines), mode, labels, inner.cluster_selector, inner.tolerations, caches)
+    caches = tuple((cache.name, cache.mount_path) for cache in spec.caches)
+    engines, mode = _shape(spec)
+    return Lowered(engines, mode, spec.labels, spec.cluster_selector, spec.tolerations, caches)
+
+
+def _shape(spec: ModelDeploymentSpec) -> tuple[tuple[Engine, ...], Literal["Unified", "PrefillDecode"]]:
+    if spec.decode is not None and spec.prefill is not None:
+        decode = _from_workers("decode", spec.decode.workers, spec.decode.node_selector, phase="Decode")
+        prefill = _from_workers("prefill", spec.prefill.workers, spec.prefill.node_selector, phase="Prefill")
+        return (decode, prefill), "PrefillDecode"
+    if spec.workers is not None:
+        return (_from_workers(MAIN, spec.workers, spec.node_selector),), "Unified"
+    return _spelled_out(spec.engines), spec.serving.mode if spec.serving else "Unified"
+
+
+def _from_workers(
+    name: str, workers: Workers, selector: NodeSelector | None, phase: Literal["Prefill", "Decode"] | None = None
+) -> Engine:
+    topology = workers.topology or Topology()
+    nodes = topology.pipeline * (topology.data // (topology.data_local or topology.data))
+    requests = _requests(selector)
+    roles: tuple[tuple[Role, int], ...] = (("Standalone", 1),) if nodes == 1 else (("Leader", 1), ("Worker", nodes - 1))
+    members = tuple(Member(role, count, requests, workers.template) for role, count in roles)
+    return Engine(name, members, workers.count, phase, workers.engine, workers.coordination, topology)
+
+
+def _spelled_out(engines: tuple[DeploymentEngine, ...]) -> tuple[Engine, ...]:
+    return tuple(
+        Engine(engine.name, tuple(_member(member) for member in engine.members), engine.copies, engine.phase)
+        for engine in engines
+    )
+
+
+def _member(member: DeploymentMember) -> Member:
+    nodes = member.worker.nodes if member.worker else 1
+    return Member(member.role, nodes, _requests(member.node_selector), member.template)
+
+
+def _requests(selector: NodeSelector | None) -> tuple[DeviceRequest, ...]:
+    devices = selector.devices if selector else ()
+    return tuple(DeviceRequest(d.name, d.count, tuple(s.cel for s in d.selectors)) for d in devices)

@@ -1,0 +1,166 @@
+"""ModelService: one address over the endpoints that its groups select.
+
+The route stays when nothing answers: clients then get 503, which they retry, and never 404, which they do not. Groups
+of the lowest priority that has an endpoint get all requests; within it a group's weight is shared by its endpoints.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, lcm
+
+from modelplane.api.codec import decode
+from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
+from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, REPLICA_HEADER, SYSTEM_NAMESPACE, selects
+from modelplane.api.models import (
+    EndpointCounts,
+    EndpointGroup,
+    InferenceGateway,
+    ModelEndpoint,
+    ModelService,
+    ModelServiceStatus,
+)
+from modelplane.api.reasons import Reason
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Manifest, ReadyWhen, Requirement
+from modelplane.compose.manifests import manifest
+from modelplane.compose.readiness import has_condition
+
+API_VERSION = "modelplane.ai/v1alpha1"
+MAX_WEIGHT = 1_000_000
+_ROUTE, _GATEWAY, _ENDPOINTS = "route", "gateway", "endpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """An endpoint and its part of the requests."""
+
+    endpoint: ModelEndpoint
+    weight: int
+
+
+def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
+    service = request.resource
+    requirements = {
+        _GATEWAY: Requirement(API_VERSION, "InferenceGateway", name=DEFAULT_GATEWAY),
+        _ENDPOINTS: Requirement(API_VERSION, "ModelEndpoint", namespace=service.metadata.namespace),
+    }
+    fetched = request.fetched(_ENDPOINTS)
+    matched = _matched(service.spec.endpoints, fetched or ())
+    answering = [[endpoint for endpoint, ready in group if ready] for group in matched]
+    shares = shared_weights(service.spec.endpoints, answering)
+    seen = request.observed.get(_ROUTE)
+    if fetched is None and seen is not None:
+        route = Desired(seen.target, seen.ready)
+    else:
+        route = Desired(Local(_http_route(service, shares), ReadyWhen.ROUTED), seen is not None and seen.ready)
+    total = sum(len(group) for group in matched)
+    address = _address(request)
+    conditions = (
+        _resolved(total, sum(map(len, answering)), known=fetched is not None),
+        _routed(request, address, ready=route.ready),
+    )
+    return ComposeResult(
+        desired={_ROUTE: route},
+        status=ModelServiceStatus(
+            address=address, endpoints=EndpointCounts(matched=total, ready=sum(map(len, answering)))
+        ),
+        conditions=conditions,
+        ready=summarise(conditions),
+        requirements=requirements,
+    )
+
+
+def _matched(groups: Sequence[EndpointGroup], manifests: Sequence[Manifest]) -> list[list[tuple[ModelEndpoint, bool]]]:
+    """The endpoints of each group and whether they answer; an endpoint belongs to the first group that selects it."""
+    found: list[list[tuple[ModelEndpoint, bool]]] = [[] for _ in groups]
+    for item in manifests:
+        endpoint = decode(ModelEndpoint, item)
+        for members, group in zip(found, groups, strict=True):
+            if selects(group.selector, endpoint.metadata.labels):
+                members.append((endpoint, has_condition(item, "Ready")))
+                break
+    return found
+
+
+def shared_weights(groups: Sequence[EndpointGroup], endpoints: Sequence[Sequence[ModelEndpoint]]) -> list[Share]:
+    """Whole weights that keep every group's share exact, for the groups that get requests."""
+    usable = [(group, members) for group, members in zip(groups, endpoints, strict=True) if members]
+    first = min((group.priority for group, _ in usable), default=None)
+    chosen = [(group, members) for group, members in usable if group.priority == first]
+    scale = lcm(*(len(members) for _, members in chosen))
+    weights = [(endpoint, group.weight * scale // len(members)) for group, members in chosen for endpoint in members]
+    return _fitted(weights)
+
+
+def _fitted(weights: list[tuple[ModelEndpoint, int]]) -> list[Share]:
+    """Reduced to the smallest whole numbers and into the range of the Gateway API; none that had a share loses it."""
+    divisor = gcd(*(weight for _, weight in weights)) or 1
+    largest = max((weight // divisor for _, weight in weights), default=0)
+    excess = max(1, -(-largest // MAX_WEIGHT))
+    return [
+        Share(endpoint, max(1, weight // divisor // excess) if weight else 0)
+        for endpoint, weight in sorted(weights, key=lambda pair: pair[0].metadata.name)
+    ]
+
+
+def _http_route(service: ModelService, shares: list[Share]) -> dict[str, object]:
+    prefix = f"/{service.metadata.namespace}/{service.metadata.name}"
+    rewrite = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}
+    rule = {
+        "matches": [{"path": {"type": "PathPrefix", "value": prefix}}],
+        "filters": [{"type": "URLRewrite", "urlRewrite": rewrite}],
+        "backendRefs": [_backend(share) for share in shares],
+        "timeouts": {"request": "0s"},
+    }
+    return manifest(
+        "gateway.networking.k8s.io/v1",
+        "HTTPRoute",
+        service.metadata.name,
+        namespace=service.metadata.namespace,
+        spec={"parentRefs": [{"name": FLEET_GATEWAY, "namespace": SYSTEM_NAMESPACE}], "rules": [rule]},
+    )
+
+
+def _backend(share: Share) -> dict[str, object]:
+    endpoint = share.endpoint
+    backend: dict[str, object] = {
+        "group": "gateway.envoyproxy.io",
+        "kind": "Backend",
+        "name": endpoint.metadata.name,
+        "weight": share.weight,
+    }
+    if endpoint.spec.replica is not None:
+        header = {"name": REPLICA_HEADER, "value": f"{endpoint.metadata.namespace}/{endpoint.spec.replica.name}"}
+        backend["filters"] = [{"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [header]}}]
+    return backend
+
+
+def _address(request: ComposeRequest[ModelService]) -> str | None:
+    found = request.fetched(_GATEWAY)
+    host = decode(InferenceGateway, found[0]).status.address if found else None
+    if host is None:
+        return request.resource.status.address
+    metadata = request.resource.metadata
+    return f"http://{host}/{metadata.namespace}/{metadata.name}"
+
+
+def _resolved(matched: int, ready: int, *, known: bool) -> Condition:
+    kind = ConditionType.ENDPOINTS_RESOLVED
+    if not known:
+        return unknown(kind, Reason.UNRESOLVED, "the endpoints were not read yet")
+    if matched == 0:
+        return fails(kind, Reason.NO_ENDPOINTS, "no endpoint of this namespace matches; the address answers 503")
+    if ready == 0:
+        return fails(kind, Reason.NO_READY_ENDPOINTS, f"none of {matched} endpoints answers; the address answers 503")
+    return holds(kind, Reason.ENDPOINTS_FOUND, f"{ready} of {matched} endpoints answer")
+
+
+def _routed(request: ComposeRequest[ModelService], address: str | None, *, ready: bool) -> Condition:
+    if address is None:
+        waiting = request.fetched(_GATEWAY)
+        if waiting is None:
+            return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "the gateway was not read yet")
+        missing = f"no InferenceGateway named {DEFAULT_GATEWAY}" if not waiting else "the gateway has no address"
+        return fails(ConditionType.ROUTE_READY, Reason.WAITING_FOR_GATEWAY, missing)
+    if ready:
+        return holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED, address)
+    return fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "the route is not in force yet")

@@ -1,0 +1,49 @@
+"""Whether an observed object is ready, by its own signal."""
+
+from collections.abc import Iterable, Mapping
+
+from modelplane.compose.contract import Manifest, ReadyWhen
+
+
+def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
+    status = manifest.get("status")
+    status = status if isinstance(status, Mapping) else {}
+    match when:
+        case ReadyWhen.CREATED:
+            return bool(manifest)
+        case ReadyWhen.AVAILABLE | ReadyWhen.COMPLETE | ReadyWhen.READY:
+            return has_condition(manifest, when.value)
+        case ReadyWhen.ROUTED:
+            parents = list(_mappings(status.get("parents")))
+            return bool(parents) and all(_routed(parent) for parent in parents)
+        case ReadyWhen.ADDRESSED:
+            return first_address(manifest) is not None
+
+
+def has_condition(manifest: Manifest, kind: str) -> bool:
+    """Whether a condition is True, and was made for the newest generation where it says which it was made for."""
+    metadata, status = manifest.get("metadata"), manifest.get("status")
+    if not isinstance(status, Mapping) or not isinstance(metadata, Mapping):
+        return False
+    return any(
+        condition.get("type") == kind
+        and condition.get("status") == "True"
+        and condition.get("observedGeneration", metadata.get("generation")) == metadata.get("generation")
+        for condition in _mappings(status.get("conditions"))
+    )
+
+
+def first_address(manifest: Manifest) -> str | None:
+    """The first address of a Gateway."""
+    status = manifest.get("status")
+    addresses = _mappings(status.get("addresses")) if isinstance(status, Mapping) else ()
+    return next((str(address["value"]) for address in addresses if address.get("value")), None)
+
+
+def _routed(parent: Mapping[str, object]) -> bool:
+    held = {c.get("type") for c in _mappings(parent.get("conditions")) if c.get("status") == "True"}
+    return {"Accepted", "ResolvedRefs"} <= held
+
+
+def _mappings(value: object) -> Iterable[Mapping[str, object]]:
+    return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list | tuple) else ()

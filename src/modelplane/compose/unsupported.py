@@ -1,0 +1,17 @@
+"""Kinds that this build stores and does not act on: they say so, instead of looking as if they worked."""
+
+from typing import TypeVar
+
+import msgspec
+
+from modelplane.api.conditions import ConditionType, fails, summarise
+from modelplane.api.reasons import Reason
+from modelplane.compose.contract import ComposeRequest, ComposeResult, kept
+
+Resource = TypeVar("Resource", bound=msgspec.Struct)
+
+
+def compose(request: ComposeRequest[Resource]) -> ComposeResult:
+    message = "this build stores objects of this kind and does not act on them"
+    problem = fails(ConditionType.ACCEPTED, Reason.NOT_SUPPORTED, message)
+    return ComposeResult(desired=kept(request), conditions=(problem,), ready=summarise([problem]))

@@ -1,0 +1,1 @@
+"""Placement: the fleet as a value, and where each replica goes."""

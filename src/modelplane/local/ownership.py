@@ -1,0 +1,115 @@
+"""Which object was composed by which: written on the object itself, so that it survives a restart.
+
+A composed object carries its owner, the key that the composer gave it, and the signal of its readiness. The index over
+those marks is kept by listening to the stores.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelplane.api.meta import ClusterName
+from modelplane.compose.contract import Local, Manifest, Observed, ReadyWhen, Remote
+from modelplane.compose.readiness import is_ready
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef, Store
+
+OWNER = "modelplane.ai/owner"
+KEY = "modelplane.ai/composition-key"
+READY_WHEN = "modelplane.ai/ready-when"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The composite that an object was composed by."""
+
+    ref: ObjectRef
+    uid: str
+
+    def mark(self) -> str:
+        return f"{self.ref.group}/{self.ref.kind}/{self.ref.namespace}/{self.ref.name}/{self.uid}"
+
+    @classmethod
+    def from_mark(cls, mark: str) -> "Owner":
+        group, kind, namespace, name, uid = mark.split("/")
+        return cls(ObjectRef(group, kind, namespace, name), uid)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a composed object is: on the plane, or on a cluster."""
+
+    cluster: ClusterName | None
+    ref: ObjectRef
+
+
+class Ownership:
+    """The composed objects of every composite, by the composer's key."""
+
+    def __init__(self) -> None:
+        self._stores: dict[ClusterName | None, Store] = {}
+        self._places: defaultdict[str, dict[str, Place]] = defaultdict(dict)
+
+    def add_store(self, cluster: ClusterName | None, store: Store, refs: tuple[ObjectRef, ...]) -> None:
+        """Index what is in a store; `refs` is everything in it. Listening is the caller's, through `heard`."""
+        self._stores[cluster] = store
+        for ref in refs:
+            found = store.get(ref)
+            if found is not None:
+                self._note(cluster, ref, found)
+
+    def heard(self, cluster: ClusterName | None, change: Change) -> Owner | None:
+        """Follow a change. Returns the owner that it concerns."""
+        if change.type is ChangeType.DELETED:
+            return self._drop(change.ref, change.manifest)
+        return self._note(cluster, change.ref, change.manifest)
+
+    def observe(self, uid: str) -> dict[str, Observed]:
+        found: dict[str, Observed] = {}
+        for key, place in self._places.get(uid, {}).items():
+            seen = self._stores[place.cluster].get(place.ref)
+            if seen is not None:
+                found[key] = _observed(place, seen)
+        return found
+
+    def places(self, uid: str) -> Mapping[str, Place]:
+        return dict(self._places.get(uid, {}))
+
+    def _note(self, cluster: ClusterName | None, ref: ObjectRef, manifest: Manifest) -> Owner | None:
+        marks = annotations(manifest)
+        if OWNER not in marks:
+            return None
+        owner = Owner.from_mark(marks[OWNER])
+        self._places[owner.uid][marks[KEY]] = Place(cluster, ref)
+        return owner
+
+    def _drop(self, ref: ObjectRef, manifest: Manifest) -> Owner | None:
+        marks = annotations(manifest)
+        if OWNER not in marks:
+            return None
+        owner = Owner.from_mark(marks[OWNER])
+        places = self._places.get(owner.uid, {})
+        if places.get(marks[KEY]) and places[marks[KEY]].ref == ref:
+            del places[marks[KEY]]
+        if not places:
+            self._places.pop(owner.uid, None)
+        return owner
+
+
+def marked(manifest: Manifest, owner: Owner, key: str, ready_when: ReadyWhen) -> dict[str, object]:
+    """The object as it is written, with the marks of its owner."""
+    metadata = manifest["metadata"]
+    assert isinstance(metadata, Mapping)  # noqa: S101  composers always give metadata
+    marks = {**annotations(manifest), OWNER: owner.mark(), KEY: key, READY_WHEN: ready_when.value}
+    return {**manifest, "metadata": {**metadata, "annotations": marks}}
+
+
+def annotations(manifest: Manifest) -> dict[str, str]:
+    metadata = manifest.get("metadata")
+    found = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _observed(place: Place, manifest: Manifest) -> Observed:
+    when = ReadyWhen(annotations(manifest).get(READY_WHEN, ReadyWhen.CREATED))
+    target = Local(manifest, when) if place.cluster is None else Remote(place.cluster, manifest, when)
+    return Observed(target, is_ready(manifest, when))

@@ -1,0 +1,49 @@
+"""How a result becomes a status: conditions get their generation and the time of their last transition."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from modelplane.api.codec import encode
+from modelplane.api.conditions import Condition, ConditionType, Status, fails, holds
+from modelplane.api.meta import Timestamp
+from modelplane.api.reasons import Reason
+from modelplane.compose.contract import ComposeResult
+
+
+def conditions_of(result: ComposeResult, *, generation: object) -> tuple[Condition, ...]:
+    """What the composer said, and READY: its own, or derived from the readiness of what it composed."""
+    observed = generation if isinstance(generation, int) else 0
+    conditions = (*result.conditions, result.ready or _derived(result))
+    return tuple(msgspec.structs.replace(condition, observed_generation=observed) for condition in conditions)
+
+
+def _derived(result: ComposeResult) -> Condition:
+    waiting = sorted(key for key, desired in result.desired.items() if not desired.ready)
+    if waiting:
+        return fails(ConditionType.READY, Reason.CREATING, f"not ready: {', '.join(waiting)}")
+    return holds(ConditionType.READY, Reason.AVAILABLE)
+
+
+def merged_status(
+    before: object, status: msgspec.Struct | None, conditions: Iterable[Condition], now: float
+) -> dict[str, object]:
+    """The new status. A result without one keeps the fields that are there; an unchanged condition keeps its time."""
+    previous = before if isinstance(before, Mapping) else {}
+    known = {c.type: c for c in msgspec.convert(previous.get("conditions", []), list[Condition])}
+    for condition in conditions:
+        known[condition.type] = _timed(condition, known.get(condition.type), now)
+    fields = dict(previous) if status is None else encode(status)
+    fields["conditions"] = [encode(condition) for condition in known.values()]
+    return fields
+
+
+def _timed(condition: Condition, before: Condition | None, now: float) -> Condition:
+    same = before is not None and before.status == condition.status
+    since = before.last_transition_time if same and before is not None else timestamp(now)
+    return msgspec.structs.replace(condition, last_transition_time=since, status=Status(condition.status))
+
+
+def timestamp(now: float) -> Timestamp:
+    return Timestamp(datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
