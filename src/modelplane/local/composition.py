@@ -1,7 +1,7 @@
 """Runs composers on what is in the stores and makes their results true: the embedded counterpart of Crossplane.
 
 A pass over a composite: observe what it composed, answer what it requires, compose, write what should be, remove what
-should not, write its status. All of it happens between two turns of the event loop, so no other pass sees half of it.
+should not, write its status. Nothing is awaited, so a pass is one transaction that no other pass sees half of.
 
 A composite keeps a finalizer while something that it composed is there, so deleting it leaves nothing behind.
 """
@@ -46,7 +46,7 @@ class Composition:
     record: Callable[[Owner, ComposeResult], None]
     """Told of every result, to write down the events in it."""
 
-    async def reconcile(self, ref: ObjectRef) -> Outcome:
+    def reconcile(self, ref: ObjectRef) -> Outcome:
         composite = self.plane.get(ref)
         if composite is None:
             self.requirements.forget(ref)

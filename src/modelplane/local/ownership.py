@@ -49,13 +49,9 @@ class Ownership:
         self._stores: dict[ClusterName | None, Store] = {}
         self._places: defaultdict[str, dict[str, Place]] = defaultdict(dict)
 
-    def add_store(self, cluster: ClusterName | None, store: Store, refs: tuple[ObjectRef, ...]) -> None:
-        """Index what is in a store; `refs` is everything in it. Listening is the caller's, through `heard`."""
+    def add_store(self, cluster: ClusterName | None, store: Store) -> None:
+        """Where observed objects are read from. What is in it already is told through `heard`, as everything later."""
         self._stores[cluster] = store
-        for ref in refs:
-            found = store.get(ref)
-            if found is not None:
-                self._note(cluster, ref, found)
 
     def heard(self, cluster: ClusterName | None, change: Change) -> Owner | None:
         """Follow a change. Returns the owner that it concerns."""

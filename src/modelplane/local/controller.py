@@ -1,0 +1,133 @@
+"""Wakes composites when something that concerns them changes, and runs their passes.
+
+Whom a change concerns: the object itself when more than its status changed, the composite that composed it, those that
+required it, and deployments when capacity changed. All of it goes into one keyed queue, so a burst costs one pass each.
+"""
+
+import logging
+
+from modelplane.api.conditions import ConditionType, unknown
+from modelplane.api.meta import ClusterName
+from modelplane.api.reasons import Reason
+from modelplane.compose.contract import ComposeResult, Event, Manifest
+from modelplane.compose.registry import COMPOSERS
+from modelplane.local.composition import GROUPS, Composition, Defaulting
+from modelplane.local.events import write_event
+from modelplane.local.live_fleet import LiveFleet
+from modelplane.local.ownership import Owner, Ownership
+from modelplane.local.requirements import Requirements
+from modelplane.local.status import merged_status
+from modelplane.local.store import Database, SqliteStore
+from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.loop import Loop
+from modelplane.reconcile.outcomes import Outcome
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+
+CLUSTER_PREFIX = "cluster/"
+_MAX_MESSAGE = 1024
+_log = logging.getLogger(__name__)
+_SERVER_FIELDS = {"resourceVersion", "managedFields"}
+
+
+class Controller:
+    """The plane's side of the embedded plane: everything above the clusters."""
+
+    def __init__(self, database: Database, clock: Clock, *, admitted: Defaulting) -> None:
+        self._database = database
+        self.plane = database.store("plane")
+        self._clusters: dict[ClusterName, SqliteStore] = {}
+        self._ownership = Ownership()
+        self._requirements = Requirements(self.plane)
+        self.fleet = LiveFleet(capacity_changed=self._wake_deployments)
+        self._composition = Composition(
+            plane=self.plane,
+            clusters=self._clusters.get,
+            ownership=self._ownership,
+            requirements=self._requirements,
+            fleet=self.fleet.snapshot,
+            clock=clock,
+            admitted=admitted,
+            record=self._record,
+        )
+        self._clock = clock
+        self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, on_broke=self._broke)
+        self._follow(None, self.plane)
+
+    def add_cluster(self, name: ClusterName) -> SqliteStore:
+        """Start to carry objects to a cluster."""
+        store = self._database.store(f"{CLUSTER_PREFIX}{name}")
+        self._clusters[name] = store
+        self._follow(name, store)
+        for ref in self._composites():
+            self.loop.add(ref)
+        return store
+
+    def drop_cluster(self, name: ClusterName) -> None:
+        self._clusters.pop(name, None)
+        self._database.drop(f"{CLUSTER_PREFIX}{name}")
+
+    async def _reconcile(self, ref: ObjectRef) -> Outcome:
+        with self._database.batch():
+            return self._composition.reconcile(ref)
+
+    def _follow(self, cluster: ClusterName | None, store: SqliteStore) -> None:
+        self._ownership.add_store(cluster, store)
+        for group, kind in store.kinds():
+            for manifest in store.list(group, kind):
+                self._heard(cluster, Change(ChangeType.ADDED, _ref(group, kind, manifest), manifest, None, 0))
+        store.subscribe(lambda change: self._heard(cluster, change))
+
+    def _heard(self, cluster: ClusterName | None, change: Change) -> None:
+        owner = self._ownership.heard(cluster, change)
+        if owner is not None:
+            self.loop.add(owner.ref)
+        if cluster is not None:
+            return
+        self.fleet.heard(change)
+        if change.ref.group in GROUPS and change.ref.kind in COMPOSERS and _more_than_status(change):
+            self.loop.add(change.ref)
+        for concerned in tuple(self._requirements.concerned(change.ref, change.manifest)):
+            self.loop.add(concerned)
+
+    def _broke(self, ref: ObjectRef, error: Exception, attempt: int) -> None:
+        """What runs stays as it is; the object says that we failed on it."""
+        _log.error("pass %d over %s broke: %r", attempt, ref, error, exc_info=error)
+        composite = self.plane.get(ref)
+        if composite is None:
+            return
+        message = f"{type(error).__name__}: {error}"
+        problem = unknown(ConditionType.READY, Reason.BROKEN, message[:_MAX_MESSAGE])
+        status = merged_status(composite.get("status"), None, [problem], self._clock.now())
+        self.plane.replace_status({**composite, "status": status})
+
+    def _wake_deployments(self) -> None:
+        for manifest in self.plane.list("modelplane.ai", "ModelDeployment"):
+            self.loop.add(_ref("modelplane.ai", "ModelDeployment", manifest))
+
+    def _composites(self) -> list[ObjectRef]:
+        kinds = [(group, kind) for group, kind in self.plane.kinds() if group in GROUPS and kind in COMPOSERS]
+        return [_ref(group, kind, item) for group, kind in kinds for item in self.plane.list(group, kind)]
+
+    def _record(self, owner: Owner, result: ComposeResult) -> None:
+        for event in result.events:
+            self._write_event(owner, event)
+
+    def _write_event(self, owner: Owner, event: Event) -> None:
+        write_event(self.plane, owner, event, now=self._clock.now())
+
+
+def _ref(group: str, kind: str, manifest: Manifest) -> ObjectRef:
+    metadata = manifest["metadata"]
+    assert isinstance(metadata, dict)  # noqa: S101  stores hold objects
+    return ObjectRef(group, kind, str(metadata.get("namespace", "")), str(metadata["name"]))
+
+
+def _more_than_status(change: Change) -> bool:
+    """A pass writes its own status; that alone is no reason for another."""
+    return change.type is not ChangeType.MODIFIED or _stated(change.manifest) != _stated(change.before or {})
+
+
+def _stated(manifest: Manifest) -> dict[str, object]:
+    metadata = manifest.get("metadata")
+    own = {k: v for k, v in metadata.items() if k not in _SERVER_FIELDS} if isinstance(metadata, dict) else {}
+    return {**{name: value for name, value in manifest.items() if name not in {"status", "metadata"}}, "metadata": own}
