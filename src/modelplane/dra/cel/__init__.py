@@ -1,0 +1,8 @@
+"""CEL as Kubernetes runs it: device selectors and the validation rules of custom resources."""
+
+from modelplane.dra.cel.device_view import Gates
+from modelplane.dra.cel.errors import CompileError
+from modelplane.dra.cel.outcome import Evaluation, Outcome
+from modelplane.dra.cel.selector import Selector, compile_selector
+
+__all__ = ["CompileError", "Evaluation", "Gates", "Outcome", "Selector", "compile_selector"]

@@ -1,0 +1,74 @@
+"""Regular expressions: RE2 and nothing else, so no pattern can take more than linear time.
+
+Upstream's engine is Go's `regexp`, which reads RE2's syntax with small differences; they are listed in `pattern`.
+"""
+
+from functools import lru_cache
+
+import re2
+
+from modelplane.dra.cel.declarations import Overload, overload
+from modelplane.dra.cel.errors import EvaluationError
+
+_MAX_CACHED = 256
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+
+
+class PatternError(Exception):
+    """Text that is no regular expression."""
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def pattern(text: str) -> "re2._Regexp":
+    """The compiled pattern, or PatternError."""
+    try:
+        return re2.compile(text, options=_OPTIONS)
+    except re2.error as error:
+        raise PatternError(f"invalid regular expression {text[:64]!r}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else error
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+
+
+def _compiled(text: str) -> "re2._Regexp":
+    try:
+        return pattern(text)
+    except PatternError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def search(text: str, subject: str) -> bool:
+    """Whether the pattern occurs anywhere in the subject."""
+    return _compiled(text).search(subject) is not None
+
+
+def find(subject: str, text: str) -> str:
+    """The first occurrence, or nothing."""
+    match = _compiled(text).search(subject)
+    return "" if match is None else str(match.group())
+
+
+def find_all(subject: str, text: str, limit: int = -1) -> list[object]:
+    """All occurrences that do not overlap, at most `limit` of them unless it is negative."""
+    found: list[object] = []
+    if limit == 0:
+        return found
+    previous_end = -1
+    for match in _compiled(text).finditer(subject):
+        if match.start() == match.end() == previous_end:
+            continue
+        previous_end = match.end()
+        found.append(match.group())
+        if len(found) == limit:
+            break
+    return found
+
+
+FUNCTIONS: tuple[Overload, ...] = (
+    overload("string_find_string", "string.find(string) -> string", find),
+    overload("string_find_all_string", "string.findAll(string) -> list(string)", find_all),
+    overload("string_find_all_string_int", "string.findAll(string, int) -> list(string)", find_all),
+)
