@@ -59,22 +59,41 @@ class Device:
     @classmethod
     def from_dict(cls, driver: str, device: Mapping[str, object], *, list_attributes: bool = False) -> "Device":
         """The device in its resource.k8s.io/v1 form; `list_attributes` is the DRAListTypeAttributes gate."""
-        attributes: dict[str, dict[str, AttributeValue]] = {}
-        faults: list[str] = []
-        for name, attribute in _section(device, "attributes").items():
+        capacity = {name: _capacity_value(name, entry) for name, entry in _section(device, "capacity").items()}
+        return cls.from_parts(
+            driver,
+            _section(device, "attributes"),
+            capacity,
+            allow_multiple_allocations=device.get("allowMultipleAllocations") is True,
+            list_attributes=list_attributes,
+        )
+
+    @classmethod
+    def from_parts(
+        cls,
+        driver: str,
+        attributes: Mapping[str, object],
+        capacity: Mapping[str, Quantity],
+        *,
+        allow_multiple_allocations: bool = False,
+        list_attributes: bool = False,
+    ) -> "Device":
+        """A device whose capacity was read already; attributes are still in the form of the API."""
+        values: dict[str, dict[str, AttributeValue]] = {}
+        fault = None
+        for name, attribute in attributes.items():
             domain, identifier = split_name(name, driver)
-            inner = attributes.setdefault(domain, {})
+            inner = values.setdefault(domain, {})
             try:
                 inner[identifier] = _attribute_value(name, attribute, list_attributes=list_attributes)
             except _Unusable as unusable:
-                faults.append(f"attribute {name}: {unusable}")
-        capacity: dict[str, dict[str, Quantity]] = {}
-        for name, entry in _section(device, "capacity").items():
+                fault = fault or f"attribute {name}: {unusable}"
+        quantities: dict[str, dict[str, Quantity]] = {}
+        for name, quantity in capacity.items():
             domain, identifier = split_name(name, driver)
-            capacity.setdefault(domain, {})[identifier] = _capacity_value(name, entry)
-        multiple = device.get("allowMultipleAllocations") is True
-        fault = faults[0] if faults else None
-        return cls(driver, attributes, capacity, multiple, fault, _shape(driver, attributes, capacity, multiple, fault))
+            quantities.setdefault(domain, {})[identifier] = quantity
+        shape = (driver, allow_multiple_allocations, fault, _attribute_shape(values), _capacity_shape(quantities))
+        return cls(driver, values, quantities, allow_multiple_allocations, fault, shape)
 
 
 def split_name(name: str, driver: str) -> tuple[str, str]:
@@ -128,32 +147,24 @@ def _capacity_value(name: str, entry: object) -> Quantity:
         raise DeviceError(f"capacity[{name}].value: {error}") from error
 
 
-def _shape(
-    driver: str,
-    attributes: Mapping[str, Mapping[str, AttributeValue]],
-    capacity: Mapping[str, Mapping[str, Quantity]],
-    multiple: bool,  # noqa: FBT001  one positional caller, in the order of the fields
-    fault: str | None,
-) -> Hashable:
-    # Types take part because True equals 1; a version's text does because order ignores build metadata.
-    return (
-        driver,
-        multiple,
-        fault,
-        frozenset(
-            (domain, identifier, _value_shape(value))
-            for domain, inner in attributes.items()
-            for identifier, value in inner.items()
-        ),
-        frozenset(
-            (domain, identifier, quantity.representation)
-            for domain, inner in capacity.items()
-            for identifier, quantity in inner.items()
-        ),
+def _attribute_shape(attributes: Mapping[str, Mapping[str, AttributeValue]]) -> Hashable:
+    return frozenset(
+        (domain, identifier, _value_shape(value))
+        for domain, inner in attributes.items()
+        for identifier, value in inner.items()
+    )
+
+
+def _capacity_shape(capacity: Mapping[str, Mapping[str, Quantity]]) -> Hashable:
+    return frozenset(
+        (domain, identifier, quantity.representation)
+        for domain, inner in capacity.items()
+        for identifier, quantity in inner.items()
     )
 
 
 def _value_shape(value: AttributeValue) -> Hashable:
+    # The type takes part because True equals 1; a version's text does because order ignores build metadata.
     if isinstance(value, tuple):
         return tuple(_value_shape(item) for item in value)
     return type(value), str(value) if isinstance(value, Version) else value

@@ -1,0 +1,57 @@
+"""Device attributes as constraints compare them: by type and by text, not as selectors do.
+
+A constraint compares version attributes as they are written, build metadata included, and never mixes types.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+_SCALARS = ("string", "int", "bool", "version")
+_LISTS = ("ints", "bools", "strings", "versions")
+
+
+class Attribute(NamedTuple):
+    """One attribute value. `kind` is empty where the value has a form that this release does not know."""
+
+    kind: str
+    scalar: object
+    members: frozenset[object]
+
+
+Attributes: TypeAlias = Mapping[str, Attribute]
+
+
+def read_attributes(attributes: Mapping[str, Mapping[str, object]]) -> Attributes:
+    """Every attribute of a device, under the name it was published with."""
+    return {name: _read(value) for name, value in attributes.items()}
+
+
+def _read(value: Mapping[str, object]) -> Attribute:
+    for kind in _LISTS:
+        members = value.get(kind)
+        if isinstance(members, list | tuple) and members:
+            return Attribute(kind, None, frozenset(members))
+    for kind in _SCALARS:
+        scalar = value.get(kind)
+        if scalar is not None:
+            return Attribute(kind, scalar, frozenset((scalar,)))
+    return Attribute("", None, frozenset())
+
+
+def find_attribute(attributes: Attributes, driver: str, name: str) -> Attribute | None:
+    """The attribute a constraint names: under exactly that name, else by its bare id where the domain is the driver."""
+    found = attributes.get(name)
+    if found is not None:
+        return found
+    domain, slash, identifier = name.partition("/")
+    return attributes.get(identifier) if slash and domain == driver else None
+
+
+def same_scalar(left: Attribute, right: Attribute) -> bool:
+    """Whether both are scalars of one type with one value; lists and unknown forms equal nothing."""
+    return left.scalar is not None and left.kind == right.kind and left.scalar == right.scalar
+
+
+def base_kind(attribute: Attribute) -> str:
+    """The element type, for lists and scalars alike."""
+    return attribute.kind.removesuffix("s")

@@ -1,0 +1,51 @@
+"""Which devices other claims hold, and how much of the shared ones.
+
+Results with admin access do not count as use. A result with a share id is a share: it blocks nobody, but what it
+consumes is gone. Everything else is a whole device.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from modelplane.dra.allocate.capacity import Amounts
+from modelplane.dra.allocate.features import Features
+from modelplane.dra.allocate.outcome import DeviceId
+from modelplane.dra.allocate.resources import DeviceInUse
+from modelplane.dra.quantity import Quantity, add, quantity_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Devices held whole, devices held in shares, and the amounts that shares consume."""
+
+    whole: frozenset[DeviceId] = frozenset()
+    shared: frozenset[DeviceId] = frozenset()
+    consumed: Mapping[DeviceId, Amounts] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, devices: Iterable[DeviceInUse], features: Features) -> "Usage":
+        """The usage that results of other claims add up to."""
+        whole: set[DeviceId] = set()
+        shared: set[DeviceId] = set()
+        consumed: dict[DeviceId, dict[str, Quantity]] = {}
+        for device in devices:
+            if device.admin_access:
+                continue
+            identity = DeviceId(device.driver, device.pool, device.device)
+            if device.share_id is None or not features.consumable_capacity:
+                whole.add(identity)
+                continue
+            shared.add(identity)
+            if device.consumed_capacity is not None:
+                _add(consumed.setdefault(identity, {}), device.consumed_capacity)
+        return cls(frozenset(whole), frozenset(shared), consumed)
+
+    def holds(self, device: DeviceId) -> bool:
+        """Whether anyone holds the device or a share of it; then its counters are spent."""
+        return device in self.whole or device in self.shared or device in self.consumed
+
+
+def _add(totals: dict[str, Quantity], amounts: Mapping[str, str | int | float]) -> None:
+    for name, value in amounts.items():
+        amount = quantity_from_json(value)
+        totals[name] = add(totals[name], amount) if name in totals else amount
