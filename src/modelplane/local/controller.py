@@ -7,6 +7,7 @@ required it, and deployments when capacity changed. All of it goes into one keye
 import logging
 
 from modelplane.api.conditions import ConditionType, unknown
+from modelplane.api.labels import TENANT
 from modelplane.api.meta import ClusterName
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeResult, Event, Manifest
@@ -14,7 +15,7 @@ from modelplane.compose.registry import COMPOSERS
 from modelplane.local.composition import GROUPS, Composition, Defaulting
 from modelplane.local.events import write_event
 from modelplane.local.live_fleet import LiveFleet
-from modelplane.local.ownership import Owner, Ownership
+from modelplane.local.ownership import Owner, Ownership, labels_of
 from modelplane.local.requirements import Requirements
 from modelplane.local.status import merged_status
 from modelplane.local.store import Database, SqliteStore
@@ -82,12 +83,23 @@ class Controller:
         if owner is not None:
             self.loop.add(owner.ref)
         if cluster is not None:
+            self._tidy(self._clusters[cluster], change)
             return
         self.fleet.heard(change)
         if change.ref.group in GROUPS and change.ref.kind in COMPOSERS and _more_than_status(change):
             self.loop.add(change.ref)
         for concerned in tuple(self._requirements.concerned(change.ref, change.manifest)):
             self.loop.add(concerned)
+
+    def _tidy(self, store: SqliteStore, change: Change) -> None:
+        """A tenant's namespace goes with the last thing in it: replicas share it, so none of them may remove it."""
+        namespace = change.ref.namespace
+        if change.type is not ChangeType.DELETED or not namespace:
+            return
+        ref = ObjectRef("", "Namespace", "", namespace)
+        tenant = TENANT in labels_of(store.get(ref) or {})
+        if tenant and not any(store.list(group, kind, namespace=namespace) for group, kind in store.kinds()):
+            store.delete(ref)
 
     def _broke(self, ref: ObjectRef, error: Exception, attempt: int) -> None:
         """What runs stays as it is; the object says that we failed on it."""

@@ -100,8 +100,16 @@ def marked(manifest: Manifest, owner: Owner, key: str, ready_when: ReadyWhen) ->
 
 
 def annotations(manifest: Manifest) -> dict[str, str]:
+    return _texts_in(manifest, "annotations")
+
+
+def labels_of(manifest: Manifest) -> dict[str, str]:
+    return _texts_in(manifest, "labels")
+
+
+def _texts_in(manifest: Manifest, field: str) -> dict[str, str]:
     metadata = manifest.get("metadata")
-    found = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    found = metadata.get(field) if isinstance(metadata, Mapping) else None
     return dict(found) if isinstance(found, Mapping) else {}
 
 

@@ -1,0 +1,250 @@
+"""The plane's side of the embedded plane on a real store, with the cluster's side played by hand."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.meta import ClusterName
+from modelplane.local.controller import Controller
+from modelplane.local.store import Database
+from modelplane.reconcile.store import ObjectRef
+from modelplane.testing.clock import run_virtual
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
+GATEWAY_API = "gateway.networking.k8s.io"
+ROUTED = [{"conditions": [{"type": "Accepted", "status": "True"}, {"type": "ResolvedRefs", "status": "True"}]}]
+
+
+class Fleet:
+    """A controller with the quickstart applied and two clusters that do as they are told."""
+
+    def __init__(self, clock):
+        self.database = Database(None, clock=clock)
+        self.controller = Controller(self.database, clock, admitted=lambda manifest: manifest)
+        self.plane = self.controller.plane
+        self.clusters = {name: self.controller.add_cluster(ClusterName(name)) for name in ("east", "west")}
+
+    def apply_quickstart(self):
+        for path in sorted(EXAMPLES.glob("*.yaml")):
+            for manifest in yaml.safe_load_all(path.read_text()):
+                self.plane.create(manifest)
+
+    async def settle(self):
+        assert await self.controller.loop.settle(60)
+
+    async def gateways_get_addresses(self):
+        for port, store in enumerate((self.plane, *self.clusters.values()), start=10000):
+            address = [{"type": "IPAddress", "value": f"127.0.0.1:{port}"}]
+            self.report(store, GATEWAY_API, "Gateway", addresses=address)
+        await self.settle()
+
+    async def workloads_become_available(self, *names):
+        for name in names or self.clusters:
+            store = self.clusters[name]
+            self.report(store, "apps", "Deployment", conditions=[{"type": "Available", "status": "True"}])
+            self.report(store, GATEWAY_API, "HTTPRoute", parents=ROUTED)
+        await self.settle()
+
+    async def routes_take_effect(self):
+        self.report(self.plane, GATEWAY_API, "HTTPRoute", parents=ROUTED)
+        await self.settle()
+
+    def report(self, store, group, kind, **status):
+        for manifest in store.list(group, kind):
+            store.replace_status({**manifest, "status": status})
+
+    def one(self, kind, name=None):
+        found = [m for m in self.plane.list("modelplane.ai", kind) if name in {None, m["metadata"]["name"]}]
+        assert len(found) == 1
+        return found[0]
+
+    def conditions(self, kind, name=None):
+        return {c["type"]: (c["status"], c["reason"]) for c in self.one(kind, name)["status"]["conditions"]}
+
+    def delete(self, kind, name, namespace=""):
+        self.plane.delete(ObjectRef("modelplane.ai", kind, namespace, name))
+
+
+@asynccontextmanager
+async def running(clock):
+    fleet = Fleet(clock)
+    task = asyncio.create_task(fleet.controller.loop.run())
+    try:
+        fleet.apply_quickstart()
+        await fleet.settle()
+        yield fleet
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def serve(fleet):
+    await fleet.gateways_get_addresses()
+    await fleet.workloads_become_available()
+    await fleet.routes_take_effect()
+
+
+def virtually(story):
+    async def main(clock):
+        async with running(clock) as fleet:
+            await story(fleet, clock)
+
+    run_virtual(main)
+
+
+def test_readiness_climbs_only_with_what_was_observed():
+    async def story(fleet, _clock):
+        assert fleet.conditions("InferenceCluster", "east")["Ready"] == ("False", "WaitingForGateway")
+        assert fleet.conditions("ModelDeployment")["Ready"] == ("False", "InsufficientCapacity")
+        await fleet.gateways_get_addresses()
+        assert fleet.conditions("ModelDeployment") == {
+            "ReplicasScheduled": ("True", "AllPlaced"),
+            "ReplicasReady": ("False", "Starting"),
+            "Ready": ("False", "Starting"),
+        }
+        await fleet.workloads_become_available("east")
+        assert fleet.one("ModelDeployment")["status"]["readyReplicas"] == 1
+        assert fleet.conditions("ModelService")["EndpointsResolved"] == ("True", "EndpointsFound")
+        await fleet.workloads_become_available("west")
+        await fleet.routes_take_effect()
+        assert fleet.conditions("ModelDeployment")["Ready"] == ("True", "Available")
+        assert fleet.conditions("ModelService")["Ready"] == ("True", "Available")
+        assert fleet.one("ModelService")["status"]["address"] == "http://127.0.0.1:10000/default/chat"
+
+    virtually(story)
+
+
+def test_the_replicas_are_spread_over_the_clusters():
+    async def story(fleet, _clock):
+        await serve(fleet)
+        assert fleet.one("ModelDeployment")["status"]["clusters"] == [
+            {"name": "east", "replicas": 1, "ready": 1},
+            {"name": "west", "replicas": 1, "ready": 1},
+        ]
+
+    virtually(story)
+
+
+def test_at_rest_nothing_is_written_and_no_pass_is_made():
+    async def story(fleet, clock):
+        await serve(fleet)
+        revision, passes = fleet.plane.revision, fleet.controller.loop.stats().passes
+        await clock.sleep(10_000)
+        assert (fleet.plane.revision, fleet.controller.loop.stats().passes) == (revision, passes)
+
+    virtually(story)
+
+
+def test_a_class_deleted_by_mistake_loses_nobody_their_place():
+    async def story(fleet, _clock):
+        await serve(fleet)
+        fleet.delete("InferenceClass", "h200-8x")
+        await fleet.settle()
+        assert fleet.conditions("InferenceCluster", "east")["ClusterReady"] == ("False", "ClassMissing")
+        assert len(fleet.one("InferenceCluster", "east")["status"]["gpuPools"]) == 1
+        assert len(fleet.plane.list("modelplane.ai", "ModelReplica")) == 2
+        assert fleet.one("ModelDeployment")["status"]["readyReplicas"] == 2
+
+    virtually(story)
+
+
+def test_an_edit_that_makes_no_sense_keeps_what_runs():
+    async def story(fleet, _clock):
+        await serve(fleet)
+        deployment = fleet.one("ModelDeployment")
+        broken = {"devices": [{"name": "gpu", "selectors": [{"cel": "device.nope =="}]}]}
+        fleet.plane.replace({**deployment, "spec": {**deployment["spec"], "nodeSelector": broken}})
+        await fleet.settle()
+        assert fleet.conditions("ModelDeployment")["Ready"] == ("False", "InvalidSelector")
+        assert len(fleet.plane.list("modelplane.ai", "ModelReplica")) == 2
+        assert len(fleet.plane.list("modelplane.ai", "ModelEndpoint")) == 2
+
+    virtually(story)
+
+
+def test_a_replica_that_stops_answering_loses_its_endpoint_and_the_service_says_so():
+    async def story(fleet, _clock):
+        await serve(fleet)
+        for store in fleet.clusters.values():
+            fleet.report(store, "apps", "Deployment", conditions=[{"type": "Available", "status": "False"}])
+        await fleet.settle()
+        assert fleet.plane.list("modelplane.ai", "ModelEndpoint") == ()
+        assert fleet.conditions("ModelService")["Ready"] == ("False", "NoEndpoints")
+        route = fleet.plane.list(GATEWAY_API, "HTTPRoute")[0]
+        assert route["spec"]["rules"][0]["backendRefs"] == []
+
+    virtually(story)
+
+
+def test_scaling_down_and_deleting_leave_nothing_behind():
+    async def story(fleet, _clock):
+        await serve(fleet)
+        deployment = fleet.one("ModelDeployment")
+        fleet.plane.replace({**deployment, "spec": {**deployment["spec"], "replicas": 1}})
+        await fleet.settle()
+        assert [len(store.list("apps", "Deployment")) for store in fleet.clusters.values()] == [1, 0]
+        fleet.delete("ModelService", "chat", "default")
+        fleet.delete("ModelDeployment", "qwen3-8b", "default")
+        for name in ("east", "west"):
+            fleet.delete("InferenceCluster", name)
+        fleet.delete("InferenceGateway", "default")
+        fleet.delete("InferenceClass", "h200-8x")
+        await fleet.settle()
+        assert [len(store) for store in fleet.clusters.values()] == [0, 0]
+        assert {kind for _, kind in fleet.plane.kinds()} == {"Event"}
+
+    virtually(story)
+
+
+def test_a_pass_that_breaks_is_told_and_tried_again():
+    async def story(fleet, clock):
+        await serve(fleet)
+        deployment = fleet.one("ModelDeployment")
+        fleet.plane.replace({**deployment, "spec": {**deployment["spec"], "replicas": "two"}})
+        await clock.sleep(5)
+        assert fleet.conditions("ModelDeployment")["Ready"] == ("Unknown", "Broken")
+        assert len(fleet.plane.list("modelplane.ai", "ModelReplica")) == 2
+        fleet.plane.replace({**fleet.one("ModelDeployment"), "spec": deployment["spec"]})
+        await fleet.settle()
+        assert fleet.conditions("ModelDeployment")["Ready"] == ("True", "Available")
+
+    virtually(story)
+
+
+def test_a_restart_continues_where_it_was(tmp_path):
+    async def before(clock):
+        database = Database(tmp_path / "plane.db", clock=clock)
+        controller = Controller(database, clock, admitted=lambda manifest: manifest)
+        store = controller.add_cluster(ClusterName("east"))
+        task = asyncio.create_task(controller.loop.run())
+        for path in sorted(EXAMPLES.glob("*.yaml")):
+            for manifest in yaml.safe_load_all(path.read_text()):
+                controller.plane.create(manifest)
+        assert await controller.loop.settle(60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        seen = {kind: controller.plane.list(group, kind) for group, kind in controller.plane.kinds()}
+        remote = {kind: store.list(group, kind) for group, kind in store.kinds()}
+        database.close()
+        return seen, remote
+
+    async def after(clock):
+        database = Database(tmp_path / "plane.db", clock=clock)
+        controller = Controller(database, clock, admitted=lambda manifest: manifest)
+        store = controller.add_cluster(ClusterName("east"))
+        task = asyncio.create_task(controller.loop.run())
+        assert await controller.loop.settle(60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        seen = {kind: controller.plane.list(group, kind) for group, kind in controller.plane.kinds()}
+        remote = {kind: store.list(group, kind) for group, kind in store.kinds()}
+        database.close()
+        return seen, remote
+
+    assert run_virtual(before) == run_virtual(after)
