@@ -1,0 +1,45 @@
+"""Filter, score, pick: one small way to choose among candidates, whatever they are.
+
+A *profile* holds any filters, weighted scorers and exactly one picker. A run asks every filter about every candidate,
+scores those that were admitted, and lets the picker rank them. The room knows nothing of what a candidate is: the
+fleet scheduler hands it groups of node pools, the endpoint picker hands it serving pods.
+
+Refused and broken never share a type. A refusal is a value with a code and numbers; a plugin that raises, or that
+scores outside [0, 1], is a defect and surfaces as `PluginFault` with the plugin's name.
+
+Who listens pays. Each step is told to a `Reporter` when there is one; without one no text is made.
+"""
+
+from modelplane.framework.faults import PluginFault, ProfileError
+from modelplane.framework.outcomes import Code, Refusal, RunOutcome
+from modelplane.framework.plugins import Filter, Picker, Reporter, Scored, Scorer, Weighted
+from modelplane.framework.profile import Profile, Result, admit, rank, run, score
+from modelplane.framework.registry import PluginSpec, ProfileSpec, Registry
+from modelplane.framework.reporters import Recorder
+from modelplane.framework.state import RunState, Slot
+
+__all__ = [
+    "Code",
+    "Filter",
+    "Picker",
+    "PluginFault",
+    "PluginSpec",
+    "Profile",
+    "ProfileError",
+    "ProfileSpec",
+    "Recorder",
+    "Refusal",
+    "Registry",
+    "Reporter",
+    "Result",
+    "RunOutcome",
+    "RunState",
+    "Scored",
+    "Scorer",
+    "Slot",
+    "Weighted",
+    "admit",
+    "rank",
+    "run",
+    "score",
+]

@@ -1,0 +1,33 @@
+"""A reporter that keeps what it hears: for tests, traces and explanations."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from modelplane.framework.outcomes import Refusal
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder(Generic[C]):
+    refusals: list[tuple[C, Refusal]] = field(default_factory=list)
+    scores: list[tuple[C, float, tuple[tuple[str, float], ...]]] = field(default_factory=list)
+    picks: list[C] = field(default_factory=list)
+
+    def refused(self, _profile: str, candidate: C, refusal: Refusal, /) -> None:
+        self.refusals.append((candidate, refusal))
+
+    def scored(self, _profile: str, candidate: C, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
+        self.scores.append((candidate, total, parts))
+
+    def picked(self, _profile: str, candidate: C, /) -> None:
+        self.picks.append(candidate)
+
+    def lines(self) -> Iterator[str]:
+        """One line a candidate, for people."""
+        for candidate, refusal in self.refusals:
+            yield f"{candidate}: {refusal.filter}: {refusal.reason}"
+        for candidate, total, parts in self.scores:
+            shown = ", ".join(f"{name} {value:.3f}" for name, value in parts)
+            yield f"{candidate}: {total:.3f} ({shown})"

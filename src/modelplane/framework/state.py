@@ -1,0 +1,33 @@
+"""What plugins of one run tell each other: typed slots that live as long as the run."""
+
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class Slot(Generic[T]):
+    """A place in the state of a run. Two slots are never the same, even with equal names."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Slot({self.name})"
+
+
+class RunState:
+    """The slots that were filled during one run. A new run starts with an empty one."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[Slot[object], object] = {}
+
+    def put(self, slot: Slot[T], value: T) -> None:
+        self._values[cast("Slot[object]", slot)] = value
+
+    def get(self, slot: Slot[T]) -> T | None:
+        """None while nothing was put there."""
+        return cast("T | None", self._values.get(cast("Slot[object]", slot)))
