@@ -3,6 +3,17 @@
 from modelplane.dra.cel.device_view import Gates
 from modelplane.dra.cel.errors import CompileError
 from modelplane.dra.cel.outcome import Evaluation, Outcome
+from modelplane.dra.cel.rule import ABSENT, Rule, compile_rule
 from modelplane.dra.cel.selector import Selector, compile_selector
 
-__all__ = ["CompileError", "Evaluation", "Gates", "Outcome", "Selector", "compile_selector"]
+__all__ = [
+    "ABSENT",
+    "CompileError",
+    "Evaluation",
+    "Gates",
+    "Outcome",
+    "Rule",
+    "Selector",
+    "compile_rule",
+    "compile_selector",
+]

@@ -17,9 +17,9 @@ _Result = TypeVar("_Result")
 _DEEP_STACK = 20_000
 
 
-def checked_tree(text: str, environment: Environment) -> tuple[Node, Type]:
-    """The annotated tree of an expression and its type, or CompileError."""
-    node = parse(text)
+def checked_tree(text: str, environment: Environment, *, bind: bool = True) -> tuple[Node, Type]:
+    """The annotated tree of an expression and its type, or CompileError; `bind` says whether cel.bind exists."""
+    node = parse(text, bind=bind)
     with faults_placed(text):
         found = check(node, environment)
         validate(node)

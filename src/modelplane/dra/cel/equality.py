@@ -140,6 +140,9 @@ def _equal_lists(left: ListValue, right: object) -> bool:
 
 
 def _equal_maps(left: MapValue, right: object) -> bool:
+    custom: Callable[[object], bool] | None = getattr(left, "cel_equal", None)
+    if custom is not None:
+        return custom(right)
     if not is_map(right) or size_of(left) != size_of(right):
         return False
     for key, value in map_items(left):

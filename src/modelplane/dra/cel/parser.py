@@ -81,21 +81,22 @@ _CONSTANTS: dict[str, object] = {"true": True, "false": False, "null": None}
 _NUMBERS = frozenset({INT, FLOAT})
 
 
-def parse(text: str) -> Node:
-    """The tree of an expression, or CompileError with the place of the fault."""
+def parse(text: str, *, bind: bool = True) -> Node:
+    """The tree of an expression, or CompileError with the place of the fault; `bind` enables the macro cel.bind."""
     if len(text) > MAX_CODE_POINTS:
         raise CompileError(f"the expression has {len(text)} characters, more than {MAX_CODE_POINTS}")
     try:
-        return _Parser(tokenize(text)).parse()
+        return _Parser(tokenize(text), bind=bind).parse()
     except SyntaxFault as fault:
         raise CompileError(fault.message, *place(text, fault.offset)) from None
 
 
 class _Parser:
-    __slots__ = ("calc_depth", "copies", "expr_depth", "position", "relation_depth", "tokens")
+    __slots__ = ("bind", "calc_depth", "copies", "expr_depth", "position", "relation_depth", "tokens")
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], *, bind: bool) -> None:
         self.tokens = tokens
+        self.bind = bind
         self.position = 0
         self.expr_depth = 0
         self.relation_depth = 0
@@ -236,7 +237,8 @@ class _Parser:
         call_offset = self.take("(")
         args = self.arguments()
         height = 1 + max([node.height, *[arg.height for arg in args]])
-        return self.call_or_macro(RECEIVER_MACROS.get((name, len(args))), Call(call_offset, name, node, args, height))
+        expander = RECEIVER_MACROS.get((name, len(args))) if self.bind or name != "bind" else None
+        return self.call_or_macro(expander, Call(call_offset, name, node, args, height))
 
     def call_or_macro(self, expander: Expander | None, call: Call) -> Node:
         if expander is None:

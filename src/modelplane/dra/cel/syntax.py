@@ -5,6 +5,7 @@ the checker and read by the cost estimate, the evaluator and the emitter; nothin
 `height` counts the levels that the nesting limit counts, not all levels of the tree.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -151,3 +152,27 @@ def qualified_name(node: Node) -> str | None:
         return None
     fields.append(node.name)
     return ".".join(reversed(fields))
+
+
+def children(node: Node) -> list[Node]:
+    """The parts of a node, in the order they are written."""
+    if isinstance(node, Call):
+        return [*([node.target] if node.target is not None else []), *node.args]
+    if isinstance(node, Select):
+        return [node.operand]
+    if isinstance(node, ListNode):
+        return list(node.elements)
+    if isinstance(node, MapNode):
+        return [part for entry in node.entries for part in (entry.key, entry.value)]
+    if isinstance(node, Comprehension):
+        return [node.range, node.init, node.condition, node.step, node.result]
+    return list(node.values) if isinstance(node, Struct) else []
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """Every node of a tree."""
+    pending: list[Node] = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += children(node)

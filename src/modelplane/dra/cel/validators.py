@@ -4,7 +4,7 @@ from modelplane.dra.cel.errors import EvaluationError, SyntaxFault
 from modelplane.dra.cel.library import regex
 from modelplane.dra.cel.library.clock import parse_duration, parse_timestamp
 from modelplane.dra.cel.library.formatting import CLAUSE_KINDS, FormatError, clauses
-from modelplane.dra.cel.syntax import Call, Comprehension, ListNode, Literal, MapNode, Node, Select
+from modelplane.dra.cel.syntax import Call, ListNode, Literal, MapNode, Node, children
 from modelplane.dra.cel.types import DYN, Type
 
 _PARSERS = {"duration": parse_duration, "timestamp": parse_timestamp}
@@ -18,20 +18,11 @@ def validate(root: Node) -> None:
         if isinstance(node, Call):
             _validate_call(node)
             exempt = exempt or node.function == "format"
-            pending += [(arg, exempt) for arg in node.args]
-            if node.target is not None:
-                pending.append((node.target, exempt))
-        elif isinstance(node, Select):
-            pending.append((node.operand, exempt))
         elif isinstance(node, ListNode):
             _validate_list(node, exempt=exempt)
-            pending += [(element, exempt) for element in node.elements]
         elif isinstance(node, MapNode):
             _validate_map(node, exempt=exempt)
-            pending += [(part, exempt) for entry in node.entries for part in (entry.key, entry.value)]
-        elif isinstance(node, Comprehension):
-            parts = (node.range, node.init, node.condition, node.step, node.result)
-            pending += [(part, exempt) for part in parts]
+        pending += [(part, exempt) for part in children(node)]
 
 
 def _validate_call(node: Call) -> None:

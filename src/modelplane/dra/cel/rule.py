@@ -1,0 +1,142 @@
+"""Validation rules of custom resources: `x-kubernetes-validations` on a node of a structural schema."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from modelplane.dra.cel import types as t
+from modelplane.dra.cel.attributes import State, Step
+from modelplane.dra.cel.budget import Meter
+from modelplane.dra.cel.compiler import checked_tree, faults_placed, with_room
+from modelplane.dra.cel.environment import Environment
+from modelplane.dra.cel.errors import CompileError, EvaluationAborted, EvaluationError
+from modelplane.dra.cel.estimate import estimate
+from modelplane.dra.cel.evaluator import Planner
+from modelplane.dra.cel.library.catalogue import base_functions
+from modelplane.dra.cel.outcome import FALSE, TRUE, Evaluation, Outcome
+from modelplane.dra.cel.schema import Schema, SchemaBounds, Shape, shape_of, struct_fields, with_object_meta
+from modelplane.dra.cel.schema_values import to_value
+from modelplane.dra.cel.syntax import Ident, Node, walk
+from modelplane.dra.cel.types import BOOL, STRING, Type
+from modelplane.dra.cel.values import NONE, Optional
+
+MAX_COST = 1_000_000
+
+
+class Absent:
+    """The type of ABSENT, which says that there is no old value."""
+
+    __slots__ = ()
+
+
+ABSENT = Absent()
+
+
+class Rule:
+    """A compiled rule, or the expression of its message.
+
+    `uses_old_self` marks a transition rule: it only applies where there is an old value, unless that is optional.
+    """
+
+    __slots__ = (
+        "_optional_old",
+        "_schema",
+        "_slot_count",
+        "_step",
+        "estimated_cost",
+        "is_message",
+        "text",
+        "uses_old_self",
+    )
+
+    def __init__(self, text: str, schema: Schema, step: Step, slot_count: int, facts: "_Facts") -> None:
+        self.text = text
+        self.estimated_cost = facts.cost
+        self.is_message = facts.is_message
+        self.uses_old_self = facts.uses_old_self
+        self._optional_old = facts.optional_old
+        self._schema = schema
+        self._step = step
+        self._slot_count = slot_count
+
+    def evaluate(self, value: object, old: object = ABSENT) -> Evaluation:
+        """Whether the value obeys the rule; both values are decoded JSON."""
+        try:
+            found, _ = self._run(value, old)
+        except (EvaluationError, EvaluationAborted) as error:
+            return Evaluation(Outcome.ERROR, str(error))
+        return (
+            TRUE if found is True else FALSE if found is False else Evaluation(Outcome.ERROR, "the result is no bool")
+        )
+
+    def render(self, value: object, old: object = ABSENT) -> str | None:
+        """The text of a message expression, or None where it fails."""
+        try:
+            found, _ = self._run(value, old)
+        except (EvaluationError, EvaluationAborted):
+            return None
+        return found if isinstance(found, str) else None
+
+    def trace(self, value: object, old: object = ABSENT) -> tuple[Evaluation, int]:
+        """The evaluation and what it cost."""
+        meter = Meter(MAX_COST)
+        try:
+            found, _ = self._run(value, old, meter)
+        except (EvaluationError, EvaluationAborted) as error:
+            return Evaluation(Outcome.ERROR, str(error)), meter.spent
+        return (TRUE if found is True else FALSE), meter.spent
+
+    def _run(self, value: object, old: object, meter: Meter | None = None) -> tuple[object, int]:
+        meter = meter or Meter(MAX_COST)
+        slots: list[object] = [None] * self._slot_count
+        slots[0] = to_value(value, self._schema)
+        slots[1] = self._old_value(old)
+        found = with_room(lambda: self._step(State(slots, meter)))
+        return found, meter.spent
+
+    def _old_value(self, old: object) -> object:
+        if isinstance(old, Absent) or old is None:
+            if self.uses_old_self and not self._optional_old:
+                raise EvaluationError("the rule compares with an old value, and there is none")
+            return NONE if self._optional_old else None
+        value = to_value(old, self._schema)
+        return Optional(value) if self._optional_old else value
+
+
+class _Facts:
+    __slots__ = ("cost", "is_message", "optional_old", "uses_old_self")
+
+    def __init__(self, node: Node, found: Type, shape: Shape, *, optional_old: bool) -> None:
+        self.cost = estimate(node, SchemaBounds(shape))
+        self.is_message = found is STRING
+        self.optional_old = optional_old
+        self.uses_old_self = any(isinstance(part, Ident) and part.name == "oldSelf" for part in walk(node))
+
+
+def compile_rule(
+    text: str, schema: Mapping[str, object], *, root: bool = False, optional_old_self: bool = False
+) -> Rule:
+    """The rule that `text` spells on a schema node, or CompileError.
+
+    The result is a bool for a rule and a string for a message expression. `root` is the root of a resource, where the
+    names of the object are visible whatever the schema says. With `optional_old_self`, `oldSelf` is an optional.
+    """
+    shape = shape_of(schema, "self", root=root)
+    if shape is None:
+        raise CompileError("the schema at this place has no type, so no rule can read it")
+    return with_room(
+        lambda: _compile(text, with_object_meta(schema) if root else schema, shape, optional_old=optional_old_self)
+    )
+
+
+def _compile(text: str, schema: Schema, shape: Shape, *, optional_old: bool) -> Rule:
+    old_type = t.optional_of(shape.type) if optional_old else shape.type
+    surroundings = Environment(
+        MappingProxyType({"self": shape.type, "oldSelf": old_type}), struct_fields(shape), base_functions()
+    )
+    node, found = checked_tree(text, surroundings, bind=False)
+    if found is not BOOL and found is not STRING:
+        raise CompileError(f"must evaluate to bool, or to string for a message, not {found}")
+    planner = Planner(surroundings.functions, ("self", "oldSelf"))
+    with faults_placed(text):
+        step = planner.plan(node).step
+    return Rule(text, schema, step, planner.slots.count, _Facts(node, found, shape, optional_old=optional_old))
