@@ -1,0 +1,269 @@
+"""What a write does to an object's metadata: the rules of the Kubernetes API server, as pure functions.
+
+    uid, creationTimestamp          set once, on creation; whatever a writer says is ignored
+    resourceVersion                 the revision of the write; a writer may name the one it read, and is refused
+                                    when the object has moved on
+    generation                      1 on creation; grows when anything outside metadata and status changes, and once
+                                    when deletion is requested (as in the API server, so that controllers see a change)
+    deletionTimestamp               set by a delete while finalizers remain; never by a writer
+    status                          kept by a replacement, and all that a status write changes
+
+Null and empty metadata fields are dropped, as their Go types would, so that `labels: {}` and no labels are equal.
+Equality is that of JSON: the order of keys does not matter, and 1, 1.0 and true are three values.
+Names, schemas and defaults are admission's business, not checked here.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+import msgspec
+
+from modelplane.api.errors import ConflictError, InvalidObject
+from modelplane.reconcile.store import Manifest, ObjectRef
+
+Json = dict[str, object]
+
+_RESERVED = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
+_KEPT = tuple(field for field in _RESERVED if field != "selfLink")
+
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""Neither vowels nor look-alikes, as Kubernetes: no words, no misreading."""
+_SUFFIX_LENGTH = 5
+_NAME_LENGTH_MOST = 63
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    """The fields whose types the store relies on."""
+
+    generate_name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: list[str] = []
+    owner_references: list[dict[str, object]] = []
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A manifest as a writer gave it: plain JSON values that nobody else holds, with its metadata read."""
+
+    ref: ObjectRef
+    body: Json
+    metadata: Json
+    generate_name: str
+    uid: str
+    resource_version: str
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
+_canonical = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder(dict[str, object])
+
+
+def encode(manifest: Manifest) -> bytes:
+    return _encoder.encode(manifest)
+
+
+def decode(body: bytes) -> Json:
+    return _decoder.decode(body)
+
+
+def read(manifest: Manifest) -> Given:
+    """Copy a writer's manifest and check the little that the store needs to know of it."""
+    body = _copied(manifest)
+    ref = ref_of(body)
+    metadata: Json = {field: value for field, value in metadata_of(body).items() if value not in (None, "", [], {})}
+    typed = _typed(metadata, ref)
+    return Given(
+        ref=ref,
+        body=body,
+        metadata=metadata,
+        generate_name=typed.generate_name,
+        uid=typed.uid,
+        resource_version=typed.resource_version,
+    )
+
+
+def ref_of(body: Json) -> ObjectRef:
+    """Where the object belongs; the name is empty when it is to be generated."""
+    api_version, kind, metadata = body.get("apiVersion"), body.get("kind"), body.get("metadata")
+    if not (isinstance(api_version, str) and api_version):
+        raise InvalidObject("apiVersion: a non-empty string is required")
+    if not (isinstance(kind, str) and kind):
+        raise InvalidObject("kind: a non-empty string is required")
+    if not isinstance(metadata, dict):
+        raise InvalidObject(f"{kind}: metadata: an object is required")
+    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    if not (isinstance(namespace, str) and isinstance(name, str)):
+        raise InvalidObject(f"{kind}: metadata.namespace and metadata.name must be strings")
+    return ObjectRef(group=api_version.rpartition("/")[0], kind=kind, namespace=namespace, name=name)
+
+
+def named(given: Given, name: str) -> Given:
+    return msgspec.structs.replace(given, ref=dataclasses.replace(given.ref, name=name))
+
+
+def _copied(manifest: Manifest) -> Json:
+    try:
+        return decode(encode(manifest))
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidObject(f"the manifest cannot be stored as a JSON object: {error}") from None
+
+
+def _typed(metadata: Json, ref: ObjectRef) -> _Metadata:
+    try:
+        return msgspec.convert(metadata, _Metadata)
+    except msgspec.ValidationError as error:
+        raise InvalidObject(f"{ref}: metadata: {error}") from None
+
+
+def created(given: Given, *, uid: str, now_s: float) -> Json:
+    """The object that a create makes, without its resourceVersion."""
+    if given.resource_version:
+        raise InvalidObject(f"{given.ref}: metadata.resourceVersion must not be set on an object that is created")
+    metadata: Json = {"name": given.ref.name}
+    metadata |= {field: value for field, value in given.metadata.items() if field not in _RESERVED}
+    metadata |= {"uid": uid, "generation": 1, "creationTimestamp": timestamp(now_s)}
+    return _assembled(given.body, metadata, given.body.get("status"))
+
+
+def replaced(current: Manifest, given: Given) -> Json | None:
+    """The object after a replacement, without its new resourceVersion; None when it is the same."""
+    check_preconditions(current, given)
+    before = metadata_of(current)
+    metadata: Json = {field: value for field, value in given.metadata.items() if field not in _RESERVED}
+    metadata |= {field: before[field] for field in _KEPT if field in before}
+    _check_finalizers(given.ref, before, metadata)
+    content_same = _same(_content(current), _content(given.body))
+    if content_same and _same(before, metadata):
+        return None
+    if not content_same:
+        metadata["generation"] = generation_of(current) + 1
+    return _assembled(_shared(current, given.body), metadata, current.get("status"))
+
+
+def status_replaced(current: Manifest, given: Given) -> Json | None:
+    """The object after a status write, without its new resourceVersion; None when it is the same."""
+    check_preconditions(current, given)
+    status = given.body.get("status")
+    if _same(current.get("status"), status):
+        return None
+    return _assembled(current, dict(metadata_of(current)), status)
+
+
+def deletion_requested(current: Manifest, now_s: float) -> Json | None:
+    """The object marked as being deleted, without its new resourceVersion; None when it is marked already."""
+    metadata = dict(metadata_of(current))
+    if "deletionTimestamp" in metadata:
+        return None
+    metadata |= {"deletionTimestamp": timestamp(now_s), "generation": generation_of(current) + 1}
+    return _assembled(current, metadata, current.get("status"))
+
+
+def is_finished(manifest: Manifest) -> bool:
+    """Whether deletion was requested and no finalizer is left."""
+    metadata = metadata_of(manifest)
+    return "deletionTimestamp" in metadata and not metadata.get("finalizers")
+
+
+def check_preconditions(current: Manifest, given: Given) -> None:
+    metadata = metadata_of(current)
+    check_uid(given.ref, metadata, given.uid)
+    if given.resource_version and given.resource_version != metadata["resourceVersion"]:
+        raise ConflictError(
+            f"{given.ref}: metadata.resourceVersion is {given.resource_version} but the object is at "
+            f"{metadata['resourceVersion']}: read it again and retry"
+        )
+
+
+def check_uid(ref: ObjectRef, metadata: Manifest, uid: str | None) -> None:
+    if uid and uid != metadata["uid"]:
+        raise ConflictError(f"{ref}: metadata.uid is {uid} but the object of this name has {metadata['uid']}")
+
+
+def stamped(manifest: Json, revision: int) -> Json:
+    """The same object at this revision."""
+    return {**manifest, "metadata": {**metadata_of(manifest), "resourceVersion": str(revision)}}
+
+
+def timestamp(now_s: float) -> str:
+    """A moment as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
+    return datetime.fromtimestamp(int(now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def generated_name(base: str, fresh_id: str) -> str:
+    """The base, cut so that the name stays a label, and a short suffix drawn from a fresh id."""
+    number = int.from_bytes(blake2b(fresh_id.encode(), digest_size=8).digest(), "big")
+    suffix = ""
+    for _ in range(_SUFFIX_LENGTH):
+        number, place = divmod(number, len(_SUFFIX_ALPHABET))
+        suffix += _SUFFIX_ALPHABET[place]
+    return base[: _NAME_LENGTH_MOST - _SUFFIX_LENGTH] + suffix
+
+
+def metadata_of(manifest: Manifest) -> Json:
+    metadata = manifest["metadata"]
+    if not isinstance(metadata, dict):
+        raise TypeError("a stored object has lost its metadata")
+    return metadata
+
+
+def generation_of(manifest: Manifest) -> int:
+    generation = metadata_of(manifest).get("generation")
+    return generation if isinstance(generation, int) else 0
+
+
+def _check_finalizers(ref: ObjectRef, before: Json, after: Json) -> None:
+    if "deletionTimestamp" not in before:
+        return
+    old, new = before.get("finalizers", []), after.get("finalizers", [])
+    if isinstance(old, list) and isinstance(new, list) and (added := [name for name in new if name not in old]):
+        raise InvalidObject(f"{ref} is being deleted: metadata.finalizers cannot gain {', '.join(added)}")
+
+
+def _content(manifest: Manifest) -> Json:
+    return {field: value for field, value in manifest.items() if field not in {"metadata", "status"}}
+
+
+def _shared(current: Manifest, body: Json) -> Json:
+    """The new content, holding on to the current parts that are equal: versions of an object share memory."""
+    return {
+        field: current[field] if field in current and _same(current[field], value) else value
+        for field, value in body.items()
+    }
+
+
+def _assembled(content: Manifest, metadata: Json, status: object) -> Json:
+    manifest: Json = {}
+    for field, value in content.items():
+        if field == "metadata":
+            manifest[field] = metadata
+        elif field != "status":
+            manifest[field] = value
+    if status is not None:
+        manifest["status"] = status
+    return manifest
+
+
+def _same(one: object, other: object) -> bool:
+    """Python holds 1, 1.0 and True equal; their encodings tell them apart."""
+    return one is other or (one == other and _canonical.encode(one) == _canonical.encode(other))

@@ -1,0 +1,68 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.local.store_mirror import Mirror
+from modelplane.reconcile.store import ObjectRef
+
+NAMESPACES = ("", "a", "b")
+NAMES = ("one", "three", "two")
+LABELS = st.dictionaries(st.sampled_from("abcdefghijkl"), st.sampled_from(["", "x", "y"]), max_size=3)
+REFS = st.builds(
+    ObjectRef,
+    st.sampled_from(["", "apps"]),
+    st.sampled_from(["Pod", "Job"]),
+    st.sampled_from(NAMESPACES),
+    st.sampled_from(NAMES),
+)
+QUERIES = st.tuples(st.sampled_from(["Pod", "Job"]), st.sampled_from([None, *NAMESPACES]), st.none() | LABELS)
+
+
+def make(ref, labels):
+    metadata = {"name": ref.name, "namespace": ref.namespace, "labels": labels}
+    return {"kind": ref.kind, "group": ref.group, "metadata": metadata}
+
+
+def expected(objects, kind, namespace, labels):
+    """What a list must answer, by scanning everything."""
+    return tuple(
+        manifest
+        for ref, manifest in sorted(objects.items(), key=lambda item: item[0])
+        if (ref.group, ref.kind) == ("apps", kind)
+        and (namespace is None or ref.namespace == namespace)
+        and (labels or {}).items() <= manifest["metadata"]["labels"].items()
+    )
+
+
+@given(st.lists(st.tuples(REFS, st.none() | LABELS, QUERIES), max_size=40))
+def test_lists_answer_as_a_scan_of_everything_would(steps):
+    mirror, objects = Mirror(), {}
+    for ref, labels, (kind, namespace, wanted) in steps:
+        if labels is not None:
+            objects[ref] = make(ref, labels)
+            mirror.put(ref, objects[ref])
+        elif ref in objects:
+            del objects[ref]
+            mirror.remove(ref)
+        found = mirror.list("apps", kind, namespace=namespace, labels=wanted)
+        assert found == expected(objects, kind, namespace, wanted)
+        assert mirror.get(ref) is objects.get(ref)
+        assert len(mirror) == len(objects)
+        assert mirror.kinds() == tuple(sorted({(each.group, each.kind) for each in objects}))
+
+
+def test_queries_for_ever_new_labels_do_not_grow_it():
+    mirror = Mirror()
+    ref = ObjectRef("", "Pod", "a", "one")
+    mirror.put(ref, make(ref, {"key-99": "x"}))
+    found = [len(mirror.list("", "Pod", labels={f"key-{number}": "x"})) for number in range(100)]
+    assert found == [0] * 99 + [1]
+    assert len(mirror._kinds["", "Pod"]._by_label) == 8
+
+
+def test_removed_objects_leave_nothing_behind():
+    mirror = Mirror()
+    ref = ObjectRef("", "Pod", "a", "one")
+    mirror.put(ref, make(ref, {"app": "x"}))
+    assert len(mirror.list("", "Pod", labels={"app": "x"})) == 1
+    mirror.remove(ref)
+    assert mirror._kinds == {}
