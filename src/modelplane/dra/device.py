@@ -24,7 +24,7 @@ AttributeScalar: TypeAlias = str | int | bool | Version
 AttributeValue: TypeAlias = AttributeScalar | tuple[AttributeScalar, ...]
 
 _MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
-_SCALARS = ("int", "bool", "string", "version")
+_SCALARS = ("string", "int", "bool", "version")
 _LISTS = ("ints", "bools", "strings", "versions")
 _EMPTY: Mapping[str, object] = MappingProxyType({})
 
@@ -117,25 +117,31 @@ def _attribute_value(name: str, attribute: object, *, list_attributes: bool) -> 
             values = attribute.get(kind)
             if isinstance(values, list | tuple):
                 return tuple(_scalar(name, kind[:-1], value) for value in values)
-    for kind in _SCALARS:
-        if attribute.get(kind) is not None:
-            return _scalar(name, kind, attribute[kind])
+    for kind, value in attribute.items():
+        if value is not None and kind in _SCALARS:
+            return _scalar(name, kind, value)
     raise _Unusable("unsupported attribute value")
 
 
 def _scalar(name: str, kind: str, value: object) -> AttributeScalar:
-    if kind == "bool" and isinstance(value, bool):
+    if isinstance(value, str):
+        if kind == "string":
+            return value
+        if kind == "version":
+            return _version(value)
+    elif isinstance(value, bool):
+        if kind == "bool":
+            return value
+    elif kind == "int" and isinstance(value, int) and _MIN_INT64 <= value <= _MAX_INT64:
         return value
-    if kind == "int" and isinstance(value, int) and not isinstance(value, bool) and _MIN_INT64 <= value <= _MAX_INT64:
-        return value
-    if kind == "string" and isinstance(value, str):
-        return value
-    if kind == "version" and isinstance(value, str):
-        try:
-            return parse_version(value)
-        except VersionError as error:
-            raise _Unusable(f"parse semantic version: {error}") from error
     raise DeviceError(f"attributes[{name}].{kind}: {value!r} is not a value of that type")
+
+
+def _version(text: str) -> Version:
+    try:
+        return parse_version(text)
+    except VersionError as error:
+        raise _Unusable(f"parse semantic version: {error}") from error
 
 
 def _capacity_value(name: str, entry: object) -> Quantity:

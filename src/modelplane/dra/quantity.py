@@ -26,6 +26,7 @@ import enum
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from modelplane.api.errors import InputError
 from modelplane.dra._digits import count_digits, format_digits, parse_digits
@@ -37,6 +38,7 @@ _MIN_INT64 = -(2**63)
 _MATERIALISED_EXPONENT = 4_096
 _MAX_SUM_DIGITS = 20_000
 _SHOWN_TEXT = 64
+_SHORT_TEXT = 32
 
 # Possessive throughout: a digit taken by one part is never offered to the next, so scanning is linear.
 _GRAMMAR = re.compile(r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[+-]?+[0-9]*+)")
@@ -134,6 +136,15 @@ def _shifted(number: int, places: int) -> int:
 
 def parse_quantity(text: str) -> Quantity:
     """The quantity that `text` spells, or QuantityError. Nothing is trimmed."""
+    return _parse_short(text) if len(text) <= _SHORT_TEXT else _parse(text)
+
+
+@lru_cache(maxsize=4_096)
+def _parse_short(text: str) -> Quantity:
+    return _parse(text)
+
+
+def _parse(text: str) -> Quantity:
     match = _GRAMMAR.fullmatch(text)
     if match is None or not text:
         raise QuantityError(f"{_shown(text)} is not a quantity: expected a number and a suffix such as m, k, Mi or e3")

@@ -11,6 +11,7 @@ words by byte, and the longer list above its prefix. Build metadata takes no par
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from modelplane.api.errors import InputError
@@ -78,7 +79,13 @@ def as_int64(number: int) -> int:
 
 def parse_version(text: str, *, normalize: bool = False) -> Version:
     """The version that `text` spells, or VersionError. Blanks are never trimmed."""
-    return _parse_strict(_normalized(text) if normalize else text)
+    text = _normalized(text) if normalize else text
+    return _parse_short(text) if len(text) <= _SHOWN_TEXT else _parse_strict(text)
+
+
+@lru_cache(maxsize=4_096)
+def _parse_short(text: str) -> Version:
+    return _parse_strict(text)
 
 
 def is_version(text: str, *, normalize: bool = False) -> bool:

@@ -13,26 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from modelplane.dra.allocate.books import Books, Hold
-from modelplane.dra.allocate.counters import CounterLedger, Remainders
-from modelplane.dra.allocate.explain import Tally
+from modelplane.dra.allocate.explain import Failures
 from modelplane.dra.allocate.inventory import Inventory, NodeView
 from modelplane.dra.allocate.nodes import UnreadableSelector, merged, pinned_to
-from modelplane.dra.allocate.outcome import (
-    Allocated,
-    ClaimResult,
-    DeviceResult,
-    Fatal,
-    GaveUp,
-    NoFit,
-    Outcome,
-    PoolNote,
-)
-from modelplane.dra.allocate.plan import Aborted, AskPlan, ClaimPlan, Plan
+from modelplane.dra.allocate.outcome import Allocated, ClaimResult, DeviceResult, Fatal, GaveUp, NoFit, Outcome
+from modelplane.dra.allocate.plan import Aborted, AskPlan, Plan, Wanted, check_size
 from modelplane.dra.allocate.resources import Node, NodeSelector
-from modelplane.dra.allocate.search import MAX_RESULTS, OutOfSteps, Search
+from modelplane.dra.allocate.search import OutOfSteps, Search
 from modelplane.dra.allocate.usage import Usage
 
 if TYPE_CHECKING:
+    from modelplane.dra.allocate.counters import Remainders
     from modelplane.dra.allocate.offers import PoolKey
 
 DEFAULT_STEPS = 100_000
@@ -76,48 +67,42 @@ class Allocator:
                 return _result(plan, attempt, node)
         except (Aborted, UnreadableSelector) as error:
             return Fatal(str(error))
-        return self._unsolved(plan, (attempt,))
+        failures = Failures(plan)
+        failures.add(attempt.view, attempt.books, attempt.out_of_steps)
+        return failures.outcome()
 
     def allocate_first(self, plan: Plan, nodes: Iterable[Node]) -> Placement:
         """The first of the nodes that fits. A fatal error ends it; a node that gave up is passed over."""
-        attempts: list[_Attempt] = []
+        failures = Failures(plan)
         try:
             for node in nodes:
                 attempt = self._attempt(plan, node)
                 if attempt.solved:
                     return Placed(node.metadata.name, _result(plan, attempt, node))
-                attempts.append(attempt)
+                failures.add(attempt.view, attempt.books, attempt.out_of_steps)
         except (Aborted, UnreadableSelector) as error:
             return Fatal(str(error))
-        return self._unsolved(plan, attempts)
-
-    def _unsolved(self, plan: Plan, attempts: Iterable[_Attempt]) -> NoFit | GaveUp:
-        tally = Tally(plan)
-        invalid: dict[PoolNote, None] = {}
-        incomplete: dict[PoolNote, None] = {}
-        steps = 0
-        for attempt in attempts:
-            tally.add(attempt.books)
-            steps += attempt.out_of_steps
-            invalid.update(dict.fromkeys(attempt.view.invalid_pools))
-            incomplete.update(dict.fromkeys(attempt.view.incomplete_pools))
-        if steps:
-            return GaveUp(steps, tally.explain())
-        return NoFit(tally.explain(), tuple(invalid), tuple(incomplete))
+        return failures.outcome()
 
     def _attempt(self, plan: Plan, node: Node) -> _Attempt:
         if plan.fault is not None:
             raise Aborted(plan.fault)
         view = self._inventory.view(node)
-        books = Books(plan, view, self._usage, node, CounterLedger(self._usage, self._remainders))
-        wanted = tuple(_wanted_all(ask, view, books) if ask.wants_all else ask.count for ask in plan.asks)
-        for claim in plan.claims:
-            _check_size(claim, wanted)
+        books = Books(plan, view, self._usage, node, self._remainders)
+        wanted = plan.counts if plan.counts is not None else _wanted(plan, view, books)
         search = Search(plan, books, wanted, self._max_steps)
         try:
             return _Attempt(view, books, search.run())
         except OutOfSteps:
+            books.abandon()
             return _Attempt(view, books, solved=False, out_of_steps=search.steps)
+
+
+def _wanted(plan: Plan, view: NodeView, books: Books) -> Wanted:
+    wanted = tuple(_wanted_all(ask, view, books) if ask.wants_all else ask.count for ask in plan.asks)
+    for claim in plan.claims:
+        check_size(claim, wanted)
+    return wanted
 
 
 def _wanted_all(ask: AskPlan, view: NodeView, books: Books) -> tuple[int, ...]:
@@ -128,16 +113,6 @@ def _wanted_all(ask: AskPlan, view: NodeView, books: Books) -> tuple[int, ...]:
             state = "being updated" if pool.incomplete else "invalid"
             raise Aborted(f"{place} {pool.key[0]}/{pool.key[1]} is {state}: {pool.incomplete or pool.invalid}")
     return tuple(index for index in range(len(view.candidates)) if books.suits(ask, index))
-
-
-def _check_size(claim: ClaimPlan, wanted: tuple[int | tuple[int, ...], ...]) -> None:
-    smallest = sum(min(_count(wanted[ask.index]) for ask in request.asks) for request in claim.requests)
-    if smallest > MAX_RESULTS:
-        raise Aborted(f"claim {claim.name}: asks for {smallest} devices, more than the {MAX_RESULTS} a claim may have")
-
-
-def _count(wanted: int | tuple[int, ...]) -> int:
-    return wanted if isinstance(wanted, int) else len(wanted)
 
 
 def _result(plan: Plan, attempt: _Attempt, node: Node) -> Allocated:

@@ -18,12 +18,8 @@ class Attribute(NamedTuple):
     members: frozenset[object]
 
 
-Attributes: TypeAlias = Mapping[str, Attribute]
-
-
-def read_attributes(attributes: Mapping[str, Mapping[str, object]]) -> Attributes:
-    """Every attribute of a device, under the name it was published with."""
-    return {name: _read(value) for name, value in attributes.items()}
+# As published: name, then the one kind that is set, then its value. Few devices are ever asked for theirs.
+Attributes: TypeAlias = Mapping[str, Mapping[str, object]]
 
 
 def _read(value: Mapping[str, object]) -> Attribute:
@@ -41,10 +37,10 @@ def _read(value: Mapping[str, object]) -> Attribute:
 def find_attribute(attributes: Attributes, driver: str, name: str) -> Attribute | None:
     """The attribute a constraint names: under exactly that name, else by its bare id where the domain is the driver."""
     found = attributes.get(name)
-    if found is not None:
-        return found
-    domain, slash, identifier = name.partition("/")
-    return attributes.get(identifier) if slash and domain == driver else None
+    if found is None:
+        domain, slash, identifier = name.partition("/")
+        found = attributes.get(identifier) if slash and domain == driver else None
+    return None if found is None else _read(found)
 
 
 def same_scalar(left: Attribute, right: Attribute) -> bool:

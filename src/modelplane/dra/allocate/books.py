@@ -5,27 +5,27 @@ when the search abandons it. Every check that upstream makes is here, in its ord
 before selectors (a device in use is never judged), selectors before capacity, constraints last.
 """
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from modelplane.dra.allocate import constraints as constraint_states
 from modelplane.dra.allocate.attributes import find_attribute
-from modelplane.dra.allocate.capacity import Amounts, consumption, has_room, knows_all
-from modelplane.dra.allocate.counters import CounterLedger
+from modelplane.dra.allocate.capacity import Amounts, Nanos
+from modelplane.dra.allocate.counters import CounterLedger, Remainders
 from modelplane.dra.allocate.inventory import Candidate, NodeView
 from modelplane.dra.allocate.nodes import reaches
-from modelplane.dra.allocate.offers import Offer
+from modelplane.dra.allocate.offers import Offer, PoolKey
 from modelplane.dra.allocate.outcome import DeviceId, Rejection
 from modelplane.dra.allocate.plan import MATCHES, Aborted, AskPlan, Plan
 from modelplane.dra.allocate.resources import EQUAL, EXISTS, Node, Taint, Toleration
 from modelplane.dra.allocate.usage import Usage
-from modelplane.dra.quantity import Quantity
 
 # A selector's position in the ask's checks, a constraint's position in the claim, or something else that was wrong.
 Cause: TypeAlias = tuple[Rejection, int] | Rejection | int
 
-_NOTHING: Amounts = {}
+_NOTHING: Nanos = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Hold:
     index: int
     candidate: Candidate
     drew_counters: bool
-    consumed: dict[str, Quantity] | None
+    consumed: Amounts | None
 
 
 class Books:
@@ -56,7 +56,10 @@ class Books:
         "holds",
     )
 
-    def __init__(self, plan: Plan, view: NodeView, usage: Usage, node: Node, counters: CounterLedger) -> None:
+    def __init__(
+        self, plan: Plan, view: NodeView, usage: Usage, node: Node, remainders: dict[PoolKey, Remainders]
+    ) -> None:
+        """`remainders` remembers what is left of counters, over searches with one inventory and one usage."""
         self.candidates = view.candidates
         self.causes: tuple[dict[int, Cause], ...] = tuple({} for _ in plan.asks)
         self.holds: tuple[list[Hold], ...] = tuple([] for _ in plan.claims)
@@ -64,9 +67,9 @@ class Books:
         self._features = plan.features
         self._usage = usage
         self._node = node
-        self._counters = counters
+        self._counters = CounterLedger(usage, remainders)
         self._marked: dict[DeviceId, set[int]] = {}
-        self._shares: dict[DeviceId, list[Amounts]] = {}
+        self._shares: dict[DeviceId, list[Nanos]] = {}
         lists = plan.features.list_type_attributes
         self._constraints = tuple(
             [constraint_states.start(constraint, list_attributes=lists) for constraint in claim.constraints]
@@ -76,7 +79,14 @@ class Books:
     def refuses(self, ask: AskPlan, index: int) -> bool:
         """Whether the device is out of the question for the ask, before anything is reserved."""
         offer = self.candidates[index].offer
-        cause = Rejection.TAKEN if self._is_taken(ask, offer.id) else self.unfit(ask, offer)
+        identity = offer.id
+        cause: Cause | None
+        if (not ask.admin_access and (identity in self._usage.whole or identity in self._marked)) or (
+            ask.admin_access and self._is_taken(ask, identity)
+        ):
+            cause = Rejection.TAKEN
+        else:
+            cause = self.unfit(ask, offer)
         if cause is None:
             return False
         self.causes[ask.index][index] = cause
@@ -107,10 +117,11 @@ class Books:
             return None
         if not self._features.consumable_capacity:
             return None
-        if not knows_all(offer.capacity, ask.capacity):
+        taking = ask.taking(offer)
+        if not taking.is_known:
             return Rejection.CAPACITY_UNKNOWN
         in_use = self._usage.consumed.get(offer.id, _NOTHING)
-        if not has_room(offer.capacity, ask.capacity, in_use, *self._shares.get(offer.id, ())):
+        if not taking.is_allowed or not taking.fits_beside(in_use, *self._shares.get(offer.id, ())):
             return Rejection.CAPACITY
         return None
 
@@ -201,8 +212,9 @@ class Books:
         offer = candidate.offer
         consumed = None
         if self._is_shareable(offer):
-            consumed = consumption(offer.capacity, ask.capacity)
-            self._shares.setdefault(offer.id, []).append(consumed)
+            taking = ask.taking(offer)
+            consumed = taking.amounts
+            self._shares.setdefault(offer.id, []).append({name: need for name, need, _ in taking.needs})
         else:
             self._marked.setdefault(offer.id, set()).add(ask.claim_index)
         self.holds[ask.claim_index].append(Hold(ask, index, candidate, drew_counters, consumed))
@@ -222,18 +234,23 @@ class Books:
             self._counters.give_back(hold.candidate.pool, offer)
         self.causes[ask.index][hold.index] = Rejection.GIVEN_BACK
 
+    def abandon(self) -> None:
+        """Give everything back: the search stops without a solution."""
+        for claim_index in reversed(range(len(self.holds))):
+            while self.holds[claim_index]:
+                self.give_back(claim_index)
+
     def situation(self, claim_index: int) -> Hashable:
         """All that the rest of the search depends on from here, beside its position."""
-        whole: set[tuple[int, int]] = set()
-        shares: list[tuple[int, int]] = []
-        for holds in self.holds[: claim_index + 1]:
-            for hold in holds:
-                if hold.consumed is None:
-                    whole.add((hold.index, hold.ask.claim_index))
-                else:
-                    shares.append((hold.index, hold.ask.index))
+        whole = frozenset(
+            (hold.index, hold.ask.claim_index if self._plan.has_admin_access else 0)
+            for holds in self.holds[: claim_index + 1]
+            for hold in holds
+            if hold.consumed is None
+        )
+        shares = frozenset((device, _totals(amounts)) for device, amounts in self._shares.items())
         memories = tuple(constraint.memory for constraint in self._constraints[claim_index])
-        return frozenset(whole), tuple(sorted(shares)), memories
+        return len(self.holds[claim_index]), whole, shares, memories
 
     def kind_of(self, index: int) -> Hashable | None:
         """A key that interchangeable free devices share, or None where the device stands for itself alone."""
@@ -256,6 +273,13 @@ class Books:
             return ask.verdict(offer.shape)
         except Aborted:
             return None
+
+
+def _totals(amounts: list[Nanos]) -> frozenset[tuple[str, int]]:
+    totals: Counter[str] = Counter()
+    for share in amounts:
+        totals.update(share)
+    return frozenset(totals.items())
 
 
 def _drop(marked: dict[DeviceId, set[int]], device: DeviceId, claim_index: int) -> None:

@@ -12,11 +12,13 @@ from typing import TypeAlias
 
 from modelplane.api.errors import InputError
 from modelplane.dra.allocate.resources import Capacity, QuantityField, RequestPolicy, ValidRange
-from modelplane.dra.quantity import Notation, Quantity, add, compare, fast, quantity_from_json
+from modelplane.dra.quantity import Notation, Quantity, compare, fast, quantity_from_json, sign
 
 Amounts: TypeAlias = Mapping[str, Quantity]
+Nanos: TypeAlias = Mapping[str, int]
 
 _NANOS = 10**9
+_VAST = 10**5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +78,38 @@ def _optional(value: QuantityField | None) -> Quantity | None:
     return None if value is None else quantity_from_json(value)
 
 
-def consumption(offers: tuple[CapacityOffer, ...], requested: Amounts) -> dict[str, Quantity]:
-    """What a request takes of every capacity, policies applied."""
-    return {offer.name: _consumed(offer, requested.get(offer.name)) for offer in offers}
+@dataclass(frozen=True, slots=True, eq=False)
+class Taking:
+    """What one ask takes of one device.
+
+    `is_known` says that the device publishes everything asked for, `is_allowed` that its policies permit the amounts.
+    `needs` has, by name, what is taken and what there is in all, both in billionths.
+    """
+
+    is_known: bool
+    is_allowed: bool
+    amounts: Amounts
+    needs: tuple[tuple[str, int, int], ...]
+
+    def fits_beside(self, *in_use: Nanos) -> bool:
+        """Whether there is room beside what is in use."""
+        return all(need + sum(amounts.get(name, 0) for amounts in in_use) <= limit for name, need, limit in self.needs)
 
 
-def knows_all(offers: tuple[CapacityOffer, ...], requested: Amounts) -> bool:
-    """Whether the device publishes every capacity that is asked for."""
-    return not requested or requested.keys() <= {offer.name for offer in offers}
+def take_of(offers: tuple[CapacityOffer, ...], requested: Amounts) -> Taking:
+    """What a request takes of every capacity of a device, policies applied."""
+    amounts = {offer.name: _consumed(offer, requested.get(offer.name)) for offer in offers}
+    return Taking(
+        requested.keys() <= amounts.keys(),
+        not any(offer.policy is not None and _violates(amounts[offer.name], offer.policy) for offer in offers),
+        amounts,
+        tuple((offer.name, nanos_of(amounts[offer.name]), nanos_of(offer.value)) for offer in offers),
+    )
 
 
-def has_room(offers: tuple[CapacityOffer, ...], requested: Amounts, *in_use: Amounts) -> bool:
-    """Whether the request obeys every policy and fits beside what is in use."""
-    for offer in offers:
-        total = _consumed(offer, requested.get(offer.name))
-        if offer.policy is not None and _violates(total, offer.policy):
-            return False
-        for amounts in in_use:
-            taken = amounts.get(offer.name)
-            if taken is not None:
-                total = add(total, taken)
-        if compare(total, offer.value) > 0:
-            return False
-    return True
+def nanos_of(quantity: Quantity) -> int:
+    """A quantity in billionths. Those too long to write out all count as the same vast number."""
+    return quantity.nanos if quantity.nanos is not None else _VAST * sign(quantity)
 
 
 def _consumed(offer: CapacityOffer, requested: Quantity | None) -> Quantity:
@@ -144,4 +155,4 @@ def _leaves_range(consumed: Quantity, valid_range: Range) -> bool:
 
 def whole(quantity: Quantity) -> int:
     """The number rounded up to a whole one; steps are counted in whole units."""
-    return -(-(quantity.nanos or 0) // _NANOS)
+    return -(-nanos_of(quantity) // _NANOS)

@@ -9,6 +9,7 @@ from modelplane.api.errors import InputError
 from modelplane.dra.allocate.resources import DeviceClass, DeviceInUse, Node, ResourceClaim, ResourceSlice
 
 _T = TypeVar("_T")
+_MAPS = frozenset({"attributes", "capacity", "counters"})
 
 
 def decode_node(document: object) -> Node:
@@ -39,6 +40,23 @@ def decode_in_use(documents: Iterable[object]) -> tuple[DeviceInUse, ...]:
 def _convert(document: object, kind: type[_T], place: str) -> _T:
     try:
         return msgspec.convert(document, kind)
+    except msgspec.ValidationError:
+        pass
+    try:
+        return msgspec.convert(_without_nulls(document), kind)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$")
         raise InputError(f"{place}{path.removesuffix('`')}: {problem}") from error
+
+
+def _without_nulls(value: object, *, is_map: bool = False) -> object:
+    """The document as the API reads it: a null field is absent, a null in a list or map an object with no fields."""
+    if isinstance(value, dict):
+        return {
+            key: {} if item is None else _without_nulls(item, is_map=key in _MAPS)
+            for key, item in value.items()
+            if is_map or item is not None
+        }
+    if isinstance(value, list | tuple):
+        return [{} if item is None else _without_nulls(item) for item in value]
+    return value

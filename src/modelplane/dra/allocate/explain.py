@@ -1,42 +1,54 @@
 """From what the books remember to what a person reads: per request, how many devices failed on what."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from modelplane.dra.allocate.books import Books, Cause
 from modelplane.dra.allocate.constraints import attribute_name
-from modelplane.dra.allocate.outcome import Rejection, RejectionCount, RequestExplanation
+from modelplane.dra.allocate.inventory import NodeView
+from modelplane.dra.allocate.outcome import GaveUp, NoFit, Rejection, RejectionCount, RequestExplanation
 from modelplane.dra.allocate.plan import AskPlan, Plan
 
 _ORDER = tuple(Rejection)
 
 
-class Tally:
-    """Causes summed up over any number of nodes."""
+class Failures:
+    """What searches without a solution found out, over any number of nodes. Summing up waits until it is asked for."""
 
-    __slots__ = ("_counts", "_plan")
+    __slots__ = ("_books", "_plan", "_steps", "_views")
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._counts: tuple[Counter[Cause], ...] = tuple(Counter() for _ in plan.asks)
+        self._books: list[tuple[Mapping[int, Cause], ...]] = []
+        self._views: list[NodeView] = []
+        self._steps = 0
 
-    def add(self, books: Books) -> None:
-        """Count what one search found out."""
-        for counts, causes in zip(self._counts, books.causes, strict=True):
-            counts.update(causes.values())
+    def add(self, view: NodeView, books: Books, out_of_steps: int) -> None:
+        """Keep what one search found out; `out_of_steps` is not zero where it did not finish."""
+        self._books.append(books.causes)
+        self._views.append(view)
+        self._steps += out_of_steps
 
-    def explain(self) -> tuple[RequestExplanation, ...]:
-        """One explanation for every ask."""
-        return tuple(
-            RequestExplanation(
-                ask.claim,
-                ask.full_name,
-                ask.device_class,
-                "all" if ask.wants_all else str(ask.count),
-                sum(counts.values()),
-                _rejected(self._plan, ask, counts.items()),
-            )
-            for ask, counts in zip(self._plan.asks, self._counts, strict=True)
+    def outcome(self) -> NoFit | GaveUp:
+        """The sum of it: how many devices failed on what."""
+        requests = tuple(self._explain(ask) for ask in self._plan.asks)
+        if self._steps:
+            return GaveUp(self._steps, requests)
+        invalid = dict.fromkeys(note for view in self._views for note in view.invalid_pools)
+        incomplete = dict.fromkeys(note for view in self._views for note in view.incomplete_pools)
+        return NoFit(requests, tuple(invalid), tuple(incomplete))
+
+    def _explain(self, ask: AskPlan) -> RequestExplanation:
+        counts: Counter[Cause] = Counter()
+        for causes in self._books:
+            counts.update(causes[ask.index].values())
+        return RequestExplanation(
+            ask.claim,
+            ask.full_name,
+            ask.device_class,
+            "all" if ask.wants_all else str(ask.count),
+            sum(counts.values()),
+            _rejected(self._plan, ask, counts.items()),
         )
 
 

@@ -14,17 +14,19 @@ from collections.abc import Iterator
 
 from modelplane.dra.allocate.books import Books
 from modelplane.dra.allocate.nodes import UnreadableSelector
-from modelplane.dra.allocate.plan import Aborted, AskPlan, Plan, RequestPlan
+from modelplane.dra.allocate.plan import Aborted, AskPlan, Plan, RequestPlan, Wanted, count_of
 
 _MAX_DEMANDS = 500
 
 
-def is_hopeless(plan: Plan, books: Books, wanted: tuple[int | tuple[int, ...], ...]) -> bool:
+def is_hopeless(plan: Plan, books: Books, wanted: Wanted) -> bool:
     """Whether it is certain that the search will find no solution and meet no error."""
     matching = _Matching()
     try:
         for request in _certain_requests(plan):
             count, devices = _demand(request, books, wanted)
+            if request.asks[0].admin_access:
+                continue
             exclusive = frozenset(index for index in devices if not books.candidates[index].offer.shareable)
             needed = count - (len(devices) - len(exclusive))
             if count > len(devices) or not all(matching.add(exclusive) for _ in range(needed)):
@@ -42,8 +44,7 @@ def _certain_requests(plan: Plan) -> Iterator[RequestPlan]:
         for request in claim.requests:
             if claim.constraints and any(ask.wants_all for ask in request.asks):
                 return
-            if not request.asks[0].admin_access:
-                yield request
+            yield request
 
 
 def _suitable(ask: AskPlan, books: Books, wanted: int | tuple[int, ...]) -> frozenset[int]:
@@ -52,12 +53,9 @@ def _suitable(ask: AskPlan, books: Books, wanted: int | tuple[int, ...]) -> froz
     return frozenset(index for index in range(len(books.candidates)) if books.could_serve(ask, index))
 
 
-def _demand(
-    request: RequestPlan, books: Books, wanted: tuple[int | tuple[int, ...], ...]
-) -> tuple[int, frozenset[int]]:
+def _demand(request: RequestPlan, books: Books, wanted: Wanted) -> tuple[int, frozenset[int]]:
     """How many devices the request takes at least, and from which, whatever alternative is chosen."""
-    counts = [wanted[ask.index] for ask in request.asks]
-    smallest = min(count if isinstance(count, int) else len(count) for count in counts)
+    smallest = min(count_of(wanted[ask.index]) for ask in request.asks)
     devices = (_suitable(ask, books, wanted[ask.index]) for ask in request.asks)
     return smallest, frozenset().union(*devices)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from modelplane.api.errors import InputError
-from modelplane.dra.allocate.attributes import Attributes, read_attributes
+from modelplane.dra.allocate.attributes import Attributes
 from modelplane.dra.allocate.capacity import CapacityOffer, read_offers
 from modelplane.dra.allocate.nodes import NodeScope
 from modelplane.dra.allocate.outcome import DeviceId
@@ -116,7 +116,7 @@ def _prepare_offer(
     return Offer(
         DeviceId(spec.driver, spec.pool.name, device.name),
         _shape(device, spec.driver, capacity, shapes, list_attributes=list_attributes),
-        read_attributes(device.attributes or {}),
+        device.attributes or {},
         capacity,
         tuple(consumption.counter_set for consumption in consumptions),
         tuple(counter for consumption in consumptions for counter in _read_consumption(consumption)),

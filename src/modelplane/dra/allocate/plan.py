@@ -11,13 +11,13 @@ pools and nodes.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from modelplane.api.errors import InputError
-from modelplane.dra.allocate.capacity import Amounts
+from modelplane.dra.allocate.capacity import Amounts, Taking, take_of
 from modelplane.dra.allocate.constraints import attribute_name
 from modelplane.dra.allocate.features import Features
-from modelplane.dra.allocate.offers import Shape
+from modelplane.dra.allocate.offers import Offer, Shape
 from modelplane.dra.allocate.resources import (
     ALL,
     EXACT_COUNT,
@@ -35,6 +35,10 @@ from modelplane.dra.device import Device
 from modelplane.dra.quantity import quantity_from_json
 
 MATCHES = -1
+MAX_RESULTS = 32
+
+# For every ask: how many devices it needs, or (where it wants all) the positions of those that "all" means.
+Wanted: TypeAlias = tuple[int | tuple[int, ...], ...]
 
 
 class SelectorLike(Protocol):
@@ -95,6 +99,7 @@ class AskPlan:
     tolerations: tuple[Toleration, ...]
     capacity: Amounts
     verdicts: dict[Shape, int] = field(default_factory=dict)
+    takings: dict[Offer, Taking] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -108,6 +113,13 @@ class AskPlan:
             failed = (at for at, check in enumerate(self.checks) if not check.judge.judge(shape, check.place))
             verdict = self.verdicts[shape] = next(failed, MATCHES)
         return verdict
+
+    def taking(self, offer: Offer) -> Taking:
+        """What the ask takes of the device's capacity."""
+        taking = self.takings.get(offer)
+        if taking is None:
+            taking = self.takings[offer] = take_of(offer.capacity, self.capacity)
+        return taking
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,30 +141,33 @@ class ClaimPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """All claims of a pod. With a `fault` the rest is not to be used."""
+    """All claims of a pod. With a `fault` the rest is not to be used.
+
+    `constrained` are the attributes that constraints are about. `is_forgetful` says that a constraint's memory depends
+    on what was tried before, so that no failure may be remembered. `has_admin_access` says that some ask may take
+    devices that are in use. `counts` is how many devices each ask wants, None where that depends on the node.
+    """
 
     claims: tuple[ClaimPlan, ...]
     asks: tuple[AskPlan, ...]
     features: Features
+    constrained: tuple[str, ...] = ()
+    is_forgetful: bool = False
+    has_admin_access: bool = False
+    counts: tuple[int, ...] | None = None
     fault: str | None = None
 
-    @property
-    def constrained(self) -> tuple[str, ...]:
-        """The attributes that constraints are about."""
-        names = (attribute_name(constraint) for claim in self.claims for constraint in claim.constraints)
-        return tuple(name for name in names if name is not None)
 
-    @property
-    def is_forgetful(self) -> bool:
-        """Whether a constraint's memory depends on what was tried before, so that no failure may be remembered."""
-        constraints = [constraint for claim in self.claims for constraint in claim.constraints]
-        lists = self.features.list_type_attributes
-        return any(lists or constraint.match_attribute is None for constraint in constraints)
+def check_size(claim: ClaimPlan, wanted: Wanted) -> None:
+    """Aborted where the claim asks for more devices than it may have, whichever alternatives are chosen."""
+    smallest = sum(min(count_of(wanted[ask.index]) for ask in request.asks) for request in claim.requests)
+    if smallest > MAX_RESULTS:
+        raise Aborted(f"claim {claim.name}: asks for {smallest} devices, more than the {MAX_RESULTS} a claim may have")
 
-    @property
-    def has_admin_access(self) -> bool:
-        """Whether any ask may take devices that are in use."""
-        return any(ask.admin_access for ask in self.asks)
+
+def count_of(wanted: int | tuple[int, ...]) -> int:
+    """How many devices are wanted."""
+    return wanted if isinstance(wanted, int) else len(wanted)
 
 
 def prepare_claims(
@@ -166,9 +181,22 @@ def prepare_claims(
     planner = _Planner(by_name, features, compile_text or _stored_compiler(features))
     try:
         plans = tuple(planner.claim(index, claim) for index, claim in enumerate(claims))
+        counts = None if any(ask.wants_all for ask in planner.asks) else tuple(ask.count for ask in planner.asks)
+        for claim in plans if counts is not None else ():
+            check_size(claim, counts or ())
     except Aborted as fault:
-        return Plan((), (), features, str(fault))
-    return Plan(plans, tuple(planner.asks), features)
+        return Plan((), (), features, fault=str(fault))
+    constraints = [constraint for claim in plans for constraint in claim.constraints]
+    names = (attribute_name(constraint) for constraint in constraints)
+    return Plan(
+        plans,
+        tuple(planner.asks),
+        features,
+        constrained=tuple(name for name in names if name is not None),
+        is_forgetful=any(features.list_type_attributes or c.match_attribute is None for c in constraints),
+        has_admin_access=any(ask.admin_access for ask in planner.asks),
+        counts=counts,
+    )
 
 
 def _stored_compiler(features: Features) -> Callable[[str], SelectorLike]:

@@ -37,8 +37,8 @@ class Node(_Wire, frozen=True):
 
 
 class NodeRequirement(_Wire, frozen=True):
-    key: str
-    operator: str
+    key: str = ""
+    operator: str = ""
     values: tuple[str, ...] | None = None
 
 
@@ -52,13 +52,13 @@ class NodeSelector(_Wire, frozen=True):
 
 
 class Pool(_Wire, frozen=True):
-    name: str
+    name: str = ""
     generation: Int64 = 0
     resource_slice_count: Int64 = 0
 
 
 class Counter(_Wire, frozen=True):
-    value: QuantityField
+    value: QuantityField = 0
 
 
 class CounterSet(_Wire, frozen=True):
@@ -90,7 +90,7 @@ class RequestPolicy(_Wire, frozen=True):
 
 
 class Capacity(_Wire, frozen=True):
-    value: QuantityField
+    value: QuantityField = 0
     request_policy: RequestPolicy | None = None
 
 
@@ -126,7 +126,7 @@ class ResourceSlice(_Wire, frozen=True):
 
 
 class CelExpression(_Wire, frozen=True):
-    expression: str
+    expression: str = ""
 
 
 class DeviceSelector(_Wire, frozen=True):

@@ -12,9 +12,9 @@ Blow-up. A search that takes long starts to remember. A situation that led nowhe
 whatever order they were taken) is not explored again. Two free devices that every request judges alike, with equal
 taints, capacity, counters and constrained attributes, are interchangeable: once one of them led nowhere, the other
 is not tried in its place. Neither changes what is found. Both are off where they would: with constraints whose
-memory depends on the path, and, for interchangeable devices, with admin access or shared devices. After some
-thousand steps a matching may prove that nothing fits. Whatever remains is bounded by a step budget; running out of
-it is an outcome of its own.
+memory depends on the path, and, for interchangeable devices, with admin access or shared devices. Once every device
+was looked at twice, a matching may prove that nothing fits. Whatever remains is bounded by a step budget; running
+out of it is an outcome of its own.
 
 Errors. Selectors are judged in the order devices are reached, and the first that fails ends the attempt, so an error
 behind the first solution is never seen. This is upstream's behaviour and part of the contract.
@@ -25,11 +25,9 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from modelplane.dra.allocate.books import Books
 from modelplane.dra.allocate.feasibility import is_hopeless
-from modelplane.dra.allocate.plan import AskPlan, Plan
+from modelplane.dra.allocate.plan import MAX_RESULTS, AskPlan, Plan, Wanted, count_of
 
-MAX_RESULTS = 32
 _REMEMBER_AFTER_STEPS = 256
-_PROVE_AFTER_STEPS = 2_000
 
 _Failure: TypeAlias = Literal["failed", "exceeded"]
 _Signal: TypeAlias = Literal["solved", "failed", "exceeded"]
@@ -66,14 +64,27 @@ class _Frame(Protocol):
 class Search:
     """One search. `wanted` says for every ask how many devices it needs, or which, where it wants all."""
 
-    __slots__ = ("_may_remember", "_may_swap", "_stack", "books", "failures", "max_steps", "plan", "steps", "wanted")
+    __slots__ = (
+        "_may_remember",
+        "_may_swap",
+        "_stack",
+        "books",
+        "check_at",
+        "failures",
+        "max_steps",
+        "plan",
+        "steps",
+        "wanted",
+    )
 
-    def __init__(self, plan: Plan, books: Books, wanted: tuple[int | tuple[int, ...], ...], max_steps: int) -> None:
+    def __init__(self, plan: Plan, books: Books, wanted: Wanted, max_steps: int) -> None:
         self.plan = plan
         self.books = books
         self.wanted = wanted
         self.max_steps = max_steps
         self.steps = 0
+        # A search that succeeds at once looks at each device about once; one that looks again may be in trouble.
+        self.check_at = min(len(books.candidates) + 8, max_steps)
         self.failures: dict[Hashable, _Failure] = {}
         self._may_remember = not plan.is_forgetful
         self._may_swap = self._may_remember and not plan.has_admin_access
@@ -84,6 +95,7 @@ class Search:
         try:
             return self._run()
         except _Hopeless:
+            self.books.abandon()
             return False
 
     def _run(self) -> bool:
@@ -104,13 +116,13 @@ class Search:
                     self._stack.pop()
         return True
 
-    def count_step(self) -> None:
-        """Spend one step of the budget."""
-        self.steps += 1
-        if self.steps == _PROVE_AFTER_STEPS and is_hopeless(self.plan, self.books, self.wanted):
-            raise _Hopeless
-        if self.steps > self.max_steps:
+    def check(self) -> None:
+        """Called at `check_at` steps: once to prove that nothing fits, if so, and then when the budget is spent."""
+        if self.steps >= self.max_steps:
             raise OutOfSteps
+        self.check_at = self.max_steps
+        if is_hopeless(self.plan, self.books, self.wanted):
+            raise _Hopeless
 
     @property
     def remembers(self) -> bool:
@@ -144,7 +156,7 @@ class Search:
 
     def _next_device(self, position: _Position, ask: AskPlan) -> _Position | _Failure | None:
         wanted = self.wanted[ask.index]
-        count = wanted if isinstance(wanted, int) else len(wanted)
+        count = count_of(wanted)
         if ask.wants_all and not count:
             return "failed"
         if position.device >= count:
@@ -216,7 +228,9 @@ class _Pick:
     def advance(self) -> _Position | _Failure:
         search, books, ask = self._search, self._search.books, self._ask
         for index in range(self._cursor, len(books.candidates)):
-            search.count_step()
+            search.steps += 1
+            if search.steps >= search.check_at:
+                search.check()
             if books.refuses(ask, index) or self._is_spent(index):
                 continue
             if books.take(ask, index):
@@ -257,7 +271,7 @@ class _All:
         self._index = index
 
     def advance(self) -> _Position | _Failure:
-        self._search.count_step()
+        self._search.steps += 1
         if not self._search.books.take(self._ask, self._index, must=True):
             return "failed"
         claim, request, _, device, _ = self._position

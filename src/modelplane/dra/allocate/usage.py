@@ -7,27 +7,27 @@ consumes is gone. Everything else is a whole device.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from modelplane.dra.allocate.capacity import Amounts
+from modelplane.dra.allocate.capacity import Nanos, nanos_of
 from modelplane.dra.allocate.features import Features
 from modelplane.dra.allocate.outcome import DeviceId
-from modelplane.dra.allocate.resources import DeviceInUse
-from modelplane.dra.quantity import Quantity, add, quantity_from_json
+from modelplane.dra.allocate.resources import DeviceInUse, QuantityField
+from modelplane.dra.quantity import quantity_from_json
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Devices held whole, devices held in shares, and the amounts that shares consume."""
+    """Devices held whole, devices held in shares, and the amounts that shares consume, in billionths."""
 
     whole: frozenset[DeviceId] = frozenset()
     shared: frozenset[DeviceId] = frozenset()
-    consumed: Mapping[DeviceId, Amounts] = field(default_factory=dict)
+    consumed: Mapping[DeviceId, Nanos] = field(default_factory=dict)
 
     @classmethod
     def of(cls, devices: Iterable[DeviceInUse], features: Features) -> "Usage":
         """The usage that results of other claims add up to."""
         whole: set[DeviceId] = set()
         shared: set[DeviceId] = set()
-        consumed: dict[DeviceId, dict[str, Quantity]] = {}
+        consumed: dict[DeviceId, dict[str, int]] = {}
         for device in devices:
             if device.admin_access:
                 continue
@@ -45,7 +45,6 @@ class Usage:
         return device in self.whole or device in self.shared or device in self.consumed
 
 
-def _add(totals: dict[str, Quantity], amounts: Mapping[str, str | int | float]) -> None:
+def _add(totals: dict[str, int], amounts: Mapping[str, QuantityField]) -> None:
     for name, value in amounts.items():
-        amount = quantity_from_json(value)
-        totals[name] = add(totals[name], amount) if name in totals else amount
+        totals[name] = totals.get(name, 0) + nanos_of(quantity_from_json(value))
