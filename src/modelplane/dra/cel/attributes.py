@@ -13,7 +13,7 @@ from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.library.network import CIDR, IP
 from modelplane.dra.cel.library.urls import URL
 from modelplane.dra.cel.types import Type
-from modelplane.dra.cel.values import NONE, Optional, find, is_list, is_map, list_size
+from modelplane.dra.cel.values import NONE, Optional, find, is_list, is_map, list_size, runtime_type
 from modelplane.dra.quantity import Quantity
 from modelplane.dra.quantity_cell import QuantityCell
 from modelplane.dra.semver import Version
@@ -44,6 +44,11 @@ class Qualifier(Protocol):
 
     def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
         """Whether the value has something there, and what."""
+
+
+def is_key(value: object) -> bool:
+    """Whether a value may stand in brackets at all."""
+    return isinstance(value, str | bool | int | float)
 
 
 def look_up(value: object, key: object) -> tuple[bool, object]:
@@ -121,17 +126,23 @@ class ComputedQualifier:
 
     def qualify(self, state: State, value: object) -> object:
         state.meter.spend(1)
-        key = self.key(state)
+        key = self._computed(state)
         present, found = look_up(value, key)
         if present:
             return found
         raise _missing(value, key)
 
     def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
-        present, found = look_up(value, self.key(state))
+        present, found = look_up(value, self._computed(state))
         if present:
             state.meter.spend(1)
         return present, found
+
+    def _computed(self, state: State) -> object:
+        key = self.key(state)
+        if is_key(key):
+            return key
+        raise EvaluationError(f"a value of type {runtime_type(key).name} cannot be a key or index")
 
 
 def _opened(optional: Optional) -> object:
@@ -140,7 +151,10 @@ def _opened(optional: Optional) -> object:
     if isinstance(value, _UNCONVERTIBLE):
         return EvaluationError("an optional of this type cannot be read from a variable")
     if isinstance(value, Optional):
-        return NONE if value is NONE else _opened(value)
+        return None if value is NONE else _opened(value)
+    native: Callable[[], object] | None = getattr(value, "cel_native", None)
+    if native is not None:
+        return native()
     return value.name if isinstance(value, Type) else value
 
 

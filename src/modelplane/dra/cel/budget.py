@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from modelplane.dra.cel.errors import EvaluationAborted
 from modelplane.dra.cel.library.formats import NamedFormat
-from modelplane.dra.cel.library.network import CIDR, IP
+from modelplane.dra.cel.sizes import wrapped
 from modelplane.dra.cel.values import Optional, is_list, is_map, list_size, map_items, size_of
 
 LIST_COST, MAP_COST = 10, 30
@@ -82,23 +82,21 @@ def _regex_cost(args: Args, _result: object) -> int:
 
 
 def _self_compare(items: object) -> int:
-    if items is FAILED:
-        raise EvaluationAborted("a list to be sorted or made distinct could not be computed")
-    size = _size(items)
-    if not size or not is_list(items) or not list_size(items):
+    if not is_list(items):
+        raise EvaluationAborted("what is to be sorted or made distinct is not a list")
+    size = list_size(items)
+    if not size:
         return 11
     factor = 2.1 if isinstance(items[0], str | bytes) else 2.0
     return int(float(size * size) * factor) + 11
 
 
 def _contains_ip(args: Args, _result: object) -> int:
-    cost = ceil(2 * _size(args[0]) * _TEXT)
-    return cost if isinstance(args[1], IP) else cost + text_cost(args[1])
+    return ceil(2 * _size(args[0]) * _TEXT)
 
 
 def _contains_cidr(args: Args, _result: object) -> int:
-    cost = ceil(2 * _size(args[0]) * _TEXT) + text_cost(args[0]) + 1
-    return cost if isinstance(args[1], CIDR) else cost + text_cost(args[1])
+    return ceil(2 * _size(args[0]) * _TEXT) + text_cost(args[0]) + 1
 
 
 def _validate(args: Args, _result: object) -> int:
@@ -112,9 +110,17 @@ def _sets(factor: int) -> Price:
 
 
 def _flatten(args: Args, _result: object) -> int:
-    depth = args[1] if len(args) > 1 and isinstance(args[1], int) else 1
-    # Upstream converts through an unsigned number, where a negative depth is enormous.
-    return int(_size(args[0]) * depth) + 11 if depth >= 0 else 2**63
+    depth = args[1] if len(args) > 1 else 1
+    if not isinstance(depth, int):
+        raise EvaluationAborted("the depth to flatten could not be computed")
+    return wrapped(_unsigned(float(_size(args[0])) * float(depth)) + 11)
+
+
+def _unsigned(number: float) -> int:
+    """A double as an unsigned integer, the way the machines that run Kubernetes convert it."""
+    if -(2.0**63) <= number < 2.0**64:
+        return wrapped(int(number))
+    return 2**63
 
 
 def _output_size(_args: Args, result: object) -> int:
@@ -132,6 +138,8 @@ _BY_OVERLOAD: dict[str, Price] = {
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
     "cidr_ip": lambda _args, _result: 1,
+    "cidr_contains_ip_string": lambda args, result: _contains_ip(args, result) + text_cost(args[1]),
+    "cidr_contains_cidr_string": lambda args, result: _contains_cidr(args, result) + text_cost(args[1]),
 }
 _BY_FUNCTION: dict[str, Price] = {
     "check": lambda _args, _result: 350_000,

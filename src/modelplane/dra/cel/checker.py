@@ -1,6 +1,6 @@
 """Types for every node, or the place where none fits.
 
-The rules are cel-go's: literals must be homogeneous, a name path is first tried as the name of a function or type, all
+The rules are cel-go's: a name path is first tried as the name of a function or type, all
 overloads that fit are kept and their common result is the result (or `dyn` where they differ), and type variables that
 stay free end up as `dyn`.
 """
@@ -208,18 +208,18 @@ class _Checker:
             found = self.check(element)
             if index in node.optionals:
                 found = self.unwrap_optional(element, found)
-            joined = self.join(element, joined, found)
+            joined = self.join(joined, found)
         return list_of(joined) if joined is not None else t.Type(Kind.LIST, "list", (self.fresh(),))
 
     def map_literal(self, node: MapNode) -> Type:
         key_type: Type | None = None
         value_type: Type | None = None
         for entry in node.entries:
-            key_type = self.join(entry.key, key_type, self.check(entry.key))
+            key_type = self.join(key_type, self.check(entry.key))
             found = self.check(entry.value)
             if entry.optional:
                 found = self.unwrap_optional(entry.value, found)
-            value_type = self.join(entry.value, value_type, found)
+            value_type = self.join(value_type, found)
         if key_type is None or value_type is None:
             return t.Type(Kind.MAP, "map", (self.fresh(), self.fresh()))
         return map_of(key_type, value_type)
@@ -231,13 +231,11 @@ class _Checker:
             return found
         raise SyntaxFault(f"expected type '{optional_of(found)}' but found '{found}'", node.offset)
 
-    def join(self, node: Node, previous: Type | None, current: Type) -> Type:
+    def join(self, previous: Type | None, current: Type) -> Type:
+        """The type of elements that differ: `dyn`. A literal of such is refused later, unless `format` takes it."""
         if previous is None or previous is current:
             return current
-        if self.bindings.assignable(previous, current):
-            return more_general(previous, current)
-        shown = self.bindings.settle(previous), self.bindings.settle(current)
-        raise SyntaxFault(f"expected type '{shown[0]}' but found '{shown[1]}'", node.offset)
+        return more_general(previous, current) if self.bindings.assignable(previous, current) else DYN
 
     def struct(self, node: Struct) -> Type:
         raise SyntaxFault(f"undeclared reference to '{node.name}'", node.offset)

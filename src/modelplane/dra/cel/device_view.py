@@ -36,6 +36,10 @@ class DomainMap(dict[str, object]):
         """Always something."""
         return True, self.get(key, EMPTY) if isinstance(key, str) else EMPTY
 
+    def cel_native(self) -> dict[str, object]:
+        """The plain map that is left once the value has been through an optional."""
+        return dict(self)
+
 
 @cache
 def environment(gates: Gates, *, stored: bool) -> Environment:

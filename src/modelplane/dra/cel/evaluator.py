@@ -20,6 +20,7 @@ from modelplane.dra.cel.attributes import (
     Qualifier,
     State,
     Step,
+    is_key,
 )
 from modelplane.dra.cel.budget import LIST_COST, MAP_COST, equality_cost, price_of
 from modelplane.dra.cel.calls import both, call_step
@@ -28,7 +29,7 @@ from modelplane.dra.cel.equality import equal
 from modelplane.dra.cel.errors import EvaluationAborted, EvaluationError, SyntaxFault
 from modelplane.dra.cel.folds import Slots, plan_fold
 from modelplane.dra.cel.library import regex
-from modelplane.dra.cel.membership import Membership, constant_members
+from modelplane.dra.cel.membership import Membership, check_hashable, constant_members
 from modelplane.dra.cel.syntax import (
     AND,
     CONDITIONAL,
@@ -131,6 +132,8 @@ class Planner:
         path = self.path_of(node.args[0])
         key = self.plan(node.args[1])
         if key.is_constant:
+            if not is_key(key.constant):
+                raise SyntaxFault("a value of this type cannot be a key or index", node.args[1].offset)
             return self.qualified(path, ConstantQualifier(key.constant, optional))
         return self.qualified(path, ComputedQualifier(key.path.resolve if key.path else key.step, optional))
 
@@ -149,11 +152,13 @@ class Planner:
         if node.function in CONVERSIONS and len(plans) == 1 and plans[0].is_constant:
             return self.converted(node, body, plans[0].constant)
         if overload == "in_list" and plans[1].is_constant:
+            if plans[1].constant == []:
+                return _constant(False)
             member = constant_members(plans[1].constant)
             if member is not None:
                 return _membership_plan(plans[0].step, member)
-        self.check_pattern(node, plans)
-        stops_early = body == function.dispatch or node.function == "format" or node.function in _PATTERNS
+        has_pattern = self.check_pattern(node, plans)
+        stops_early = body == function.dispatch or node.function == "format" or has_pattern
         steps = [plan.step for plan in plans]
         return Plan(call_step(steps, body, price_of(node.function, overload), stops_early=stops_early))
 
@@ -163,14 +168,17 @@ class Planner:
         except EvaluationError as error:
             raise SyntaxFault(str(error), node.offset) from None
 
-    def check_pattern(self, node: Call, plans: list[Plan]) -> None:
+    def check_pattern(self, node: Call, plans: "list[Plan]") -> bool:
+        """Whether the call has a constant pattern, which must then be one."""
         position = _PATTERNS.get(node.function)
-        if position is None or not plans[position].is_constant:
-            return
+        pattern = None if position is None else plans[position].constant
+        if not isinstance(pattern, str):
+            return False
         try:
-            regex.pattern(str(plans[position].constant))
+            regex.pattern(pattern)
         except regex.PatternError as error:
             raise SyntaxFault(str(error), node.offset) from None
+        return True
 
     def logic(self, node: Call, *, absorbing: bool) -> Plan:
         """`||` where `absorbing` is true, `&&` where it is false: that value wins over any error."""
@@ -196,7 +204,8 @@ class Planner:
 
     def conditional(self, node: Call) -> Plan:
         condition, then, otherwise = (self.plan(arg) for arg in node.args)
-        chosen, rejected = (plan.path.resolve if plan.path else plan.step for plan in (then, otherwise))
+        # A branch is read like a variable, which is how an optional of Kubernetes' own types is spoilt.
+        chosen, rejected = ((plan.path or Path(plan.step)).resolve for plan in (then, otherwise))
         test = condition.step
 
         def branch(state: State) -> object:
@@ -272,19 +281,16 @@ class Planner:
         steps = [(key.step, value.step, optional) for key, value, optional in entries]
 
         def step(state: State) -> object:
-            state.meter.spend(MAP_COST)
             pairs: list[tuple[object, object]] = []
-            for key_step, value_step, optional in steps:
-                key, value = key_step(state), value_step(state)
-                if optional:
-                    if not isinstance(value, Optional):
-                        raise EvaluationError("cannot initialize optional entry from non-optional value")
-                    if value is NONE:
-                        pairs = [pair for pair in pairs if pair[0] != key]
-                        continue
-                    value = value.value
-                pairs.append((key, value))
-            return make_map(pairs)
+            try:
+                for entry in steps:
+                    _add_entry(pairs, entry, state)
+            except EvaluationError:
+                state.meter.spend(MAP_COST)
+                raise
+            built = make_map(pairs)
+            state.meter.spend(MAP_COST)
+            return built
 
         return Plan(step)
 
@@ -320,6 +326,20 @@ class Planner:
         OPTIONAL_INDEX: lambda self, node: self.index(node, optional=True),
         OPTIONAL_SELECT: lambda self, node: self.index(node, optional=True),
     }
+
+
+def _add_entry(pairs: list[tuple[object, object]], entry: tuple[Step, Step, bool], state: State) -> None:
+    key_step, value_step, optional = entry
+    key, value = key_step(state), value_step(state)
+    if optional:
+        if not isinstance(value, Optional):
+            raise EvaluationError("cannot initialize optional entry from non-optional value")
+        if value is NONE:
+            pairs[:] = [pair for pair in pairs if pair[0] != key]
+            return
+        value = value.value
+    check_hashable(key)
+    pairs.append((key, value))
 
 
 def _reader(slot: int) -> Step:

@@ -33,11 +33,14 @@ class Membership:
             return value in self.integers
         if kind is float:
             return value in self.doubles
-        if isinstance(value, bytes | Version | NamedFormat):
-            raise EvaluationAborted(
-                f"a value of type {runtime_type(value).name} cannot be looked up in a list of constants"
-            )
+        check_hashable(value)
         return False
+
+
+def check_hashable(value: object) -> None:
+    """Ends the evaluation over a value that Go cannot hash."""
+    if isinstance(value, bytes | Version | NamedFormat):
+        raise EvaluationAborted(f"a value of type {runtime_type(value).name} cannot be hashed")
 
 
 def constant_members(items: object) -> Membership | None:

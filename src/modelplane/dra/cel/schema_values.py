@@ -16,7 +16,17 @@ from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.escaping import escape, unescape
 from modelplane.dra.cel.library.clock import parse_duration, parse_timestamp
 from modelplane.dra.cel.schema import Schema, is_embedded, nested, properties, with_object_meta
-from modelplane.dra.cel.values import MAX_INT, MIN_INT, KeyedMap, find, is_list, is_map, list_size, no_overload
+from modelplane.dra.cel.values import (
+    MAX_INT,
+    MIN_INT,
+    KeyedMap,
+    as_string_map,
+    find,
+    is_list,
+    is_map,
+    list_size,
+    no_overload,
+)
 
 _ZONED = re.compile(r"(?:Z|[+-][0-9]{2}:[0-9]{2})$", re.ASCII)
 
@@ -170,6 +180,10 @@ class SchemaMap(KeyedMap):
             return False, None
         value = self._read[key] = to_value(data, schema)
         return True, value
+
+    def cel_native(self) -> object:
+        """The plain data that is left once the value has been through an optional."""
+        return as_string_map(self.data)
 
     def cel_equal(self, other: object) -> bool:
         """Equality with another map; what no schema describes is compared as plain data."""

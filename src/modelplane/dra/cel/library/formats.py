@@ -131,10 +131,10 @@ FORMATS: dict[str, NamedFormat] = {
     "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(_dns_1035_label), 30),
     "labelValue": NamedFormat("LabelValue", _label_value, 40),
     "uri": NamedFormat("URI", _check(is_url, "must be an absolute URL"), 1103),
-    "uuid": NamedFormat("uuid", _check(is_uuid, "does not match the UUID format"), 76),
+    "uuid": NamedFormat("uuid", _check(is_uuid, "does not match the UUID format"), 70),
     "byte": NamedFormat("byte", _check(is_base64, "invalid base64"), 84),
-    "date": NamedFormat("date", _check(is_date, "invalid date"), 78),
-    "datetime": NamedFormat("datetime", _check(is_datetime, "invalid datetime"), 78),
+    "date": NamedFormat("date", _check(is_date, "invalid date"), 71),
+    "datetime": NamedFormat("datetime", _check(is_datetime, "invalid datetime"), 71),
 }
 
 
