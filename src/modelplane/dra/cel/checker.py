@@ -1,8 +1,8 @@
 """Types for every node, or the place where none fits.
 
-The rules are cel-go's: a name path is first tried as the name of a function or type, all
-overloads that fit are kept and their common result is the result (or `dyn` where they differ), and type variables that
-stay free end up as `dyn`.
+The rules are cel-go's: a path of names is first tried as the name of a function or type, all overloads that fit are
+kept and their common result is the result (or `dyn` where they differ), and type variables that stay free end up as
+`dyn`.
 """
 
 from collections.abc import Callable

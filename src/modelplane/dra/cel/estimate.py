@@ -8,7 +8,7 @@ API refuses an expression over the limit, so a kinder estimate would be a wrong 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol
 
 from modelplane.dra.cel.prices import CallArgs, Priced, price_call
 from modelplane.dra.cel.sizes import MAX, ONE, UNKNOWN, ZERO, Range, exactly, plus, scaled, times, union
@@ -24,6 +24,7 @@ from modelplane.dra.cel.syntax import (
     Select,
     Struct,
 )
+from modelplane.dra.cel.trails import Trail, nowhere, start
 from modelplane.dra.cel.types import DYN, Kind, Type
 
 _LIST_COST, _MAP_COST = exactly(10), exactly(30)
@@ -35,13 +36,11 @@ _COMPARED = frozenset({f"{name}_{kind}" for name in _UNORDERED for kind in ("str
     "not_equals",
 }
 
-Path: TypeAlias = tuple[str, ...]
-
 
 class Bounds(Protocol):
     """What is known about the data: how large the value at a path, or of a type, can be."""
 
-    def size(self, path: Path, found: Type) -> Range | None:
+    def size(self, path: tuple[str, ...], found: Type) -> Range | None:
         """The size of the value, or None where nothing is known."""
 
 
@@ -56,7 +55,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class _Local:
-    path: Path
+    path: Trail
     size: Range | None
     entries: Entries | None
 
@@ -77,7 +76,7 @@ class _Estimator:
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
-        self.paths: dict[int, Path] = {}
+        self.paths: dict[int, Trail] = {}
         self.sizes: dict[int, Range] = {}
         self.entries: dict[int, Entries] = {}
         self.locals: dict[str, list[_Local]] = {}
@@ -90,7 +89,7 @@ class _Estimator:
 
     def ident(self, node: Ident) -> Range:
         local = self.local(node.name)
-        self.paths[id(node)] = local.path if local is not None else (node.name.removeprefix("."),)
+        self.paths[id(node)] = local.path if local is not None else start(node.name.removeprefix("."))
         return ONE
 
     def local(self, name: str) -> _Local | None:
@@ -105,15 +104,15 @@ class _Estimator:
             return cost
         if (node.operand.type or DYN).kind in _SELECTABLE:
             cost = plus(cost, ONE)
-        self.paths[id(node)] = (*self.path(node.operand), node.field)
+        self.paths[id(node)] = self.path(node.operand).extended(node.field)
         return cost
 
-    def path(self, node: Node) -> Path:
+    def path(self, node: Node) -> Trail:
         if isinstance(node, Ident):
             local = self.local(node.name)
             if local is not None:
                 return local.path
-        return self.paths.get(id(node), ())
+        return self.paths.get(id(node)) or nowhere()
 
     def call(self, node: Call) -> Range:
         if node.function == "dyn":
@@ -148,12 +147,12 @@ class _Estimator:
         if overload not in {"index_list", "index_map"}:
             return size
         container = node.args[0]
-        self.paths[id(node)] = (*self.path(container), "@items" if overload == "index_list" else "@values")
+        self.paths[id(node)] = self.path(container).extended("@items" if overload == "index_list" else "@values")
         entries = self.entries_of(container)
         return entries.value if entries is not None else None
 
     def described(self, node: Node) -> Priced:
-        path = self.path(node)
+        path = self.path(node).names()
         if path and path[0] in {ACCUMULATOR, "__result__"}:
             path = ()
         return Priced(node, node.type or DYN, path, self.size(node))
@@ -261,13 +260,13 @@ class _Estimator:
         value_size = entries.value if entries is not None else None
         is_list = kind is Kind.LIST
         if node.second:
-            self.push(node.variable, _Local((*path, "@indices" if is_list else "@keys"), key_size, None))
-            self.push(node.second, _Local((*path, "@items" if is_list else "@values"), value_size, None))
+            self.push(node.variable, _Local(path.extended("@indices" if is_list else "@keys"), key_size, None))
+            self.push(node.second, _Local(path.extended("@items" if is_list else "@values"), value_size, None))
             return node.variable, node.second
         if is_list:
-            self.push(node.variable, _Local((*path, "@items"), value_size, None))
+            self.push(node.variable, _Local(path.extended("@items"), value_size, None))
         else:
-            self.push(node.variable, _Local((*path, "@keys"), key_size, None))
+            self.push(node.variable, _Local(path.extended("@keys"), key_size, None))
         return (node.variable,)
 
     def copy_sizes(self, target: Node, source: Node) -> None:
@@ -287,7 +286,7 @@ class _Estimator:
         if known is not None:
             return known
         found = node.type or DYN
-        bounded = self.bounds.size(self.path(node), found)
+        bounded = self.bounds.size(self.path(node).names(), found)
         if bounded is not None:
             self.sizes[id(node)] = bounded
             return bounded
