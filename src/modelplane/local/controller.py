@@ -37,12 +37,13 @@ class Controller:
         self._database = database
         self.plane = database.store("plane")
         self._clusters: dict[ClusterName, SqliteStore] = {}
-        self._ownership = Ownership()
+        self._silent: set[ClusterName] = set()
+        self._ownership = Ownership(answers=self._answers)
         self._requirements = Requirements(self.plane)
         self.fleet = LiveFleet(capacity_changed=self._wake_deployments)
         self._composition = Composition(
             plane=self.plane,
-            clusters=self._clusters.get,
+            clusters=self._reachable,
             ownership=self._ownership,
             requirements=self._requirements,
             fleet=self.fleet.snapshot,
@@ -65,7 +66,22 @@ class Controller:
 
     def drop_cluster(self, name: ClusterName) -> None:
         self._clusters.pop(name, None)
+        self._silent.discard(name)
         self._database.drop(f"{CLUSTER_PREFIX}{name}")
+
+    def cluster_answers(self, name: ClusterName, *, answers: bool) -> None:
+        """Hear that a cluster fell silent or came back: whoever has something there looks again."""
+        if answers == self._answers(name):
+            return
+        (self._silent.discard if answers else self._silent.add)(name)
+        for ref in self._composites():
+            self.loop.add(ref)
+
+    def _answers(self, name: ClusterName) -> bool:
+        return name not in self._silent
+
+    def _reachable(self, name: ClusterName) -> SqliteStore | None:
+        return self._clusters.get(name) if self._answers(name) else None
 
     async def _reconcile(self, ref: ObjectRef) -> Outcome:
         with self._database.batch():

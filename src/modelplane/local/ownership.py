@@ -5,7 +5,7 @@ those marks is kept by listening to the stores.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from modelplane.api.meta import ClusterName
@@ -45,7 +45,8 @@ class Place:
 class Ownership:
     """The composed objects of every composite, by the composer's key."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, answers: Callable[[ClusterName], bool]) -> None:
+        self._answers = answers
         self._stores: dict[ClusterName | None, Store] = {}
         self._places: defaultdict[str, dict[str, Place]] = defaultdict(dict)
 
@@ -64,7 +65,7 @@ class Ownership:
         for key, place in self._places.get(uid, {}).items():
             seen = self._stores[place.cluster].get(place.ref)
             if seen is not None:
-                found[key] = _observed(place, seen)
+                found[key] = _observed(place, seen, answers=place.cluster is None or self._answers(place.cluster))
         return found
 
     def places(self, uid: str) -> Mapping[str, Place]:
@@ -113,7 +114,8 @@ def _texts_in(manifest: Manifest, field: str) -> dict[str, str]:
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def _observed(place: Place, manifest: Manifest) -> Observed:
+def _observed(place: Place, manifest: Manifest, *, answers: bool) -> Observed:
+    """As it was last seen. Nothing on a cluster that does not answer counts as ready, whatever its status once said."""
     when = ReadyWhen(annotations(manifest).get(READY_WHEN, ReadyWhen.CREATED))
     target = Local(manifest, when) if place.cluster is None else Remote(place.cluster, manifest, when)
-    return Observed(target, is_ready(manifest, when))
+    return Observed(target, answers and is_ready(manifest, when))

@@ -115,7 +115,7 @@ def _guard(token: str) -> Callable[..., Awaitable[web.StreamResponse]]:
     ) -> web.StreamResponse:
         if _host(request.headers.get("Host", "")) not in _HOSTS:
             return _failed(403, "Forbidden", "this API answers on loopback names only")
-        if request.headers.get("Origin", "null") not in {"null", f"http://{request.headers['Host']}"}:
+        if request.headers.get("Origin", "null") not in {"null", f"{request.scheme}://{request.headers['Host']}"}:
             return _failed(403, "Forbidden", "requests of other origins are refused")
         given = request.headers.get("Authorization", "")
         if request.path not in _OPEN_PATHS and not hmac.compare_digest(given.encode(), expected.encode()):

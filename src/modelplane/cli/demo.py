@@ -1,0 +1,65 @@
+"""`modelplane demo`: the whole path on this machine, from manifests to an answered request."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from modelplane.api.errors import InputError
+from modelplane.cli.terminal import Progress, run_until_signal
+
+_EPILOG = """\
+What it does: starts the embedded plane in a temporary folder, applies examples/quickstart (a hardware class, two
+simulated clusters, a model of two replicas, a service), waits until the service answers, and talks to it with the
+openai client through a real Envoy. Everything it started is stopped when it ends.
+
+examples:
+  modelplane demo
+  modelplane demo -f my-manifests/ --prompt "Why two clusters?"
+"""
+_QUICKSTART = Path(__file__).resolve().parents[3] / "examples" / "quickstart"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Shows the whole path: two clusters, one model, one answered request. Ends by itself."
+    parser.epilog = _EPILOG
+    parser.add_argument("-f", "--filename", type=Path, default=_QUICKSTART, help="manifests (default: the quickstart)")
+    parser.add_argument("--prompt", default="Say hello to the fleet.", help="what to ask the model")
+    parser.add_argument("--timeout", type=float, default=60, metavar="S", help="how long to wait for the service (60)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return run_until_signal(_demo(arguments))
+
+
+async def _demo(arguments: argparse.Namespace) -> int:
+    from modelplane.cli.demo_steps import Steps
+    from modelplane.cli.manifests import read_documents
+    from modelplane.local.plane import Plane, PlaneSettings
+
+    progress = Progress()
+    documents = read_documents([arguments.filename])
+    with tempfile.TemporaryDirectory(prefix="modelplane-") as folder:
+        progress.say("starting the plane: store, composers, API, Envoy")
+        async with Plane(PlaneSettings(data=Path(folder))) as plane:
+            progress.say(f"the API answers on {plane.api_url}")
+            applied = plane.apply(documents)
+            progress.say(f"applied {len(applied)} objects from {_shown(arguments.filename)}")
+            for ref in applied:
+                progress.say(f"  {ref}")
+            services = [ref for ref in applied if ref.kind == "ModelService"]
+            if not services:
+                raise InputError(f"{arguments.filename}: has no ModelService to send a request to")
+            steps = Steps(plane, progress)
+            service = await steps.until_serving(services[0], arguments.timeout)
+            steps.explain_placement()
+            await steps.ask(str(service), arguments.prompt)
+            steps.say_how_to_reach()
+        progress.say("stopped everything it started")
+    return 0
+
+
+def _shown(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,101 @@
+"""The steps of the demo: wait with progress, explain, ask, and tell how to go on."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from modelplane.api.codec import decode
+from modelplane.api.errors import UnavailableError
+from modelplane.api.models import ModelDeployment, ModelService
+from modelplane.cli.terminal import Progress
+from modelplane.compose.manifests import name_of, text_at
+from modelplane.local.plane import Plane
+from modelplane.reconcile.store import ObjectRef
+
+_LOOK_S = 0.05
+
+
+class Steps:
+    def __init__(self, plane: Plane, progress: Progress) -> None:
+        self._plane = plane
+        self._progress = progress
+
+    async def until_serving(self, ref: ObjectRef, timeout_s: float) -> str:
+        """Wait until the service and every deployment are ready; tell each change on the way. Returns its address."""
+        told: dict[ObjectRef, str] = {}
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until_all_ready(ref, told)
+        except TimeoutError:
+            raise UnavailableError(f"{ref} is not ready after {timeout_s:g} s: {told.get(ref, 'no status')}") from None
+        service = decode(ModelService, self._plane.store.get(ref) or {})
+        return str(service.status.address)
+
+    async def watch(self) -> None:
+        """Tell every change of what the objects say of themselves, until cancelled."""
+        told: dict[ObjectRef, str] = {}
+        while True:
+            await asyncio.sleep(1)
+            for ref in (*self._refs("ModelDeployment"), *self._refs("ModelService")):
+                self._tell(ref, told)
+
+    async def _until_all_ready(self, service: ObjectRef, told: dict[ObjectRef, str]) -> None:
+        waiting = True
+        while waiting:
+            states = [self._tell(ref, told) for ref in (*self._refs("ModelDeployment"), service)]
+            waiting = not all(states)
+            await asyncio.sleep(_LOOK_S if waiting else 0)
+
+    def _refs(self, kind: str) -> tuple[ObjectRef, ...]:
+        found = self._plane.store.list("modelplane.ai", kind)
+        return tuple(ObjectRef("modelplane.ai", kind, text_at(m, "metadata", "namespace"), name_of(m)) for m in found)
+
+    def _tell(self, ref: ObjectRef, told: dict[ObjectRef, str]) -> bool:
+        """Whether the object is ready; says so when what it says of itself is new."""
+        ready = next((c for c in _conditions(self._plane.store.get(ref)) if c.get("type") == "Ready"), {})
+        sentence = str(ready.get("message") or ready.get("reason") or "")
+        if sentence and told.get(ref) != sentence:
+            told[ref] = sentence
+            self._progress.say(f"{ref}: {sentence}")
+        return ready.get("status") == "True"
+
+    def explain_placement(self) -> None:
+        for item in self._plane.store.list("modelplane.ai", "ModelDeployment"):
+            placement = decode(ModelDeployment, item).status.placement
+            if placement is None:
+                continue
+            self._progress.say(f"why there: {placement.summary}")
+            for found in placement.candidates:
+                where = f"{found.cluster}/{found.pool}" if found.pool else found.cluster
+                self._progress.say(f"  {where}: {found.verdict}{f', {found.reason}' if found.reason else ''}")
+
+    async def ask(self, address: str, prompt: str) -> None:
+        """One request for a whole answer, and one for a stream, as any user of the openai package would make them."""
+        import openai
+
+        async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0) as client:
+            model = (await client.models.list()).data[0].id
+            self._progress.say(f"POST {address}/v1/chat/completions (model {model})")
+            raw = await client.chat.completions.with_raw_response.create(
+                model=model, messages=[{"role": "user", "content": prompt}], max_tokens=48
+            )
+            answer = raw.parse()
+            self._progress.say(f"  asked     {prompt}")
+            self._progress.say(f"  answered  {answer.choices[0].message.content}")
+            self._progress.say(f"  served by {raw.headers.get('x-served-by')}")
+            stream = await client.chat.completions.create(
+                model=model, messages=[{"role": "user", "content": prompt}], max_tokens=48, stream=True
+            )
+            pieces = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
+            self._progress.say(f"  streamed  the same question in {sum(map(bool, pieces))} pieces")
+
+    def say_how_to_reach(self) -> None:
+        say = self._progress.say
+        say("the plane of a demo ends with it; `modelplane up -f examples/quickstart` stays, and is reached by")
+        say("  any OpenAI client   at the ADDRESS of a ModelService, such as http://127.0.0.1:PORT/default/chat/v1")
+        say(f"  kubectl get md,mr,ms -A   with KUBECONFIG={self._plane.kubeconfig} (or the folder given with --data)")
+
+
+def _conditions(manifest: Mapping[str, object] | None) -> Iterator[Mapping[str, object]]:
+    status = (manifest or {}).get("status")
+    found = status.get("conditions") if isinstance(status, Mapping) else None
+    yield from found if isinstance(found, list | tuple) else ()

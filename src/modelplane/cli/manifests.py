@@ -1,0 +1,51 @@
+"""Reading manifests that a command was given: files, folders, standard input."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from modelplane.admission.documents import parse_documents
+from modelplane.admission.layout import Document
+from modelplane.admission.text import MAX_BYTES, escape
+from modelplane.api.errors import InputError
+
+STDIN = "-"
+_SUFFIXES = frozenset((".yaml", ".yml", ".json"))
+
+
+def read_documents(paths: Sequence[str | Path]) -> list[Document]:
+    """Every document behind the paths; the first text that cannot be taken apart is refused with its place."""
+    sources = [source for path in paths for source in expand(str(path))]
+    return [document for source in sources for document in parse_documents(read(source), source=shown(source))]
+
+
+def expand(path: str) -> Iterator[str]:
+    """The files that a path stands for, in a stable order."""
+    if path == STDIN or not Path(path).is_dir():
+        yield path
+        return
+    files = sorted(str(file) for file in Path(path).rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+    if not files:
+        raise InputError(f"{escape(path)}: no *.yaml, *.yml or *.json file in this folder")
+    yield from files
+
+
+def read(source: str) -> bytes:
+    """As much as is ever accepted, and one byte more to tell that there is more."""
+    if source == STDIN:
+        return _read_some(sys.stdin.buffer)
+    try:
+        with Path(source).open("rb") as file:
+            return _read_some(file)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise InputError(f"{escape(source)}: {reason or error}") from None
+
+
+def shown(source: str) -> str:
+    return "<stdin>" if source == STDIN else source
+
+
+def _read_some(file: BinaryIO) -> bytes:
+    return file.read(MAX_BYTES + 1)

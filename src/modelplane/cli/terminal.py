@@ -1,0 +1,42 @@
+"""What several commands show: progress with the time it took, and signals as one way to end."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Coroutine
+
+
+class Progress:
+    """One line a step, each with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def say(self, text: str) -> None:
+        print(f"{time.monotonic() - self._started:6.1f}s  {text}", flush=True)
+
+
+def run_until_signal(main: Coroutine[object, object, int]) -> int:
+    """Run to the end; SIGINT and SIGTERM cancel it, so that everything it started is stopped, and end with 128 + n."""
+
+    async def guarded() -> int:
+        task = asyncio.ensure_future(main)
+        received: list[signal.Signals] = []
+        loop = asyncio.get_running_loop()
+
+        def end(number: signal.Signals) -> None:
+            received.append(number)
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, end, number)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not received:
+                raise
+            print("stopped", file=sys.stderr)
+            return 128 + received[0]
+
+    return asyncio.run(guarded())

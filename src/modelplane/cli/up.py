@@ -1,0 +1,70 @@
+"""`modelplane up`: an embedded plane on this machine, until it is stopped."""
+
+import argparse
+import os
+from pathlib import Path
+
+from modelplane.cli.terminal import Progress, run_until_signal
+
+_EPILOG = """\
+examples:
+  modelplane up -f examples/quickstart/
+  modelplane up --data ./plane --gateway-port 8080
+
+Then, in another terminal, with the folder that it prints:
+  export KUBECONFIG=FOLDER/kubeconfig
+  kubectl get modeldeployments,modelreplicas,modelservices -A
+  curl http://127.0.0.1:PORT/default/chat/v1/models
+
+Everything listens on loopback. Ctrl-C stops everything that was started; the folder keeps the state, and the next `up`
+on it goes on from there.
+"""
+
+
+_MAX_PORT = 65535
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Starts the embedded plane and keeps it running: API, composers, simulated clusters, Envoy."
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "-f", "--filename", type=Path, action="append", default=[], metavar="PATH", help="manifests to apply"
+    )
+    parser.add_argument("--data", type=Path, default=_default_data(), metavar="DIR", help="where its state is kept")
+    parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
+    parser.add_argument("--gateway-port", type=_port, default=0, metavar="N", help="port for requests (default: any)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return run_until_signal(_up(arguments))
+
+
+async def _up(arguments: argparse.Namespace) -> int:
+    from modelplane.cli.demo_steps import Steps
+    from modelplane.cli.manifests import read_documents
+    from modelplane.local.plane import Plane, PlaneSettings
+
+    progress = Progress()
+    documents = read_documents(arguments.filename)
+    settings = PlaneSettings(data=arguments.data, api_port=arguments.api_port, gateway_port=arguments.gateway_port)
+    progress.say(f"starting the plane on {arguments.data}")
+    async with Plane(settings) as plane:
+        progress.say(f"API         {plane.api_url}")
+        progress.say(f"kubeconfig  {plane.kubeconfig}")
+        for ref in plane.apply(documents):
+            progress.say(f"applied     {ref}")
+        progress.say("running; Ctrl-C stops everything")
+        await Steps(plane, progress).watch()
+    return 0
+
+
+def _default_data() -> Path:
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "modelplane"
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= _MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text} is no port: use 0 to 65535")
+    return number

@@ -1,0 +1,142 @@
+"""The embedded plane, wired together: store, composers, simulated clusters, Envoy and the API, in one process tree.
+
+Everything listens on loopback. Stopping ends every engine, Envoy and every task; what is in the store stays, and the
+next start on the same folder goes on from there.
+"""
+
+import asyncio
+import fcntl
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from aiohttp import web
+
+from modelplane.admission.layout import Document
+from modelplane.api.errors import UnavailableError
+from modelplane.local.apply import admitted, apply_documents
+from modelplane.local.certificates import server_context
+from modelplane.local.cluster.engines import LocalEngines
+from modelplane.local.cluster.settings import ClusterSettings
+from modelplane.local.clusters import Clusters
+from modelplane.local.controller import Controller
+from modelplane.local.envoy import EnvoyProcess
+from modelplane.local.kubeconfig import write_kubeconfig
+from modelplane.local.ports import free_port
+from modelplane.local.server.app import make_app
+from modelplane.local.store import Database
+from modelplane.local.traffic import Traffic
+from modelplane.reconcile.clock import Clock, SystemClock
+from modelplane.reconcile.store import ObjectRef, Store
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneSettings:
+    """A port of 0 means any that is free."""
+
+    data: Path
+    api_port: int = 0
+    gateway_port: int = 0
+    engine_speed: float = 1.0
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
+
+
+class Plane:
+    """`async with Plane(settings) as plane:` runs one."""
+
+    def __init__(self, settings: PlaneSettings, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._stack = AsyncExitStack()
+        self.api_url = ""
+        self.kubeconfig = settings.data / "kubeconfig"
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def store(self) -> Store:
+        return self._controller.plane
+
+    def apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
+        """Create or replace every object, or none of them."""
+        return apply_documents(self._database, documents)
+
+    async def _start(self) -> None:
+        data = self._settings.data
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._stack.enter_context(_lock(data / "lock"))
+        self._database = self._stack.enter_context(Database(data / "plane.db", clock=self._clock))
+        self._controller = Controller(self._database, self._clock, admitted=admitted)
+        envoy = EnvoyProcess(data / "envoy")
+        await envoy.start()
+        self._stack.push_async_callback(envoy.stop)
+        port = self._settings.gateway_port or free_port(HOST)
+        traffic = Traffic(self._controller.plane, envoy, self._clock, address=(HOST, port))
+        self._clusters = Clusters(
+            self._controller,
+            self._clock,
+            LocalEngines(speed=self._settings.engine_speed),
+            self._settings.cluster,
+            edges_changed=traffic.changed,
+        )
+        self._stack.push_async_callback(self._clusters.stop)
+        traffic.follow(self._clusters.edges)
+        for name, loop in (
+            ("plane", self._controller.loop),
+            ("traffic", traffic.loop),
+            ("clusters", self._clusters.loop),
+        ):
+            self._background(asyncio.create_task(loop.run(), name=name))
+        await self._serve_api()
+
+    def _background(self, task: asyncio.Task[None]) -> None:
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._stack.push_async_callback(end)
+
+    async def _serve_api(self) -> None:
+        token = secrets.token_urlsafe(32)
+        runner = web.AppRunner(make_app(self._controller.plane, token=token, admit=admitted), access_log=None)
+        await runner.setup()
+        self._stack.push_async_callback(runner.cleanup)
+        context, certificate = server_context(self._settings.data, now=self._clock.now())
+        site = web.TCPSite(runner, HOST, self._settings.api_port, ssl_context=context)
+        await site.start()
+        self.api_url = f"https://{HOST}:{runner.addresses[0][1]}"
+        write_kubeconfig(self.kubeconfig, server=self.api_url, token=token, certificate=certificate)
+
+
+def _lock(path: Path) -> IO[str]:
+    """Held while the plane runs: two planes on one folder would fight over everything in it."""
+    handle = path.open("a+")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.seek(0)
+        holder = handle.read().strip() or "unknown"
+        handle.close()
+        raise UnavailableError(f"a plane already runs on {path.parent} (process {holder})") from error
+    handle.truncate(0)
+    handle.write(str(os.getpid()))
+    handle.flush()
+    return handle

@@ -1,0 +1,153 @@
+"""One Envoy for the whole plane: the fleet's front door and the edge of every cluster, kept up with their objects.
+
+A change anywhere asks for one pass; a pass takes everything as it stands, has Envoy take it, and only then reports on
+the objects of the front door. So a service's route is never in force before the edge that it leads to.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
+from modelplane.api.meta import ClusterName
+from modelplane.compose.manifests import name_of, text_at
+from modelplane.local.envoy import Applied, EnvoyProcess, GatewayView, Problem, render
+from modelplane.local.status import timestamp
+from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.loop import Loop
+from modelplane.reconcile.outcomes import Outcome, Settled
+from modelplane.reconcile.store import Change, Manifest, ObjectRef, Store
+
+GATEWAY_API = "gateway.networking.k8s.io"
+ENVOY_GATEWAY = "gateway.envoyproxy.io"
+CONTROLLER = "modelplane.ai/embedded-gateway"
+_FLEET = "fleet"
+_KINDS = {(GATEWAY_API, "Gateway"), (GATEWAY_API, "HTTPRoute"), (ENVOY_GATEWAY, "Backend")}
+_log = logging.getLogger(__name__)
+
+Edges = Callable[[], Mapping[ClusterName, GatewayView]]
+
+
+class Traffic:
+    def __init__(self, store: Store, envoy: EnvoyProcess, clock: Clock, *, address: tuple[str, int]) -> None:
+        self._store = store
+        self._envoy = envoy
+        self._clock = clock
+        self._host, self._port = address
+        self._edges: Edges = dict
+        self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_broke=_report)
+        store.subscribe(self._heard)
+
+    def follow(self, edges: Edges) -> None:
+        """Where the views of the clusters' edges come from."""
+        self._edges = edges
+        self.changed()
+
+    def changed(self) -> None:
+        """Something that Envoy carries may be different."""
+        self.loop.add(_FLEET)
+
+    async def _reconcile(self, _key: str) -> Outcome:
+        view = self._fleet_view()
+        edges = [replace(edge, name=f"cluster.{name}") for name, edge in self._edges().items()]
+        config = render([view, *edges])
+        applied = await self._envoy.apply(config)
+        _log.info("envoy took %d updates in %.0f ms", applied.updates, applied.took_ms)
+        self._report_gateways()
+        self._report_routes(view.routes, [problem for problem in config.problems if problem.gateway == _FLEET])
+        return Settled()
+
+    def _heard(self, change: Change) -> None:
+        if (change.ref.group, change.ref.kind) in _KINDS:
+            self.changed()
+
+    def _fleet_view(self) -> GatewayView:
+        routes = [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _is_ours(route)]
+        backends = self._store.list(ENVOY_GATEWAY, "Backend")
+        return GatewayView(
+            name=_FLEET, host=self._host, port=self._port, routes=tuple(routes), backends=tuple(backends)
+        )
+
+    def _report_gateways(self) -> None:
+        gateway = self._store.get(ObjectRef(GATEWAY_API, "Gateway", SYSTEM_NAMESPACE, FLEET_GATEWAY))
+        if gateway is None:
+            return
+        conditions = [self._condition(gateway, kind, kind, "") for kind in ("Accepted", "Programmed")]
+        address = {"type": "IPAddress", "value": f"{self._host}:{self._port}"}
+        status = {"addresses": [address], "conditions": _since(gateway.get("status"), conditions)}
+        self._store.replace_status({**gateway, "status": status})
+
+    def _report_routes(self, routes: Iterable[Manifest], problems: list[Problem]) -> None:
+        for route in routes:
+            current = self._store.get(_route_ref(route))
+            if current is None or current.get("spec") != route.get("spec"):
+                continue  # changed while Envoy worked: the pass that this change asked for will report
+            ours = [problem for problem in problems if (problem.namespace, problem.name) == _names(route)]
+            self._report_route(current, ours)
+
+    def _report_route(self, route: Manifest, problems: list[Problem]) -> None:
+        refused = next((p for p in problems if p.reason == "UnsupportedValue"), None)
+        unresolved = next((p for p in problems if p.reason != "UnsupportedValue"), None)
+        conditions = [
+            self._verdict(route, "Accepted", refused),
+            self._verdict(route, "ResolvedRefs", unresolved),
+        ]
+        parent = {"name": FLEET_GATEWAY, "namespace": SYSTEM_NAMESPACE}
+        before = _parent_status(route)
+        entry = {"parentRef": parent, "controllerName": CONTROLLER, "conditions": _since(before, conditions)}
+        self._store.replace_status({**route, "status": {"parents": [entry]}})
+
+    def _verdict(self, route: Manifest, kind: str, problem: Problem | None) -> dict[str, object]:
+        if problem is None:
+            return self._condition(route, kind, kind, "")
+        return self._condition(route, kind, problem.reason, problem.message)
+
+    def _condition(self, item: Manifest, kind: str, reason: str, message: str) -> dict[str, object]:
+        metadata = item["metadata"]
+        return {
+            "type": kind,
+            "status": "True" if reason == kind else "False",
+            "reason": reason,
+            "message": message,
+            "observedGeneration": metadata.get("generation") if isinstance(metadata, Mapping) else None,
+            "lastTransitionTime": timestamp(self._clock.now()),
+        }
+
+
+def _since(before: object, conditions: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The conditions, with the time of their last transition where their status did not change."""
+    found = before.get("conditions", []) if isinstance(before, Mapping) else []
+    known = {entry["type"]: entry for entry in found}
+    return [
+        {**entry, "lastTransitionTime": known[entry["type"]]["lastTransitionTime"]}
+        if entry["type"] in known and known[entry["type"]]["status"] == entry["status"]
+        else entry
+        for entry in conditions
+    ]
+
+
+def _parent_status(route: Manifest) -> object:
+    status = route.get("status")
+    parents = status.get("parents") if isinstance(status, Mapping) else None
+    return parents[0] if isinstance(parents, list | tuple) and parents else {}
+
+
+def _is_ours(route: Manifest) -> bool:
+    spec = route.get("spec")
+    parents = spec.get("parentRefs", []) if isinstance(spec, Mapping) else []
+    return any((parent.get("namespace"), parent["name"]) == (SYSTEM_NAMESPACE, FLEET_GATEWAY) for parent in parents)
+
+
+def _names(route: Manifest) -> tuple[str, str]:
+    return text_at(route, "metadata", "namespace"), name_of(route)
+
+
+def _route_ref(route: Manifest) -> ObjectRef:
+    return ObjectRef(GATEWAY_API, "HTTPRoute", *_names(route))
+
+
+def _report(key: str, error: Exception, attempt: int) -> None:
+    _log.error("programming envoy for %s failed (attempt %d): %s", key, attempt, error)
+
+
+__all__ = ["Applied", "Traffic"]
