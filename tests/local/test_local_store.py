@@ -251,6 +251,14 @@ def test_who_subscribes_hears_what_comes_after_and_may_leave(store):
     assert (late, leaving) == ([3], [1])
 
 
+def test_who_is_made_to_leave_does_not_hear_the_same_change(store):
+    heard, ends = [], []
+    store.subscribe(lambda _: ends.pop()() if ends else None)
+    ends.append(store.subscribe(heard.append))
+    store.create(pod())
+    assert heard == []
+
+
 def test_nobody_subscribes_inside_a_batch(store):
     with pytest.raises(RuntimeError, match="outside of a batch"), store.batch():
         store.subscribe(print)

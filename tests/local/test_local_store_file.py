@@ -200,6 +200,16 @@ def recovered(tmp_path, file, log):
     return found
 
 
+def test_opening_moves_the_log_into_the_file(crashed, tmp_path):
+    file, log, states = crashed
+    path = tmp_path / "plane.db"
+    path.write_bytes(file)
+    path.with_name("plane.db-wal").write_bytes(log)
+    with open_database(path):
+        moved = path.read_bytes()
+    assert recovered(tmp_path, moved, b"") == states[-1]
+
+
 def cuts(log):
     """Every length around each frame's ends in the last transactions, and some inside."""
     edges = range(len(log), len(log) - 8 * FRAME, -FRAME)

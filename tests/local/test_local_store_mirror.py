@@ -59,6 +59,18 @@ def test_queries_for_ever_new_labels_do_not_grow_it():
     assert len(mirror._kinds["", "Pod"]._by_label) == 8
 
 
+def test_an_index_follows_labels_that_change():
+    mirror = Mirror()
+    ref = ObjectRef("", "Pod", "a", "one")
+    mirror.put(ref, make(ref, {"app": "x"}))
+    answers = [len(mirror.list("", "Pod", labels={"app": "x"}))]
+    for labels in ({"app": "y"}, {"app": "x"}, {}):
+        mirror.put(ref, make(ref, labels))
+        answers.append(len(mirror.list("", "Pod", labels={"app": "x"})))
+    assert answers == [1, 0, 1, 0]
+    assert mirror._kinds["", "Pod"]._by_label == {"app": {}}
+
+
 def test_removed_objects_leave_nothing_behind():
     mirror = Mirror()
     ref = ObjectRef("", "Pod", "a", "one")

@@ -48,8 +48,15 @@ def test_a_held_change_keeps_it_open_until_the_probe():
     assert breaker.open_keys(1000) == ("a",)
 
 
+def test_a_closed_breaker_has_forgotten_what_opened_it():
+    breaker = Breaker(LoopSettings(breaker_passes=2, breaker_window_s=100, breaker_probe_s=5))
+    answers = [breaker.hold_until("a", now) for now in (0, 0, 0, 5, 11, 12, 13)]
+    assert answers == [None, None, 5, None, None, None, 18]
+
+
 def test_quiet_keys_leave_nothing_behind():
     breaker = Breaker(SETTINGS)
     for number in range(1000):
+        breaker.hold_until("busy", number)
         breaker.hold_until(number, number)
-    assert len(breaker) == 10
+    assert len(breaker) == 11

@@ -411,6 +411,29 @@ def test_it_can_run_again_and_takes_up_what_was_left():
     assert run_virtual(main) == [(0.0, "a"), (1.5, "b"), (1.5, "a"), (3.0, "c")]
 
 
+def test_passes_that_never_wait_leave_turns_to_others():
+    async def main(clock):
+        order = []
+
+        async def reconcile(key):
+            order.append(key)
+            return Settled()
+
+        loop = Loop(reconcile, clock=clock, workers=2)
+        for number in range(6):
+            loop.add(number)
+        task = asyncio.create_task(loop.run())
+        while loop.stats().passes < 6:
+            await asyncio.sleep(0)
+            order.append("others")
+        task.cancel()
+        await asyncio.wait([task])
+        return order
+
+    order = run_virtual(main)
+    assert order[order.index(0) :][:8] == [0, 1, "others", 2, 3, "others", 4, 5]
+
+
 def test_a_defect_of_a_worker_surfaces():
     async def main(clock):
         async def reconcile(_key):

@@ -85,6 +85,16 @@ def test_a_pass_replaces_what_the_last_one_asked_for():
     assert (queue.next_due(), contents(queue)[:3]) == (math.inf, (0, 0, 0))
 
 
+def test_what_the_last_pass_asked_for_does_not_come_due_during_the_next():
+    queue = make_queue()
+    queue.add("a")
+    assert drain(queue, 0, look_at=10) == ["a"]
+    queue.add("a")
+    assert (queue.take(9), queue.take(10)) == ("a", None)
+    queue.finish("a")
+    assert drain(queue, 10) == []
+
+
 def test_what_a_caller_asked_for_outlives_a_pass_before_its_time():
     queue = make_queue()
     queue.add_at("a", 10)

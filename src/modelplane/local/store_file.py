@@ -145,7 +145,7 @@ class StoreFile:
         with self._transaction():
             if is_new:
                 self._create()
-        # What a damaged log could take away never includes the layout itself.
+        # What damage to the log could take is then only what this run will write.
         run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _create(self) -> None:

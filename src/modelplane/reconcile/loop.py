@@ -169,6 +169,7 @@ class Loop(Generic[K]):
                 continue
             await self._pass_over(key)
             self._notice()
+            await asyncio.sleep(0)  # a pass may never have waited; whoever shares the event loop gets a turn
 
     async def _pass_over(self, key: K) -> None:
         self._passes += 1

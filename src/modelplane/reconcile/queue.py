@@ -86,9 +86,8 @@ class WorkQueue(Generic[K]):
     def add(self, key: K) -> None:
         """Something about the key changed."""
         entry = self._entry(key)
-        if entry.held_at == math.inf:
-            entry.changed = True
-            self._enqueue(key, entry)
+        entry.changed = True
+        self._enqueue(key, entry)
 
     def add_at(self, key: K, when: float) -> None:
         """Look at the key at this time; of several such requests the earliest holds."""
@@ -103,7 +102,7 @@ class WorkQueue(Generic[K]):
             key, _ = self._ready.popitem(last=False)
             entry = self._entries[key]
             if not self._held_back(key, entry, now):
-                self._start(key, entry, now)
+                self._start(key, entry)
                 return key
         return None
 
@@ -179,12 +178,10 @@ class WorkQueue(Generic[K]):
         self._set_timer(key, entry)
         return True
 
-    def _start(self, key: K, entry: _Entry, now: float) -> None:
+    def _start(self, key: K, entry: _Entry) -> None:
         entry.phase = _Phase.RUNNING
         entry.changed = False
         entry.own_at = math.inf
-        if entry.asked_at <= now:
-            entry.asked_at = math.inf
         self._set_timer(key, entry)
         self._running += 1
 
