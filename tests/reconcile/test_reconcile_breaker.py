@@ -50,8 +50,8 @@ def test_a_held_change_keeps_it_open_until_the_probe():
 
 def test_a_closed_breaker_has_forgotten_what_opened_it():
     breaker = Breaker(LoopSettings(breaker_passes=2, breaker_window_s=100, breaker_probe_s=5))
-    answers = [breaker.hold_until("a", now) for now in (0, 0, 0, 5, 11, 12, 13)]
-    assert answers == [None, None, 5, None, None, None, 18]
+    asked = [("a", 0), ("a", 0), ("a", 0), ("other", 4), ("a", 5), ("a", 11), ("a", 12), ("a", 13)]
+    assert [breaker.hold_until(*each) for each in asked] == [None, None, 5, None, None, None, None, 18]
 
 
 def test_quiet_keys_leave_nothing_behind():
