@@ -42,14 +42,12 @@ async def _demo(arguments: argparse.Namespace) -> int:
         progress.say("starting the plane: store, composers, API, Envoy")
         async with Plane(PlaneSettings(data=Path(folder))) as plane:
             progress.say(f"the API answers on {plane.api_url}")
-            applied = plane.apply(documents)
-            progress.say(f"applied {len(applied)} objects from {_shown(arguments.filename)}")
-            for ref in applied:
-                progress.say(f"  {ref}")
+            steps = Steps(plane, progress)
+            progress.say(f"applying {_shown(arguments.filename)}")
+            applied = await steps.apply(documents, arguments.timeout)
             services = [ref for ref in applied if ref.kind == "ModelService"]
             if not services:
                 raise InputError(f"{arguments.filename}: has no ModelService to send a request to")
-            steps = Steps(plane, progress)
             service = await steps.until_serving(services[0], arguments.timeout)
             steps.explain_placement()
             await steps.ask(str(service), arguments.prompt)

@@ -1,13 +1,16 @@
 """The steps of the demo: wait with progress, explain, ask, and tell how to go on."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from modelplane.admission.layout import Document
 from modelplane.api.codec import decode
+from modelplane.api.definitions import definitions
 from modelplane.api.errors import UnavailableError
 from modelplane.api.models import ModelDeployment, ModelService
 from modelplane.cli.terminal import Progress
 from modelplane.compose.manifests import name_of, text_at
+from modelplane.local.apply import check_documents
 from modelplane.local.plane import Plane
 from modelplane.reconcile.store import ObjectRef
 
@@ -19,14 +22,24 @@ class Steps:
         self._plane = plane
         self._progress = progress
 
+    async def apply(self, documents: Sequence[Document], timeout_s: float) -> tuple[ObjectRef, ...]:
+        """The platform team's objects, then, once they are ready, the ML team's: replicas spread over what is there."""
+        check_documents(documents)
+        platform = [document for document in documents if _is_platform(document)]
+        others = [document for document in documents if not _is_platform(document)]
+        first = self._apply(platform)
+        await self._until_ready(first, timeout_s)
+        return (*first, *self._apply(others))
+
+    def _apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
+        applied = self._plane.apply(documents)
+        for ref in applied:
+            self._progress.say(f"applied {ref}")
+        return applied
+
     async def until_serving(self, ref: ObjectRef, timeout_s: float) -> str:
         """Wait until the service and every deployment are ready; tell each change on the way. Returns its address."""
-        told: dict[ObjectRef, str] = {}
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._until_all_ready(ref, told)
-        except TimeoutError:
-            raise UnavailableError(f"{ref} is not ready after {timeout_s:g} s: {told.get(ref, 'no status')}") from None
+        await self._until_ready((*self._refs("ModelDeployment"), ref), timeout_s)
         service = decode(ModelService, self._plane.store.get(ref) or {})
         return str(service.status.address)
 
@@ -38,12 +51,17 @@ class Steps:
             for ref in (*self._refs("ModelDeployment"), *self._refs("ModelService")):
                 self._tell(ref, told)
 
-    async def _until_all_ready(self, service: ObjectRef, told: dict[ObjectRef, str]) -> None:
-        waiting = True
-        while waiting:
-            states = [self._tell(ref, told) for ref in (*self._refs("ModelDeployment"), service)]
-            waiting = not all(states)
-            await asyncio.sleep(_LOOK_S if waiting else 0)
+    async def _until_ready(self, refs: Sequence[ObjectRef], timeout_s: float) -> None:
+        told: dict[ObjectRef, str] = {}
+        waiting = list(refs)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while waiting:
+                    waiting = [ref for ref in refs if not self._tell(ref, told)]
+                    await asyncio.sleep(_LOOK_S if waiting else 0)
+        except TimeoutError:
+            why = "; ".join(f"{ref}: {told.get(ref, 'no status')}" for ref in waiting)
+            raise UnavailableError(f"not ready after {timeout_s:g} s: {why}") from None
 
     def _refs(self, kind: str) -> tuple[ObjectRef, ...]:
         found = self._plane.store.list("modelplane.ai", kind)
@@ -93,6 +111,13 @@ class Steps:
         say("the plane of a demo ends with it; `modelplane up -f examples/quickstart` stays, and is reached by")
         say("  any OpenAI client   at the ADDRESS of a ModelService, such as http://127.0.0.1:PORT/default/chat/v1")
         say(f"  kubectl get md,mr,ms -A   with KUBECONFIG={self._plane.kubeconfig} (or the folder given with --data)")
+
+
+def _is_platform(document: Document) -> bool:
+    value = document.value
+    kind = (value.get("apiVersion"), value.get("kind")) if isinstance(value, dict) else None
+    definition = definitions().get((str(kind[0]), str(kind[1]))) if kind else None
+    return definition is not None and not definition.namespaced
 
 
 def _conditions(manifest: Mapping[str, object] | None) -> Iterator[Mapping[str, object]]:

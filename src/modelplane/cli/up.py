@@ -22,6 +22,7 @@ on it goes on from there.
 
 
 _MAX_PORT = 65535
+_PATIENCE_S = 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,10 +52,10 @@ async def _up(arguments: argparse.Namespace) -> int:
     async with Plane(settings) as plane:
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")
-        for ref in plane.apply(documents):
-            progress.say(f"applied     {ref}")
+        steps = Steps(plane, progress)
+        await steps.apply(documents, _PATIENCE_S)
         progress.say("running; Ctrl-C stops everything")
-        await Steps(plane, progress).watch()
+        await steps.watch()
     return 0
 
 

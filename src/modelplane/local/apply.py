@@ -27,12 +27,16 @@ def admitted(manifest: Manifest, before: Manifest | None = None) -> Manifest:
     return verdict.value
 
 
-def apply_documents(database: Database, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
-    """Create or replace every object, in one transaction. InvalidObject names what is wrong; then nothing changed."""
+def check_documents(documents: Sequence[Document]) -> None:
+    """InvalidObject names everything that is wrong with the set."""
     found = review(documents)
     wrong = [f"{f.source}:{f.line}: {f.problem}" for f in found.findings if f.severity is Severity.ERROR]
     if wrong:
         raise InvalidObject(_sentences(wrong))
+
+
+def apply_documents(database: Database, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
+    """Create or replace every object, in one transaction: where one is refused, nothing changed."""
     store = database.store("plane")
     written: list[ObjectRef] = []
     with database.batch():

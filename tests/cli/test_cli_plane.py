@@ -1,0 +1,141 @@
+"""The program as users start and stop it: real processes, real signals, a real Envoy, the openai client."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(sys.executable).with_name("modelplane")
+QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
+
+pytestmark = pytest.mark.e2e
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        [PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
+
+
+def read_until(process, pattern, seconds=30):
+    """The output up to the first line that matches; fails when the process ends before."""
+    seen, deadline = [], time.monotonic() + seconds
+    for line in process.stdout:
+        seen.append(line)
+        if re.search(pattern, line):
+            return "".join(seen)
+        assert time.monotonic() < deadline, "".join(seen)
+    pytest.fail(f"ended before {pattern!r}:\n{''.join(seen)}")
+
+
+def children_of(pid):
+    """Every process below this one, as Linux tells."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            child = int(status.parent.name)
+            found += [child, *children_of(child)]
+    return found
+
+
+def gone(pids, seconds=5):
+    deadline = time.monotonic() + seconds
+    while any(Path(f"/proc/{pid}").exists() and "Z" not in _state(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _state(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def test_the_demo_answers_a_request_and_leaves_nothing_behind(tmp_path):
+    process = start("demo", env={**os.environ, "TMPDIR": str(tmp_path)})
+    output = read_until(process, "POST http")
+    children = children_of(process.pid)
+    output += process.communicate(timeout=30)[0]
+    assert process.returncode == 0, output
+    assert re.search(r"answered  .*simulated answer from qwen3-8b", output)
+    assert re.search(r"served by (east|west)/qwen3-8b-", output)
+    assert "streamed  the same question in 48 pieces" in output
+    assert "why there: 1 on east, 1 on west" in output
+    assert children
+    assert gone(children)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_everything_that_was_started(tmp_path, number, code):
+    process = start("up", "-f", QUICKSTART, "--data", tmp_path)
+    read_until(process, "running; Ctrl-C")
+    children = children_of(process.pid)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=20)
+    assert (process.returncode, output.strip().splitlines()[-1]) == (code, "stopped")
+    assert children
+    assert gone(children)
+
+
+def test_when_the_plane_is_killed_its_envoy_goes_too(tmp_path):
+    process = start("up", "--data", tmp_path)
+    read_until(process, "running; Ctrl-C")
+    children = children_of(process.pid)
+    process.kill()
+    process.communicate(timeout=10)
+    assert children
+    assert gone(children)
+
+
+def test_a_second_plane_on_the_same_folder_is_refused_and_the_first_goes_on(tmp_path):
+    first = start("up", "--data", tmp_path)
+    read_until(first, "running; Ctrl-C")
+    second = start("up", "--data", tmp_path)
+    output, _ = second.communicate(timeout=20)
+    assert second.returncode == 1
+    assert re.search(rf"modelplane up: a plane already runs on {tmp_path} \(process {first.pid}\)\n$", output)
+    assert first.poll() is None
+    first.terminate()
+    first.communicate(timeout=20)
+
+
+def test_a_restart_goes_on_where_the_plane_was(tmp_path):
+    first = start("up", "-f", QUICKSTART, "--data", tmp_path)
+    read_until(first, "ModelService default/chat: Available")
+    first.terminate()
+    first.communicate(timeout=20)
+    again = start("up", "--data", tmp_path)
+    read_until(again, "ModelService default/chat: Available")
+    again.terminate()
+    again.communicate(timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kind: [", r"modelplane demo: .*bad.yaml:\d+:\d+: "),
+        ("apiVersion: modelplane.ai/v1alpha1\nkind: ModelService\nmetadata: {name: a}\nspec: {}\n", "spec.endpoints"),
+        ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", "has no ModelService to send a request to"),
+    ],
+)
+def test_bad_manifests_end_the_demo_with_one_sentence(tmp_path, text, says):
+    manifest = tmp_path / "bad.yaml"
+    manifest.write_text(text)
+    done = subprocess.run([PROGRAM, "demo", "-f", manifest], check=False, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert re.search(says, done.stderr), done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stderr
