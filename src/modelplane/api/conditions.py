@@ -28,6 +28,8 @@ class ConditionType(StrEnum):
     GATEWAY_READY = "GatewayReady"
     REPLICAS_SCHEDULED = "ReplicasScheduled"
     REPLICAS_READY = "ReplicasReady"
+    SCHEDULED = "Scheduled"
+    CACHES_READY = "CachesReady"
     WORKLOAD_READY = "WorkloadReady"
     ROUTE_READY = "RouteReady"
     ENDPOINTS_RESOLVED = "EndpointsResolved"

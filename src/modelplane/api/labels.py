@@ -15,7 +15,11 @@ REPLICA_INDEX = "modelplane.ai/replica-index"
 POOL = "modelplane.ai/pool"
 """On nodes and in the node selector of pods: pins a replica to the pool that it was placed on."""
 SERVING = "modelplane.ai/serving"
-"""On serving pods, with the replica's name: what Services and InferencePools select."""
+"""On pods that answer requests, with the replica's name: what Services and InferencePools select. Workers lack it."""
+ENGINE = "modelplane.ai/engine"
+"""On pods: the engine of the replica that they run. With REPLICA it tells the pods of two engines apart."""
+ROLE = "modelplane.ai/role"
+"""On pods: standalone, leader or worker."""
 TENANT = "modelplane.ai/tenant"
 """On a namespace of a workload cluster: the namespace of the control plane that it belongs to."""
 
@@ -32,6 +36,8 @@ DEFAULT_GATEWAY = "default"
 
 ENGINE_CONTAINER = "engine"
 ENGINE_PORT = 8000
+DECODE_PORT = 8001
+"""Where a decode engine listens, behind the routing sidecar that takes the engine's usual port."""
 GPU_TAINT = "nvidia.com/gpu"
 
 

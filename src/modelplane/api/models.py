@@ -58,6 +58,7 @@ __all__ = [
     "Http",
     "HuggingFace",
     "IdentitySecretRef",
+    "Images",
     "InferenceClass",
     "InferenceClassSpec",
     "InferenceClassStatus",
@@ -353,6 +354,14 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: Literal["Unified", "PrefillDecode"] = "Unified"
 
 
+class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    key: str | None = None
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str | None = None
+    effect: Literal["NoSchedule", "NoExecute"] | None = None
+    toleration_seconds: int | None = msgspec.field(name="tolerationSeconds", default=None)
+
+
 class DeploymentReference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     uid: str | None = None
@@ -363,6 +372,7 @@ class ModelReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     index: int = 0
     deployment: DeploymentReference | None = None
     priority: str | None = None
+    tolerations: tuple[Toleration, ...] = ()
     serving: Serving | None = None
     caches: tuple[CacheMount, ...] = ()
     engines: tuple[ReplicaEngine, ...]
@@ -456,14 +466,6 @@ class DeploymentEngine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     copies: int = 1
     phase: Literal["Prefill", "Decode"] | None = None
     members: tuple[DeploymentMember, ...]
-
-
-class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    key: str | None = None
-    operator: Literal["Equal", "Exists"] = "Equal"
-    value: str | None = None
-    effect: Literal["NoSchedule", "NoExecute"] | None = None
-    toleration_seconds: int | None = msgspec.field(name="tolerationSeconds", default=None)
 
 
 class TemplateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -727,6 +729,11 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
     queues: tuple[Queue, ...] = ()
 
 
+class Images(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    picker: str = "modelplane/picker:0.1.0"
+    routing_sidecar: str = msgspec.field(name="routingSidecar", default="llm-d/llm-d-router-disagg-sidecar:v0.9.0")
+
+
 class Kserve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str = "0.20"
 
@@ -734,6 +741,8 @@ class Kserve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Backend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type_: Literal["Native", "KServe"] = msgspec.field(name="type", default="Native")
     kserve: Kserve | None = None
+    routing: Literal["Service", "InferencePool"] = "Service"
+    images: Images = Images()
 
 
 class InferenceClusterSpecStorage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -746,6 +755,7 @@ class InferenceClusterSpecStorage(msgspec.Struct, frozen=True, kw_only=True, omi
 class Priority(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     value: int
+    workload_priority_class: str | None = msgspec.field(name="workloadPriorityClass", default=None)
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -46,6 +46,17 @@ class Reason(StrEnum):
     STARTING = "Starting", "Some replicas do not answer requests yet."
     NOT_PLACED = "NotPlaced", "Some replicas have no cluster, so they cannot answer."
 
+    CLUSTER_MISSING = "ClusterMissing", "The cluster of the replica does not exist. What runs there stays as it is."
+    NO_CACHES = "NoCaches", "The replica mounts no cache."
+    CACHES_STAGED = "CachesStaged", "Every cache that the replica mounts is staged on its cluster."
+    CACHE_MISSING = "CacheMissing", "A cache that the replica mounts does not exist. What runs stays; make it again."
+    CACHE_STAGING = "CacheStaging", "A cache is not staged on the cluster yet. The pods are started once it is."
+    CACHE_FAILED = "CacheFailed", "A cache could not be staged on the cluster. Its own status says why."
+    WAITING_FOR_CACHES = "WaitingForCaches", "The pods are not started before the caches are staged."
+    WORKLOAD_FAILED = (
+        "WorkloadFailed",
+        "The cluster refuses the pods of the replica or gave up on them. The message is the cluster's own.",
+    )
     WORKLOAD_AVAILABLE = "WorkloadAvailable", "The pods of the replica are available on their cluster."
     WORKLOAD_STARTING = "WorkloadStarting", "The pods of the replica are being started on their cluster."
     ROUTE_CONFIGURED = "RouteConfigured", "Requests are routed."

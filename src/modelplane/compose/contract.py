@@ -30,7 +30,7 @@ class ReadyWhen(StrEnum):
 
     CREATED = "Created"
     AVAILABLE = "Available"
-    """Its condition Available is True: Deployments and LeaderWorkerSets."""
+    """Its condition Available is True and it has pods that serve: Deployments and LeaderWorkerSets."""
     COMPLETE = "Complete"
     """Its condition Complete is True: Jobs."""
     ROUTED = "Routed"
@@ -97,6 +97,8 @@ class Requirement:
     name: str | None = None
     namespace: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    cluster: ClusterName | None = None
+    """The cluster that it is on. None is the control plane. A host that cannot look there leaves it unfetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,19 @@ class Desired:
 
     target: Target
     ready: bool = False
+    outlives: tuple[str, ...] = ()
+    """Keys of objects that must be gone before this one is deleted: routes go before what they lead to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Another object on the control plane that must outlive this resource. Hosts hold back its deletion (a Usage)."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    reason: str = ""
 
 
 class EventType(StrEnum):
@@ -153,6 +168,7 @@ class ComposeResult:
     requirements: Mapping[str, Requirement] = field(default_factory=dict)
     """The same on every call, whether fetched or not; a host may stop calling once they no longer change."""
     look_again_after_s: float | None = None
+    uses: tuple[Use, ...] = ()
 
 
 Composer = Callable[[ComposeRequest[Resource]], ComposeResult]

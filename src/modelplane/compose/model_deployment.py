@@ -1,7 +1,7 @@
 """ModelDeployment: places replicas, and offers an endpoint for each that answers.
 
 Every replica that should be is in the result every time; when something is missing that placement needs, what is there
-stays and a condition says what is missing. A replica's endpoint exists only while the replica is ready to serve.
+stays and a condition says what is missing. A replica's endpoint exists only while the replica can serve.
 """
 
 from collections import Counter
@@ -46,6 +46,7 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.inventory import fleet_of
 from modelplane.compose.lowering import Engine, Lowered, Member, lower
+from modelplane.compose.readiness import serves
 from modelplane.dra.cel import CompileError, compile_selector
 from modelplane.fleet.ask import Ask
 from modelplane.fleet.matching import Matched, match
@@ -130,7 +131,7 @@ def _decided(
         ready = seen is not None and seen.ready
         replica = _replica(request.resource, lowered, holding, fleet.clusters.get(holding.cluster), seen)
         desired[_replica_key(holding)] = Desired(Local(encode(replica), ReadyWhen.READY), ready)
-        endpoint = _endpoint(replica, seen) if ready else None
+        endpoint = _endpoint(replica, seen) if seen is not None and serves(seen.manifest) else None
         if endpoint is not None:
             key = _endpoint_key(holding)
             known = request.observed.get(key)
@@ -168,6 +169,7 @@ def _replica(
         deployment=DeploymentReference(name=metadata.name, uid=metadata.uid),
         priority=deployment.spec.priority,
         serving=Serving(mode=lowered.mode),
+        tolerations=lowered.tolerations,
         caches=tuple(CacheMount(name=cache, mount_path=path) for cache, path in lowered.caches),
         engines=tuple(_engine(engine, holding, cluster, known) for engine in lowered.engines),
     )

@@ -1,217 +1,162 @@
 """ModelReplica: the objects of one serving instance on its cluster.
 
-Each tenant has a namespace of its own there. A Deployment runs the pods of an engine that fits one node, a claim
-template takes its devices, a Service finds its pods, and a route on the cluster's gateway leads to them by header.
+    Accepted         what it says can be rendered on its cluster
+    Scheduled        its cluster exists and can be read
+    CachesReady      every cache that it mounts is staged there
+    WorkloadReady    its pods are available, by what the workload says of itself
+    RouteReady       the cluster's gateway leads to them
+    Ready            all of these
+
+Rendering needs the cluster and the caches as objects. While one is missing, or what they say cannot be rendered, what
+runs stays as it is and a condition says why; the replica goes on serving as long as its workload and its route do.
+Pods are not started before their caches are staged; once started they stay, whatever becomes of the caches.
+
+Claim templates and the picker's configuration are replaced, not changed. The old one stays until no pod needs it.
 """
 
-from modelplane.api.codec import decode, encode
-from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
-from modelplane.api.labels import (
-    CLUSTER_GATEWAY,
-    DEPLOYMENT,
-    ENGINE_CONTAINER,
-    ENGINE_PORT,
-    GPU_TAINT,
-    POOL,
-    REPLICA_HEADER,
-    SERVING,
-    SYSTEM_NAMESPACE,
-    TENANT,
-)
-from modelplane.api.meta import ClusterName
-from modelplane.api.models import Container, InferenceCluster, ModelReplica, ModelReplicaStatus, ReplicaMember
-from modelplane.api.names import make_name
+from modelplane.api.conditions import Condition, ConditionType, Status, fails, holds, summarise, unknown
+from modelplane.api.models import ModelReplica, ModelReplicaStatus
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, ReadyWhen, Remote, Requirement, kept
-from modelplane.compose.manifests import manifest
+from modelplane.compose.backends import BACKENDS
+from modelplane.compose.backends.rendered import Rendered
+from modelplane.compose.claims import KEY_PREFIX, claim_templates
+from modelplane.compose.context import Context, RenderError
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, kept
+from modelplane.compose.manifests import name_of
+from modelplane.compose.replica_inputs import Inputs, gather, requirements, uses
+from modelplane.compose.rollout import failure, mentions, progress, rolled_out
+from modelplane.compose.routes import http_route
+from modelplane.compose.scheduling import priority_fault, scheduling_fault
+from modelplane.compose.tenancy import network_policy, tenant_namespace
+from modelplane.compose.transitions import transitions
+from modelplane.compose.volumes import volumes_of
 
-API_VERSION = "modelplane.ai/v1alpha1"
-_CLUSTER, _WORKLOAD, _ROUTE = "cluster", "workload", "route"
+_NAMESPACE, _ROUTE, _PICKER, _WORKLOAD = "namespace", "route", "picker", "workload-"
+_REPLACED = (KEY_PREFIX, "picker-config-")
 
 
 def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
-    spec = request.resource.spec
-    requirements = {_CLUSTER: Requirement(API_VERSION, "InferenceCluster", name=spec.cluster_name)}
-    if len(spec.engines) > 1 or spec.engines[0].members[0].role != "Standalone":
-        message = "only replicas of one engine on one node are rendered by this build; what runs stays"
-        problem = fails(ConditionType.WORKLOAD_READY, Reason.NOT_SUPPORTED, message)
-        return ComposeResult(
-            desired=kept(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
-        )
-    desired = {
-        key: Desired(target, ready=(seen := request.observed.get(key)) is not None and seen.ready)
-        for key, target in _objects(request.resource).items()
-    }
-    address = _address(request)
-    conditions = (_workload(desired), _routed(request, desired, address))
+    inputs = gather(request)
+    desired, accepted = _desired(request, inputs)
+    conditions = (
+        accepted,
+        inputs.scheduled,
+        inputs.caches_ready,
+        _workload(request, desired, inputs),
+        _routed(desired, inputs),
+    )
+    replica = request.resource
     return ComposeResult(
         desired=desired,
-        status=ModelReplicaStatus(address=address),
+        status=ModelReplicaStatus(address=inputs.address),
         conditions=conditions,
         ready=summarise(conditions),
-        requirements=requirements,
+        events=transitions(replica.status.conditions, conditions),
+        requirements=requirements(replica),
+        uses=uses(replica),
     )
 
 
-def remote_namespace(namespace: str) -> str:
-    """The tenant's namespace on workload clusters. Never `default`, and never another tenant's."""
-    return make_name(f"mp-{namespace}", namespace)
+def render(context: Context) -> tuple[dict[str, Desired], Rendered]:
+    """Every object of a replica, in the order in which they are needed."""
+    rendered = BACKENDS[context.cluster.spec.backend.type_](context)
+    route = (_ROUTE,)
+    workloads = tuple(rendered.workloads)
+    policy = network_policy(context, rendered.ports, rendered.pods)
+    desired = {_NAMESPACE: Desired(tenant_namespace(context)), "policy": Desired(policy, outlives=workloads)}
+    desired |= {key: Desired(target, outlives=workloads) for key, target in rendered.support.items()}
+    desired |= {key: Desired(target, outlives=workloads) for key, target in claim_templates(context).items()}
+    desired |= {key: Desired(target, outlives=route) for key, target in rendered.workloads.items()}
+    desired |= {key: Desired(target, outlives=route) for key, target in rendered.targets.items()}
+    desired[_ROUTE] = Desired(http_route(context, rendered.backend_refs))
+    return desired, rendered
 
 
-def replica_header(replica: ModelReplica) -> str:
-    """What the gateway's header carries. A slash cannot be part of either name, so no two replicas share it."""
-    return f"{replica.metadata.namespace}/{replica.metadata.name}"
-
-
-def _objects(replica: ModelReplica) -> dict[str, Remote]:
-    namespace = remote_namespace(replica.metadata.namespace)
-    objects = {
-        _WORKLOAD: (_deployment(replica, namespace), ReadyWhen.AVAILABLE),
-        "service": (_service(replica, namespace), ReadyWhen.CREATED),
-        _ROUTE: (_http_route(replica, namespace), ReadyWhen.ROUTED),
+def _desired(request: ComposeRequest[ModelReplica], inputs: Inputs) -> tuple[dict[str, Desired], Condition]:
+    if inputs.cluster is None or inputs.caches is None:
+        waiting = "the cluster or a cache is missing; what runs stays"
+        return kept(request), unknown(ConditionType.ACCEPTED, Reason.UNRESOLVED, waiting)
+    try:
+        volumes = volumes_of(request.resource.spec.caches, inputs.caches)
+        context = Context(request.resource, inputs.cluster, volumes)
+        _check(context)
+        desired, rendered = render(context)
+    except RenderError as error:
+        return kept(request), fails(ConditionType.ACCEPTED, error.reason, f"{error}; what runs stays")
+    staged = inputs.caches_ready.status is Status.TRUE
+    started = {key for key in rendered.workloads if staged or key in request.observed}
+    current = {
+        key: Desired(item.target, _seen_ready(request, key), item.outlives)
+        for key, item in desired.items()
+        if key in started or key not in rendered.workloads
     }
-    if replica.spec.engines[0].members[0].device_requests:
-        objects["claims"] = (_claim_template(replica, namespace), ReadyWhen.CREATED)
-    cluster = ClusterName(replica.spec.cluster_name)
-    tenant = manifest("v1", "Namespace", namespace, labels={TENANT: replica.metadata.namespace})
-    own = {key: Remote(cluster, item, when) for key, (item, when) in objects.items()}
-    return {"namespace": Remote(cluster, tenant, shared=True), **own}
+    return {**_superseded(request, desired), **current}, holds(ConditionType.ACCEPTED, Reason.ACCEPTED)
 
 
-def _labels(replica: ModelReplica) -> dict[str, str]:
-    return {SERVING: replica.metadata.name, DEPLOYMENT: replica.metadata.labels.get(DEPLOYMENT, "")}
+def _check(context: Context) -> None:
+    name = context.replica.spec.cluster_name
+    fault = scheduling_fault(context.scheduling) or priority_fault(context.scheduling, context.priority)
+    if fault is not None:
+        raise RenderError(Reason.INVALID, f"cluster {name}: {fault}")
 
 
-def _claim_template(replica: ModelReplica, namespace: str) -> dict[str, object]:
-    requests = [
-        {
-            "name": wanted.name,
-            "exactly": {
-                "deviceClassName": wanted.device_class_name,
-                "allocationMode": "ExactCount",
-                "count": wanted.count,
-                "selectors": [{"cel": {"expression": selector.cel}} for selector in wanted.selectors],
-            },
-        }
-        for wanted in replica.spec.engines[0].members[0].device_requests
-    ]
-    return manifest(
-        "resource.k8s.io/v1",
-        "ResourceClaimTemplate",
-        replica.metadata.name,
-        namespace=namespace,
-        labels=_labels(replica),
-        spec={"spec": {"devices": {"requests": requests}}},
-    )
+def _seen_ready(request: ComposeRequest[ModelReplica], key: str) -> bool:
+    seen = request.observed.get(key)
+    return seen is not None and seen.ready
 
 
-def _deployment(replica: ModelReplica, namespace: str) -> dict[str, object]:
-    engine = replica.spec.engines[0]
-    member = engine.members[0]
-    labels = _labels(replica)
-    extra = member.template.metadata
-    metadata: dict[str, object] = {"labels": {**(extra.labels if extra else {}), **labels}}
-    if extra and extra.annotations:
-        metadata["annotations"] = dict(extra.annotations)
-    return manifest(
-        "apps/v1",
-        "Deployment",
-        replica.metadata.name,
-        namespace=namespace,
-        labels=labels,
-        spec={
-            "replicas": engine.copies,
-            "selector": {"matchLabels": {SERVING: replica.metadata.name}},
-            "template": {"metadata": metadata, "spec": _pod(replica, member)},
-        },
-    )
-
-
-def _pod(replica: ModelReplica, member: ReplicaMember) -> dict[str, object]:
-    claims = bool(member.device_requests)
-    template = member.template.spec
-    pod: dict[str, object] = {
-        "nodeSelector": {POOL: member.node_pool_name},
-        "enableServiceLinks": False,
-        "automountServiceAccountToken": False,
-        "containers": [_container(container, claims=claims) for container in template.containers],
+def _superseded(request: ComposeRequest[ModelReplica], desired: dict[str, Desired]) -> dict[str, Desired]:
+    """Replaced objects that pods may still refer to."""
+    old = {
+        key: seen
+        for key, seen in request.observed.items()
+        if key.startswith(_REPLACED) and key not in desired and isinstance(seen.target, Remote)
     }
-    if claims:
-        pod["tolerations"] = [{"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}]
-        pod["resourceClaims"] = [{"name": "devices", "resourceClaimTemplateName": replica.metadata.name}]
-    if replica.spec.priority:
-        pod["priorityClassName"] = replica.spec.priority
-    if template.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": secret.name} for secret in template.image_pull_secrets]
-    if template.termination_grace_period_seconds is not None:
-        pod["terminationGracePeriodSeconds"] = template.termination_grace_period_seconds
-    return pod
-
-
-def _container(container: Container, *, claims: bool) -> dict[str, object]:
-    rendered = encode(container)
-    if container.name != ENGINE_CONTAINER:
-        return rendered
-    port = container.ports[0].container_port if container.ports else ENGINE_PORT
-    rendered["ports"] = [{"name": "http", "containerPort": port}, *(encode(p) for p in container.ports[1:])]
-    rendered["readinessProbe"] = {"httpGet": {"path": "/health", "port": port}, "periodSeconds": 5}
-    if claims:
-        resources = rendered.get("resources")
-        rendered["resources"] = {**(resources if isinstance(resources, dict) else {}), "claims": [{"name": "devices"}]}
-    return rendered
-
-
-def _service(replica: ModelReplica, namespace: str) -> dict[str, object]:
-    return manifest(
-        "v1",
-        "Service",
-        replica.metadata.name,
-        namespace=namespace,
-        labels=_labels(replica),
-        spec={
-            "selector": {SERVING: replica.metadata.name},
-            "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}],
-        },
-    )
-
-
-def _http_route(replica: ModelReplica, namespace: str) -> dict[str, object]:
-    header = {"type": "Exact", "name": REPLICA_HEADER, "value": replica_header(replica)}
-    rule = {
-        "matches": [{"path": {"type": "PathPrefix", "value": "/"}, "headers": [header]}],
-        "backendRefs": [{"name": replica.metadata.name, "port": 80}],
-        "timeouts": {"request": "0s"},
+    if not old:
+        return {}
+    users = [seen for key, seen in request.observed.items() if _is_user(key)]
+    outlives = tuple(key for key in desired if _is_user(key))
+    return {
+        key: Desired(seen.target, seen.ready, outlives)
+        for key, seen in old.items()
+        if any(_needs(user, name_of(seen.manifest)) for user in users)
     }
-    return manifest(
-        "gateway.networking.k8s.io/v1",
-        "HTTPRoute",
-        replica.metadata.name,
-        namespace=namespace,
-        labels=_labels(replica),
-        spec={"parentRefs": [{"name": CLUSTER_GATEWAY, "namespace": SYSTEM_NAMESPACE}], "rules": [rule]},
-    )
 
 
-def _address(request: ComposeRequest[ModelReplica]) -> str | None:
-    """Where the cluster's gateway answers. What was known stays while the cluster cannot be read."""
-    found = request.fetched(_CLUSTER)
-    if not found:
-        return request.resource.status.address
-    gateway = decode(InferenceCluster, found[0]).status.gateway
-    return f"http://{gateway.address}" if gateway and gateway.address else request.resource.status.address
+def _is_user(key: str) -> bool:
+    return key.startswith(_WORKLOAD) or key == _PICKER
 
 
-def _workload(desired: dict[str, Desired]) -> Condition:
-    if desired[_WORKLOAD].ready:
-        return holds(ConditionType.WORKLOAD_READY, Reason.WORKLOAD_AVAILABLE)
-    return fails(ConditionType.WORKLOAD_READY, Reason.WORKLOAD_STARTING, "its pods are not available yet")
+def _needs(user: Observed, name: str) -> bool:
+    return not rolled_out(user.manifest) or mentions(user.manifest, name)
 
 
-def _routed(request: ComposeRequest[ModelReplica], desired: dict[str, Desired], address: str | None) -> Condition:
-    if address is None:
-        if request.fetched(_CLUSTER) is None:
-            return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "its cluster was not read yet")
-        return fails(ConditionType.ROUTE_READY, Reason.WAITING_FOR_GATEWAY, "its cluster's gateway has no address")
-    if desired[_ROUTE].ready:
-        return holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED, address)
-    return fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "its route is not in force yet")
+def _workload(request: ComposeRequest[ModelReplica], desired: dict[str, Desired], inputs: Inputs) -> Condition:
+    kind = ConditionType.WORKLOAD_READY
+    workloads = {key: item for key, item in desired.items() if key.startswith(_WORKLOAD)}
+    if not workloads:
+        if inputs.caches_ready.status is not Status.TRUE:
+            return fails(kind, Reason.WAITING_FOR_CACHES, inputs.caches_ready.message)
+        return fails(kind, Reason.CREATING, "nothing runs yet")
+    waiting = [key for key, item in workloads.items() if not item.ready]
+    if not waiting:
+        return holds(kind, Reason.WORKLOAD_AVAILABLE)
+    seen = [request.observed[key].manifest for key in waiting if key in request.observed]
+    words = next((found for item in seen if (found := failure(item)) is not None), None)
+    if words is not None:
+        return fails(kind, Reason.WORKLOAD_FAILED, words)
+    message = "; ".join(progress(item) for item in seen) or "its pods were asked for and not seen yet"
+    return fails(kind, Reason.WORKLOAD_STARTING, message)
+
+
+def _routed(desired: dict[str, Desired], inputs: Inputs) -> Condition:
+    kind = ConditionType.ROUTE_READY
+    if inputs.address is None:
+        if inputs.cluster is None:
+            return unknown(kind, Reason.UNRESOLVED, "its cluster was not read yet")
+        return fails(kind, Reason.WAITING_FOR_GATEWAY, "its cluster's gateway has no address")
+    needed = [key for key in (_ROUTE, _PICKER) if key in desired]
+    waiting = [key for key in needed if not desired[key].ready]
+    if needed and not waiting:
+        return holds(kind, Reason.ROUTE_CONFIGURED, inputs.address)
+    return fails(kind, Reason.ROUTE_PENDING, f"not in force yet: {', '.join(waiting) or _ROUTE}")

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from modelplane.api.conditions import ConditionType
 from modelplane.compose.contract import Manifest, ReadyWhen
+
+_SERVING = frozenset({ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY})
 
 
 def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
@@ -11,13 +14,22 @@ def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
     match when:
         case ReadyWhen.CREATED:
             return bool(manifest)
-        case ReadyWhen.AVAILABLE | ReadyWhen.COMPLETE | ReadyWhen.READY:
+        case ReadyWhen.AVAILABLE:
+            return has_condition(manifest, when.value) and _has_pods(manifest, status)
+        case ReadyWhen.COMPLETE | ReadyWhen.READY:
             return has_condition(manifest, when.value)
         case ReadyWhen.ROUTED:
             parents = list(_mappings(status.get("parents")))
             return bool(parents) and all(_routed(parent) for parent in parents)
         case ReadyWhen.ADDRESSED:
             return first_address(manifest) is not None
+
+
+def _has_pods(manifest: Manifest, status: Mapping[str, object]) -> bool:
+    """A workload that may have all its pods unavailable while it rolls is called Available with none at all."""
+    spec = manifest.get("spec")
+    wanted = spec.get("replicas", 1) if isinstance(spec, Mapping) else 1
+    return wanted == 0 or any(status.get(count) for count in ("availableReplicas", "readyReplicas"))
 
 
 def has_condition(manifest: Manifest, kind: str) -> bool:
@@ -31,6 +43,17 @@ def has_condition(manifest: Manifest, kind: str) -> bool:
         and condition.get("observedGeneration", metadata.get("generation")) == metadata.get("generation")
         for condition in _mappings(status.get("conditions"))
     )
+
+
+def serves(replica: Manifest) -> bool:
+    """Whether a ModelReplica can answer requests, though something else about it may be amiss.
+
+    Conditions of an older generation count: while an edit is looked at, the pods that run go on serving.
+    """
+    status = replica.get("status")
+    conditions = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
+    held = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
+    return held >= _SERVING
 
 
 def first_address(manifest: Manifest) -> str | None:

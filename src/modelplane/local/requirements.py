@@ -12,8 +12,12 @@ class Requirements:
         self._wanted: dict[str, dict[ObjectRef, tuple[Requirement, ...]]] = {}
 
     def fetch(self, owner: ObjectRef, wanted: Mapping[str, Requirement]) -> dict[str, tuple[Manifest, ...]]:
-        """The objects asked for. The owner is woken when one of them changes, appears or goes."""
+        """The objects asked for. The owner is woken when one of them changes, appears or goes.
+
+        What is asked of another cluster stays unfetched: only the plane's own objects are looked at.
+        """
         self.forget(owner)
+        wanted = {name: requirement for name, requirement in wanted.items() if requirement.cluster is None}
         for requirement in wanted.values():
             by_owner = self._wanted.setdefault(requirement.kind, {})
             by_owner[owner] = (*by_owner.get(owner, ()), requirement)

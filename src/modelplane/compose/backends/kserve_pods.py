@@ -1,0 +1,101 @@
+"""A pod as KServe is told of it: in full, so that nothing of its presets shows through where it would hurt."""
+
+from collections.abc import Mapping
+
+from modelplane.api.labels import ENGINE_CONTAINER
+from modelplane.api.models import ReplicaEngine, ReplicaMember
+from modelplane.api.reasons import Reason
+from modelplane.compose.backends.kserve_releases import Release
+from modelplane.compose.context import Context, RenderError
+from modelplane.compose.lowering import CACHE_PATH
+from modelplane.compose.pods import Pod, drain_seconds, launch_of
+from modelplane.compose.ports import is_routed
+
+CONTAINER = "main"
+"""The name that KServe knows the engine's container by."""
+_LIVENESS = {"periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 30}
+
+
+def pod_spec(
+    context: Context, engine: ReplicaEngine, member: ReplicaMember, pod: Pod, release: Release
+) -> dict[str, object]:
+    spec = dict(pod.spec)
+    if is_routed(context, engine):
+        # KServe's sidecar asks the cluster which pods it may send prompts to.
+        del spec["automountServiceAccountToken"]
+    spec["containers"] = [_container(context, engine, member, item) for item in _dicts(spec["containers"])]
+    if not release.leaves_storage:
+        spec = _without_weights(context, spec)
+    found = literal(spec)
+    assert isinstance(found, dict)  # noqa: S101  a mapping stays one
+    return found
+
+
+def literal(value: object) -> object:
+    """The value with its braces escaped: KServe reads everything as a template."""
+    if isinstance(value, str):
+        return value.replace("{{", "{{`{{`}}") if "{{" in value else value
+    if isinstance(value, Mapping):
+        return {key: literal(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [literal(item) for item in value]
+    return value
+
+
+def _container(
+    context: Context, engine: ReplicaEngine, member: ReplicaMember, item: dict[str, object]
+) -> dict[str, object]:
+    if item["name"] == CONTAINER:
+        raise RenderError(Reason.NOT_SUPPORTED, f"engine {engine.name}: KServe has a container named {CONTAINER}")
+    if item["name"] != ENGINE_CONTAINER:
+        return item
+    security = item["securityContext"]
+    rendered = {**item, "name": CONTAINER, "command": _command(context, engine, member)}
+    rendered.setdefault("args", [])
+    # Its presets demand another user than root, which the images of most engines run as.
+    rendered["securityContext"] = {**(security if isinstance(security, dict) else {}), "runAsNonRoot": False}
+    if "lifecycle" in rendered:
+        # Its presets stop by a program, and a hook may be of one kind only.
+        rendered["lifecycle"] = {"preStop": {"exec": {"command": ["/bin/sleep", str(drain_seconds(member))]}}}
+    return {**rendered, **_probes(rendered)}
+
+
+def _command(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> list[str]:
+    launch = launch_of(context, engine, member)
+    command = launch.command or launch.entrypoint
+    if not command:
+        message = f"engine {engine.name}: KServe would put its own command before the args; give the engine a command"
+        raise RenderError(Reason.NOT_SUPPORTED, message)
+    return list(command)
+
+
+def _probes(container: Mapping[str, object]) -> dict[str, object]:
+    """Plain HTTP, whatever the presets say, and a liveness probe that a busy engine passes."""
+    found: dict[str, object] = {}
+    for name in ("startupProbe", "readinessProbe"):
+        probe = container.get(name)
+        if isinstance(probe, dict):
+            found[name] = {**probe, "httpGet": {**probe["httpGet"], "scheme": "HTTP"}}
+            found["livenessProbe"] = {"httpGet": {**probe["httpGet"], "scheme": "HTTP"}, **_LIVENESS}
+    return found
+
+
+def _without_weights(context: Context, spec: dict[str, object]) -> dict[str, object]:
+    """Less the weights, which such a KServe mounts itself, at the one path that it knows."""
+    weights = context.weights
+    if weights is None:
+        return spec
+    if weights.mount_path != CACHE_PATH:
+        raise RenderError(Reason.NOT_SUPPORTED, f"KServe 0.16 mounts weights at {CACHE_PATH} only")
+    index = context.volumes.index(weights)
+    name = f"cache-{index}"
+    containers = [
+        {**item, "volumeMounts": [mount for mount in _dicts(item.get("volumeMounts")) if mount["name"] != name]}
+        for item in _dicts(spec["containers"])
+    ]
+    volumes = [volume for volume in _dicts(spec["volumes"]) if volume["name"] != name]
+    return {**spec, "containers": containers, "volumes": volumes}
+
+
+def _dicts(value: object) -> list[dict[str, object]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

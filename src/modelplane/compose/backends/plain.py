@@ -1,0 +1,45 @@
+"""Deployments and LeaderWorkerSets, by the shape of each engine: what clusters run without KServe."""
+
+from collections.abc import Callable, Mapping
+
+from modelplane.api.labels import SERVING
+from modelplane.api.models import ReplicaEngine
+from modelplane.compose.backends.lws import leader_worker_set
+from modelplane.compose.backends.native import deployment
+from modelplane.compose.backends.rendered import Rendered
+from modelplane.compose.context import Context, is_gang
+from modelplane.compose.contract import Remote
+from modelplane.compose.gang import SCHEDULERS
+from modelplane.compose.gang.marks import Marks, gang_of
+from modelplane.compose.picker import GRPC_PORT, METRICS_PORT, POOL_GROUP, pool_name, pool_objects
+from modelplane.compose.pods import HTTP
+from modelplane.compose.ports import serving_port
+
+SERVICE_PORT = 80
+_WORKLOADS: Mapping[bool, Callable[[Context, ReplicaEngine, Marks], Remote]] = {
+    False: deployment,
+    True: leader_worker_set,
+}
+
+
+def render(context: Context) -> Rendered:
+    scheduler = SCHEDULERS[context.scheduling.type_]
+    gang = gang_of(context)
+    marks = scheduler.marks(gang)
+    workloads = {
+        f"workload-{engine.name}": _WORKLOADS[is_gang(engine)](context, engine, marks)
+        for engine in context.replica.spec.engines
+    }
+    support = scheduler.objects(gang)
+    port = serving_port(context)
+    if context.disaggregated or context.cluster.spec.backend.routing == "InferencePool":
+        pool = {"group": POOL_GROUP, "kind": "InferencePool", "name": pool_name(context)}
+        return Rendered(workloads, pool_objects(context), (pool,), (port, GRPC_PORT, METRICS_PORT), support)
+    ref = {"name": context.name, "port": SERVICE_PORT}
+    return Rendered(workloads, {"service": _service(context)}, (ref,), (port,), support)
+
+
+def _service(context: Context) -> Remote:
+    port = {"name": HTTP, "port": SERVICE_PORT, "targetPort": HTTP, "protocol": "TCP"}
+    spec = {"selector": {SERVING: context.name}, "ports": [port]}
+    return context.remote(context.object("v1", "Service", context.name, spec=spec))

@@ -1,0 +1,57 @@
+"""Devices: one claim template for each kind of pod that claims something.
+
+A template cannot be changed, and changing it would not touch pods that run. Its name therefore ends in a hash of what
+it asks for: other requests make another template, another template makes other pods, and the workload rolls.
+"""
+
+import hashlib
+
+import msgspec
+
+from modelplane.api.models import DeviceRequest, ReplicaEngine, ReplicaMember
+from modelplane.compose.context import Context
+from modelplane.compose.contract import Remote
+
+CLAIM = "devices"
+"""Name of the claim inside a pod."""
+_HASH_LENGTH = 8
+KEY_PREFIX = "claims-"
+
+
+def template_name(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> str:
+    return context.child_name(engine.name, member.role.lower(), _digest(member.device_requests))
+
+
+def claim_templates(context: Context) -> dict[str, Remote]:
+    return {
+        _key(engine, member): context.remote(_template(context, engine, member))
+        for engine in context.replica.spec.engines
+        for member in engine.members
+        if member.device_requests
+    }
+
+
+def _key(engine: ReplicaEngine, member: ReplicaMember) -> str:
+    return f"{KEY_PREFIX}{engine.name}-{member.role.lower()}-{_digest(member.device_requests)}"
+
+
+def _template(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, object]:
+    requests = [_request(wanted) for wanted in member.device_requests]
+    spec = {"metadata": {"labels": dict(context.labels)}, "spec": {"devices": {"requests": requests}}}
+    name = template_name(context, engine, member)
+    return context.object("resource.k8s.io/v1", "ResourceClaimTemplate", name, spec=spec)
+
+
+def _request(wanted: DeviceRequest) -> dict[str, object]:
+    exactly: dict[str, object] = {
+        "deviceClassName": wanted.device_class_name,
+        "allocationMode": "ExactCount",
+        "count": wanted.count,
+    }
+    if wanted.selectors:
+        exactly["selectors"] = [{"cel": {"expression": selector.cel}} for selector in wanted.selectors]
+    return {"name": wanted.name, "exactly": exactly}
+
+
+def _digest(requests: tuple[DeviceRequest, ...]) -> str:
+    return hashlib.sha256(msgspec.json.encode(requests)).hexdigest()[:_HASH_LENGTH]

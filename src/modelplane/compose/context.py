@@ -1,0 +1,126 @@
+"""One replica on its cluster: everything that rendering looks at, gathered once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from modelplane.api.errors import InputError
+from modelplane.api.labels import DEPLOYMENT, REPLICA, REPLICA_HEADER
+from modelplane.api.meta import ClusterName
+from modelplane.api.models import InferenceCluster, ModelReplica, ReplicaEngine, Scheduling
+from modelplane.api.names import MAX_LABEL, make_name
+from modelplane.api.reasons import Reason
+from modelplane.compose.contract import Manifest, ReadyWhen, Remote
+from modelplane.compose.manifests import manifest
+
+MAX_GANG_NAME = 39
+"""Kueue makes labels of a LeaderWorkerSet's name with room for group and index; kept on every cluster, so that a
+change of scheduler does not rename what runs."""
+
+ArtifactKind = Literal["Weights", "Tokenizer", "Bytes", "Adapter"]
+
+
+class RenderError(InputError):
+    """The replica cannot be rendered as it is written. What runs stays, and the condition says this."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A staged cache as the engine mounts it, read-only."""
+
+    cache: str
+    kind: ArtifactKind
+    claim_name: str
+    mount_path: str
+    sub_path: str | None = None
+    repository: str | None = None
+    """Where the weights come from, under the name that clients may know them by."""
+
+
+@dataclass(frozen=True)
+class Context:
+    replica: ModelReplica
+    cluster: InferenceCluster
+    volumes: tuple[Volume, ...] = ()
+
+    @cached_property
+    def name(self) -> str:
+        return self.replica.metadata.name
+
+    @cached_property
+    def namespace(self) -> str:
+        return remote_namespace(self.replica.metadata.namespace)
+
+    @cached_property
+    def deployment(self) -> str:
+        owner = self.replica.spec.deployment
+        return owner.name if owner else self.replica.metadata.labels.get(DEPLOYMENT, self.name)
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """On every object of the replica."""
+        return {REPLICA: self.name, DEPLOYMENT: self.deployment}
+
+    @cached_property
+    def scheduling(self) -> Scheduling:
+        return self.cluster.spec.scheduling
+
+    @cached_property
+    def priority(self) -> str:
+        """The deployment's PriorityClass, or the cluster's default, or none."""
+        return self.replica.spec.priority or self.scheduling.default_priority or ""
+
+    @cached_property
+    def disaggregated(self) -> bool:
+        serving = self.replica.spec.serving
+        return serving is not None and serving.mode == "PrefillDecode"
+
+    @cached_property
+    def weights(self) -> Volume | None:
+        return next((volume for volume in self.volumes if volume.kind == "Weights"), None)
+
+    @cached_property
+    def adapters(self) -> tuple[Volume, ...]:
+        return tuple(volume for volume in self.volumes if volume.kind == "Adapter")
+
+    def workload_name(self, engine: ReplicaEngine, limit: int = MAX_GANG_NAME) -> str:
+        return make_name(f"{self.name}-{engine.name}", self.name, engine.name, limit=limit)
+
+    def child_name(self, *parts: str) -> str:
+        return make_name("-".join((self.name, *parts)), self.name, *parts, limit=MAX_LABEL)
+
+    def object(
+        self, api_version: str, kind: str, name: str, labels: Mapping[str, str] | None = None, **body: object
+    ) -> dict[str, object]:
+        """An object of the replica in the tenant's namespace. Our own labels win over `labels`."""
+        merged = {**(labels or {}), **self.labels}
+        return manifest(api_version, kind, name, namespace=self.namespace, labels=merged, **body)
+
+    def remote(self, item: Manifest, ready_when: ReadyWhen = ReadyWhen.CREATED, *, shared: bool = False) -> Remote:
+        return Remote(ClusterName(self.replica.spec.cluster_name), item, ready_when, shared)
+
+
+def remote_namespace(namespace: str) -> str:
+    """The tenant's namespace on workload clusters. Never `default`, and never another tenant's."""
+    return make_name(f"mp-{namespace}", namespace)
+
+
+def replica_header(replica: ModelReplica) -> dict[str, object]:
+    """What a request must carry to reach the replica. A slash is part of neither name, so no two replicas share it."""
+    value = f"{replica.metadata.namespace}/{replica.metadata.name}"
+    return {"type": "Exact", "name": REPLICA_HEADER, "value": value}
+
+
+def is_gang(engine: ReplicaEngine) -> bool:
+    """Whether one copy of the engine spans several pods."""
+    return engine.members[0].role != "Standalone"
+
+
+def group_size(engine: ReplicaEngine) -> int:
+    """Pods of one copy of the engine."""
+    return sum(member.nodes for member in engine.members)

@@ -1,0 +1,71 @@
+"""What an engine container runs, and what that is worked out from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from modelplane.api.models import Topology
+
+LEADER_ADDRESS = "MODELPLANE_LEADER_ADDRESS"
+RANK = "MODELPLANE_RANK"
+GROUP_SIZE = "MODELPLANE_GROUP_SIZE"
+
+_GROUP_ENV = ((LEADER_ADDRESS, "LWS_LEADER_ADDRESS"), (RANK, "LWS_WORKER_INDEX"), (GROUP_SIZE, "LWS_GROUP_SIZE"))
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchAsk:
+    """One member of an engine whose container has no command of its own."""
+
+    engine: str
+    args: tuple[str, ...]
+    role: Literal["Standalone", "Leader", "Worker"]
+    nodes: int
+    """Pods of one copy of the engine."""
+    port: int
+    topology: Topology
+    coordination: Literal["Native", "Ray"]
+    served_names: tuple[str, ...] = ()
+    """What clients call the model when it is served from a path."""
+    model_path: str | None = None
+    adapters: tuple[tuple[str, str], ...] = ()
+    """Name and path of each LoRA adapter."""
+    moved: bool = False
+    """Whether the port is not the engine's own choice: another container takes its usual one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    command: tuple[str, ...]
+    """Empty leaves the image's own."""
+    args: tuple[str, ...]
+    entrypoint: tuple[str, ...] = ()
+    """What the image's own command is, for platforms that would put theirs in its place."""
+    env: tuple[dict[str, object], ...] = ()
+
+
+def group_env() -> list[dict[str, object]]:
+    """How a pod of a gang finds the others, under names that do not depend on what made the gang."""
+    return [{"name": ours, "value": f"$({theirs})"} for ours, theirs in _GROUP_ENV]
+
+
+def pod_ip(name: str) -> dict[str, object]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+
+
+def has_flag(args: Sequence[str], *names: str) -> bool:
+    return any(arg == name or arg.startswith(f"{name}=") for arg in args for name in names)
+
+
+def flag_value(args: Sequence[str], name: str) -> str | None:
+    for index, arg in enumerate(args):
+        if arg == name:
+            return args[index + 1] if index + 1 < len(args) else ""
+        if arg.startswith(f"{name}="):
+            return arg.removeprefix(f"{name}=")
+    return None
+
+
+def unless_given(args: Sequence[str], names: Sequence[str], *words: str) -> tuple[str, ...]:
+    """The words of a flag, unless the user gave it under one of its names."""
+    return () if has_flag(args, *names) else words

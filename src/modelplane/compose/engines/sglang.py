@@ -1,0 +1,76 @@
+"""SGLang: its images have no entrypoint of their own, and the server listens to its own pod alone unless told.
+
+All nodes of a worker run the same command; only the first answers requests. Ranks that are split over nodes share one
+attention-parallel group, so the tensor size counts the GPUs of all of them.
+"""
+
+from modelplane.api.reasons import Reason
+from modelplane.compose.context import RenderError
+from modelplane.compose.engines.launch import (
+    GROUP_SIZE,
+    LEADER_ADDRESS,
+    RANK,
+    Launch,
+    LaunchAsk,
+    has_flag,
+    unless_given,
+)
+
+SERVE = ("python3", "-m", "sglang.launch_server")
+_MODEL = ("--model-path", "--model", "--config")
+_RENDEZVOUS_PORT = 20000
+
+
+def launch(ask: LaunchAsk) -> Launch:
+    if ask.coordination == "Ray":
+        message = f"engine {ask.engine}: SGLang finds its nodes by itself; coordination Ray belongs to vLLM"
+        raise RenderError(Reason.INVALID, message)
+    args = (*_model(ask), *_server(ask), *_parallelism(ask), *_nodes(ask), *_adapters(ask), *ask.args)
+    return Launch(SERVE, args)
+
+
+def _model(ask: LaunchAsk) -> tuple[str, ...]:
+    if has_flag(ask.args, *_MODEL):
+        return ()
+    if ask.model_path is None:
+        message = f"engine {ask.engine}: no model: mount a cache of weights or give --model-path in the engine's args"
+        raise RenderError(Reason.INVALID, message)
+    named = unless_given(ask.args, ["--served-model-name"], "--served-model-name", *ask.served_names[:1])
+    return ("--model-path", ask.model_path, *named)
+
+
+def _server(ask: LaunchAsk) -> tuple[str, ...]:
+    return (
+        *unless_given(ask.args, ["--host"], "--host", "0.0.0.0"),  # noqa: S104  the pod's own network, behind its policy
+        *unless_given(ask.args, ["--port"], "--port", str(ask.port)),
+        *unless_given(ask.args, ["--enable-metrics"], "--enable-metrics"),
+    )
+
+
+def _parallelism(ask: LaunchAsk) -> tuple[str, ...]:
+    topology = ask.topology
+    spans = topology.data_local is not None and topology.data_local < topology.data
+    tensor = topology.tensor * topology.data if spans else topology.tensor
+    sizes = (
+        (tensor, ("--tp-size", "--tp", "--tensor-parallel-size")),
+        (topology.pipeline, ("--pp-size", "--pp", "--pipeline-parallel-size")),
+        (topology.data, ("--dp-size", "--dp", "--data-parallel-size")),
+    )
+    flags = [word for size, names in sizes if size > 1 for word in unless_given(ask.args, names, names[0], str(size))]
+    if spans:
+        flags += unless_given(ask.args, ["--enable-dp-attention"], "--enable-dp-attention")
+    return tuple(flags)
+
+
+def _nodes(ask: LaunchAsk) -> tuple[str, ...]:
+    if ask.role == "Standalone":
+        return ()
+    address = f"$({LEADER_ADDRESS}):{_RENDEZVOUS_PORT}"
+    return ("--nnodes", f"$({GROUP_SIZE})", "--node-rank", f"$({RANK})", "--dist-init-addr", address)
+
+
+def _adapters(ask: LaunchAsk) -> tuple[str, ...]:
+    if not ask.adapters or has_flag(ask.args, "--lora-paths"):
+        return ()
+    paths = (f"{name}={path}" for name, path in ask.adapters)
+    return (*unless_given(ask.args, ["--enable-lora"], "--enable-lora"), "--lora-paths", *paths)

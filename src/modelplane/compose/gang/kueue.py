@@ -1,0 +1,49 @@
+"""Kueue: the queue's name on what makes the pods, and a gate on the pods, so that none starts before it is admitted.
+
+A LocalQueue must be in the namespace of what it admits, and that namespace is ours: so we make one for each tenant, of
+the name of the ClusterQueue behind it. Kueue adds the gate itself; writing it down keeps pods from slipping past the
+quota while Kueue's webhook does not answer. Kueue counts a group of a LeaderWorkerSet as one.
+"""
+
+from modelplane.api.labels import TENANT
+from modelplane.compose.contract import Remote
+from modelplane.compose.gang.marks import Gang, Marks, Scheduler
+from modelplane.compose.manifests import manifest
+
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+GATE = "kueue.x-k8s.io/admission"
+
+
+def marks(gang: Gang) -> Marks:
+    if not gang.queue:
+        return Marks()
+    labels = {QUEUE_NAME: gang.queue}
+    workload_class = _workload_class(gang)
+    if workload_class:
+        labels[PRIORITY_CLASS] = workload_class
+    return Marks(owner_labels=labels, gate=GATE)
+
+
+def objects(gang: Gang) -> dict[str, Remote]:
+    if not gang.queue:
+        return {}
+    context = gang.context
+    version = "v1beta1" if gang.version_before(15) else "v1beta2"
+    queue = manifest(
+        f"kueue.x-k8s.io/{version}",
+        "LocalQueue",
+        gang.queue,
+        namespace=context.namespace,
+        labels={TENANT: context.replica.metadata.namespace},
+        spec={"clusterQueue": gang.queue},
+    )
+    return {"queue": context.remote(queue, shared=True)}
+
+
+def _workload_class(gang: Gang) -> str | None:
+    priorities = gang.context.scheduling.priorities
+    return next((found.workload_priority_class for found in priorities if found.name == gang.context.priority), None)
+
+
+SCHEDULER = Scheduler(marks, objects)

@@ -1,0 +1,70 @@
+"""What a cluster's scheduler needs to know of a replica, and what it wants to see on its objects."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from modelplane.compose.context import Context, group_size, is_gang
+from modelplane.compose.contract import Remote
+
+
+class Cohesion(Enum):
+    """Which pods are useless without each other."""
+
+    APART = auto()
+    """None: each pod serves by itself."""
+    GROUPS = auto()
+    """The pods of one LeaderWorkerSet group, as schedulers that know LeaderWorkerSets see for themselves."""
+    WHOLE = auto()
+    """All of them: phases that need each other, or groups that a scheduler cannot see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """The pods of a replica as a scheduler is told of them."""
+
+    context: Context
+    cohesion: Cohesion
+    pods: int
+
+    @property
+    def queue(self) -> str | None:
+        return self.context.scheduling.queue
+
+    def version_before(self, minor: int) -> bool:
+        """Whether the scheduler is older than 0.`minor`. One that does not say is taken for a recent one."""
+        text = self.context.scheduling.version
+        if text is None:
+            return False
+        major, found = (int(part) for part in text.removeprefix("v").split(".")[:2])
+        return (major, found) < (0, minor)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """On every pod, and on the object that makes the pods."""
+
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
+    owner_labels: Mapping[str, str] = field(default_factory=dict)
+    owner_annotations: Mapping[str, str] = field(default_factory=dict)
+    scheduler_name: str | None = None
+    gate: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """An in-cluster scheduler that we render for."""
+
+    marks: Callable[[Gang], Marks]
+    objects: Callable[[Gang], dict[str, Remote]]
+
+
+def gang_of(context: Context, *, opaque: bool = False) -> Gang:
+    """`opaque` says that the scheduler cannot see the groups, because something else makes them."""
+    engines = context.replica.spec.engines
+    pods = sum(engine.copies * group_size(engine) for engine in engines)
+    grouped = any(is_gang(engine) for engine in engines)
+    if context.disaggregated or (grouped and opaque):
+        return Gang(context, Cohesion.WHOLE, pods)
+    return Gang(context, Cohesion.GROUPS if grouped else Cohesion.APART, pods)

@@ -1,0 +1,25 @@
+"""Metadata of the object that makes the pods: schedulers look there as well."""
+
+from collections.abc import Mapping
+
+from modelplane.api.labels import ENGINE
+from modelplane.api.models import ReplicaEngine, ReplicaMember
+from modelplane.compose.context import Context
+from modelplane.compose.gang.marks import Marks
+from modelplane.compose.pods import cluster_metadata
+
+
+def owner_metadata(context: Context, member: ReplicaMember, marks: Marks) -> tuple[dict[str, str], dict[str, str]]:
+    labels, annotations = cluster_metadata(context, member)
+    return {**labels, **marks.owner_labels}, {**annotations, **marks.owner_annotations}
+
+
+def annotated(item: dict[str, object], annotations: Mapping[str, str]) -> dict[str, object]:
+    metadata = item["metadata"]
+    if annotations and isinstance(metadata, dict):
+        metadata["annotations"] = dict(annotations)
+    return item
+
+
+def engine_label(engine: ReplicaEngine) -> dict[str, str]:
+    return {ENGINE: engine.name}

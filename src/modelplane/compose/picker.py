@@ -1,0 +1,193 @@
+"""Routing that knows the engines: an InferencePool over the pods of a replica, and the picker that chooses among them.
+
+A pool whose phases are separate fails closed: without the picker a prompt could reach a pod that cannot answer it.
+Elsewhere a lost picker costs only the choice. The picker reads its configuration once, when it starts, so the name of
+the configuration ends in a hash of it.
+"""
+
+import hashlib
+import json
+
+from modelplane.api.labels import SERVING
+from modelplane.compose.context import Context
+from modelplane.compose.contract import ReadyWhen, Remote
+from modelplane.compose.gang import SCHEDULERS
+from modelplane.compose.gang.marks import Cohesion, Gang
+from modelplane.compose.owner import annotated, owner_metadata
+from modelplane.compose.pods import Pod, cluster_metadata, scheduling_spec
+from modelplane.compose.ports import serving_port
+from modelplane.compose.tenancy import OWN_SECURITY, POD_SECURITY
+
+SERVICE_ACCOUNT = "picker"
+PICKER = "picker"
+POOL_GROUP = "inference.networking.k8s.io"
+GRPC_PORT, HEALTH_PORT, METRICS_PORT = 9002, 9003, 9090
+_CONFIG_FILE = "config.yaml"
+_CONFIG_PATH = "/etc/picker"
+_LABEL = "modelplane.ai/picker"
+_PREFIX_CACHE = {"maxPrefixBlocksToMatch": 256, "lruCapacityPerServer": 31250}
+_SCORERS = ({"pluginRef": "prefix-cache-scorer", "weight": 2}, {"pluginRef": "queue-scorer", "weight": 1})
+_UNCACHED_TOKENS = 16
+"""A prompt with fewer tokens that are not cached is not worth the way to another pod."""
+
+
+def pool_name(context: Context) -> str:
+    return context.child_name("pool")
+
+
+def pool_objects(context: Context) -> dict[str, Remote]:
+    """The pool with its picker. Keys are stable; the configuration's own name is not."""
+    name = context.child_name(PICKER)
+    config = _config_map(context)
+    objects = {
+        "pool": _pool(context, name),
+        "picker-account": context.object("v1", "ServiceAccount", name),
+        "picker-role": _role(context, name),
+        "picker-binding": _binding(context, name),
+        f"picker-config-{_digest(context)}": config,
+        "picker-service": _service(context, name),
+    }
+    picker = _deployment(context, name, config_name(context))
+    return {
+        **{key: context.remote(item) for key, item in objects.items()},
+        PICKER: context.remote(picker, ReadyWhen.AVAILABLE),
+    }
+
+
+def config_name(context: Context) -> str:
+    return context.child_name(PICKER, _digest(context))
+
+
+def picker_config(context: Context) -> dict[str, object]:
+    """In the ecosystem's own form. JSON is YAML."""
+    picking = [{"pluginRef": "max-score-picker"}, *_SCORERS]
+    plugins: list[dict[str, object]] = [
+        {"type": "approx-prefix-cache-producer", "parameters": _PREFIX_CACHE},
+        {"type": "prefix-cache-scorer"},
+        {"type": "queue-scorer"},
+        {"type": "max-score-picker"},
+    ]
+    profiles: list[dict[str, object]] = [{"name": "default", "plugins": picking}]
+    if context.disaggregated:
+        plugins += _phase_plugins()
+        profiles = [
+            {"name": phase, "plugins": [{"pluginRef": f"{phase}-filter"}, *picking]} for phase in ("prefill", "decode")
+        ]
+    return {
+        "apiVersion": "llm-d.ai/v1alpha1",
+        "kind": "EndpointPickerConfig",
+        "plugins": plugins,
+        "schedulingProfiles": profiles,
+    }
+
+
+def _phase_plugins() -> list[dict[str, object]]:
+    decider = "prefix-based-pd-decider"
+    return [
+        {"type": "prefill-filter"},
+        {"type": "decode-filter"},
+        {"type": decider, "parameters": {"nonCachedTokens": _UNCACHED_TOKENS}},
+        {"type": "disagg-profile-handler", "parameters": {"deciders": {"prefill": decider}}},
+    ]
+
+
+def _digest(context: Context) -> str:
+    return hashlib.sha256(_config_text(context).encode()).hexdigest()[:8]
+
+
+def _config_text(context: Context) -> str:
+    return json.dumps(picker_config(context), indent=1) + "\n"
+
+
+def _pool(context: Context, picker: str) -> dict[str, object]:
+    spec = {
+        "selector": {"matchLabels": {SERVING: context.name}},
+        "targetPorts": [{"number": serving_port(context)}],
+        "endpointPickerRef": {
+            "name": picker,
+            "port": {"number": GRPC_PORT},
+            "failureMode": "FailClose" if context.disaggregated else "FailOpen",
+        },
+    }
+    return context.object(f"{POOL_GROUP}/v1", "InferencePool", pool_name(context), spec=spec)
+
+
+def _config_map(context: Context) -> dict[str, object]:
+    data = {_CONFIG_FILE: _config_text(context)}
+    return context.object("v1", "ConfigMap", config_name(context), data=data, immutable=True)
+
+
+def _role(context: Context, name: str) -> dict[str, object]:
+    read = ["get", "list", "watch"]
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": read},
+        {"apiGroups": [POOL_GROUP], "resources": ["inferencepools"], "verbs": read},
+        {"apiGroups": ["llm-d.ai"], "resources": ["inferenceobjectives", "inferencemodelrewrites"], "verbs": read},
+    ]
+    return context.object("rbac.authorization.k8s.io/v1", "Role", name, rules=rules)
+
+
+def _binding(context: Context, name: str) -> dict[str, object]:
+    return context.object(
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        name,
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        subjects=[{"kind": "ServiceAccount", "name": name, "namespace": context.namespace}],
+    )
+
+
+def _service(context: Context, name: str) -> dict[str, object]:
+    port = {"name": "grpc", "port": GRPC_PORT, "targetPort": GRPC_PORT, "appProtocol": "kubernetes.io/h2c"}
+    spec = {"selector": {_LABEL: context.name}, "ports": [{**port, "protocol": "TCP"}]}
+    return context.object("v1", "Service", name, spec=spec)
+
+
+def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
+    member = context.replica.spec.engines[0].members[0]
+    marks = SCHEDULERS[context.scheduling.type_].marks(Gang(context, Cohesion.APART, pods=1))
+    labels, annotations = cluster_metadata(context, member)
+    pod = Pod(
+        labels={**labels, **marks.pod_labels, _LABEL: context.name, **context.labels},
+        annotations={**annotations, **marks.pod_annotations},
+        spec={
+            "serviceAccountName": name,
+            "enableServiceLinks": False,
+            "securityContext": dict(POD_SECURITY),
+            "containers": [_container(context)],
+            "volumes": [{"name": "config", "configMap": {"name": config}}],
+            **scheduling_spec(context, marks),
+        },
+    )
+    spec = {"replicas": 1, "selector": {"matchLabels": {_LABEL: context.name}}, "template": pod.template()}
+    owner_labels, owner_annotations = owner_metadata(context, member, marks)
+    item = context.object("apps/v1", "Deployment", name, owner_labels, spec=spec)
+    return annotated(item, owner_annotations)
+
+
+def _container(context: Context) -> dict[str, object]:
+    health = {"grpc": {"port": HEALTH_PORT}, "periodSeconds": 5, "timeoutSeconds": 2}
+    return {
+        "name": PICKER,
+        "image": context.cluster.spec.backend.images.picker,
+        "args": [
+            f"--pool-name={pool_name(context)}",
+            f"--pool-namespace={context.namespace}",
+            f"--grpc-port={GRPC_PORT}",
+            f"--grpc-health-port={HEALTH_PORT}",
+            f"--metrics-port={METRICS_PORT}",
+            f"--config-file={_CONFIG_PATH}/{_CONFIG_FILE}",
+            "--secure-serving=false",
+            "--metrics-endpoint-auth=false",
+        ],
+        "ports": [
+            {"name": "grpc", "containerPort": GRPC_PORT},
+            {"name": "health", "containerPort": HEALTH_PORT},
+            {"name": "metrics", "containerPort": METRICS_PORT},
+        ],
+        "readinessProbe": health,
+        "livenessProbe": {**health, "failureThreshold": 6},
+        "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": dict(OWN_SECURITY),
+        "volumeMounts": [{"name": "config", "mountPath": _CONFIG_PATH, "readOnly": True}],
+    }

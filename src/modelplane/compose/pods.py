@@ -1,0 +1,229 @@
+"""The pod that runs an engine, the same under every backend.
+
+What users wrote stays as it is. Added are the devices, the pool, the caches, the probes, a way to finish streams before
+stopping, and what the cluster's scheduler wants. Of labels and annotations the user's count least, then the cluster's,
+then the scheduler's, and ours win.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelplane.api.codec import encode
+from modelplane.api.labels import ENGINE, ENGINE_CONTAINER, GPU_TAINT, POOL, RESERVED_PREFIX, ROLE, SERVING
+from modelplane.api.models import Container, ReplicaEngine, ReplicaMember, Topology
+from modelplane.api.reasons import Reason
+from modelplane.compose.claims import CLAIM, template_name
+from modelplane.compose.context import Context, RenderError, group_size, is_gang
+from modelplane.compose.engines import ENGINES
+from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
+from modelplane.compose.gang.marks import Marks
+from modelplane.compose.ports import engine_container, engine_port, is_routed
+from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY
+from modelplane.compose.tokens import TokenValues, expand, result_fault
+from modelplane.compose.volumes import pod_volumes, volume_mounts
+
+HTTP = "http"
+DEFAULT_GRACE_S = 120
+START_PERIOD_S, START_ATTEMPTS = 10, 360
+"""An hour to load weights: large models from slow volumes take tens of minutes."""
+START_BUDGET_S = START_PERIOD_S * START_ATTEMPTS
+_PROBE_TIMEOUT_S = 5
+_SHARED_MEMORY = "shared-memory"
+_PHASE_ROLE = {"Prefill": "prefill", "Decode": "decode"}
+_ENGINE_TYPE = {"vLLM": "vllm", "SGLang": "sglang"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    spec: Mapping[str, object]
+
+    def template(self) -> dict[str, object]:
+        metadata: dict[str, object] = {"labels": dict(self.labels)}
+        if self.annotations:
+            metadata["annotations"] = dict(self.annotations)
+        return {"metadata": metadata, "spec": dict(self.spec)}
+
+
+def render_pod(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks: Marks) -> Pod:
+    labels, annotations = metadata(context, member, marks)
+    spec = _spec(context, engine, member, marks)
+    return Pod({**labels, **own_labels(context, engine, member)}, annotations, spec)
+
+
+def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, str]:
+    labels = {**context.labels, ENGINE: engine.name, ROLE: member.role.lower()}
+    if member.role != "Worker":
+        labels[SERVING] = context.name
+    if engine.phase is not None:
+        labels["llm-d.ai/role"] = _PHASE_ROLE[engine.phase]
+    if engine.type_ in _ENGINE_TYPE:
+        labels["llm-d.ai/engine-type"] = _ENGINE_TYPE[engine.type_]
+    return labels
+
+
+def metadata(context: Context, member: ReplicaMember, marks: Marks) -> tuple[dict[str, str], dict[str, str]]:
+    """Labels and annotations of a pod, less our own labels."""
+    user = member.template.metadata
+    labels, annotations = cluster_metadata(context, member)
+    return (
+        {**(user.labels if user else {}), **labels, **marks.pod_labels},
+        {**(user.annotations if user else {}), **annotations, **marks.pod_annotations},
+    )
+
+
+def cluster_metadata(context: Context, member: ReplicaMember) -> tuple[dict[str, str], dict[str, str]]:
+    """What the cluster puts on every pod and on what makes the pods, with the tokens replaced."""
+    scheduling = context.scheduling
+    if not scheduling.default_labels and not scheduling.default_annotations:
+        return {}, {}
+    values = TokenValues(
+        namespace=context.replica.metadata.namespace,
+        name=context.deployment,
+        replica=context.name,
+        cluster=context.replica.spec.cluster_name,
+        pool=member.node_pool_name,
+        priority=context.priority,
+    )
+    labels = _expanded(scheduling.default_labels, values)
+    fault = result_fault(labels)
+    if fault is not None:
+        raise RenderError(Reason.INVALID, f"cluster {context.replica.spec.cluster_name}: {fault}")
+    return labels, _expanded(scheduling.default_annotations, values)
+
+
+def _expanded(entries: Mapping[str, str], values: TokenValues) -> dict[str, str]:
+    """Less what is under our own prefix: those keys are ours alone, on every object."""
+    return {key: expand(text, values) for key, text in entries.items() if not key.startswith(RESERVED_PREFIX)}
+
+
+def launch_of(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> Launch:
+    container = engine_container(member)
+    if container.command:
+        return Launch(container.command, container.args)
+    weights = context.weights
+    ask = LaunchAsk(
+        engine=engine.name,
+        args=container.args,
+        role=member.role,
+        nodes=group_size(engine),
+        port=engine_port(context, engine),
+        topology=engine.topology or Topology(),
+        coordination=engine.coordination,
+        served_names=(context.deployment, *([weights.repository] if weights and weights.repository else [])),
+        model_path=weights.mount_path if weights else None,
+        adapters=tuple((volume.cache, volume.mount_path) for volume in context.adapters),
+        moved=is_routed(context, engine),
+    )
+    return ENGINES[engine.type_](ask)
+
+
+def grace_seconds(member: ReplicaMember) -> int:
+    given = member.template.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE_S if given is None else given
+
+
+def drain_seconds(member: ReplicaMember) -> int:
+    """How long a pod that is stopped goes on answering: new requests go elsewhere, streams in flight finish."""
+    return grace_seconds(member) * 3 // 4
+
+
+def probes(port: int) -> dict[str, object]:
+    check = {"httpGet": {"path": "/health", "port": port}, "timeoutSeconds": _PROBE_TIMEOUT_S}
+    return {
+        "startupProbe": {**check, "periodSeconds": START_PERIOD_S, "failureThreshold": START_ATTEMPTS},
+        "readinessProbe": {**check, "periodSeconds": 5, "failureThreshold": 3},
+    }
+
+
+def _spec(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks: Marks) -> dict[str, object]:
+    template = member.template.spec
+    containers = [_container(context, engine, member, container) for container in template.containers]
+    spec: dict[str, object] = {
+        "nodeSelector": {POOL: member.node_pool_name},
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": False,
+        "securityContext": dict(POD_SECURITY),
+        "terminationGracePeriodSeconds": grace_seconds(member),
+        "containers": containers,
+        "volumes": [{"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}, *pod_volumes(context.volumes)],
+    }
+    tolerations = _tolerations(context, engine)
+    if tolerations:
+        spec["tolerations"] = tolerations
+    if member.device_requests:
+        name = template_name(context, engine, member)
+        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimTemplateName": name}]
+    if template.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": secret.name} for secret in template.image_pull_secrets]
+    return {**spec, **scheduling_spec(context, marks)}
+
+
+def scheduling_spec(context: Context, marks: Marks) -> dict[str, object]:
+    spec: dict[str, object] = {}
+    name = context.scheduling.scheduler_name or marks.scheduler_name
+    if name:
+        spec["schedulerName"] = name
+    if context.priority:
+        spec["priorityClassName"] = context.priority
+    if marks.gate:
+        spec["schedulingGates"] = [{"name": marks.gate}]
+    return spec
+
+
+def _tolerations(context: Context, engine: ReplicaEngine) -> list[dict[str, object]]:
+    """The deployment's own, and the taint of GPU nodes for an engine that claims devices there.
+
+    A leader that claims nothing still runs beside its workers, on the same tainted pool.
+    """
+    found = [encode(toleration) for toleration in context.replica.spec.tolerations]
+    if any(member.device_requests for member in engine.members):
+        found.append({"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"})
+    return found
+
+
+def _container(
+    context: Context, engine: ReplicaEngine, member: ReplicaMember, container: Container
+) -> dict[str, object]:
+    rendered = encode(container)
+    rendered["securityContext"] = dict(ENGINE_SECURITY)
+    if container.name != ENGINE_CONTAINER:
+        return rendered
+    launch = launch_of(context, engine, member)
+    rendered |= _words(launch)
+    rendered["env"] = _env(context, engine, container, launch)
+    rendered["volumeMounts"] = [
+        {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"},  # noqa: S108  a mount inside the container
+        *volume_mounts(context.volumes),
+    ]
+    if member.device_requests:
+        resources = rendered.get("resources")
+        rendered["resources"] = {**(resources if isinstance(resources, dict) else {}), "claims": [{"name": CLAIM}]}
+    drain = drain_seconds(member)
+    if drain:
+        rendered["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}}
+    if member.role != "Worker":
+        rendered |= _served(engine_port(context, engine), container, HTTP if not is_routed(context, engine) else None)
+    return {key: value for key, value in rendered.items() if value != []}
+
+
+def _served(port: int, container: Container, name: str | None) -> dict[str, object]:
+    first = {"containerPort": port, **({"name": name} if name else {})}
+    others = [encode(other) for other in container.ports[1:] if other.container_port != port]
+    return {"ports": [first, *others], **probes(port)}
+
+
+def _words(launch: Launch) -> dict[str, object]:
+    return {key: list(words) for key, words in (("command", launch.command), ("args", launch.args)) if words}
+
+
+def _env(context: Context, engine: ReplicaEngine, container: Container, launch: Launch) -> list[dict[str, object]]:
+    """Ours first, so that the user's may refer to it; a name that the user gives is the user's."""
+    ours: list[dict[str, object]] = [*launch.env]
+    if is_gang(engine):
+        ours = [*group_env(), *ours]
+    if context.disaggregated and engine.type_ != "SGLang":
+        ours.append(pod_ip("VLLM_NIXL_SIDE_CHANNEL_HOST"))
+    given = {variable.name for variable in container.env}
+    return [*(entry for entry in ours if entry["name"] not in given), *(encode(entry) for entry in container.env)]

@@ -1,0 +1,111 @@
+"""What a replica needs to know before it can be rendered: its cluster and its caches.
+
+Each is unresolved, absent or there. Absent and broken inputs never shrink what runs: they become conditions.
+"""
+
+from dataclasses import dataclass, field
+
+from modelplane.api.codec import decode
+from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
+from modelplane.api.errors import InvalidObject
+from modelplane.api.models import InferenceCluster, ModelCache, ModelReplica
+from modelplane.api.reasons import Reason
+from modelplane.compose.contract import ComposeRequest, Requirement, Use
+from modelplane.compose.manifests import value_at
+
+API_VERSION = "modelplane.ai/v1alpha1"
+_CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    cluster: InferenceCluster | None
+    caches: dict[str, ModelCache] | None
+    """None while one of them is not there."""
+    scheduled: Condition
+    caches_ready: Condition
+    address: str | None = field(default=None)
+
+
+def requirements(replica: ModelReplica) -> dict[str, Requirement]:
+    wanted = {_CLUSTER: Requirement(API_VERSION, "InferenceCluster", name=replica.spec.cluster_name)}
+    namespace = replica.metadata.namespace
+    for mount in replica.spec.caches:
+        wanted[_cache_key(mount.name)] = Requirement(API_VERSION, "ModelCache", name=mount.name, namespace=namespace)
+    return wanted
+
+
+def uses(replica: ModelReplica) -> tuple[Use, ...]:
+    """What must outlive the replica: without its cluster's credentials nothing of it could be removed there."""
+    cluster = Use(API_VERSION, "InferenceCluster", replica.spec.cluster_name, reason="a replica runs on the cluster")
+    namespace = replica.metadata.namespace
+    caches = (
+        Use(API_VERSION, "ModelCache", mount.name, namespace, "a replica mounts the cache")
+        for mount in replica.spec.caches
+    )
+    return (cluster, *caches)
+
+
+def gather(request: ComposeRequest[ModelReplica]) -> Inputs:
+    cluster, scheduled = _cluster(request)
+    caches, staged = _caches(request)
+    return Inputs(cluster, caches, scheduled, staged, _address(request, cluster))
+
+
+def _cache_key(name: str) -> str:
+    return f"cache-{name}"
+
+
+def _cluster(request: ComposeRequest[ModelReplica]) -> tuple[InferenceCluster | None, Condition]:
+    name = request.resource.spec.cluster_name
+    found = request.fetched(_CLUSTER)
+    if found is None:
+        return None, unknown(ConditionType.SCHEDULED, Reason.UNRESOLVED, f"cluster {name} was not read yet")
+    if not found:
+        message = f"there is no cluster {name}; what runs there stays as it is"
+        return None, fails(ConditionType.SCHEDULED, Reason.CLUSTER_MISSING, message)
+    try:
+        # What was observed of a cluster is no input here, and long for a large one.
+        cluster = decode(InferenceCluster, {**found[0], "status": {"gateway": value_at(found[0], "status", "gateway")}})
+    except InvalidObject as error:
+        return None, fails(ConditionType.SCHEDULED, Reason.INVALID, f"cluster {name}: {error}; what runs stays")
+    return cluster, holds(ConditionType.SCHEDULED, Reason.PLACED, f"on cluster {name}")
+
+
+def _address(request: ComposeRequest[ModelReplica], cluster: InferenceCluster | None) -> str | None:
+    """Where the cluster's gateway answers. What was known stays while the cluster cannot be read."""
+    gateway = cluster.status.gateway if cluster else None
+    return f"http://{gateway.address}" if gateway and gateway.address else request.resource.status.address
+
+
+def _caches(request: ComposeRequest[ModelReplica]) -> tuple[dict[str, ModelCache] | None, Condition]:
+    mounts = request.resource.spec.caches
+    if not mounts:
+        return {}, holds(ConditionType.CACHES_READY, Reason.NO_CACHES)
+    found: dict[str, ModelCache] = {}
+    for mount in mounts:
+        items = request.fetched(_cache_key(mount.name))
+        if items is None:
+            message = f"cache {mount.name} was not read yet"
+            return None, unknown(ConditionType.CACHES_READY, Reason.UNRESOLVED, message)
+        if not items:
+            message = f"there is no cache {mount.name}; what runs stays"
+            return None, fails(ConditionType.CACHES_READY, Reason.CACHE_MISSING, message)
+        try:
+            found[mount.name] = decode(ModelCache, items[0])
+        except InvalidObject as error:
+            return None, fails(ConditionType.CACHES_READY, Reason.INVALID, f"cache {mount.name}: {error}")
+    return found, _staged(found, request.resource.spec.cluster_name)
+
+
+def _staged(caches: dict[str, ModelCache], cluster: str) -> Condition:
+    for name, cache in caches.items():
+        status = next((item for item in cache.status.clusters if item.name == cluster), None)
+        phase = status.phase if status else "Pending"
+        if phase == "Failed":
+            message = f"cache {name} on {cluster}: {(status and status.message) or 'staging failed'}"
+            return fails(ConditionType.CACHES_READY, Reason.CACHE_FAILED, message)
+        if phase != "Ready":
+            message = f"cache {name} is not staged on {cluster} yet: {phase}"
+            return fails(ConditionType.CACHES_READY, Reason.CACHE_STAGING, message)
+    return holds(ConditionType.CACHES_READY, Reason.CACHES_STAGED, f"{len(caches)} staged on {cluster}")

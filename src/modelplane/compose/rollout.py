@@ -1,0 +1,47 @@
+"""What a workload on its cluster says of itself."""
+
+import msgspec
+
+from modelplane.compose.contract import Manifest
+from modelplane.compose.manifests import text_at, value_at
+
+_REFUSED = {"ReplicaFailure": "True"}
+"""Conditions by which a workload says that the cluster refuses its pods."""
+
+
+def rolled_out(item: Manifest) -> bool:
+    """Whether every pod is of the newest template. Kinds that do not count their pods are taken at their word."""
+    generation, seen = value_at(item, "metadata", "generation"), value_at(item, "status", "observedGeneration")
+    if generation is not None and seen is not None and generation != seen:
+        return False
+    wanted = value_at(item, "spec", "replicas")
+    updated, current = value_at(item, "status", "updatedReplicas"), value_at(item, "status", "replicas")
+    return updated is None or updated == current == wanted
+
+
+def mentions(item: Manifest, name: str) -> bool:
+    return name.encode() in msgspec.json.encode(item)
+
+
+def failure(item: Manifest) -> str | None:
+    """The cluster's own words, when it refuses the pods or gave up on them."""
+    conditions = value_at(item, "status", "conditions")
+    for condition in conditions if isinstance(conditions, list | tuple) else ():
+        kind, status, reason = (text_at(condition, field) for field in ("type", "status", "reason"))
+        gave_up = kind == "Progressing" and status == "False" and reason == "ProgressDeadlineExceeded"
+        if _REFUSED.get(kind) == status or gave_up:
+            return text_at(condition, "message") or reason
+    return None
+
+
+def progress(item: Manifest) -> str:
+    """How far it is: counts where the kind has them, else its own Ready condition."""
+    wanted = value_at(item, "spec", "replicas")
+    ready = value_at(item, "status", "readyReplicas") or 0
+    name = text_at(item, "metadata", "name")
+    kind = text_at(item, "kind")
+    conditions = value_at(item, "status", "conditions")
+    for condition in conditions if isinstance(conditions, list | tuple) else ():
+        if text_at(condition, "type") == "Ready" and text_at(condition, "message"):
+            return f"{kind} {name}: {text_at(condition, 'message')}"
+    return f"{kind} {name}: {ready} of {wanted} ready"

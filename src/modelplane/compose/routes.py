@@ -1,0 +1,19 @@
+"""The route on the cluster's own gateway that leads to a replica, by the header that the fleet gateway sets."""
+
+from collections.abc import Mapping
+
+from modelplane.api.labels import CLUSTER_GATEWAY, SYSTEM_NAMESPACE
+from modelplane.compose.context import Context, replica_header
+from modelplane.compose.contract import ReadyWhen, Remote
+
+
+def http_route(context: Context, backend_refs: tuple[Mapping[str, object], ...]) -> Remote:
+    """Without a time limit of its own: answers are streamed for as long as they take."""
+    rule = {
+        "matches": [{"path": {"type": "PathPrefix", "value": "/"}, "headers": [replica_header(context.replica)]}],
+        "backendRefs": [dict(ref) for ref in backend_refs],
+        "timeouts": {"request": "0s"},
+    }
+    spec = {"parentRefs": [{"name": CLUSTER_GATEWAY, "namespace": SYSTEM_NAMESPACE}], "rules": [rule]}
+    route = context.object("gateway.networking.k8s.io/v1", "HTTPRoute", context.name, spec=spec)
+    return context.remote(route, ReadyWhen.ROUTED)

@@ -1,0 +1,55 @@
+"""The routing sidecar of decode pods: the prompt goes to the prefill pod that the picker chose, then to the engine.
+
+It answers on the port that requests come in on; the engine listens behind it. The check of where a prompt may be sent
+reads the pool, so these pods have a token of a service account that may read pools and pods of their namespace.
+"""
+
+from dataclasses import replace
+
+from modelplane.api.models import ReplicaEngine, ReplicaMember
+from modelplane.compose.context import Context
+from modelplane.compose.picker import SERVICE_ACCOUNT, pool_name
+from modelplane.compose.pods import HTTP, Pod, drain_seconds, probes
+from modelplane.compose.ports import engine_port, is_routed, serving_port
+from modelplane.compose.tenancy import OWN_SECURITY
+
+CONTAINER = "routing-sidecar"
+_CONNECTOR = {"SGLang": "sglang"}
+_DEFAULT_CONNECTOR = "nixlv2"
+
+
+def with_sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember, pod: Pod) -> Pod:
+    if not is_routed(context, engine):
+        return pod
+    containers = pod.spec["containers"]
+    spec = {
+        **pod.spec,
+        "serviceAccountName": context.child_name(SERVICE_ACCOUNT),
+        "automountServiceAccountToken": True,
+        "containers": [*(containers if isinstance(containers, list) else []), _sidecar(context, engine, member)],
+    }
+    return replace(pod, spec=spec)
+
+
+def _sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, object]:
+    port = serving_port(context)
+    container: dict[str, object] = {
+        "name": CONTAINER,
+        "image": context.cluster.spec.backend.images.routing_sidecar,
+        "args": [
+            f"--port={port}",
+            f"--vllm-port={engine_port(context, engine)}",
+            f"--kv-connector={_CONNECTOR.get(engine.type_, _DEFAULT_CONNECTOR)}",
+            "--secure-proxy=false",
+            "--enable-ssrf-protection=true",
+            "--pool-group=inference.networking.k8s.io",
+            f"--inference-pool={context.namespace}/{pool_name(context)}",
+        ],
+        "ports": [{"name": HTTP, "containerPort": port}],
+        "securityContext": dict(OWN_SECURITY),
+        **probes(port),
+    }
+    drain = drain_seconds(member)
+    if drain:
+        container["lifecycle"] = {"preStop": {"sleep": {"seconds": drain}}}
+    return container

@@ -1,0 +1,91 @@
+"""Labels and annotations that a platform team puts on every pod, with a fixed list of tokens.
+
+This is no template language. Six tokens are known, each is replaced once, and what a value holds is never read again,
+so a namespace called `{{ .Cluster }}` could not smuggle anything in. Whatever else looks like a token is refused when
+the cluster is written, by the rule that `apis/inferenceclusters.yaml` states with the same expression.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from modelplane.api.models import Scheduling
+
+NAMES = ("Namespace", "Name", "Replica", "Cluster", "Pool", "Priority")
+_TOKEN = re.compile(r"\{\{ ?\.(" + "|".join(NAMES) + r") ?\}\}")
+_TEXT = re.compile(r"([^{]|\{[^{]|\{\{ ?\.(" + "|".join(NAMES) + r") ?\}\})*\{?")
+_SUSPECT = re.compile(r"\{\{[^}]*\}?\}?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_LABEL_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_PREFIX = 253
+
+
+@dataclass(frozen=True, slots=True)
+class TokenValues:
+    """What the tokens stand for on one pod."""
+
+    namespace: str
+    name: str
+    replica: str
+    cluster: str
+    pool: str
+    priority: str
+
+    def mapping(self) -> Mapping[str, str]:
+        values = (self.namespace, self.name, self.replica, self.cluster, self.pool, self.priority)
+        return MappingProxyType(dict(zip(NAMES, values, strict=True)))
+
+
+def expand(text: str, values: TokenValues) -> str:
+    known = values.mapping()
+    return _TOKEN.sub(lambda found: known[found[1]], text)
+
+
+def unknown_token(text: str) -> str | None:
+    """The first thing that looks like a token and is none."""
+    if _TEXT.fullmatch(text):
+        return None
+    rest = _TOKEN.sub("", text)
+    found = _SUSPECT.search(rest)
+    return found[0] if found else text
+
+
+def is_label_value(text: str) -> bool:
+    return _LABEL_VALUE.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    prefix, slash, name = text.rpartition("/")
+    if slash and (len(prefix) > _MAX_PREFIX or not _LABEL_PREFIX.fullmatch(prefix)):
+        return False
+    return _LABEL_NAME.fullmatch(name) is not None
+
+
+def template_fault(scheduling: Scheduling) -> str | None:
+    """What is wrong with the labels and annotations of a cluster before any pod is known."""
+    for field, entries in _fields(scheduling):
+        for key, text in entries.items():
+            if not is_label_key(key):
+                return f"spec.scheduling.{field}: {key!r} is no {field.removeprefix('default').lower()[:-1]} key"
+            token = unknown_token(text)
+            if token is not None:
+                return f"spec.scheduling.{field}[{key}]: {token!r} is no known token; these are: {_listed()}"
+    return None
+
+
+def result_fault(labels: Mapping[str, str]) -> str | None:
+    """What is wrong with labels whose tokens were replaced."""
+    for key, value in labels.items():
+        if not is_label_value(value):
+            return f"spec.scheduling.defaultLabels[{key}] becomes {value!r}, which is no label value"
+    return None
+
+
+def _fields(scheduling: Scheduling) -> tuple[tuple[str, Mapping[str, str]], ...]:
+    return (("defaultLabels", scheduling.default_labels), ("defaultAnnotations", scheduling.default_annotations))
+
+
+def _listed() -> str:
+    return ", ".join(f"{{{{ .{name} }}}}" for name in NAMES)

@@ -1,0 +1,106 @@
+"""Scenes for rendering: a deployment of `deployments/` on a cluster with a backend and a scheduler."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelDeployment, ModelReplica
+from modelplane.compose import model_replica
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Manifest, Observed
+from modelplane.testing.placing import placed
+from modelplane.testing.structural import Structures
+
+HERE = Path(__file__).parent
+CLUSTER = "east"
+ADAPTERS = {"sql", "rust"}
+SCHEDULERS = {
+    "none": {"type": "None"},
+    "kai": {"type": "KAI", "queue": "serving", "version": "0.17.0"},
+    "kueue": {
+        "type": "Kueue",
+        "queue": "serving",
+        "priorities": [{"name": "production", "value": 1000, "workloadPriorityClass": "serving-production"}],
+    },
+    "volcano": {"type": "Volcano", "queue": "serving"},
+}
+BACKENDS = {
+    "native": {"type": "Native"},
+    "kserve": {"type": "KServe", "kserve": {"version": "0.20"}},
+    "kserve016": {"type": "KServe", "kserve": {"version": "v0.16.0"}},
+    "pool": {"type": "Native", "routing": "InferencePool"},
+}
+POOLS = {"prefill": "h200-prefill", "decode": "h200-decode"}
+PASSTHROUGH = {
+    "defaultLabels": {"cost-centre": "{{ .Namespace }}", "modelplane.ai/engine": "not-yours"},
+    "defaultAnnotations": {"example.com/where": "{{ .Cluster }}/{{ .Pool }} for {{.Name}} as '{{ .Priority }}'"},
+}
+
+
+def load_deployment(name: str) -> ModelDeployment:
+    return decode(ModelDeployment, yaml.safe_load((HERE / "deployments" / f"{name}.yaml").read_text()))
+
+
+def make_cluster(backend: str = "native", scheduler: str = "none", **scheduling: object) -> dict[str, object]:
+    plain = {} if backend == "kserve016" else PASSTHROUGH
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": {"name": CLUSTER},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}},
+            "scheduling": {**SCHEDULERS[scheduler], **plain, **scheduling},
+            "backend": BACKENDS[backend],
+        },
+        "status": {"gateway": {"address": "192.0.2.1"}},
+    }
+
+
+def make_cache(name: str, namespace: str, phase: str = "Ready") -> dict[str, object]:
+    storage = {"type": "ExistingPVC", "existingPVC": {"claimName": "weights", "subPath": "kimi/k2"}}
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelCache",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "artifact": {"kind": "Adapter" if name in ADAPTERS else "Weights"},
+            "source": "HuggingFace",
+            "huggingFace": {"repo": f"example/{name}"},
+            **({"storage": storage} if name == "kimi-k2" else {}),
+        },
+        "status": {"clusters": [{"name": CLUSTER, "phase": phase}]},
+    }
+
+
+@dataclass
+class Scene:
+    """A replica with what it asks for, and what was observed of it."""
+
+    replica: ModelReplica
+    required: dict[str, tuple[Manifest, ...]]
+    observed: dict[str, Observed] = field(default_factory=dict)
+
+    def compose(self) -> ComposeResult:
+        return model_replica.compose(ComposeRequest(self.replica, observed=self.observed, required=self.required))
+
+
+def make_scene(shape: str, backend: str = "native", scheduler: str = "none", **scheduling: object) -> Scene:
+    replica = placed(load_deployment(shape), CLUSTER, pools=POOLS)
+    namespace = replica.metadata.namespace
+    caches = {f"cache-{mount.name}": (make_cache(mount.name, namespace),) for mount in replica.spec.caches}
+    return Scene(replica, {"cluster": (make_cluster(backend, scheduler, **scheduling),), **caches})
+
+
+@pytest.fixture
+def scene() -> Callable[..., Scene]:
+    return make_scene
+
+
+@pytest.fixture(scope="session")
+def structures() -> Structures:
+    stored = json.loads((HERE / "schemas" / "schemas.json").read_text())
+    return Structures(stored["kinds"], stored["shared"])

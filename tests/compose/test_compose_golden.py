@@ -1,0 +1,70 @@
+"""Every rendered set as it was last reviewed, and each object in it against the real definitions' structure.
+
+`MODELPLANE_UPDATE_GOLDEN=1 pytest tests/compose/test_compose_golden.py` writes the files anew; read the difference.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+GOLDEN = Path(__file__).parent / "golden"
+SHAPES = (
+    *("single-gpu", "tensor-8", "pipeline-2", "pipeline-4", "data-parallel", "kimi-k2-5p3d", "qwen3-coder-lora"),
+    "gpt-oss-20b",
+)
+CASES = [
+    *((shape, backend, scheduler) for shape in SHAPES for backend in ("native", "kserve")
+      for scheduler in ("none", "kai", "kueue", "volcano")),
+    ("single-gpu", "pool", "none"),
+    ("gpt-oss-20b", "kserve016", "none"),
+    ("pipeline-2", "kserve016", "kueue"),
+    ("ray", "native", "none"),
+    ("sglang-2", "native", "none"),
+    ("sglang-2", "kserve", "none"),
+    ("v03-gang", "native", "none"),
+    ("v03-gang", "native", "volcano"),
+    ("v03-prefill-decode", "native", "none"),
+]  # fmt: skip
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, _data):
+        return True
+
+    def represent_text(self, text):
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
+def as_text(result) -> str:
+    """The objects in order, each under its key and what else the host is told of it."""
+    parts = []
+    for key, desired in result.desired.items():
+        target = desired.target
+        told = [f"ready when {target.ready_when.value}", *(["shared"] if target.shared else [])]
+        told += [f"outlives {', '.join(desired.outlives)}"] if desired.outlives else []
+        body = yaml.dump(target.manifest, Dumper=_Dumper, sort_keys=False, width=110)
+        parts.append(f"# {key}: {'; '.join(told)}\n{body}")
+    return "---\n".join(parts)
+
+
+@pytest.mark.parametrize(("shape", "backend", "scheduler"), CASES)
+def test_rendered_set_is_as_reviewed_and_well_formed(scene, structures, shape, backend, scheduler):
+    result = scene(shape, backend, scheduler).compose()
+    text = as_text(result)
+    path = GOLDEN / f"{shape}.{backend}.{scheduler}.yaml"
+    if os.environ.get("MODELPLANE_UPDATE_GOLDEN"):
+        path.write_text(text)
+    problems = [found for item in result.desired.values() for found in structures.problems(item.target.manifest)]
+    assert not problems
+    assert result.conditions[0].status == "True", result.conditions[0].message
+    assert text == path.read_text()
+
+
+def test_no_golden_file_is_left_over():
+    expected = {f"{shape}.{backend}.{scheduler}.yaml" for shape, backend, scheduler in CASES}
+    assert {path.name for path in GOLDEN.iterdir()} == expected

@@ -1,0 +1,131 @@
+"""Writes the structural schemas that rendered objects are checked against in tests, from the real definitions.
+
+    strip_crds.py CRDS [--openapi FILE]...
+
+CRDS is a folder of CustomResourceDefinitions with `kubernetes-openapi/schemas.json` beside them; further OpenAPI
+documents of an API server (`kubectl get --raw /openapi/v3/apis/<group>/<version>`) add built-in kinds. What stays are
+types, required fields, enums and bounds; descriptions, defaults and rules go. Equal parts are stored once: a pod's
+schema appears dozens of times in these definitions.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import yaml
+
+OUTPUT = Path(__file__).resolve().parent.parent / "tests" / "compose" / "schemas" / "schemas.json"
+CRD_FOLDERS = (
+    *("lws", "kserve", "kai", "kueue", "volcano", "gateway-api", "gateway-api-inference-extension", "envoy-gateway"),
+)
+CRD_KINDS = {
+    *("LeaderWorkerSet", "LLMInferenceService", "LLMInferenceServiceConfig", "PodGroup", "LocalQueue"),
+    *("Gateway", "HTTPRoute", "ReferenceGrant", "InferencePool", "Backend", "BackendTrafficPolicy", "Queue"),
+    "ClusterQueue",
+}
+BUILT_IN_KINDS = {
+    *("Namespace", "Service", "ServiceAccount", "ConfigMap", "Secret", "Deployment", "Job", "PersistentVolumeClaim"),
+    *("ResourceClaimTemplate", "ResourceClaim", "ResourceSlice", "Role", "RoleBinding", "NetworkPolicy"),
+}
+KEPT = {
+    *("type", "enum", "required", "pattern", "nullable", "minimum", "maximum", "minLength", "maxLength", "minItems"),
+    *("maxItems", "minProperties", "maxProperties"),
+    *("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"),
+}
+INT_OR_STRING = {"x-kubernetes-int-or-string": True}
+SHARED_FROM = 160  # characters; smaller parts are not worth a reference
+GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"
+
+Schema = dict[str, object]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("crds", type=Path, help="folder of the definitions")
+    parser.add_argument("--openapi", type=Path, action="append", default=[], help="a further OpenAPI document")
+    options = parser.parse_args()
+    documents = [options.crds / "kubernetes-openapi" / "schemas.json", *options.openapi]
+    kinds = dict([*_custom(options.crds), *_built_in(documents)])
+    shared: dict[str, Schema] = {}
+    stored = {name: _intern(schema, shared) for name, schema in sorted(kinds.items())}
+    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"kinds": stored, "shared": shared}, separators=(",", ":"), sort_keys=True)
+    OUTPUT.write_text(text + "\n")
+    print(f"{len(stored)} kinds, {len(shared)} shared parts, {len(text)} characters")
+    return 0
+
+
+def _custom(folder: Path) -> Iterator[tuple[str, Schema]]:
+    for name in CRD_FOLDERS:
+        for path in sorted((folder / name).glob("*.yaml")):
+            spec = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["spec"]
+            if spec["names"]["kind"] not in CRD_KINDS:
+                continue
+            for version in spec["versions"]:
+                if version["served"]:
+                    schema = strip(version["schema"]["openAPIV3Schema"], {})
+                    yield f"{spec['group']}/{version['name']}/{spec['names']['kind']}", schema
+
+
+def _built_in(documents: list[Path]) -> Iterator[tuple[str, Schema]]:
+    for path in documents:
+        components = json.loads(path.read_text())["components"]["schemas"]
+        for schema in components.values():
+            for named in schema.get(GROUP_VERSION_KIND, ()):
+                if named["kind"] in BUILT_IN_KINDS:
+                    group = f"{named['group']}/" if named["group"] else ""
+                    yield f"{group}{named['version']}/{named['kind']}", strip(schema, components)
+
+
+def strip(schema: Mapping[str, object], components: Mapping[str, Mapping[str, object]]) -> Schema:
+    """The structure of a schema, with references to components followed."""
+    target = _reference(schema)
+    if target is not None:
+        if target.endswith(("intstr.IntOrString", "resource.Quantity")):
+            return dict(INT_OR_STRING)
+        return strip(components[target], components)
+    kept: Schema = {key: schema[key] for key in sorted(KEPT & schema.keys())}
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        kept["properties"] = {name: strip(value, components) for name, value in properties.items()}
+    for key in ("items", "additionalProperties"):
+        inner = schema.get(key)
+        if isinstance(inner, Mapping):
+            kept[key] = strip(inner, components)
+        elif inner is not None:
+            kept[key] = inner
+    return kept
+
+
+def _reference(schema: Mapping[str, object]) -> str | None:
+    """The component that a schema stands for, written plainly or beside a default."""
+    inner = schema.get("allOf")
+    if isinstance(inner, list) and len(inner) == 1:
+        schema = inner[0]
+    reference = schema.get("$ref")
+    return reference.rpartition("/")[2] if isinstance(reference, str) else None
+
+
+def _intern(schema: Schema, shared: dict[str, Schema]) -> Schema:
+    """The schema with each large part stored once and referred to by a hash of it."""
+    made: Schema = dict(schema)
+    properties = made.get("properties")
+    if isinstance(properties, dict):
+        made["properties"] = {name: _intern(value, shared) for name, value in properties.items()}
+    for key in ("items", "additionalProperties"):
+        inner = made.get(key)
+        if isinstance(inner, dict):
+            made[key] = _intern(inner, shared)
+    text = json.dumps(made, separators=(",", ":"), sort_keys=True)
+    if len(text) < SHARED_FROM:
+        return made
+    name = hashlib.sha256(text.encode()).hexdigest()[:10]
+    shared[name] = made
+    return {"$ref": name}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
