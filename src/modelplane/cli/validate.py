@@ -1,0 +1,170 @@
+"""`modelplane validate`: manifests checked before anything reads them, without a cluster."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from modelplane.admission.documents import parse_documents
+from modelplane.admission.layout import Document
+from modelplane.admission.references import Severity
+from modelplane.admission.review import Finding, Review, review
+from modelplane.admission.text import MAX_BYTES, TextError, escape
+from modelplane.api.errors import InputError
+
+_SUFFIXES = frozenset((".yaml", ".yml", ".json"))
+_STDIN = "-"
+_DESCRIPTION = """\
+Checks manifests offline, as an API server would before it stores them: schema, defaults, unknown fields, rules, device
+selectors, and what the objects say about each other. Kinds of other groups are counted and left alone.
+"""
+_EPILOG = """\
+references inside the set:
+  A class or cache that is not in the set is an error when the set has others of its kind (it is probably misspelled),
+  and a warning when it has none (they are probably kept elsewhere). A selector that matches no endpoint is a warning.
+  The same kind, namespace and name twice is an error.
+
+examples:
+  modelplane validate -f examples/quickstart/
+  modelplane validate -f class.yaml -f cluster.yaml --strict
+  kubectl get modeldeployments -A -o yaml | modelplane validate -f - -o json
+
+Prints one line a problem, file:line: kind/name: field: what is wrong; what would be right. Exit codes: 0 nothing is
+wrong, 1 something is.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """A text that could not be taken apart, and why."""
+
+    source: str
+    error: TextError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = _DESCRIPTION
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "-f", "--filename", dest="named", metavar="PATH", nargs="+", action="extend", default=[],
+        help="a file, a folder (with all *.yaml, *.yml and *.json inside), or - for standard input",
+    )  # fmt: skip
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="the same as -f")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    paths = [*arguments.named, *arguments.paths]
+    if not paths:
+        raise InputError("give what to check: -f PATH, or -f - for standard input")
+    documents, unreadable = _read_all(paths)
+    found = review(documents)
+    show = _show_json if arguments.output == "json" else _show_text
+    show(found, unreadable)
+    errors = found.count(Severity.ERROR) + len(unreadable)
+    refused = errors + (found.count(Severity.WARNING) if arguments.strict else 0)
+    return 1 if refused else 0
+
+
+def _read_all(paths: Sequence[str]) -> tuple[list[Document], list[_Unreadable]]:
+    documents: list[Document] = []
+    unreadable: list[_Unreadable] = []
+    for path in paths:
+        for source in _expand(path):
+            try:
+                documents += parse_documents(_read(source), source=_shown(source))
+            except TextError as error:
+                unreadable.append(_Unreadable(_shown(source), error))
+    return documents, unreadable
+
+
+def _expand(path: str) -> Iterator[str]:
+    """The files that a path stands for, in a stable order."""
+    if path == _STDIN or not Path(path).is_dir():
+        yield path
+        return
+    files = sorted(str(file) for file in Path(path).rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+    if not files:
+        raise InputError(f"{escape(path)}: no *.yaml, *.yml or *.json file in this folder")
+    yield from files
+
+
+def _read(source: str) -> bytes:
+    """As much as is ever accepted, and one byte more to tell that there is more."""
+    if source == _STDIN:
+        return _read_some(sys.stdin.buffer)
+    try:
+        with Path(source).open("rb") as file:
+            return _read_some(file)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise InputError(f"{escape(source)}: {reason or error}") from None
+
+
+def _read_some(file: BinaryIO) -> bytes:
+    return file.read(MAX_BYTES + 1)
+
+
+def _shown(source: str) -> str:
+    return "<stdin>" if source == _STDIN else source
+
+
+def _show_text(found: Review, unreadable: Sequence[_Unreadable]) -> None:
+    for each in unreadable:
+        print(each.error)
+    for finding in found.findings:
+        print(_line(finding))
+    print(_summary(found, len(unreadable)))
+
+
+def _line(finding: Finding) -> str:
+    mark = "warning: " if finding.severity is Severity.WARNING else ""
+    who = f"{finding.kind}/{finding.name}".strip("/") or "document"
+    return f"{escape(finding.source)}:{finding.line}: {mark}{escape(who)}: {finding.problem}"
+
+
+def _summary(found: Review, unreadable: int) -> str:
+    problems = found.count(Severity.ERROR) + unreadable
+    parts = [_plural(found.objects, "object"), _plural(problems, "problem")]
+    warnings = found.count(Severity.WARNING)
+    if warnings:
+        parts.append(_plural(warnings, "warning"))
+    left = ", ".join(f"{count} {escape(kind)}" for kind, count in found.skipped.items())
+    return ", ".join(parts) + (f" (left alone: {left})" if left else "")
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _show_json(found: Review, unreadable: Sequence[_Unreadable]) -> None:
+    problems = [
+        {"file": each.source, "line": each.error.line, "severity": "error", "message": each.error.sentence}
+        for each in unreadable
+    ]
+    report = {
+        "objects": found.objects,
+        "problems": problems + [_as_json(finding) for finding in found.findings],
+        "skipped": dict(found.skipped),
+    }
+    json.dump(report, sys.stdout, indent=2)
+    print()
+
+
+def _as_json(finding: Finding) -> dict[str, object]:
+    problem = finding.problem
+    return {
+        "file": finding.source,
+        "line": finding.line,
+        "kind": finding.kind,
+        "namespace": finding.namespace,
+        "name": finding.name,
+        "field": problem.field,
+        "severity": finding.severity.value,
+        "cause": problem.cause.value,
+        "message": problem.message,
+    }
