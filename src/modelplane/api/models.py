@@ -105,6 +105,7 @@ __all__ = [
     "PodTemplate",
     "PoolDevice",
     "Port",
+    "Preemption",
     "Preferred",
     "Priority",
     "ProviderConfigRef",
@@ -112,6 +113,7 @@ __all__ = [
     "ProvisioningEks",
     "ProvisioningGke",
     "Queue",
+    "Quota",
     "ReplicaEngine",
     "ReplicaMember",
     "ReplicaReference",
@@ -372,6 +374,8 @@ class ModelReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     index: int = 0
     deployment: DeploymentReference | None = None
     priority: str | None = None
+    protected: bool = False
+    preempts: tuple[str, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     serving: Serving | None = None
     caches: tuple[CacheMount, ...] = ()
@@ -410,6 +414,11 @@ class ModelEndpointSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     auth: Auth | None = None
 
 
+class Preemption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cluster: str | None = None
+    replicas: tuple[str, ...] = ()
+
+
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cluster: str | None = None
     pool: str | None = None
@@ -423,6 +432,7 @@ class StatusPlacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     summary: str | None = None
     candidates: tuple[Candidate, ...] = ()
     omitted: int | None = None
+    preemption: Preemption | None = None
 
 
 class ModelDeploymentStatusCluster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -709,6 +719,8 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     class_name: str | None = msgspec.field(name="className", default=None)
     nodes: int
     observed_nodes: int | None = msgspec.field(name="observedNodes", default=None)
+    price_per_node_hour: str | None = msgspec.field(name="pricePerNodeHour", default=None)
+    currency: str | None = None
     devices: tuple[PoolDevice, ...] = ()
 
 
@@ -770,10 +782,16 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     default_annotations: Mapping[str, str] = msgspec.field(name="defaultAnnotations", default_factory=dict)
 
 
+class Quota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    namespace: str
+    devices: int
+
+
 class Taint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     value: str | None = None
     effect: Literal["NoSchedule", "NoExecute"]
+    time_added: str | None = msgspec.field(name="timeAdded", default=None)
 
 
 class InferenceClusterSpecNodePoolFabric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -845,6 +863,7 @@ class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     node_pools: tuple[NodePool, ...] = msgspec.field(name="nodePools", default=())
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
+    quotas: tuple[Quota, ...] = ()
     scheduling: Scheduling = Scheduling()
     storage: InferenceClusterSpecStorage = InferenceClusterSpecStorage()
     backend: Backend = Backend()
