@@ -29,17 +29,21 @@ from modelplane.dra.cel.syntax import (
 )
 from modelplane.dra.cel.types import BOOL, DYN, Kind, Type, list_of, map_of, optional_of
 from modelplane.dra.cel.unify import Bindings, more_general
+from modelplane.dra.cel.validators import CHECKED_CALLS, Watched
 from modelplane.dra.cel.values import runtime_type
 
+_MAX_REMEMBERED = 512
+_UNUSUAL = CHECKED_CALLS | {OPTIONAL_SELECT}
 _PATH_TYPE_FIELDS = frozenset({"Duration", "Timestamp", "IP", "CIDR"})
 
 
 def check(node: Node, environment: Environment) -> Type:
-    """Annotates the tree with types and overloads; the type of the whole, or SyntaxFault."""
+    """Annotates the tree with types and overloads and looks at its literals; the type of the whole, or SyntaxFault."""
     checker = _Checker(environment)
     checker.check(node)
     for pending in checker.generic:
         pending.type = checker.bindings.settle(_typed(pending))
+    checker.watched.validate()
     return _typed(node)
 
 
@@ -49,7 +53,7 @@ def _typed(node: Node) -> Type:
 
 
 class _Checker:
-    __slots__ = ("bindings", "environment", "generic", "scopes", "variable_count")
+    __slots__ = ("bindings", "environment", "format_depth", "generic", "scopes", "variable_count", "watched")
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -57,6 +61,8 @@ class _Checker:
         self.scopes: list[dict[str, Type]] = []
         self.generic: list[Node] = []
         self.variable_count = 0
+        self.format_depth = 0
+        self.watched = Watched()
 
     def check(self, node: Node) -> Type:
         found = self.handlers[type(node)](self, node)
@@ -119,8 +125,20 @@ class _Checker:
         return DYN
 
     def call(self, node: Call) -> Type:
+        if node.function in _UNUSUAL:
+            return self.unusual_call(node)
+        return self.usual_call(node)
+
+    def unusual_call(self, node: Call) -> Type:
         if node.function == OPTIONAL_SELECT:
             return self.optional_select(node)
+        self.watched.calls.append(node)
+        self.format_depth += node.function == "format"
+        found = self.usual_call(node)
+        self.format_depth -= node.function == "format"
+        return found
+
+    def usual_call(self, node: Call) -> Type:
         arg_types = [self.check(arg) for arg in node.args]
         if node.target is None:
             return self.resolve(node, self.lookup(node, node.function), arg_types)
@@ -153,6 +171,20 @@ class _Checker:
         if function.name in (AND, OR):
             return self.resolve_logic(node, function, types)
         args = tuple(types)
+        key = (node.target is not None, args)
+        known = function.resolved.get(key)
+        if known is not None:
+            node.overloads, found = known
+            return found
+        result = self.chosen(node, function, args)
+        if not result.generic and not any(arg.generic for arg in args):
+            if len(function.resolved) >= _MAX_REMEMBERED:
+                function.resolved.clear()
+            function.resolved[key] = (node.overloads, result)
+        return result
+
+    def chosen(self, node: Call, function: Function, args: tuple[Type, ...]) -> Type:
+        """Tries the overloads in order, keeps those that fit and finds their common result."""
         result: Type | None = None
         chosen: list[Overload] = []
         for overload in function.candidates(member=node.target is not None, count=len(args)):
@@ -166,7 +198,7 @@ class _Checker:
             elif not result.is_dynamic and not self.same(found, result):
                 result = DYN
         if result is None:
-            raise self.no_overload(node, types)
+            raise self.no_overload(node, args)
         node.overloads = tuple(chosen)
         return result
 
@@ -177,7 +209,7 @@ class _Checker:
         node.overloads = function.overloads
         return BOOL
 
-    def no_overload(self, node: Call, types: list[Type]) -> SyntaxFault:
+    def no_overload(self, node: Call, types: tuple[Type, ...]) -> SyntaxFault:
         shown = [str(self.bindings.settle(found)) for found in types]
         applied = f"({', '.join(shown)})" if node.target is None else f"{shown[0]}.({', '.join(shown[1:])})"
         return SyntaxFault(f"found no matching overload for '{node.function}' applied to '{applied}'", node.offset)
@@ -203,6 +235,8 @@ class _Checker:
         return tuple([_replaced(param, fresh) for param in overload.params]), _replaced(overload.result, fresh)
 
     def list_literal(self, node: ListNode) -> Type:
+        if len(node.elements) > 1 or node.optionals:
+            self.watched.lists.append((node, self.format_depth > 0))
         joined: Type | None = None
         for index, element in enumerate(node.elements):
             found = self.check(element)
@@ -212,6 +246,7 @@ class _Checker:
         return list_of(joined) if joined is not None else t.Type(Kind.LIST, "list", (self.fresh(),))
 
     def map_literal(self, node: MapNode) -> Type:
+        self.watched.maps.append((node, self.format_depth > 0))
         key_type: Type | None = None
         value_type: Type | None = None
         for entry in node.entries:

@@ -1,17 +1,17 @@
 """From text to a checked tree, and how deep recursion is given room."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
+from modelplane.dra.cel.attributes import Step
 from modelplane.dra.cel.checker import check
 from modelplane.dra.cel.environment import Environment
 from modelplane.dra.cel.errors import CompileError, SyntaxFault, place
+from modelplane.dra.cel.evaluator import Planner
 from modelplane.dra.cel.parser import parse
 from modelplane.dra.cel.syntax import Node
 from modelplane.dra.cel.types import Type
-from modelplane.dra.cel.validators import validate
 
 _Result = TypeVar("_Result")
 _DEEP_STACK = 20_000
@@ -20,19 +20,23 @@ _DEEP_STACK = 20_000
 def checked_tree(text: str, environment: Environment, *, bind: bool = True) -> tuple[Node, Type]:
     """The annotated tree of an expression and its type, or CompileError; `bind` says whether cel.bind exists."""
     node = parse(text, bind=bind)
-    with faults_placed(text):
-        found = check(node, environment)
-        validate(node)
-    return node, found
-
-
-@contextmanager
-def faults_placed(text: str) -> Iterator[None]:
-    """Turns a fault at an offset of the text into a CompileError with line and column."""
     try:
-        yield
+        return node, check(node, environment)
     except SyntaxFault as fault:
-        raise CompileError(fault.message, *place(text, fault.offset)) from None
+        raise placed(fault, text) from None
+
+
+def planned(text: str, planner: Planner, node: Node) -> Step:
+    """The closures of a checked tree, or CompileError."""
+    try:
+        return planner.plan(node).step
+    except SyntaxFault as fault:
+        raise placed(fault, text) from None
+
+
+def placed(fault: SyntaxFault, text: str) -> CompileError:
+    """A fault at an offset of the text, with line and column instead."""
+    return CompileError(fault.message, *place(text, fault.offset))
 
 
 def with_room(work: Callable[[], _Result]) -> _Result:

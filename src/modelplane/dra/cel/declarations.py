@@ -63,12 +63,13 @@ class Overload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """All variants of one name."""
+    """All variants of one name. `resolved` remembers what the checker found for argument types without variables."""
 
     name: str
     overloads: tuple[Overload, ...]
     singleton: Body | None = None
     guarded: bool = True
+    resolved: "dict[tuple[bool, tuple[Type, ...]], tuple[tuple[Overload, ...], Type]]" = field(default_factory=dict)
     _by_style: dict[tuple[bool, int], tuple[Overload, ...]] = field(default_factory=dict)
 
     def candidates(self, *, member: bool, count: int) -> tuple[Overload, ...]:

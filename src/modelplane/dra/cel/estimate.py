@@ -14,6 +14,8 @@ from modelplane.dra.cel.prices import CallArgs, Priced, price_call
 from modelplane.dra.cel.sizes import MAX, ONE, UNKNOWN, ZERO, Range, exactly, plus, scaled, times, union
 from modelplane.dra.cel.syntax import (
     ACCUMULATOR,
+    AND,
+    OR,
     Call,
     Comprehension,
     Ident,
@@ -24,7 +26,7 @@ from modelplane.dra.cel.syntax import (
     Select,
     Struct,
 )
-from modelplane.dra.cel.trails import Trail, nowhere, start
+from modelplane.dra.cel.trails import NOWHERE, Trail, start
 from modelplane.dra.cel.types import DYN, Kind, Type
 
 _LIST_COST, _MAP_COST = exactly(10), exactly(30)
@@ -44,7 +46,7 @@ class Bounds(Protocol):
         """The size of the value, or None where nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Entries:
     """The sizes of the keys and of the values of a list or map."""
 
@@ -53,7 +55,7 @@ class Entries:
     value: Range
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Local:
     path: Trail
     size: Range | None
@@ -65,7 +67,7 @@ def estimate(node: Node, bounds: Bounds) -> int:
     return _Estimator(bounds).cost(node)[1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Cost:
     cost: Range
     size: Range | None
@@ -112,11 +114,13 @@ class _Estimator:
             local = self.local(node.name)
             if local is not None:
                 return local.path
-        return self.paths.get(id(node)) or nowhere()
+        return self.paths.get(id(node), NOWHERE)
 
     def call(self, node: Call) -> Range:
         if node.function == "dyn":
             return self.dynamic(node)
+        if node.function in {AND, OR}:
+            return self.logic(node)
         arg_costs = [self.cost(arg) for arg in node.args]
         args = [self.described(arg) for arg in node.args]
         target_cost = ZERO if node.target is None else self.cost(node.target)
@@ -152,6 +156,8 @@ class _Estimator:
         return entries.value if entries is not None else None
 
     def described(self, node: Node) -> Priced:
+        if isinstance(node, Literal):
+            return Priced(node, node.type or DYN, (), literal_size(node))
         path = self.path(node).names()
         if path and path[0] in {ACCUMULATOR, "__result__"}:
             path = ()
@@ -175,8 +181,9 @@ class _Estimator:
         most = min(call.args[0].known[1], call.args[1].known[1])
         return _Cost(plus(scaled((1 if most > 0 else 0, most), 0.1), total), None)
 
-    def logic(self, _node: Call, _id: str, _call: CallArgs, costs: list[Range], _total: Range) -> _Cost:
-        return _Cost((costs[0][0], plus(costs[0], costs[1])[1]), None)
+    def logic(self, node: Call) -> Range:
+        left, right = (self.cost(arg) for arg in node.args)
+        return left[0], plus(left, right)[1]
 
     def conditional(self, node: Call, _id: str, call: CallArgs, costs: list[Range], _total: Range) -> _Cost:
         size = union(call.args[1].known, call.args[2].known)
@@ -285,8 +292,8 @@ class _Estimator:
         known = self.sizes.get(id(node)) or literal_size(node)
         if known is not None:
             return known
-        found = node.type or DYN
-        bounded = self.bounds.size(self.path(node).names(), found)
+        found, path = node.type or DYN, self.path(node)
+        bounded = None if path is NOWHERE else self.bounds.size(path.names(), found)
         if bounded is not None:
             self.sizes[id(node)] = bounded
             return bounded
@@ -316,8 +323,6 @@ class _Estimator:
         Struct: struct,
     }
     builtin: ClassVar[dict[str, Callable[..., _Cost]]] = {
-        "logical_and": logic,
-        "logical_or": logic,
         "conditional": conditional,
         "add_string": addition,
         "add_bytes": addition,

@@ -28,7 +28,7 @@ _CHECK_COST = 350_000
 Found: TypeAlias = "tuple[Range, Range | None] | None"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Priced:
     """An argument: where its value comes from and how large it can be, as far as either is known."""
 
@@ -43,7 +43,7 @@ class Priced:
         return UNKNOWN if self.size is None else self.size
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class CallArgs:
     """A call to be priced."""
 

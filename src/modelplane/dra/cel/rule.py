@@ -6,7 +6,7 @@ from types import MappingProxyType
 from modelplane.dra.cel import types as t
 from modelplane.dra.cel.attributes import State, Step
 from modelplane.dra.cel.budget import Meter
-from modelplane.dra.cel.compiler import checked_tree, faults_placed, with_room
+from modelplane.dra.cel.compiler import checked_tree, planned, with_room
 from modelplane.dra.cel.environment import Environment
 from modelplane.dra.cel.errors import CompileError, EvaluationAborted, EvaluationError
 from modelplane.dra.cel.estimate import estimate
@@ -137,6 +137,5 @@ def _compile(text: str, schema: Schema, shape: Shape, *, optional_old: bool) -> 
     if found is not BOOL and found is not STRING:
         raise CompileError(f"must evaluate to bool, or to string for a message, not {found}")
     planner = Planner(surroundings.functions, ("self", "oldSelf"))
-    with faults_placed(text):
-        step = planner.plan(node).step
+    step = planned(text, planner, node)
     return Rule(text, schema, step, planner.slots.count, _Facts(node, found, shape, optional_old=optional_old))

@@ -1,17 +1,20 @@
 """Device selectors: compile once, ask of any device."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from modelplane.dra.cel.attributes import State, Step
 from modelplane.dra.cel.budget import Meter
-from modelplane.dra.cel.compiler import checked_tree, faults_placed, with_room
+from modelplane.dra.cel.compiler import checked_tree, planned, with_room
 from modelplane.dra.cel.device_view import DEFAULT_GATES, DeviceBounds, Gates, device_value, environment
+from modelplane.dra.cel.emit import emit
+from modelplane.dra.cel.emit_runtime import FALLBACKS
 from modelplane.dra.cel.errors import CompileError, EvaluationAborted, EvaluationError
 from modelplane.dra.cel.estimate import estimate
 from modelplane.dra.cel.evaluator import Planner
 from modelplane.dra.cel.outcome import FALSE, TRUE, Evaluation, Outcome
 from modelplane.dra.cel.sizes import MAX
-from modelplane.dra.cel.syntax import Node
 from modelplane.dra.cel.types import ANY, BOOL, DYN, Type
 from modelplane.dra.cel.values import Optional, runtime_type
 from modelplane.dra.device import Device
@@ -19,23 +22,50 @@ from modelplane.dra.device import Device
 MAX_BYTES = 10_240
 MAX_COST = 1_000_000
 _CACHED = 1_024
+_WORTH_EMITTING = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """What a selector runs: the exact evaluator, and how to make the fast one."""
+
+    step: Step
+    slot_count: int
+    emit: Callable[[], Callable[[Device], object] | None]
 
 
 class Selector:
-    """A compiled selector. `estimated_cost` is the worst case, or None where it was not asked for."""
+    """A compiled selector. `estimated_cost` is the worst case in units of cost, where 2**64-1 stands for unbounded."""
 
-    __slots__ = ("_slot_count", "_step", "estimated_cost", "text")
+    __slots__ = ("_asked", "_emit", "_fast", "_slot_count", "_step", "estimated_cost", "text")
 
-    def __init__(self, text: str, step: Step, slot_count: int, estimated_cost: int | None) -> None:
+    def __init__(self, text: str, plan: Planned, estimated_cost: int) -> None:
         self.text = text
         self.estimated_cost = estimated_cost
-        self._step = step
-        self._slot_count = slot_count
+        self._step = plan.step
+        self._slot_count = plan.slot_count
+        self._emit = plan.emit
+        self._fast: Callable[[Device], object] | None = None
+        self._asked = 0
 
     def evaluate(self, device: Device) -> Evaluation:
         """Whether the device is selected, or why that cannot be said."""
         if device.fault is not None:
             return Evaluation(Outcome.ERROR, device.fault)
+        fast = self._fast
+        if fast is not None:
+            try:
+                value = fast(device)
+            except FALLBACKS:
+                return self.trace(device)[0]
+            return TRUE if value is True else FALSE if value is False else as_evaluation(value)
+        return self._first_evaluations(device)
+
+    def _first_evaluations(self, device: Device) -> Evaluation:
+        """Making the fast function costs as much as a few exact evaluations, so it has to be asked for."""
+        self._asked += 1
+        if self._asked == _WORTH_EMITTING and self.estimated_cost <= MAX_COST:
+            self._fast = self._emit()
         return self.trace(device)[0]
 
     def trace(self, device: Device) -> tuple[Evaluation, int]:
@@ -86,9 +116,11 @@ def _compile(text: str, *, stored: bool, gates: Gates) -> Selector:
     node, found = checked_tree(text, surroundings)
     _check_result(found, gates)
     planner = Planner(surroundings.functions, ("device",))
-    with faults_placed(text):
-        step = planner.plan(node).step
-    return Selector(text, step, planner.slots.count, None if stored else _estimated(node))
+    step = planned(text, planner, node)
+    cost = estimate(node, DeviceBounds())
+    if not stored:
+        _check_cost(cost)
+    return Selector(text, Planned(step, planner.slots.count, lambda: emit(node, surroundings.functions)), cost)
 
 
 def _check_result(found: Type, gates: Gates) -> None:
@@ -96,9 +128,7 @@ def _check_result(found: Type, gates: Gates) -> None:
         raise CompileError(f"must evaluate to bool or the unknown type, not {found}")
 
 
-def _estimated(node: Node) -> int:
-    cost = estimate(node, DeviceBounds())
+def _check_cost(cost: int) -> None:
     if cost > MAX_COST:
         amount = "without bound" if cost == MAX else f"{cost} units"
         raise CompileError(f"the estimated worst case cost is {amount}, more than {MAX_COST}")
-    return cost

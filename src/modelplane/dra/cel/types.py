@@ -12,6 +12,9 @@ from weakref import WeakValueDictionary
 class Kind(enum.Enum):
     """The general category of a type."""
 
+    # The default hashes the member's name in Python code, and kinds are looked up in sets all the time.
+    __hash__ = object.__hash__
+
     ANY = enum.auto()
     BOOL = enum.auto()
     BYTES = enum.auto()
@@ -46,7 +49,7 @@ class Type:
         self.kind = kind
         self.name = name
         self.params = params
-        self.generic = kind is Kind.PARAM or any(param.generic for param in params)
+        self.generic = kind is Kind.PARAM or (bool(params) and any(param.generic for param in params))
         self.is_dynamic = kind in _DYNAMIC
 
     def __repr__(self) -> str:

@@ -1,28 +1,37 @@
 """Checks after type checking: literal durations, timestamps, patterns and formats, and lists and maps of one type."""
 
+from dataclasses import dataclass, field
+
 from modelplane.dra.cel.errors import EvaluationError, SyntaxFault
 from modelplane.dra.cel.library import regex
 from modelplane.dra.cel.library.clock import parse_duration, parse_timestamp
 from modelplane.dra.cel.library.formatting import CLAUSE_KINDS, FormatError, clauses
-from modelplane.dra.cel.syntax import Call, ListNode, Literal, MapNode, Node, children
+from modelplane.dra.cel.syntax import Call, ListNode, Literal, MapNode, Node
 from modelplane.dra.cel.types import DYN, Type
 
 _PARSERS = {"duration": parse_duration, "timestamp": parse_timestamp}
 
 
-def validate(root: Node) -> None:
-    """Walks the checked tree and raises SyntaxFault at the first literal that can never be right."""
-    pending: list[tuple[Node, bool]] = [(root, False)]
-    while pending:
-        node, exempt = pending.pop()
-        if isinstance(node, Call):
-            _validate_call(node)
-            exempt = exempt or node.function == "format"
-        elif isinstance(node, ListNode):
-            _validate_list(node, exempt=exempt)
-        elif isinstance(node, MapNode):
-            _validate_map(node, exempt=exempt)
-        pending += [(part, exempt) for part in children(node)]
+# Calls whose literal arguments are looked at before anything runs.
+CHECKED_CALLS = frozenset({"duration", "timestamp", "matches", "format"})
+
+
+@dataclass(slots=True, eq=False)
+class Watched:
+    """The nodes that need a look once all types are settled; those inside `format` may mix types."""
+
+    calls: list[Call] = field(default_factory=list)
+    lists: list[tuple[ListNode, bool]] = field(default_factory=list)
+    maps: list[tuple[MapNode, bool]] = field(default_factory=list)
+
+    def validate(self) -> None:
+        """Raises SyntaxFault at the first literal that can never be right."""
+        for call in self.calls:
+            _validate_call(call)
+        for literal, exempt in self.lists:
+            _validate_list(literal, exempt=exempt)
+        for mapping, exempt in self.maps:
+            _validate_map(mapping, exempt=exempt)
 
 
 def _validate_call(node: Call) -> None:

@@ -8,6 +8,7 @@ them. The fast path holds plain quantities, which is only right for expressions 
 from modelplane.dra import quantity as q
 from modelplane.dra.cel.declarations import Overload, overload
 from modelplane.dra.cel.errors import EvaluationError
+from modelplane.dra.cel.values import no_overload
 from modelplane.dra.quantity import Quantity, QuantityError
 from modelplane.dra.quantity_cell import QuantityCell
 from modelplane.dra.semver import Version, VersionError, as_int64, compare_versions, is_version, parse_version
@@ -21,8 +22,10 @@ def to_quantity(text: str) -> QuantityCell:
     return QuantityCell(plain_quantity(text))
 
 
-def plain_quantity(text: str) -> Quantity:
+def plain_quantity(text: object) -> Quantity:
     """The number that `quantity(text)` stands for."""
+    if not isinstance(text, str):
+        raise no_overload("quantity", text)
     try:
         return q.parse_quantity(text)
     except QuantityError as error:

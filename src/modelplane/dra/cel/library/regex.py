@@ -3,6 +3,7 @@
 Upstream's engine is Go's `regexp`, which reads RE2's syntax with small differences; they are listed in `pattern`.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import re2
@@ -33,6 +34,16 @@ def _reason(error: Exception) -> str:
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
+@lru_cache(maxsize=_MAX_CACHED)
+def matcher(text: str) -> Callable[[str], object]:
+    """A function that yields None exactly where the pattern, which must be one, does not occur in a subject."""
+    patterns = re2.Set.SearchSet(_OPTIONS)
+    patterns.Add(text)
+    patterns.Compile()
+    match: Callable[[str], object] = patterns.Match
+    return match
+
+
 def _compiled(text: str) -> "re2._Regexp":
     try:
         return pattern(text)
@@ -42,7 +53,8 @@ def _compiled(text: str) -> "re2._Regexp":
 
 def search(text: str, subject: str) -> bool:
     """Whether the pattern occurs anywhere in the subject."""
-    return _compiled(text).search(subject) is not None
+    _compiled(text)
+    return matcher(text)(subject) is not None
 
 
 def find(subject: str, text: str) -> str:
