@@ -1,0 +1,232 @@
+"""A simulated Kubernetes cluster: its controllers over one store, one work queue and real engines.
+
+Every controller is level-based and owns its part of the truth:
+
+    nodes            hardware: Nodes, ResourceSlices, DeviceClasses         what the pools declare
+    node-lifecycle   silent, cordoned and removed nodes, evictions          kube-controller-manager
+    deployments      ReplicaSets of a Deployment, rollouts, its status      kube-controller-manager
+    replicasets      pods of a ReplicaSet                                   kube-controller-manager
+    claims           ResourceClaims from templates, their release           kube-controller-manager
+    scheduler        binding, DRA allocation                                kube-scheduler
+    kubelet          containers, engines, pod status                        kubelet
+    services         EndpointSlices                                         kube-controller-manager
+    gateways         status of Gateways and HTTPRoutes                      the Gateway controller
+    edge             what the gateway's proxy should carry                  the Gateway controller
+    garbage          dependents of what is gone                             kube-controller-manager
+    namespaces       contents of namespaces that are gone                   kube-controller-manager
+
+They talk through objects only. A change of the store wakes those whom it concerns; with no change nothing runs.
+
+Statuses tell what was simulated to happen. Not modelled: CPU and memory, container images beyond the time they take,
+DNS and cluster addresses, cluster autoscaling, Events, preemption, gangs, and defaults that a real API server writes
+into specs. Objects of other kinds are kept and otherwise ignored.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from modelplane.api.errors import NotFoundError
+from modelplane.compose.manifests import manifest
+from modelplane.local.cluster.api import ClusterApi
+from modelplane.local.cluster.claims import Claims
+from modelplane.local.cluster.controller import ClusterStore, Controller, Site, Work
+from modelplane.local.cluster.deployments import Deployments
+from modelplane.local.cluster.edge import Edge
+from modelplane.local.cluster.engines import EngineFactory
+from modelplane.local.cluster.garbage import Garbage, Namespaces
+from modelplane.local.cluster.gateways import Gateways
+from modelplane.local.cluster.kubelet import Kubelet
+from modelplane.local.cluster.node_lifecycle import NodeLifecycle, node_ref
+from modelplane.local.cluster.nodes import Nodes
+from modelplane.local.cluster.objects import annotated, ref_of, with_spec
+from modelplane.local.cluster.pools import PoolSpec
+from modelplane.local.cluster.replicasets import ReplicaSets
+from modelplane.local.cluster.scheduler import Scheduler
+from modelplane.local.cluster.services import Services
+from modelplane.local.cluster.settings import CRASH, LOST, ClusterSettings
+from modelplane.local.envoy.view import GatewayView
+from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.loop import Loop, LoopStats
+from modelplane.reconcile.outcomes import Outcome, Settled
+from modelplane.reconcile.settings import LoopSettings
+from modelplane.reconcile.store import Change, ChangeType, Manifest, ObjectRef
+
+_DEFAULTS = ClusterSettings()
+# A key such as the scheduler's stands for every pod of the cluster, so many changes a second are no fight of writers.
+_LOOP = LoopSettings(breaker_passes=20_000)
+
+OnBroke = Callable[[Work, Exception, int], None]
+
+
+class SimulatedCluster:
+    """One cluster. `api` is how everyone else reaches its objects."""
+
+    def __init__(
+        self,
+        name: str,
+        store: ClusterStore,
+        clock: Clock,
+        engines: EngineFactory,
+        settings: ClusterSettings = _DEFAULTS,
+        *,
+        on_broke: OnBroke | None = None,
+    ) -> None:
+        self.name = name
+        self.api = ClusterApi(name, store)
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        site = Site(name, store, clock, settings)
+        self._loop: Loop[Work] = Loop(self._reconcile, clock=clock, workers=1, settings=_LOOP, on_broke=on_broke)
+        self._nodes = Nodes(site)
+        self._kubelet = Kubelet(site, engines, self._waker(Kubelet.name))
+        self._gateways = Gateways(site)
+        self._edge = Edge(site, self._gateways)
+        self._controllers = _by_name([self._nodes, *_others(site), self._kubelet, self._gateways, self._edge])
+        self._unsubscribe: Callable[[], None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the cluster's API answers."""
+        return self.api.answers
+
+    def set_pools(self, pools: Iterable[PoolSpec]) -> None:
+        """The hardware from now on. Nodes that are no longer there lose their pods."""
+        self._nodes.set_pools(pools)
+        self._loop.add(Work(Nodes.name, self._nodes.key))
+
+    def set_edge_address(self, address: str | None) -> None:
+        """Where the cluster's gateway answers, `host:port`."""
+        self._gateways.address = address
+        for ref in self._gateways.all():
+            self._loop.add(Work(Gateways.name, ref))
+        self._loop.add(Work(Edge.name, self._edge.key))
+
+    def edge_view(self) -> GatewayView | None:
+        """What the cluster's proxy should carry. None: nothing answers there."""
+        return self._edge.view() if self.reachable else None
+
+    def on_edge_change(self, listener: Callable[[], None]) -> None:
+        """Call the listener whenever `edge_view` has become another."""
+        self._edge.subscribe(listener)
+
+    def stats(self) -> LoopStats[Work]:
+        return self._loop.stats()
+
+    async def settle(self, within_s: float, *, quiet_s: float = 1.0) -> bool:
+        """Wait until the cluster has nothing to do for quiet_s; False when time ran out."""
+        ends = self._clock.monotonic() + within_s
+        while (left := ends - self._clock.monotonic()) > 0 and await self._loop.settle(left, quiet_s=quiet_s):
+            if not self._kubelet.busy:
+                return True
+            await self._kubelet.stirs(ends - self._clock.monotonic())
+        return False
+
+    async def start(self) -> None:
+        """Begin to work, on what is in the store and on whatever changes."""
+        if self._task is not None:
+            raise RuntimeError(f"cluster {self.name} runs already")
+        for namespace in self._settings.namespaces:
+            if self._store.get(ObjectRef("", "Namespace", "", namespace)) is None:
+                self._store.create(manifest("v1", "Namespace", namespace))
+        self._unsubscribe = self._store.subscribe(self._heard)
+        self._look_at_everything()
+        self._task = asyncio.create_task(self._loop.run(), name=f"cluster {self.name}")
+
+    async def stop(self) -> None:
+        """Stop working and end every engine. The objects stay as they are."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._kubelet.power_off()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self.start()
+        try:
+            if self._task is not None:
+                await asyncio.shield(self._task)
+        finally:
+            await self.stop()
+
+    async def fail(self) -> None:
+        """The whole cluster goes dark: its API stops answering, its engines stop, its objects freeze."""
+        self.api.answers = False
+        await self._kubelet.power_off()
+        self._edge.tell(None)
+
+    async def recover(self) -> None:
+        """The cluster comes back as after a power cut: every container starts again."""
+        self.api.answers = True
+        self._look_at_everything()
+
+    def lose_node(self, name: str) -> None:
+        """The machine is gone; the cluster finds out when its grace time is over."""
+        self._store.replace(annotated(self._node(name), LOST, repr(self._clock.now())))
+
+    def restore_node(self, name: str) -> None:
+        self._store.replace(annotated(self._node(name), LOST, None))
+
+    def cordon_node(self, name: str, *, cordoned: bool = True) -> None:
+        """Pods that are there stay; no more come."""
+        self._store.replace(with_spec(self._node(name), unschedulable=cordoned))
+
+    def crash_pod(self, namespace: str, name: str) -> None:
+        """Its containers exit once, and are restarted."""
+        pod = self._store.get(ObjectRef("", "Pod", namespace, name))
+        if pod is None:
+            raise NotFoundError(f"cluster {self.name} has no pod {namespace}/{name}")
+        self._store.replace(annotated(pod, CRASH, repr(self._clock.now())))
+
+    def _node(self, name: str) -> Manifest:
+        node = self._store.get(node_ref(name))
+        if node is None:
+            raise NotFoundError(f"cluster {self.name} has no node {name}")
+        return node
+
+    async def _reconcile(self, work: Work) -> Outcome:
+        if not self.reachable:
+            return Settled()
+        with self._store.batch():
+            return self._controllers[work.controller].reconcile(work.ref)
+
+    def _heard(self, change: Change) -> None:
+        for name, controller in self._controllers.items():
+            for ref in controller.concerns(change):
+                self._loop.add(Work(name, ref))
+
+    def _look_at_everything(self) -> None:
+        """The kubelet first: what ran before this process started no longer runs, and nobody should be sent there."""
+        for pod in self._store.list("", "Pod"):
+            self._loop.add(Work(Kubelet.name, ref_of(pod)))
+        for group, kind in self._store.kinds():
+            for item in self._store.list(group, kind):
+                self._heard(Change(ChangeType.ADDED, ref_of(item), item, None, self._store.revision))
+        self._loop.add(Work(Nodes.name, self._nodes.key))
+        self._loop.add(Work(Edge.name, self._edge.key))
+
+    def _waker(self, controller: str) -> Callable[[ObjectRef], None]:
+        return lambda ref: self._loop.add(Work(controller, ref))
+
+
+def _others(site: Site) -> Sequence[Controller]:
+    """Those that need nothing but the site."""
+    return [
+        NodeLifecycle(site),
+        Deployments(site),
+        ReplicaSets(site),
+        Claims(site),
+        Scheduler(site),
+        Services(site),
+        Garbage(site),
+        Namespaces(site),
+    ]
+
+
+def _by_name(controllers: Iterable[Controller]) -> dict[str, Controller]:
+    return {controller.name: controller for controller in controllers}

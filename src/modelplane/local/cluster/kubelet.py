@@ -1,0 +1,321 @@
+"""Runs the pods that are bound to nodes: pulls, loads, starts real engines, stops them gracefully.
+
+    PULLING    images arrive                            Pending
+    LOADING    containers run, the model loads          Running, not ready
+    STARTING   the engine starts and is probed          Running, not ready
+    SERVING    /health answered                         Running and ready
+    BACKOFF    the containers ended, a restart waits    Running, CrashLoopBackOff
+    DRAINING   deleted: out of the endpoints, still serving
+    STOPPING   the engine lets running requests end; then the pod is gone
+
+One kubelet serves all nodes. A pod without an engine container has no server: it is ready once its images are there.
+What runs is kept in memory, so a restart of this process is to the pods what a power cut is to a node: containers
+start again and count a restart. On a node that is lost nothing is written: nobody is there to write it.
+"""
+
+import asyncio
+import ipaddress
+import math
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass, field
+
+from modelplane.api.labels import ENGINE_PORT
+from modelplane.compose.manifests import text_at, value_at
+from modelplane.local.cluster.claims import is_finished
+from modelplane.local.cluster.controller import Site, Wake, changed, is_about
+from modelplane.local.cluster.engines import EngineFactory, Running
+from modelplane.local.cluster.node_lifecycle import lost_since, node_of, node_ref
+from modelplane.local.cluster.objects import (
+    annotated,
+    annotation,
+    finalizers_of,
+    int_at,
+    is_deleting,
+    items_at,
+    ref_of,
+    uid_of,
+    with_metadata,
+)
+from modelplane.local.cluster.pod_status import Exit, PodView, Stage, engine_container, pod_status, restart_count
+from modelplane.local.cluster.settings import CRASH, KUBELET_FINALIZER, LISTENS_ON, LOAD_SECONDS, PULL_SECONDS
+from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
+from modelplane.reconcile.store import Change, Manifest, ObjectRef
+
+_KILLED, _FAILED = 137, 1
+
+
+@dataclass(slots=True)
+class _Run:
+    """A pod on its node. `due` is when its stage ends by itself, in monotonic seconds."""
+
+    ref: ObjectRef
+    uid: str
+    ip: str
+    stage: Stage
+    due: float
+    admitted_s: float
+    restarts: int = 0
+    crash_mark: str = ""
+    running_since_s: float = 0.0
+    engine: Running | None = None
+    starting: asyncio.Task[None] | None = None
+    stopping: asyncio.Task[None] | None = None
+    last_exit: Exit | None = None
+
+    def view(self) -> PodView:
+        return PodView(
+            stage=self.stage,
+            ip=self.ip,
+            admitted_s=self.admitted_s,
+            running_since_s=self.running_since_s,
+            restarts=self.restarts,
+            last_exit=self.last_exit,
+        )
+
+
+@dataclass(slots=True)
+class _Addresses:
+    """Pod addresses in use: each node gives out its own block, lowest first."""
+
+    taken: dict[str, ObjectRef] = field(default_factory=dict)
+
+    def assign(self, block: str, ref: ObjectRef) -> str:
+        hosts = ipaddress.ip_network(block).hosts()
+        next(hosts)  # the first is the node's own end of the network
+        found = next(str(host) for host in hosts if str(host) not in self.taken)
+        self.taken[found] = ref
+        return found
+
+    def release(self, address: str) -> None:
+        self.taken.pop(address, None)
+
+
+class Kubelet:
+    """`wake` puts a pod back on this controller's queue when something in the background is done."""
+
+    name = "kubelet"
+
+    def __init__(self, site: Site, engines: EngineFactory, wake: Wake) -> None:
+        self._site = site
+        self._store = site.store
+        self._engines = engines
+        self._wake = wake
+        self._runs: dict[ObjectRef, _Run] = {}
+        self._addresses = _Addresses()
+        self._background: set[asyncio.Task[None]] = set()
+
+    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+        if is_about(change, "", "Pod"):
+            return (change.ref,)
+        if is_about(change, "", "Node") and changed(change, lost_since):
+            return [ref_of(pod) for pod in self._store.list("", "Pod") if node_of(pod) == change.ref.name]
+        return ()
+
+    def reconcile(self, ref: ObjectRef) -> Outcome:
+        pod = self._store.get(ref)
+        run = self._runs.get(ref)
+        if run is not None and (pod is None or uid_of(pod) != run.uid or self._is_off(pod)):
+            self._kill(run)
+            run = None
+        if pod is None or not node_of(pod) or is_finished(pod) or self._is_off(pod):
+            return Settled()
+        if is_deleting(pod):
+            return self._terminate(pod, run)
+        return self._advance(pod, run or self._admit(pod))
+
+    def _is_off(self, pod: Manifest) -> bool:
+        node = self._store.get(node_ref(node_of(pod)))
+        return node is None or lost_since(node) is not None
+
+    def _admit(self, pod: Manifest) -> _Run:
+        ref, restarted = ref_of(pod), restart_count(pod)
+        now = self._site.clock.monotonic()
+        stage = Stage.PULLING if restarted is None else Stage.LOADING
+        run = _Run(
+            ref=ref,
+            uid=uid_of(pod),
+            ip=self._address(pod),
+            stage=stage,
+            due=now + (self._pull_s(pod) if stage is Stage.PULLING else self._load_s(pod)),
+            admitted_s=self._site.clock.now(),
+            restarts=0 if restarted is None else restarted + 1,
+            crash_mark=annotation(pod, CRASH),
+            running_since_s=self._site.clock.now(),
+        )
+        self._runs[ref] = run
+        return run
+
+    def _address(self, pod: Manifest) -> str:
+        known = text_at(pod, "status", "podIP")
+        if known and self._addresses.taken.setdefault(known, ref_of(pod)) == ref_of(pod):
+            return known
+        node = self._store.get(node_ref(node_of(pod))) or {}
+        return self._addresses.assign(text_at(node, "spec", "podCIDR"), ref_of(pod))
+
+    def _advance(self, pod: Manifest, run: _Run) -> Outcome:
+        self._notice_crash(pod, run)
+        self._notice_started(run)
+        while run.due <= self._site.clock.monotonic():
+            self._next_stage(pod, run)
+        self._show(pod, run)
+        return _look_again(run, self._site.clock.monotonic())
+
+    def _next_stage(self, pod: Manifest, run: _Run) -> None:
+        now = self._site.clock.monotonic()
+        match run.stage:
+            case Stage.PULLING | Stage.BACKOFF:
+                if run.stage is Stage.BACKOFF:
+                    run.restarts += 1
+                run.running_since_s = self._site.clock.now()
+                run.stage, run.due = Stage.LOADING, now + self._load_s(pod)
+            case Stage.LOADING if engine_container(pod) is not None:
+                run.stage, run.due = Stage.STARTING, math.inf
+                run.starting = self._spawn(self._start(pod, run), run)
+            case _:
+                run.stage, run.due = Stage.SERVING, math.inf
+
+    async def _start(self, pod: Manifest, run: _Run) -> None:
+        run.engine = await self._engines.start(pod, self._site.cluster)
+        while not await self._engines.healthy(run.engine):
+            await self._site.clock.sleep(self._site.settings.probe_s)
+
+    def _notice_started(self, run: _Run) -> None:
+        if run.starting is None or not run.starting.done():
+            return
+        failure, run.starting = run.starting.exception(), None
+        if failure is None:
+            run.stage = Stage.SERVING
+        else:
+            self._fall(run, Exit(_FAILED, "Error", str(failure), self._site.clock.now()))
+
+    def _notice_crash(self, pod: Manifest, run: _Run) -> None:
+        mark = annotation(pod, CRASH)
+        if mark == run.crash_mark:
+            return
+        run.crash_mark = mark
+        if mark and run.stage not in {Stage.PULLING, Stage.BACKOFF}:
+            self._fall(run, Exit(_KILLED, "Error", "crashed on request", self._site.clock.now()))
+
+    def _fall(self, run: _Run, ended: Exit) -> None:
+        """The containers have ended: restart them, later each time."""
+        self._stop_engine(run)
+        run.last_exit = ended
+        run.stage, run.due = Stage.BACKOFF, self._site.clock.monotonic() + self._backoff_s(run.restarts)
+
+    def _backoff_s(self, restarts: int) -> float:
+        """The first restart is immediate."""
+        settings = self._site.settings
+        return min(settings.restart_backoff_s * 2 ** (restarts - 1), settings.restart_backoff_most_s) if restarts else 0
+
+    def _terminate(self, pod: Manifest, run: _Run | None) -> Outcome:
+        if run is None or (run.engine is None and run.stage is not Stage.STOPPING):
+            return self._release(pod, run)
+        now = self._site.clock.monotonic()
+        if run.stage not in {Stage.DRAINING, Stage.STOPPING}:
+            run.stage, run.due = Stage.DRAINING, now + self._drain_s(pod)
+        if run.stage is Stage.DRAINING and run.due <= now:
+            run.stage, run.due = Stage.STOPPING, math.inf
+            run.stopping = self._stop_engine(run, grace_s=self._grace_s(pod))
+        if run.stage is Stage.STOPPING and (run.stopping is None or run.stopping.done()):
+            return self._release(pod, run)
+        self._show(pod, run)
+        return _look_again(run, now)
+
+    def _release(self, pod: Manifest, run: _Run | None) -> Outcome:
+        """Nothing of the pod is left here: let the API remove it."""
+        if run is not None:
+            self._kill(run)
+        left = [name for name in finalizers_of(pod) if name != KUBELET_FINALIZER]
+        self._store.replace(with_metadata(pod, finalizers=left))
+        return Settled()
+
+    def _kill(self, run: _Run) -> None:
+        self._stop_engine(run)
+        self._addresses.release(run.ip)
+        del self._runs[run.ref]
+
+    def _stop_engine(self, run: _Run, *, grace_s: float = 0) -> asyncio.Task[None] | None:
+        if run.starting is not None:
+            run.starting.cancel()
+        engine, run.engine, run.starting = run.engine, None, None
+        if engine is None:
+            return None
+        return self._spawn(self._engines.stop(engine, grace_s=grace_s), run)
+
+    def _spawn(self, work: Coroutine[object, object, None], run: _Run) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=f"kubelet {self._site.cluster} {run.ref.namespace}/{run.ref.name}")
+        self._background.add(task)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            self._background.discard(done)
+            if not done.cancelled():
+                self._report(done, run)
+                self._wake(run.ref)
+
+        task.add_done_callback(ended)
+        return task
+
+    def _report(self, done: asyncio.Task[None], run: _Run) -> None:
+        """A start that failed is told by the pod's status; a stop that failed by nobody else."""
+        failure = done.exception()
+        if failure is not None and done is not run.starting:
+            context = {"message": f"{done.get_name()}: stopping its engine failed", "exception": failure}
+            done.get_loop().call_exception_handler(context)
+
+    def _show(self, pod: Manifest, run: _Run) -> None:
+        serves = run.engine if run.stage is Stage.SERVING else None
+        address = None if serves is None else f"{serving_port(pod)}={serves.host}:{serves.port}"
+        shown = pod if annotation(pod, LISTENS_ON) == (address or "") else annotated(pod, LISTENS_ON, address)
+        pod = self._store.replace(shown) if shown is not pod else pod
+        self._store.replace_status({**pod, "status": pod_status(pod, run.view(), self._site.clock.now())})
+
+    def _pull_s(self, pod: Manifest) -> float:
+        return _seconds(pod, PULL_SECONDS, self._site.settings.pull_s)
+
+    def _load_s(self, pod: Manifest) -> float:
+        return _seconds(pod, LOAD_SECONDS, self._site.settings.load_s) if engine_container(pod) is not None else 0.0
+
+    def _drain_s(self, pod: Manifest) -> float:
+        asked = value_at(engine_container(pod) or {}, "lifecycle", "preStop", "sleep", "seconds")
+        most = self._site.settings.drain_s
+        return min(float(asked), most) if isinstance(asked, int) else most
+
+    def _grace_s(self, pod: Manifest) -> float:
+        given = value_at(pod, "spec", "terminationGracePeriodSeconds")
+        return float(given) if isinstance(given, int) else self._site.settings.grace_s
+
+    async def power_off(self) -> None:
+        """Everything stops at once, as when the machines lose power. The API hears nothing of it."""
+        for run in list(self._runs.values()):
+            self._kill(run)
+        while self._background:
+            await asyncio.wait(self._background)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an engine is being started or stopped."""
+        return bool(self._background)
+
+    async def stirs(self, within_s: float) -> None:
+        """Wait until one of those is done."""
+        if self._background:
+            await asyncio.wait(self._background, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+
+
+def serving_port(pod: Manifest) -> int:
+    """The port of the pod that its engine answers on."""
+    container = engine_container(pod) or {}
+    ports = (int_at(entry, "containerPort") for entry in items_at(container, "ports"))
+    return next((port for port in ports if port), ENGINE_PORT)
+
+
+def _look_again(run: _Run, now: float) -> Outcome:
+    return LookAgain(run.due - now) if run.due < math.inf else Settled()
+
+
+def _seconds(pod: Manifest, knob: str, default: float) -> float:
+    try:
+        found = float(annotation(pod, knob) or default)
+    except ValueError:
+        return default
+    return found if 0 <= found < math.inf else default

@@ -1,0 +1,164 @@
+"""Reading and building Kubernetes objects as plain mappings: what every controller of the cluster needs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from modelplane.compose.manifests import text_at, value_at
+from modelplane.local.store_rules import timestamp
+from modelplane.reconcile.store import Manifest, ObjectRef
+
+Json = dict[str, object]
+
+_NOTHING: Mapping[str, object] = {}
+
+
+def ref_of(item: Manifest) -> ObjectRef:
+    group = text_at(item, "apiVersion").rpartition("/")[0]
+    return ObjectRef(group, text_at(item, "kind"), namespace_of(item), text_at(item, "metadata", "name"))
+
+
+def namespace_of(item: Manifest) -> str:
+    return text_at(item, "metadata", "namespace")
+
+
+def uid_of(item: Manifest) -> str:
+    return text_at(item, "metadata", "uid")
+
+
+def mapping_at(item: Manifest, *path: str) -> Mapping[str, object]:
+    """The mapping at a path, or an empty one."""
+    found = value_at(item, *path)
+    return found if isinstance(found, Mapping) else _NOTHING
+
+
+def items_at(item: Manifest, *path: str) -> Iterator[Mapping[str, object]]:
+    """The mappings of the list at a path."""
+    found = value_at(item, *path)
+    if isinstance(found, list | tuple):
+        yield from (entry for entry in found if isinstance(entry, Mapping))
+
+
+def int_at(item: Manifest, *path: str, default: int = 0) -> int:
+    found = value_at(item, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else default
+
+
+def labels_of(item: Manifest) -> dict[str, str]:
+    return {key: str(value) for key, value in mapping_at(item, "metadata", "labels").items()}
+
+
+def annotation(item: Manifest, key: str) -> str:
+    """The value of an annotation, or an empty text."""
+    found = mapping_at(item, "metadata", "annotations").get(key)
+    return found if isinstance(found, str) else ""
+
+
+def annotated(item: Manifest, key: str, value: str | None) -> Json:
+    """The object with that annotation, or without it."""
+    marks = {name: mark for name, mark in mapping_at(item, "metadata", "annotations").items() if name != key}
+    if value is not None:
+        marks[key] = value
+    return with_metadata(item, annotations=marks)
+
+
+def with_metadata(item: Manifest, **fields: object) -> Json:
+    return {**item, "metadata": {**mapping_at(item, "metadata"), **fields}}
+
+
+def with_spec(item: Manifest, **fields: object) -> Json:
+    return {**item, "spec": {**mapping_at(item, "spec"), **fields}}
+
+
+def with_status(item: Manifest, **fields: object) -> Json:
+    return {**item, "status": {**mapping_at(item, "status"), **fields}}
+
+
+def finalizers_of(item: Manifest) -> list[str]:
+    found = value_at(item, "metadata", "finalizers")
+    return [str(name) for name in found] if isinstance(found, list | tuple) else []
+
+
+def is_deleting(item: Manifest) -> bool:
+    return bool(text_at(item, "metadata", "deletionTimestamp"))
+
+
+def controller_reference(owner: Manifest, *, block_deletion: bool = True) -> Json:
+    """What an object that `owner` controls carries in its ownerReferences."""
+    reference: Json = {
+        "apiVersion": text_at(owner, "apiVersion"),
+        "kind": text_at(owner, "kind"),
+        "name": text_at(owner, "metadata", "name"),
+        "uid": uid_of(owner),
+        "controller": True,
+    }
+    return {**reference, "blockOwnerDeletion": True} if block_deletion else reference
+
+
+def controller_of(item: Manifest) -> Mapping[str, object]:
+    """The owner reference of the object's controller, or an empty mapping."""
+    owners = items_at(item, "metadata", "ownerReferences")
+    return next((owner for owner in owners if owner.get("controller") is True), _NOTHING)
+
+
+def controller_ref(item: Manifest) -> ObjectRef | None:
+    """Where the object's controller is: in the same namespace."""
+    owner = controller_of(item)
+    if not owner:
+        return None
+    group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+    return ObjectRef(group, str(owner.get("kind")), namespace_of(item), str(owner.get("name")))
+
+
+def condition_of(item: Manifest, kind: str) -> Mapping[str, object]:
+    """The condition of that type, or an empty mapping."""
+    return next((entry for entry in items_at(item, "status", "conditions") if entry.get("type") == kind), _NOTHING)
+
+
+def condition_is(item: Manifest, kind: str, status: str = "True") -> bool:
+    return condition_of(item, kind).get("status") == status
+
+
+def merged_conditions(
+    known: Sequence[Mapping[str, object]] | Iterator[Mapping[str, object]],
+    wanted: Sequence[Mapping[str, object]],
+    now_s: float,
+) -> list[Mapping[str, object]]:
+    """The known conditions with the wanted ones in them. A transition is a change of status, and carries its moment."""
+    before = {str(entry.get("type")): entry for entry in known}
+    for entry in wanted:
+        kind = str(entry["type"])
+        old = before.get(kind, _NOTHING)
+        same = old.get("status") == entry["status"] and "lastTransitionTime" in old
+        moment = old["lastTransitionTime"] if same else timestamp(now_s)
+        before[kind] = {**entry, "lastTransitionTime": moment}
+    return list(before.values())
+
+
+def seconds_of(moment: str) -> float:
+    """A moment as Kubernetes writes it, in seconds since the epoch; 0 when it cannot be read."""
+    try:
+        return datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def selector_matches(selector: Mapping[str, object], labels: Mapping[str, str]) -> bool:
+    """A Kubernetes label selector. An empty one matches everything."""
+    equal = mapping_at(selector, "matchLabels").items() <= labels.items()
+    return equal and all(_meets(entry, labels) for entry in items_at(selector, "matchExpressions"))
+
+
+def _meets(requirement: Mapping[str, object], labels: Mapping[str, str]) -> bool:
+    value = labels.get(str(requirement.get("key")))
+    listed = requirement.get("values")
+    values = listed if isinstance(listed, list | tuple) else ()
+    match requirement.get("operator"):
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return False

@@ -1,0 +1,52 @@
+"""The numbers a simulated cluster runs by, and the annotations that change them for one pod or node."""
+
+from dataclasses import dataclass
+
+from modelplane.api.labels import SYSTEM_NAMESPACE
+
+PULL_SECONDS = "sim.modelplane.ai/pull-seconds"
+"""On a pod: how long its images take to arrive."""
+LOAD_SECONDS = "sim.modelplane.ai/load-seconds"
+"""On a pod: how long its engine takes to load the model before it listens."""
+CRASH = "sim.modelplane.ai/crash"
+"""On a running pod: each new value makes its containers exit once."""
+LOST = "sim.modelplane.ai/lost"
+"""On a node: its machine is gone; the value is the moment, in seconds since the epoch."""
+LISTENS_ON = "sim.modelplane.ai/listens-on"
+"""On a pod whose engine runs, `<container port>=<host>:<port>`: where the port of the pod really answers."""
+
+KUBELET_FINALIZER = "sim.modelplane.ai/kubelet"
+"""On a bound pod until its containers have stopped: stands for the graceful deletion of a real API server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """Every wait is in seconds of the cluster's clock.
+
+    edge_address: what the Gateways of `gateway_class` get as their address; none while it is not known.
+    pull_s, load_s: from the binding of a pod to its containers running, and from there to the engine listening.
+    probe_s: how long the kubelet waits between readiness probes until the first one succeeds. Later it does not probe:
+        the engines of thousands of pods live in one process, and one that ends is known without asking.
+    drain_s: how long a pod that is being deleted still serves after it left the endpoints, so that proxies can follow:
+        at most this long, where its engine has a preStop sleep; a real cluster would wait as long as that says.
+    grace_s: terminationGracePeriodSeconds of pods that do not say.
+    restart_backoff_s, restart_backoff_most_s: the wait before the second restart; it doubles up to the most.
+    node_grace_s: how long a silent node still counts as ready (node-monitor-grace-period).
+    eviction_s: how long pods stay bound to an unreachable node (default tolerationSeconds).
+    pods_per_node: as the kubelet's own limit.
+    namespaces: present from the start, as a platform team would have made them.
+    """
+
+    edge_address: str | None = None
+    gateway_class: str = "envoy"
+    pull_s: float = 0.5
+    load_s: float = 1.0
+    probe_s: float = 1.0
+    drain_s: float = 0.5
+    grace_s: float = 30.0
+    restart_backoff_s: float = 10.0
+    restart_backoff_most_s: float = 300.0
+    node_grace_s: float = 50.0
+    eviction_s: float = 300.0
+    pods_per_node: int = 110
+    namespaces: tuple[str, ...] = ("default", "kube-system", SYSTEM_NAMESPACE)

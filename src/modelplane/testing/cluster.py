@@ -1,0 +1,216 @@
+"""A simulated cluster in virtual time, with engines that only count, and builders for what is put into it."""
+
+import itertools
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from modelplane.api.labels import CLUSTER_GATEWAY, GPU_TAINT, POOL, SYSTEM_NAMESPACE
+from modelplane.api.models import Attribute, Capacity, ClassDevice
+from modelplane.compose.manifests import manifest, name_of, text_at
+from modelplane.local.cluster import ClusterSettings, PoolSpec, Running, SimulatedCluster
+from modelplane.local.store import Database, SqliteStore
+from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.testing.clock import VirtualClock, run_virtual
+
+T = TypeVar("T")
+
+TENANT_NAMESPACE = "team"
+
+
+class FakeEngines:
+    """Starts nothing, answers at once, and remembers what runs and how each engine was stopped.
+
+    start_s, stop_s: how long starting, and stopping with a grace, take. refuses: why a pod's engine does not start.
+    answers: whether probes succeed.
+    """
+
+    def __init__(self, clock: Clock, *, start_s: float = 0.0, stop_s: float = 0.0) -> None:
+        self._clock = clock
+        self._ports = itertools.count(20_000)
+        self.start_s = start_s
+        self.stop_s = stop_s
+        self.refuses: Callable[[Manifest], str | None] = lambda _pod: None
+        self.answers = True
+        self.running: dict[Running, str] = {}
+        self.stopped: list[tuple[str, float]] = []
+
+    async def start(self, pod: Manifest, cluster: str) -> Running:
+        await self._clock.sleep(self.start_s)
+        if reason := self.refuses(pod):
+            raise RuntimeError(reason)
+        running = Running("127.0.0.1", next(self._ports))
+        self.running[running] = f"{cluster}/{name_of(pod)}"
+        return running
+
+    async def healthy(self, running: Running) -> bool:
+        return self.answers and running in self.running
+
+    async def stop(self, running: Running, *, grace_s: float) -> None:
+        self.stopped.append((self.running.pop(running), grace_s))
+        if grace_s:
+            await self._clock.sleep(self.stop_s)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLab:
+    """A started cluster and what is behind it."""
+
+    cluster: SimulatedCluster
+    store: SqliteStore
+    clock: VirtualClock
+    engines: FakeEngines
+    broken: list[tuple[object, Exception]] = field(default_factory=list)
+
+    async def settle(self, seconds: float = 600.0) -> None:
+        if not await self.cluster.settle(seconds, quiet_s=60.0):
+            raise AssertionError(f"the cluster did not settle in {seconds} s: {self.cluster.stats()}")
+
+    def apply(self, *items: Manifest) -> None:
+        """Create, or replace what is there."""
+        for item in items:
+            ref = self.ref(item)
+            if self.store.get(ref) is None:
+                self.cluster.api.create(item)
+            else:
+                self.cluster.api.replace(item)
+
+    def ref(self, item: Manifest) -> ObjectRef:
+        group = str(item["apiVersion"]).rpartition("/")[0]
+        return ObjectRef(group, str(item["kind"]), text_at(item, "metadata", "namespace"), name_of(item))
+
+    def get(self, item: Manifest) -> Manifest:
+        found = self.store.get(self.ref(item))
+        if found is None:
+            raise AssertionError(f"{self.ref(item)} is not there")
+        return found
+
+    def pods(self) -> tuple[Manifest, ...]:
+        return self.store.list("", "Pod")
+
+    def claims(self) -> tuple[Manifest, ...]:
+        return self.store.list("resource.k8s.io", "ResourceClaim")
+
+
+def run_cluster(
+    main: Callable[[ClusterLab], Coroutine[object, object, T]],
+    *,
+    pools: Iterable[PoolSpec] = (),
+    settings: ClusterSettings | None = None,
+    seed: int | None = None,
+) -> T:
+    """Run `main` beside a cluster named east, with a tenant's namespace. A defect of a controller fails the run."""
+
+    async def inside(clock: VirtualClock) -> T:
+        made = make_lab(clock, settings or ClusterSettings())
+        made.cluster.set_pools(pools)
+        made.cluster.api.create(manifest("v1", "Namespace", TENANT_NAMESPACE))
+        await made.cluster.start()
+        try:
+            result = await main(made)
+        finally:
+            await made.cluster.stop()
+        if made.broken:
+            where, error = made.broken[0]
+            raise AssertionError(f"{len(made.broken)} passes or listeners broke, the first over {where}") from error
+        return result
+
+    return run_virtual(inside, seed=seed)
+
+
+def make_lab(clock: VirtualClock, settings: ClusterSettings, database: Database | None = None) -> ClusterLab:
+    broken: list[tuple[object, Exception]] = []
+    kept = database or make_database(clock, broken)
+    store, engines = kept.store("cluster/east"), FakeEngines(clock)
+    cluster = SimulatedCluster(
+        "east", store, clock, engines, settings, on_broke=lambda work, error, _: broken.append((work, error))
+    )
+    return ClusterLab(cluster, store, clock, engines, broken)
+
+
+def make_database(clock: VirtualClock, broken: list[tuple[object, Exception]]) -> Database:
+    """In memory, with ids that count, and listeners whose failures are kept."""
+    ids = itertools.count(1)
+    return Database(
+        None,
+        clock=clock,
+        new_id=lambda: f"uid-{next(ids):04d}",
+        listener_failed=lambda change, error: broken.append((change, error)),
+    )
+
+
+def gpu_pool(name: str = "h200", nodes: int = 1, *, gpus: int = 8, memory: str = "141Gi") -> PoolSpec:
+    gpu = ClassDevice(
+        name="gpu",
+        driver="gpu.nvidia.com",
+        device_class_name="gpu.nvidia.com",
+        count=gpus,
+        attributes={"type": Attribute(string="gpu"), "architecture": Attribute(string="Hopper")},
+        capacity={"memory": Capacity(value=memory)},
+    )
+    return PoolSpec(name=name, nodes=nodes, devices=(gpu,))
+
+
+def claim_template(name: str = "model", *, gpus: int = 1, selector: str | None = None) -> dict[str, object]:
+    asked: dict[str, object] = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": gpus}
+    if selector is not None:
+        asked["selectors"] = [{"cel": {"expression": selector}}]
+    requests = [{"name": "gpu", "exactly": asked}]
+    return manifest(
+        "resource.k8s.io/v1",
+        "ResourceClaimTemplate",
+        name,
+        namespace=TENANT_NAMESPACE,
+        spec={"spec": {"devices": {"requests": requests}}},
+    )
+
+
+def deployment(
+    name: str = "model",
+    replicas: int = 1,
+    *,
+    pool: str = "h200",
+    claims: bool = True,
+    annotations: Mapping[str, str] | None = None,
+    image: str = "vllm/vllm-openai:v1",
+    **spec: object,
+) -> dict[str, object]:
+    """What a replica is rendered to, in small: `spec` adds to the Deployment's own."""
+    container = {"name": "engine", "image": image, "ports": [{"name": "http", "containerPort": 8000}]}
+    pod: dict[str, object] = {"nodeSelector": {POOL: pool}, "containers": [container]}
+    if claims:
+        pod["tolerations"] = [{"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}]
+        pod["resourceClaims"] = [{"name": "devices", "resourceClaimTemplateName": name}]
+    metadata: dict[str, object] = {"labels": {"app": name}}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    template = {"metadata": metadata, "spec": pod}
+    return manifest(
+        "apps/v1",
+        "Deployment",
+        name,
+        namespace=TENANT_NAMESPACE,
+        spec={"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template, **spec},
+    )
+
+
+def service(name: str = "model") -> dict[str, object]:
+    spec = {"selector": {"app": name}, "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]}
+    return manifest("v1", "Service", name, namespace=TENANT_NAMESPACE, spec=spec)
+
+
+def gateway() -> dict[str, object]:
+    listeners = [{"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}]
+    spec = {"gatewayClassName": "envoy", "listeners": listeners}
+    api = "gateway.networking.k8s.io/v1"
+    return manifest(api, "Gateway", CLUSTER_GATEWAY, namespace=SYSTEM_NAMESPACE, spec=spec)
+
+
+def route(name: str = "model", *, backend: str | None = None, port: int = 80) -> dict[str, object]:
+    rule = {
+        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+        "backendRefs": [{"name": backend or name, "port": port}],
+    }
+    spec = {"parentRefs": [{"name": CLUSTER_GATEWAY, "namespace": SYSTEM_NAMESPACE}], "rules": [rule]}
+    return manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, namespace=TENANT_NAMESPACE, spec=spec)

@@ -1,0 +1,56 @@
+"""What is kept between passes of the scheduler, and dropped when the objects behind it change."""
+
+from modelplane.local.cluster.devices import Devices, without_nulls
+from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
+
+
+def test_the_inventory_is_kept_while_the_slices_are_the_same():
+    async def main(lab):
+        await lab.settle()
+        devices = Devices(lab.store)
+        first = devices.book().inventory
+        lab.apply(claim_template(), deployment())
+        await lab.settle()
+        same = devices.book().inventory is first
+        lab.cluster.set_pools([gpu_pool("h200", 2)])
+        await lab.settle()
+        return same, devices.book().inventory is first
+
+    assert run_cluster(main, pools=[gpu_pool()]) == (True, False)
+
+
+def test_plans_are_kept_while_the_claims_and_classes_are():
+    async def main(lab):
+        lab.apply(claim_template(), deployment(replicas=2))
+        await lab.settle()
+        devices = Devices(lab.store)
+        book = devices.book()
+        for claim in lab.claims():
+            book.allocate([claim], lab.store.list("", "Node"))
+        kept = [len(devices.book().plans)]
+        lab.apply(deployment(replicas=1))
+        await lab.settle()
+        kept.append(len(devices.book().plans))
+        lab.apply({**lab.store.list("resource.k8s.io", "DeviceClass")[0], "spec": {}})
+        kept.append(len(devices.book().plans))
+        return kept
+
+    assert run_cluster(main, pools=[gpu_pool()]) == [2, 1, 0]
+
+
+def test_a_missing_class_is_named():
+    async def main(lab):
+        await lab.settle()
+        book = Devices(lab.store).book()
+        either = {"name": "any", "firstAvailable": [{"deviceClassName": "gpu.nvidia.com"}, {"deviceClassName": "b200"}]}
+        known = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+        return [
+            book.missing_class([{"spec": {"devices": {"requests": requests}}}])
+            for requests in ([known], [known, either])
+        ]
+
+    assert run_cluster(main, pools=[gpu_pool()]) == [None, "request any: device class b200 does not exist"]
+
+
+def test_null_fields_are_not_written():
+    assert without_nulls({"a": None, "b": [{"c": None, "d": 1}]}) == {"b": [{"d": 1}]}
