@@ -1,0 +1,26 @@
+"""The real Envoy behind the embedded plane: one process, programmed by files, changed without a restart.
+
+`render` turns what Kubernetes would hold (HTTPRoutes and what they point at) into Envoy's configuration and says what
+it could not honour; `EnvoyProcess` runs the Envoy of the installed package and reports whether it took each change.
+"""
+
+from modelplane.local.envoy.config import EnvoyConfig
+from modelplane.local.envoy.errors import ConfigRefusedError, EnvoyFailedError
+from modelplane.local.envoy.ports import free_port
+from modelplane.local.envoy.process import Applied, EnvoyProcess, EnvoySettings
+from modelplane.local.envoy.render import render
+from modelplane.local.envoy.view import GatewayView, Problem, ProblemReason
+
+__all__ = [
+    "Applied",
+    "ConfigRefusedError",
+    "EnvoyConfig",
+    "EnvoyFailedError",
+    "EnvoyProcess",
+    "EnvoySettings",
+    "GatewayView",
+    "Problem",
+    "ProblemReason",
+    "free_port",
+    "render",
+]

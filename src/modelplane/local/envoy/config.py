@@ -1,0 +1,30 @@
+"""Everything one Envoy is told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelplane.local.envoy.listeners import GATEWAY_HEADER, ROUTES_NAME
+from modelplane.local.envoy.routes import Resource
+from modelplane.local.envoy.view import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class EnvoyConfig:
+    """Everything Envoy is told, by name, and what could not be told it."""
+
+    listeners: Mapping[str, Resource]
+    clusters: Mapping[str, Resource]
+    virtual_hosts: Mapping[str, Resource]
+    problems: tuple[Problem, ...] = ()
+
+    def route_table(self) -> Resource:
+        return {
+            "@type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+            "name": ROUTES_NAME,
+            "vhost_header": GATEWAY_HEADER,
+            "request_headers_to_remove": [GATEWAY_HEADER],
+            "virtual_hosts": list(self.virtual_hosts.values()),
+        }
+
+
+EMPTY = EnvoyConfig({}, {}, {})

@@ -1,0 +1,121 @@
+"""From a route's backendRef to the addresses behind it.
+
+A reference ends in one of two values: a `Pool`, the addresses that may be called, or an `Unusable` with the reason.
+A backend that exists with nothing ready is a Pool without members, which is a normal moment of a rollout and no
+problem of the route.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from modelplane.local.envoy import objects
+from modelplane.local.envoy.objects import BackendRef, Object, UnsupportedError
+from modelplane.local.envoy.view import GatewayView, KubernetesObject, Problem, ProblemReason
+
+ROUTE_GROUP = "gateway.networking.k8s.io"
+BACKEND_GROUP = "gateway.envoyproxy.io"
+
+_Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Member:
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What Envoy calls a cluster: addresses, or names to resolve when `by_name`."""
+
+    name: str
+    members: tuple[Member, ...]
+    by_name: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A reference that leads nowhere, whoever may be ready."""
+
+    reason: ProblemReason
+    message: str
+
+
+class Directory:
+    """Everything the routes of one gateway may refer to, indexed once. `problems` are objects it could not read."""
+
+    def __init__(self, view: GatewayView) -> None:
+        self.problems: list[Problem] = []
+        self._gateway = view.name
+        self._services = self._index(view.services, objects.Service)
+        self._backends = self._index(view.backends, objects.Backend)
+        self._grants = self._index(view.grants, objects.ReferenceGrant)
+        self._slices: dict[_Name, list[objects.EndpointSlice]] = defaultdict(list)
+        for piece in self._index(view.slices, objects.EndpointSlice).values():
+            service = piece.metadata.labels.get(objects.SERVICE_NAME_LABEL, "")
+            self._slices[piece.metadata.namespace, service].append(piece)
+
+    def resolve(self, ref: BackendRef, route: objects.ObjectMeta) -> Pool | Unusable:
+        """Where a reference made by `route` leads."""
+        target = (ref.namespace or route.namespace, ref.name)
+        if target[0] != route.namespace and not self._granted(ref, route, target):
+            return Unusable("RefNotPermitted", f"{_called(ref, target)} is in another namespace and no grant allows it")
+        if (ref.group, ref.kind) == ("", "Service"):
+            return self._service(ref, target)
+        if (ref.group, ref.kind) == (BACKEND_GROUP, "Backend"):
+            return self._backend(ref, target)
+        return Unusable("InvalidKind", f"{_called(ref, target)} is neither a Service nor a Backend")
+
+    def _service(self, ref: BackendRef, target: _Name) -> Pool | Unusable:
+        service = self._services.get(target)
+        if service is None:
+            return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
+        port = next((port for port in service.spec.ports if port.port == ref.port), None)
+        if port is None:
+            return Unusable("BackendNotFound", f"{_called(ref, target)} has no port {ref.port}")
+        members = {
+            Member(endpoint.addresses[0], number)
+            for piece in self._slices.get(target, ())
+            for number in _numbers(piece, port)
+            for endpoint in piece.endpoints
+            if endpoint.conditions.ready is not False
+        }
+        return Pool(f"{self._gateway}/Service/{target[0]}/{target[1]}/{port.port}", tuple(sorted(members)))
+
+    def _backend(self, ref: BackendRef, target: _Name) -> Pool | Unusable:
+        backend = self._backends.get(target)
+        if backend is None:
+            return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
+        numbers = {Member(one.ip.address, one.ip.port) for one in backend.spec.endpoints if one.ip}
+        names = {Member(one.fqdn.hostname, one.fqdn.port) for one in backend.spec.endpoints if one.fqdn}
+        pool_name = f"{self._gateway}/Backend/{target[0]}/{target[1]}"
+        return Pool(pool_name, tuple(sorted(numbers | names)), by_name=bool(names))
+
+    def _granted(self, ref: BackendRef, route: objects.ObjectMeta, target: _Name) -> bool:
+        source = objects.GrantFrom(ROUTE_GROUP, "HTTPRoute", route.namespace)
+        wanted = objects.GrantTo(ref.group, ref.kind, ref.name)
+        grants = (grant for grant in self._grants.values() if grant.metadata.namespace == target[0])
+        return any(grant.spec.allows(source, wanted) for grant in grants)
+
+    def _index(self, manifests: tuple[KubernetesObject, ...], kind: type[Object]) -> dict[_Name, Object]:
+        found: dict[_Name, Object] = {}
+        for manifest in manifests:
+            try:
+                thing = objects.read(manifest, kind)
+            except UnsupportedError as error:
+                self._refuse(kind.__name__, manifest, str(error))
+            else:
+                found[thing.metadata.namespace, thing.metadata.name] = thing
+        return found
+
+    def _refuse(self, kind: str, manifest: KubernetesObject, message: str) -> None:
+        self.problems.append(Problem(self._gateway, kind, *objects.name_of(manifest), "UnsupportedValue", message))
+
+
+def _numbers(piece: objects.EndpointSlice, port: objects.ServicePort) -> list[int]:
+    """The port numbers of a slice that carry the named port of its Service."""
+    return [one.port for one in piece.ports if one.port is not None and (one.name or "") == (port.name or "")]
+
+
+def _called(ref: BackendRef, target: _Name) -> str:
+    return f"{ref.kind} {target[0]}/{target[1]}"

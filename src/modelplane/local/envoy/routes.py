@@ -1,0 +1,158 @@
+"""From HTTPRoutes to Envoy's ordered list of routes.
+
+Gateway API has no order of rules across routes; it ranks matches. Envoy takes the first entry that matches, so the
+ranking becomes the order: exact paths, then longer prefixes, then more headers, then older routes, then by name, then
+as written. Each match of a rule is an entry of its own.
+
+What differs from Gateway API on purpose: traffic of a backend that cannot take any (missing, refused, nothing ready)
+goes to the others of its rule instead of failing in proportion, and a rule without any usable backend answers 503 and
+not 500, so that clients retry. No request time-out means none: a generation may stream for as long as it likes while
+it makes progress.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from modelplane.local.envoy import objects
+from modelplane.local.envoy.objects import BackendRef, HeaderChange, HeaderValue, HttpRoute, Rule, UnsupportedError
+from modelplane.local.envoy.pools import Pool, Unusable
+
+Resource = dict[str, object]
+Resolve = Callable[[BackendRef, objects.ObjectMeta], Pool | Unusable]
+
+# Only failures that come before an engine saw the request: a generation must not run twice.
+_RETRY: Resource = {
+    "retry_on": "connect-failure,refused-stream,reset-before-request",
+    "num_retries": 2,
+    "retry_host_predicate": [
+        {
+            "name": "envoy.retry_host_predicates.previous_hosts",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+            },
+        }
+    ],
+    "host_selection_retry_max_attempts": 3,
+}
+
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION = re.compile(r"(\d+)(ms|h|m|s)")
+
+NOT_FOUND: Resource = {
+    "match": {"prefix": "/"},
+    "direct_response": {"status": 404, "body": {"inline_string": "not found"}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One Envoy route with its rank; the lowest rank is matched first."""
+
+    rank: tuple[bool, int, int, str, str, str, int]
+    resource: Resource
+
+
+def entries(route: HttpRoute, resolve: Resolve) -> Iterator[Entry]:
+    """Every match of every rule of one HTTPRoute."""
+    meta = route.metadata
+    for number, rule in enumerate(route.spec.rules):
+        replacement = _prefix_replacement(rule, number)
+        action = _action(route, rule, resolve)
+        age = (meta.creation_timestamp or "", meta.namespace, meta.name, number)
+        for match in rule.matches:
+            for resource in _matched(match, replacement, action):
+                yield Entry((*_specificity(match), *age), resource)
+
+
+def _specificity(match: objects.RouteMatch) -> tuple[bool, int, int]:
+    return match.path.type != "Exact", -len(match.path.value), -len(match.headers)
+
+
+def _matched(match: objects.RouteMatch, replacement: str | None, action: Resource) -> Iterator[Resource]:
+    for path, rewrite in _paths(match.path, replacement):
+        headers = [{"name": one.name, "string_match": {"exact": one.value}} for one in match.headers]
+        routed = action.get("route")
+        if isinstance(routed, dict) and rewrite is not None:
+            yield {"match": path | {"headers": headers}} | action | {"route": routed | {"prefix_rewrite": rewrite}}
+        else:
+            yield {"match": path | {"headers": headers}} | action
+
+
+def _paths(path: objects.PathMatch, replacement: str | None) -> Iterator[tuple[Resource, str | None]]:
+    """Envoy's path matches for one of ours, each with what replaces the matched part.
+
+    A prefix matches whole segments only. When it is replaced by the root the slash after it must go as well, which
+    takes two entries: `/a` alone, and `/a/` with whatever follows.
+    """
+    prefix = path.value.rstrip("/")
+    target = None if replacement is None else replacement.rstrip("/")
+    if path.type == "Exact":
+        yield {"path": path.value}, None
+    elif not prefix:
+        yield {"prefix": "/"}, None if target is None else f"{target}/"
+    elif target == "":
+        yield {"path": prefix}, "/"
+        yield {"prefix": f"{prefix}/"}, "/"
+    else:
+        yield {"path_separated_prefix": prefix}, target
+
+
+def _prefix_replacement(rule: Rule, number: int) -> str | None:
+    rewrites = [one.url_rewrite.path for one in rule.filters if isinstance(one, objects.RewriteFilter)]
+    if not rewrites:
+        return None
+    if len(rewrites) > 1 or any(match.path.type != "PathPrefix" for match in rule.matches):
+        raise UnsupportedError(f"spec.rules[{number}].filters: one URLRewrite, and only with PathPrefix matches")
+    return rewrites[0].replace_prefix_match
+
+
+def _action(route: HttpRoute, rule: Rule, resolve: Resolve) -> Resource:
+    targets = [(ref, resolve(ref, route.metadata)) for ref in rule.backend_refs if ref.weight > 0]
+    usable = [_weighted(rule, ref, pool) for ref, pool in targets if isinstance(pool, Pool) and pool.members]
+    if not usable:
+        sentence = f"No backend of {route.metadata.namespace}/{route.metadata.name} is ready to answer."
+        return {"direct_response": {"status": 503, "body": {"inline_string": sentence}}}
+    routed: Resource = {
+        "weighted_clusters": {"clusters": usable},
+        "timeout": _timeout(rule),
+        "retry_policy": _RETRY,
+    }
+    return {"route": routed}
+
+
+def _weighted(rule: Rule, ref: BackendRef, pool: Pool) -> Resource:
+    filters = (*rule.filters, *ref.filters)
+    changes = [one.request_header_modifier for one in filters if isinstance(one, objects.HeaderFilter)]
+    return {"name": pool.name, "weight": ref.weight} | _header_changes(changes)
+
+
+def _header_changes(changes: list[HeaderChange]) -> Resource:
+    """All changes in one place, the backend's after its rule's.
+
+    Envoy would run a route's own changes after those of the chosen backend, and every removal before every addition,
+    so the order is kept here: a removal undoes what came before it.
+    """
+    added: list[tuple[HeaderValue, str]] = []
+    removed: list[str] = []
+    for change in changes:
+        dropped = {name.lower() for name in change.remove}
+        added = [(one, action) for one, action in added if one.name.lower() not in dropped]
+        added += [(one, "OVERWRITE_IF_EXISTS_OR_ADD") for one in change.set]
+        added += [(one, "APPEND_IF_EXISTS_OR_ADD") for one in change.add]
+        removed += change.remove
+    return {
+        "request_headers_to_add": [_header(one, action) for one, action in added],
+        "request_headers_to_remove": removed,
+    }
+
+
+def _header(value: HeaderValue, action: str) -> Resource:
+    # A percent sign begins a variable in Envoy.
+    return {"header": {"key": value.name, "value": value.value.replace("%", "%%")}, "append_action": action}
+
+
+def _timeout(rule: Rule) -> str:
+    text = (rule.timeouts.request if rule.timeouts else None) or "0s"
+    seconds = sum(int(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
+    return f"{seconds:.3f}s"

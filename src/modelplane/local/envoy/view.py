@@ -1,0 +1,66 @@
+"""What a gateway is asked to do, and what of it cannot be done."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Literal
+
+from modelplane.api.errors import InputError
+
+KubernetesObject = Mapping[str, object]
+
+# Gateway API's own words for why a route is not Accepted or has not ResolvedRefs.
+ProblemReason = Literal["UnsupportedValue", "BackendNotFound", "InvalidKind", "RefNotPermitted"]
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_LAST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayView:
+    """One listener and every object its routes may point at, as Kubernetes would hold them.
+
+    `routes` are HTTPRoutes already known to belong to this gateway: `parentRefs` are not looked at. `services` and
+    `slices` are Services and their EndpointSlices, `backends` are Envoy Gateway's Backends, and `grants` are the
+    ReferenceGrants without which a route reaches nothing outside its own namespace.
+    """
+
+    name: str
+    host: str
+    port: int
+    routes: tuple[KubernetesObject, ...] = ()
+    services: tuple[KubernetesObject, ...] = ()
+    slices: tuple[KubernetesObject, ...] = ()
+    backends: tuple[KubernetesObject, ...] = ()
+    grants: tuple[KubernetesObject, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InputError(f"gateway {self.name!r}: name: use lower-case letters, digits, '-' and '.'")
+        if not _is_loopback(self.host):
+            raise InputError(f"gateway {self.name}: host: must be a loopback address, not {self.host!r}")
+        if not 1 <= self.port <= _LAST_PORT:
+            raise InputError(f"gateway {self.name}: port: must be between 1 and {_LAST_PORT}, not {self.port}")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in an object that is not honoured. The rest of the gateway is programmed all the same."""
+
+    gateway: str
+    kind: str
+    namespace: str
+    name: str
+    reason: ProblemReason
+    message: str
+
+    def __str__(self) -> str:
+        return f"gateway {self.gateway}: {self.kind} {self.namespace}/{self.name}: {self.message}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,22 @@
+import modelplane.local.envoy
+
+
+def test_the_front_door_is_exact():
+    assert sorted(modelplane.local.envoy.__all__) == [
+        "Applied",
+        "ConfigRefusedError",
+        "EnvoyConfig",
+        "EnvoyFailedError",
+        "EnvoyProcess",
+        "EnvoySettings",
+        "GatewayView",
+        "Problem",
+        "ProblemReason",
+        "free_port",
+        "render",
+    ]
+
+
+def test_every_public_thing_says_what_it_is():
+    things = [getattr(modelplane.local.envoy, name) for name in modelplane.local.envoy.__all__]
+    assert all(thing.__doc__ for thing in things if isinstance(thing, type))
