@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.admission.admit import Admitted, Refused, UnknownFields, admit
-from modelplane.admission.problems import Cause, Problem
+from modelplane.admission.problems import MAX_PROBLEMS, Cause, Problem
 from modelplane.admission.schema import canonical
 from modelplane.api.definitions import Definition, Names, Scope
 
@@ -131,6 +131,12 @@ def test_a_missing_field_that_was_always_missing_is_tolerated():
     verdict = admit(thing(spec={"mode": "fast"}, status={"ready": True}), definition(), old=old)
     assert isinstance(verdict, Admitted)
     assert [str(problem) for problem in verdict.warnings] == ["spec.size: is required; give an integer"]
+
+
+def test_many_strange_fields_are_told_in_part_and_quickly():
+    crowd = {f"strange{number}": 1 for number in range(20_000)}
+    verdict = admit(thing(metadata={"name": "a", **crowd}, spec={"size": 1, **crowd}), definition())
+    assert len(lines(verdict)) == MAX_PROBLEMS
 
 
 VALUES = st.recursive(

@@ -83,6 +83,8 @@ COUNT = {
     "many json items": b"[" + b"1," * 1_000_000 + b"1]",
     "many json lists": b"[" + b"[]," * 1_000_000 + b"[]]",
     "many json objects": b"[" + b"{}," * 1_000_000 + b"{}]",
+    "many values that only a parser can count": b"[" + b"'a', " * 120_000 + b"]",
+    "many quoted block items": b'- "a"\n' * 120_000,
     "many json values, one after the other": b"[1,1,1,1,1,1,1,1,1,1]\n" * 100_000,
 }
 SIZE = {

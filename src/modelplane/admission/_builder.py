@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 100_000
 MAX_DOCUMENTS: Final = 1_000
+TOO_MANY_DOCUMENTS: Final = f"more than {MAX_DOCUMENTS:,} documents; split the text"
 TOO_MANY_NODES: Final = f"more than {MAX_NODES:,} values; split the text"
 
 _MERGE_KEY: Final = "<<"
@@ -51,6 +52,7 @@ class _Builder:
         "_count",
         "_key",
         "_layout",
+        "_lines",
         "_mapping",
         "_node",
         "_open",
@@ -64,8 +66,9 @@ class _Builder:
     def __init__(self, text: str, source: str) -> None:
         self._source = source
         self._starts = array("I")
+        self._lines = array("I")
         self._spans = array("I")
-        self._layout = Layout(text, self._starts, self._spans)
+        self._layout = Layout(text, self._starts, self._lines, self._spans)
         self._open: list[tuple[dict[str, object] | None, list[object], int]] = []
         self._mapping: dict[str, object] | None = None
         self._sequence: list[object] = []
@@ -155,7 +158,7 @@ class _Builder:
     def _start_document(self, event: yaml.DocumentStartEvent) -> None:
         self._count += 1
         if self._count > MAX_DOCUMENTS:
-            self._refuse(f"more than {MAX_DOCUMENTS:,} documents; split the text", event)
+            self._refuse(TOO_MANY_DOCUMENTS, event)
         self._mapping, self._sequence, self._node = None, [], len(self._starts)
 
     def _end_document(self, _event: yaml.DocumentEndEvent) -> None:
@@ -165,7 +168,9 @@ class _Builder:
 
     def _enter(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         """Count a node and keep its place."""
-        self._starts.append(_index(event))
+        mark = event.start_mark
+        self._starts.append(mark.index if mark else 0)
+        self._lines.append(mark.line if mark else 0)
         self._spans.append(1)
         if event.tag is not None or event.anchor is not None:
             self._refuse_decoration(event)
@@ -183,8 +188,5 @@ class _Builder:
             self._refuse(f"control character U+{ord(found[0]):04X} is not allowed", event)
 
     def _refuse(self, sentence: str, event: yaml.Event) -> NoReturn:
-        refuse(sentence, source=self._source, text=self._layout.text, index=_index(event))
-
-
-def _index(event: yaml.Event) -> int:
-    return event.start_mark.index if event.start_mark else 0
+        index = event.start_mark.index if event.start_mark else 0
+        refuse(sentence, source=self._source, text=self._layout.text, index=index)

@@ -12,7 +12,14 @@ from array import array
 from functools import cached_property
 from typing import Final, NoReturn
 
-from modelplane.admission._builder import MAX_DEPTH, MAX_DOCUMENTS, MAX_NODES, TOO_MANY_NODES, build_documents
+from modelplane.admission._builder import (
+    MAX_DEPTH,
+    MAX_DOCUMENTS,
+    MAX_NODES,
+    TOO_MANY_DOCUMENTS,
+    TOO_MANY_NODES,
+    build_documents,
+)
 from modelplane.admission.layout import Document, Layout, Places
 from modelplane.admission.scalars import normalize_integer, normalize_number
 from modelplane.admission.text import CONTROL, TextError, refuse
@@ -22,8 +29,10 @@ _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 # Between two JSON values that follow each other, and nowhere else in JSON, since a string has no bare line break.
 _SEAM: Final = re.compile(r"(?<=[}\]])\s++(?=[{\[])")
-_BEFORE_VALUES: Final = (",", ":", "[", "{")
+_WORKLOAD: Final = (",", ":", "[", "{", "\\")
 _MOST_SCANNED: Final = 2 * MAX_NODES
+# Texts with more escapes come to the YAML reader only because they are refused.
+_MOST_PAIRS: Final = 20_000
 _BREAK: Final = "\n"
 
 
@@ -38,9 +47,8 @@ def looks_like_json(text: str) -> bool:
 
 def build_json_documents(text: str, *, source: str) -> list[Document] | None:
     """The documents of a text of JSON values; None where the YAML reader has to look."""
-    _refuse_crowd(text, source)
-    # The scanner builds everything before it can be counted, so a text that may hold far too much is not given to it.
-    if sum(map(text.count, _BEFORE_VALUES)) > _MOST_SCANNED:
+    # The scanner builds everything before it can be counted, so it is not given what may be far too much work.
+    if sum(map(text.count, _WORKLOAD)) > _MOST_SCANNED:
         return None
     try:
         return _Reader(text, source).documents()
@@ -48,18 +56,11 @@ def build_json_documents(text: str, *, source: str) -> list[Document] | None:
         return None
 
 
-def _refuse_crowd(text: str, source: str) -> None:
-    """Refuse a crowd without parsing it: inside brackets, with no quote and no comment, each sign is for a value."""
-    most = max(text.count(","), text.count("[") + text.count("{"))
-    if most > MAX_NODES and not any(each in text for each in ('"', "'", "#", "\n---")):
-        refuse(TOO_MANY_NODES, source=source, text=text, index=0)
-
-
 def as_yaml(text: str) -> str:
     """JSON that is not YAML, made YAML: pairs of surrogates, and values that just follow each other. Lines stay."""
     if not looks_like_json(text):
         return text
-    if "\\u" in text:
+    if 0 < text.count("\\u") <= _MOST_PAIRS:
         text = _PAIR.sub(lambda found: found[1] + _astral(found[2], found[3]), text)
     return _SEAM.sub(lambda found: _seam(found[0]), text)
 
@@ -95,7 +96,7 @@ class _Reader:
             self._count(1)
             documents.append(Document(self._plain(value, 1), self._source, places, node))
             if len(documents) > MAX_DOCUMENTS:
-                raise _NotPlainError
+                refuse(TOO_MANY_DOCUMENTS, source=self._source, text=self._text, index=self._start)
             self._start = _skip_blank(self._text, end)
         return documents
 
@@ -151,6 +152,10 @@ class _LatePlaces:
         return self._layout.starts
 
     @property
+    def lines(self) -> "array[int]":
+        return self._layout.lines
+
+    @property
     def spans(self) -> "array[int]":
         return self._layout.spans
 
@@ -160,7 +165,8 @@ class _LatePlaces:
             return build_documents(self.text, source=self._source)[0].layout
         except TextError:
             # JSON that YAML cannot say, such as a key of over 1,024 characters: all there is to tell is the start.
-            return Layout(self.text, array("I", bytes(4 * MAX_NODES)), array("I", [1]) * MAX_NODES)
+            nowhere = array("I", [0]) * MAX_NODES
+            return Layout(self.text, nowhere, nowhere, array("I", [1]) * MAX_NODES)
 
 
 def _refuse_constant(_name: str) -> NoReturn:

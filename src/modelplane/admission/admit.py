@@ -8,6 +8,7 @@ change since the old object is told as a warning: a stored object stays writable
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Final, TypeAlias, cast
 
 from modelplane.admission.correlate import is_unchanged
@@ -84,8 +85,9 @@ def _check_identity(value: Mapping[str, object], definition: Definition) -> Iter
 
 def _find_strangers(value: Mapping[str, object], schema: Schema) -> tuple[Problem, ...]:
     metadata = value.get(_METADATA)
-    strange = [name for name in metadata if name not in FIELDS] if isinstance(metadata, dict) else []
-    return collect((*(_strange_metadata(name) for name in strange), *find_unknown(value, schema, root=True)))
+    names = metadata if isinstance(metadata, dict) else {}
+    strange = (_strange_metadata(name) for name in names if name not in FIELDS)
+    return collect(chain(strange, find_unknown(value, schema, root=True)))
 
 
 def _strange_metadata(name: str) -> Problem:

@@ -12,15 +12,18 @@ numbers per node, so `Document.line_of` finds any field and the value stays plai
 
 from collections.abc import Iterator
 
-from modelplane.admission._builder import build_documents
+from modelplane.admission._builder import MAX_NODES, TOO_MANY_NODES, build_documents
+from modelplane.admission._crowd import is_crowd
 from modelplane.admission._json import as_yaml, build_json_documents, looks_like_json
 from modelplane.admission.layout import Document
-from modelplane.admission.text import decode_text
+from modelplane.admission.text import TextError, decode_text
 
 
 def parse_documents(text: bytes, *, source: str) -> tuple[Document, ...]:
     """The documents of a text in order, with lists unfolded and empty ones left out; or DocumentError."""
     decoded = decode_text(text, source=source)
+    if is_crowd(decoded, MAX_NODES):
+        raise TextError(TOO_MANY_NODES, source=source)
     documents = build_json_documents(decoded, source=source) if looks_like_json(decoded) else None
     if documents is None:
         documents = build_documents(as_yaml(decoded), source=source)

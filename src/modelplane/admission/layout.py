@@ -14,12 +14,14 @@ _PLAIN_END: Final = re.compile(r"[,\]}\s]|$")
 
 
 class Places(Protocol):
-    """Where the nodes of a text are: for each, in order of appearance, its first character and how many it spans."""
+    """Where the nodes of a text are, in order of appearance: first character, line (from zero) and nodes spanned."""
 
     @property
     def text(self) -> str: ...
     @property
     def starts(self) -> "array[int]": ...
+    @property
+    def lines(self) -> "array[int]": ...
     @property
     def spans(self) -> "array[int]": ...
 
@@ -30,6 +32,7 @@ class Layout:
 
     text: str
     starts: "array[int]"
+    lines: "array[int]"
     spans: "array[int]"
 
 
@@ -68,7 +71,7 @@ class Document:
             node += self.layout.spans[node]
 
     def _line(self, node: int) -> int:
-        return self.layout.text.count("\n", 0, self.layout.starts[node]) + 1
+        return self.layout.lines[node] + 1
 
     def _find(self, path: Path) -> tuple[object, int, int]:
         """The value at the path, the node of its key (or item) and its own, as far as the path was written."""
