@@ -16,7 +16,7 @@ from modelplane.dra.allocate import (
     decode_slices,
     features_from,
 )
-from modelplane.dra.cel import Gates, Outcome, compile_selector
+from modelplane.dra.cel import Outcome, compile_selector
 from modelplane.dra.conformance import read_cases, run_case
 from modelplane.dra.device import Device
 
@@ -99,8 +99,7 @@ def _without_nulls(value):
 def test_selector_that_was_stored_before(case):
     fields = case.fields
     features = features_from(fields.get("features") or {})
-    gates = Gates(consumable_capacity=features.consumable_capacity, list_attributes=features.list_type_attributes)
-    selector = compile_selector(fields["expression"], stored=True, gates=gates)
+    selector = compile_selector(fields["expression"], stored=True, gates=features.gates)
     device = Device.from_dict(
         fields["device"]["driver"], fields["device"], list_attributes=features.list_type_attributes
     )

@@ -29,7 +29,7 @@ from modelplane.dra.allocate import (
     features_from,
     slice_problems,
 )
-from modelplane.dra.cel import CompileError, Gates, Outcome, compile_selector
+from modelplane.dra.cel import CompileError, Outcome, compile_selector
 from modelplane.dra.device import Device
 
 _FORMAT = 1
@@ -66,7 +66,7 @@ def read_cases(document: object) -> tuple[Case, ...]:
     """The cases of a document, or ConformanceError saying what is not in the format."""
     fields = _mapping(document, "the document")
     set_name = fields.get("set")
-    if set_name not in _RUNNERS or not isinstance(set_name, str):
+    if not isinstance(set_name, str) or set_name not in _RUNNERS:
         raise ConformanceError(f"set: expected one of {', '.join(_RUNNERS)}")
     if fields.get("format") != _FORMAT:
         raise ConformanceError(f"format: expected {_FORMAT}")
@@ -181,9 +181,8 @@ def _parsed_version(text: str, *, normalize: bool) -> Mapping[str, object]:
 
 def _run_selector(case: Case) -> CaseResult:
     features = features_from(_mapping(case.fields.get("features") or {}, "features"))
-    gates = Gates(consumable_capacity=features.consumable_capacity, list_attributes=features.list_type_attributes)
     try:
-        selector = compile_selector(_text(case.fields, "expression"), gates=gates)
+        selector = compile_selector(_text(case.fields, "expression"), gates=features.gates)
     except CompileError:
         return CaseResult(case.identity, case.fields["expect"], "compile_error")
     fields = _mapping(case.fields.get("device"), "device")
@@ -201,9 +200,10 @@ def _run_allocator(case: Case) -> CaseResult:
 
 def _allocated(fields: Mapping[str, object]) -> Mapping[str, object]:
     features = features_from(_mapping(fields.get("features") or {}, "features"))
+    documents = {name: _list(fields, name) for name in ("claims", "classes", "slices")}
     try:
-        claims, classes = decode_claims(_list(fields, "claims")), decode_classes(_list(fields, "classes"))
-        slices = decode_slices(_list(fields, "slices"))
+        claims, classes = decode_claims(documents["claims"]), decode_classes(documents["classes"])
+        slices = decode_slices(documents["slices"])
     except InputError as error:
         return {"outcome": "invalid", "reason": str(error)}
     problems = [

@@ -48,13 +48,13 @@ def shareable(device: Document, policy: Document | None = None) -> Document:
     return {**device, "capacity": capacity, "allowMultipleAllocations": True}
 
 
-def a_slice(devices: Sequence[Document], name: str = "slice-1", **fields: object) -> Document:
+def a_slice(devices: Sequence[Document] | None, name: str = "slice-1", **fields: object) -> Document:
     """A slice on the default node and pool; `fields` of its spec replace the defaults, and None removes one."""
     spec: Document = {
         "driver": DRIVER,
         "pool": {"name": POOL, "generation": 1, "resourceSliceCount": 1},
         "nodeName": NODE,
-        "devices": list(devices),
+        "devices": None if devices is None else list(devices),
         **fields,
     }
     return {"metadata": {"name": name}, "spec": {key: value for key, value in spec.items() if value is not None}}

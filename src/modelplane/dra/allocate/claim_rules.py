@@ -47,16 +47,12 @@ _MAX_REFERENCE_PARTS = 2
 
 def claim_problems(claim: ResourceClaim, features: Features) -> tuple[str, ...]:
     """Why the API would refuse the claim; empty where it would not."""
-    return tuple(_claim_problems(claim, _gates(features)))
+    return tuple(_claim_problems(claim, features.gates))
 
 
 def class_problems(device_class: DeviceClass, features: Features) -> tuple[str, ...]:
     """Why the API would refuse the class; empty where it would not."""
-    return tuple(_class_problems(device_class, _gates(features)))
-
-
-def _gates(features: Features) -> Gates:
-    return Gates(consumable_capacity=features.consumable_capacity, list_attributes=features.list_type_attributes)
+    return tuple(_class_problems(device_class, features.gates))
 
 
 def _claim_problems(claim: ResourceClaim, gates: Gates) -> Iterator[str]:

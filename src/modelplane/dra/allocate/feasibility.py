@@ -61,10 +61,11 @@ def _demand(request: RequestPlan, books: Books, wanted: Wanted) -> tuple[int, fr
 
 
 class _Matching:
-    """Demands that each have a device of their own, grown by augmenting paths."""
+    """Demands that each have a device of their own, grown by shortest augmenting paths."""
 
     def __init__(self) -> None:
         self._demands: list[frozenset[int]] = []
+        self._device_of: list[int | None] = []
         self._owner: dict[int, int] = {}
 
     @property
@@ -74,14 +75,22 @@ class _Matching:
     def add(self, devices: frozenset[int]) -> bool:
         """Serve one more demand, moving others as needed; False where that is impossible."""
         self._demands.append(devices)
-        return self._place(len(self._demands) - 1, set())
-
-    def _place(self, demand: int, visited: set[int]) -> bool:
-        for device in self._demands[demand]:
-            if device in visited:
-                continue
-            visited.add(device)
-            if device not in self._owner or self._place(self._owner[device], visited):
-                self._owner[device] = demand
-                return True
+        self._device_of.append(None)
+        reached_from: dict[int, int] = {}
+        waiting = [len(self._demands) - 1]
+        for demand in waiting:
+            for device in self._demands[demand] - reached_from.keys():
+                reached_from[device] = demand
+                if device not in self._owner:
+                    self._move(device, reached_from)
+                    return True
+                waiting.append(self._owner[device])
         return False
+
+    def _move(self, device: int, reached_from: dict[int, int]) -> None:
+        """Give the free device to the demand that reached it, and what that one had to the demand before it."""
+        free: int | None = device
+        while free is not None:
+            demand = reached_from[free]
+            self._owner[free] = demand
+            self._device_of[demand], free = free, self._device_of[demand]

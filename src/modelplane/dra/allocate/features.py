@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from modelplane.api.errors import InputError
+from modelplane.dra.cel import Gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,11 @@ class Features:
     def is_stable_allocator(self) -> bool:
         """Whether upstream would run its oldest allocator, which knows none of these gates and ignores their fields."""
         return not (self.consumable_capacity or self.device_binding_and_status or self.list_type_attributes)
+
+    @property
+    def gates(self) -> Gates:
+        """The gates that change what a selector may say."""
+        return Gates(consumable_capacity=self.consumable_capacity, list_attributes=self.list_type_attributes)
 
 
 def features_from(gates: Mapping[str, object]) -> Features:

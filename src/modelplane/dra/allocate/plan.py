@@ -30,7 +30,7 @@ from modelplane.dra.allocate.resources import (
     ResourceClaim,
     Toleration,
 )
-from modelplane.dra.cel import CompileError, Evaluation, Gates, Outcome, compile_selector
+from modelplane.dra.cel import CompileError, Evaluation, Outcome, compile_selector
 from modelplane.dra.device import Device
 from modelplane.dra.quantity import quantity_from_json
 
@@ -201,8 +201,7 @@ def prepare_claims(
 
 def _stored_compiler(features: Features) -> Callable[[str], SelectorLike]:
     """The scheduler's compiler: what is stored was admitted once and is only checked for making sense."""
-    gates = Gates(consumable_capacity=features.consumable_capacity, list_attributes=features.list_type_attributes)
-    return lambda text: compile_selector(text, stored=True, gates=gates)
+    return lambda text: compile_selector(text, stored=True, gates=features.gates)
 
 
 @dataclass(frozen=True, slots=True)
