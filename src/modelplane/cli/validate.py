@@ -3,20 +3,17 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
 
 from modelplane.admission.documents import parse_documents
 from modelplane.admission.layout import Document
 from modelplane.admission.references import Severity
 from modelplane.admission.review import Finding, Review, review
-from modelplane.admission.text import MAX_BYTES, TextError, escape
+from modelplane.admission.text import TextError, escape
 from modelplane.api.errors import InputError
+from modelplane.cli.manifests import expand, read, shown
 
-_SUFFIXES = frozenset((".yaml", ".yml", ".json"))
-_STDIN = "-"
 _DESCRIPTION = """\
 Checks manifests offline, as an API server would before it stores them: schema, defaults, unknown fields, rules, device
 selectors, and what the objects say about each other. Kinds of other groups are counted and left alone.
@@ -74,43 +71,12 @@ def _read_all(paths: Sequence[str]) -> tuple[list[Document], list[_Unreadable]]:
     documents: list[Document] = []
     unreadable: list[_Unreadable] = []
     for path in paths:
-        for source in _expand(path):
+        for source in expand(path):
             try:
-                documents += parse_documents(_read(source), source=_shown(source))
+                documents += parse_documents(read(source), source=shown(source))
             except TextError as error:
-                unreadable.append(_Unreadable(_shown(source), error))
+                unreadable.append(_Unreadable(shown(source), error))
     return documents, unreadable
-
-
-def _expand(path: str) -> Iterator[str]:
-    """The files that a path stands for, in a stable order."""
-    if path == _STDIN or not Path(path).is_dir():
-        yield path
-        return
-    files = sorted(str(file) for file in Path(path).rglob("*") if file.suffix in _SUFFIXES and file.is_file())
-    if not files:
-        raise InputError(f"{escape(path)}: no *.yaml, *.yml or *.json file in this folder")
-    yield from files
-
-
-def _read(source: str) -> bytes:
-    """As much as is ever accepted, and one byte more to tell that there is more."""
-    if source == _STDIN:
-        return _read_some(sys.stdin.buffer)
-    try:
-        with Path(source).open("rb") as file:
-            return _read_some(file)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise InputError(f"{escape(source)}: {reason or error}") from None
-
-
-def _read_some(file: BinaryIO) -> bytes:
-    return file.read(MAX_BYTES + 1)
-
-
-def _shown(source: str) -> str:
-    return "<stdin>" if source == _STDIN else source
 
 
 def _show_text(found: Review, unreadable: Sequence[_Unreadable]) -> None:

@@ -10,8 +10,7 @@ from modelplane.local.cluster.engines import EngineFactory
 from modelplane.local.cluster.pools import pools_of
 from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.local.controller import Controller
-from modelplane.local.envoy import GatewayView
-from modelplane.local.ports import free_port
+from modelplane.local.envoy import GatewayView, free_port
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome, Settled

@@ -25,9 +25,8 @@ from modelplane.local.cluster.engines import LocalEngines
 from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.local.clusters import Clusters
 from modelplane.local.controller import Controller
-from modelplane.local.envoy import EnvoyProcess
+from modelplane.local.envoy import EnvoyProcess, free_port
 from modelplane.local.kubeconfig import write_kubeconfig
-from modelplane.local.ports import free_port
 from modelplane.local.server.app import make_app
 from modelplane.local.store import Database
 from modelplane.local.traffic import Traffic
