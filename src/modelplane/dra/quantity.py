@@ -19,7 +19,8 @@ Effects. A `Quantity` never changes. What upstream does to its operands while an
 Left coarse. A decimal exponent may be as large as 2**31-1, and upstream then builds a number of two billion digits.
 Such values stay symbolic here: past `_MATERIALISED_EXPONENT` a number parses, compares and prints without being
 written out, and arithmetic that would need more than `_MAX_SUM_DIGITS` digits is a `QuantityError`. No smaller value
-is affected: that far out the approximate float is infinite in either representation.
+is affected: that far out the approximate float is infinite in either representation (but for a sum with a zero
+written finer than 1e-323, where upstream's is not a number).
 """
 
 import enum
