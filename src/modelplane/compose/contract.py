@@ -112,6 +112,8 @@ class ComposeRequest(Generic[Resource]):
     """What was asked for. A key that is missing was not fetched yet; an empty tuple means that nothing is there."""
     fleet: Fleet | None = None
     """The fleet, where the host keeps one. Otherwise a composer that places replicas asks for its parts."""
+    now: float = 0.0
+    """The moment of the call in seconds of the epoch. 0 where the host does not say: no grace period runs out."""
 
     def fetched(self, name: str) -> tuple[Manifest, ...] | None:
         """None while it was not fetched; never to be read as absent."""

@@ -1,75 +1,232 @@
-"""From objects to the fleet that placement looks at."""
+"""From objects to the fleet that placement looks at.
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+A cluster counts by what its status publishes, not by what its spec hopes for. Devices of equal description become one
+value, however many pools have them, so the work grows with what differs and not with the fleet.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
 
 import msgspec
 
 from modelplane.api.codec import decode
+from modelplane.api.conditions import ConditionType, Status
+from modelplane.api.errors import InvalidObject
 from modelplane.api.meta import ClusterName, Key, PoolName, Uid
-from modelplane.api.models import ClassDevice, InferenceClass, InferenceCluster, ModelReplica, PoolDevice
+from modelplane.api.models import (
+    ClassDevice,
+    GpuPool,
+    InferenceClass,
+    InferenceCluster,
+    ModelCache,
+    ModelReplica,
+    NodePool,
+    PoolDevice,
+    ReplicaEngine,
+)
+from modelplane.api.models import Taint as TaintSpec
 from modelplane.compose.contract import Manifest
-from modelplane.compose.readiness import has_condition
-from modelplane.dra.device import Device
-from modelplane.fleet.snapshot import Cluster, DeviceKind, Fleet, Holding, Pool
+from modelplane.dra.device import Device, DeviceError
+from modelplane.fleet.hardware import DeviceKind, Hardware
+from modelplane.fleet.matching import Claim
+from modelplane.fleet.snapshot import Fleet
+from modelplane.fleet.values import (
+    Cache,
+    Cluster,
+    Effect,
+    Holding,
+    MemberSeat,
+    Packing,
+    Pool,
+    Price,
+    Queue,
+    Seat,
+    Taint,
+)
+
+_MAX_HARDWARE = 4_096
+_SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
+_NO_TAINTS: tuple[Taint, ...] = ()
 
 
 def class_kinds(resource: InferenceClass) -> tuple[DeviceKind, ...]:
-    return tuple(_kind(device) for device in resource.spec.devices)
+    found = _hardware(msgspec.json.encode([_description(device) for device in resource.spec.devices]))
+    if found.fault:
+        raise InvalidObject(f"spec.devices: {found.fault}")
+    return found.kinds
 
 
-def cluster_of(resource: InferenceCluster, manifest: Manifest) -> Cluster:
-    """A cluster as placement sees it: by what its status publishes, not by what its spec hopes for."""
-    pools = tuple(
-        Pool(PoolName(pool.name), pool.nodes, tuple(_kind(device) for device in pool.devices))
-        for pool in resource.status.gpu_pools
-    )
+def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> Cluster:
+    """A cluster as placement sees it. The manifest is not needed; hosts that have it may pass it."""
+    del manifest
+    spec, status, metadata = resource.spec, resource.status, resource.metadata
+    ready, since = _readiness(resource)
+    declared = {pool.name: pool for pool in spec.node_pools}
+    scheduling = spec.scheduling
     return Cluster(
-        name=ClusterName(resource.metadata.name),
-        labels=resource.metadata.labels,
-        ready=has_condition(manifest, "Ready"),
-        cordoned=resource.spec.cordoned,
-        pools=pools,
+        name=ClusterName(metadata.name),
+        pools=tuple(_pool(pool, declared.get(pool.name)) for pool in status.gpu_pools),
+        labels=dict(metadata.labels),
+        ready=ready,
+        unready_since=since,
+        cordoned=spec.cordoned,
+        taints=_taints(spec.taints) if spec.taints else _NO_TAINTS,
+        packing=Packing.BIN_PACK if scheduling.packing == "BinPack" else Packing.ANY,
+        priorities=tuple((priority.name, priority.value) for priority in scheduling.priorities),
+        default_priority=scheduling.default_priority,
+        quotas=tuple((quota.namespace, quota.devices) for quota in spec.quotas),
+        queue=_queue(resource),
     )
+
+
+def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
+    """Ready by its own condition for the newest generation, and with an address; or since when it is not."""
+    metadata = resource.metadata
+    for condition in resource.status.conditions:
+        if condition.type == ConditionType.READY:
+            fresh = not condition.observed_generation or condition.observed_generation == metadata.generation
+            gateway = resource.status.gateway
+            if condition.status is Status.TRUE:
+                # A condition of an older generation is no news of a failure, so no grace period runs.
+                return fresh and gateway is not None and bool(gateway.address), None
+            return False, epoch_s(condition.last_transition_time)
+    return False, epoch_s(metadata.creation_timestamp)
+
+
+def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
+    nodes, now = _nodes(pool, declared)
+    return Pool(
+        PoolName(pool.name),
+        nodes,
+        _hardware(msgspec.json.encode([_description(device) for device in pool.devices])),
+        _taints(declared.taints) if declared is not None and declared.taints else _NO_TAINTS,
+        _price(pool.price_per_node_hour, pool.currency) if pool.price_per_node_hour else None,
+        now,
+    )
+
+
+def _nodes(pool: GpuPool, declared: NodePool | None) -> tuple[int, int | None]:
+    """Nodes to count on, and those that are there where that differs.
+
+    What was observed refines what was declared. A pool that scales may be counted on up to its limit all the same.
+    """
+    limit = declared.max_node_count if declared is not None else None
+    observed = pool.observed_nodes
+    if limit is not None and declared is not None:
+        present = observed if observed is not None else declared.node_count
+        return max(pool.nodes, 0), None if present >= pool.nodes else present
+    return (pool.nodes if observed is None else observed), None
+
+
+def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
+    """What of a device placement reads, in a form that is quick to compare."""
+    return (
+        device.name,
+        device.claim,
+        device.driver,
+        device.device_class_name,
+        device.count,
+        device.attributes,
+        device.capacity,
+    )
+
+
+@lru_cache(maxsize=_MAX_HARDWARE)
+def _hardware(description: bytes) -> Hardware:
+    kinds: list[DeviceKind] = []
+    for name, claim, driver, device_class, count, attributes, capacity in msgspec.json.decode(description):
+        try:
+            device = Device.from_dict(driver, {"attributes": attributes, "capacity": capacity})
+        except DeviceError as error:
+            return Hardware((), fault=f"device {name}: {error}")
+        kinds.append(DeviceKind(name, device, count, device_class if claim != "Synthetic" else None))
+    return Hardware.of(tuple(kinds))
+
+
+@lru_cache(maxsize=_MAX_HARDWARE)
+def _price(amount: str, currency: str | None) -> Price | None:
+    try:
+        return Price(float(amount), currency or "USD")
+    except ValueError:
+        return None
+
+
+def _taints(taints: Iterable[TaintSpec]) -> tuple[Taint, ...]:
+    found = [Taint(taint.key, taint.value or "", Effect(taint.effect), epoch_s(taint.time_added)) for taint in taints]
+    return tuple(sorted(found, key=lambda taint: (taint.key, taint.effect)))
+
+
+def _queue(resource: InferenceCluster) -> Queue | None:
+    wanted = resource.spec.scheduling.queue
+    for queue in resource.status.queues:
+        if queue.name == wanted and queue.quota is not None:
+            return Queue(queue.name, queue.quota, queue.used or 0)
+    return None
+
+
+def epoch_s(moment: str | None) -> float | None:
+    """A moment as Kubernetes writes it, in seconds of the epoch; None for what is no such moment."""
+    if not moment:
+        return None
+    try:
+        parsed = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    return (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()
 
 
 def holding_of(resource: ModelReplica) -> Holding:
     """The place that a replica holds, whether or not it runs."""
-    spec = resource.spec
-    nodes: Counter[PoolName] = Counter()
-    for engine in spec.engines:
-        for member in engine.members:
-            nodes[PoolName(member.node_pool_name)] += engine.copies * member.nodes
+    spec, metadata = resource.spec, resource.metadata
     owner = spec.deployment
     return Holding(
-        deployment=Key(resource.metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
+        deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
         cluster=ClusterName(spec.cluster_name),
         index=spec.index,
-        pools={engine.name: PoolName(engine.members[0].node_pool_name) for engine in spec.engines},
-        nodes=dict(nodes),
+        seats=tuple(_seat(engine) for engine in spec.engines),
+        serving=_serves(resource),
+        created=metadata.creation_timestamp or "",
+        priority=spec.priority,
+        protected=spec.protected,
+        leaving=metadata.deletion_timestamp is not None,
+        preempts=spec.preempts,
     )
 
 
-def fleet_of(clusters: Iterable[Manifest], replicas: Iterable[Manifest]) -> Fleet:
-    found = (cluster_of(decode(InferenceCluster, item), item) for item in clusters)
-    held = (holding_of(decode(ModelReplica, item)) for item in replicas)
-    return Fleet(
-        clusters={cluster.name: cluster for cluster in sorted(found, key=lambda c: c.name)},
-        holdings=tuple(sorted(held, key=lambda h: (h.deployment, h.cluster, h.index))),
+def _serves(resource: ModelReplica) -> bool:
+    """Whether it answers requests, though something else about it may be amiss or under way."""
+    held = {condition.type for condition in resource.status.conditions if condition.status is Status.TRUE}
+    return ConditionType.READY.value in held or held >= _SERVING
+
+
+def _seat(engine: ReplicaEngine) -> Seat:
+    members = tuple(
+        MemberSeat(
+            engine.copies * member.nodes,
+            tuple(
+                Claim(wanted.name, wanted.device_class_name, wanted.count, tuple(s.cel for s in wanted.selectors))
+                for wanted in member.device_requests
+            ),
+        )
+        for member in engine.members
+    )
+    return Seat(engine.name, PoolName(engine.members[0].node_pool_name), members)
+
+
+def cache_of(resource: ModelCache) -> Cache:
+    ready = (found.name for found in resource.status.clusters if found.phase == "Ready")
+    return Cache(
+        namespace=resource.metadata.namespace,
+        name=resource.metadata.name,
+        staged=frozenset(ClusterName(name) for name in ready),
+        selector=resource.spec.cluster_selector,
     )
 
 
-def _kind(device: ClassDevice | PoolDevice) -> DeviceKind:
-    claimable = device.claim != "Synthetic"
-    return DeviceKind(
-        name=device.name,
-        device=Device.from_dict(
-            device.driver, {"attributes": _plain(device.attributes), "capacity": _plain(device.capacity)}
-        ),
-        count=device.count,
-        device_class=device.device_class_name if claimable else None,
+def fleet_of(clusters: Iterable[Manifest], replicas: Iterable[Manifest], caches: Iterable[Manifest] = ()) -> Fleet:
+    return Fleet.of(
+        (cluster_of(decode(InferenceCluster, item)) for item in clusters),
+        (holding_of(decode(ModelReplica, item)) for item in replicas),
+        (cache_of(decode(ModelCache, item)) for item in caches),
     )
-
-
-def _plain(values: Mapping[str, msgspec.Struct]) -> dict[str, object]:
-    return {name: msgspec.to_builtins(value) for name, value in values.items()}

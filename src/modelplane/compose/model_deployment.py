@@ -10,7 +10,7 @@ from modelplane.api.codec import decode, encode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.errors import InputError
 from modelplane.api.labels import CLUSTER, DEPLOYMENT, REPLICA, REPLICA_INDEX
-from modelplane.api.meta import ObjectMeta, PoolName
+from modelplane.api.meta import ObjectMeta
 from modelplane.api.models import (
     CacheMount,
     Candidate,
@@ -24,6 +24,7 @@ from modelplane.api.models import (
     ModelEndpointSpec,
     ModelReplica,
     ModelReplicaSpec,
+    Preemption,
     ReplicaEngine,
     ReplicaMember,
     ReplicaReference,
@@ -32,6 +33,7 @@ from modelplane.api.models import (
 )
 from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
 from modelplane.api.reasons import Reason
+from modelplane.compose.asking import ask_of
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -45,23 +47,28 @@ from modelplane.compose.contract import (
     kept,
 )
 from modelplane.compose.inventory import fleet_of
-from modelplane.compose.lowering import Engine, Lowered, Member, lower
+from modelplane.compose.lowering import Engine, Lowered, lower
 from modelplane.compose.readiness import serves
 from modelplane.dra.cel import CompileError, compile_selector
-from modelplane.fleet.ask import Ask
-from modelplane.fleet.matching import Matched, match
-from modelplane.fleet.schedule import Candidate as ScheduleCandidate
-from modelplane.fleet.schedule import Schedule, Verdict, schedule
-from modelplane.fleet.snapshot import Cluster, Fleet, Holding
+from modelplane.fleet.fates import Fate, Placement
+from modelplane.fleet.schedule import Schedule, schedule
+from modelplane.fleet.snapshot import Fleet
+from modelplane.fleet.trace import Candidate as Found
+from modelplane.fleet.trace import summarise as summarise_refusals
+from modelplane.fleet.values import Holding, MemberSeat, Seat
 
 API_VERSION = "modelplane.ai/v1alpha1"
 MAX_CANDIDATES = 32
-_CLUSTERS, _REPLICAS = "clusters", "replicas"
+MAX_REASON = 512
+MAX_SUMMARY = 1024
+_CLUSTERS, _REPLICAS, _CACHES = "clusters", "replicas", "caches"
+_SELECTING = frozenset({"ClusterSelector", "Affinity"})
+_ANNOUNCED_S = 1.0
 
 
 def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     deployment = request.resource
-    requirements = {} if request.fleet else _requirements()
+    requirements = {} if request.fleet else _requirements(deployment)
     lowered = lower(deployment.spec)
     fault = _selector_fault(lowered)
     if fault is not None:
@@ -71,29 +78,23 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     if fleet is None:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet was not read yet")
         return _undecided(request, waiting, requirements)
-    decided = schedule(_ask(deployment, lowered), fleet)
+    decided = schedule(ask_of(deployment, lowered), fleet, request.now)
     return _decided(request, lowered, fleet, decided, requirements)
 
 
-def _requirements() -> dict[str, Requirement]:
+def _requirements(deployment: ModelDeployment) -> dict[str, Requirement]:
     return {
         _CLUSTERS: Requirement(API_VERSION, "InferenceCluster"),
         _REPLICAS: Requirement(API_VERSION, "ModelReplica"),
+        _CACHES: Requirement(API_VERSION, "ModelCache", namespace=deployment.metadata.namespace),
     }
 
 
 def _fleet(request: ComposeRequest[ModelDeployment]) -> Fleet | None:
-    clusters, replicas = request.fetched(_CLUSTERS), request.fetched(_REPLICAS)
-    return None if clusters is None or replicas is None else fleet_of(clusters, replicas)
-
-
-def _ask(deployment: ModelDeployment, lowered: Lowered) -> Ask:
-    return Ask(
-        deployment=deployment.metadata.key,
-        replicas=deployment.spec.replicas,
-        engines=tuple(engine.ask() for engine in lowered.engines),
-        cluster_selector=lowered.cluster_selector,
-    )
+    clusters, replicas, caches = (request.fetched(name) for name in (_CLUSTERS, _REPLICAS, _CACHES))
+    if clusters is None or replicas is None or caches is None:
+        return None
+    return fleet_of(clusters, replicas, caches)
 
 
 def _selector_fault(lowered: Lowered) -> str | None:
@@ -126,12 +127,12 @@ def _decided(
 ) -> ComposeResult:
     desired: dict[str, Desired] = {}
     serving: Counter[str] = Counter()
-    for holding in decided.placements:
+    for placement in decided.placements:
+        holding = placement.holding
         seen = request.observed.get(_replica_key(holding))
-        ready = seen is not None and seen.ready
-        replica = _replica(request.resource, lowered, holding, fleet.clusters.get(holding.cluster), seen)
-        desired[_replica_key(holding)] = Desired(Local(encode(replica), ReadyWhen.READY), ready)
-        endpoint = _endpoint(replica, seen) if seen is not None and serves(seen.manifest) else None
+        target = _target(request.resource, lowered, placement, seen)
+        desired[_replica_key(holding)] = Desired(target, seen is not None and seen.ready)
+        endpoint = _endpoint(target, seen) if seen is not None and serves(seen.manifest) else None
         if endpoint is not None:
             key = _endpoint_key(holding)
             known = request.observed.get(key)
@@ -145,7 +146,15 @@ def _decided(
         ready=summarise(conditions, conditions[-1].message),
         events=_events(request, decided),
         requirements=requirements,
+        look_again_after_s=_look_again(decided),
     )
+
+
+def _look_again(decided: Schedule) -> float | None:
+    """When time alone changes the answer. An eviction that was announced is carried out on the next pass."""
+    if decided.preemption is not None and not decided.preemption.acted:
+        return _ANNOUNCED_S
+    return decided.look_again_after_s
 
 
 def _replica_key(holding: Holding) -> str:
@@ -156,22 +165,29 @@ def _endpoint_key(holding: Holding) -> str:
     return f"endpoint-{holding.cluster}-{holding.index}"
 
 
-def _replica(
-    deployment: ModelDeployment, lowered: Lowered, holding: Holding, cluster: Cluster | None, seen: Observed | None
-) -> ModelReplica:
+def _target(deployment: ModelDeployment, lowered: Lowered, placement: Placement, seen: Observed | None) -> Local:
+    """The replica as it should be. One that moves stays as it is: its pool may not suit what is asked for today."""
+    if placement.fate is Fate.MOVING and seen is not None and isinstance(seen.target, Local):
+        return seen.target
+    return Local(encode(_replica(deployment, lowered, placement.holding)), ReadyWhen.READY)
+
+
+def _replica(deployment: ModelDeployment, lowered: Lowered, holding: Holding) -> ModelReplica:
     metadata = deployment.metadata
     parts = (metadata.namespace, metadata.name, metadata.uid, holding.cluster, str(holding.index))
     name = make_name(metadata.name, *parts, limit=MAX_LEADER_WORKER_SET)
-    known = _known_classes(seen)
+    seats = {seat.engine: seat for seat in holding.seats}
     spec = ModelReplicaSpec(
         cluster_name=holding.cluster,
         index=holding.index,
         deployment=DeploymentReference(name=metadata.name, uid=metadata.uid),
         priority=deployment.spec.priority,
+        protected=deployment.spec.protected,
+        preempts=holding.preempts,
         serving=Serving(mode=lowered.mode),
         tolerations=lowered.tolerations,
         caches=tuple(CacheMount(name=cache, mount_path=path) for cache, path in lowered.caches),
-        engines=tuple(_engine(engine, holding, cluster, known) for engine in lowered.engines),
+        engines=tuple(_engine(engine, seats[engine.name]) for engine in lowered.engines if engine.name in seats),
     )
     labels = {**lowered.labels, **_labels(metadata, holding)}
     return ModelReplica(metadata=ObjectMeta(name=name, namespace=metadata.namespace, labels=labels), spec=spec)
@@ -181,10 +197,7 @@ def _labels(metadata: ObjectMeta, holding: Holding) -> dict[str, str]:
     return {DEPLOYMENT: metadata.name, CLUSTER: holding.cluster, REPLICA_INDEX: str(holding.index)}
 
 
-def _engine(
-    engine: Engine, holding: Holding, cluster: Cluster | None, known: dict[tuple[str, str], str]
-) -> ReplicaEngine:
-    pool = holding.pools[engine.name]
+def _engine(engine: Engine, seat: Seat) -> ReplicaEngine:
     return ReplicaEngine(
         name=engine.name,
         phase=engine.phase,
@@ -196,48 +209,31 @@ def _engine(
             ReplicaMember(
                 role=member.role,
                 nodes=member.nodes,
-                node_pool_name=pool,
-                device_requests=_device_requests(engine, member, pool, cluster, known),
+                node_pool_name=seat.pool,
+                device_requests=_device_requests(seat.members[at]) if at < len(seat.members) else (),
                 template=member.template,
             )
-            for member in engine.members
+            for at, member in enumerate(engine.members)
         ),
     )
 
 
-def _known_classes(seen: Observed | None) -> dict[tuple[str, str], str]:
-    """DeviceClass of each request as it was rendered last: what to keep while the pool cannot be looked at."""
-    if seen is None:
-        return {}
-    spec = decode(ModelReplica, seen.manifest).spec
-    return {
-        (engine.name, wanted.name): wanted.device_class_name
-        for engine in spec.engines
-        for member in engine.members
-        for wanted in member.device_requests
-    }
-
-
-def _device_requests(
-    engine: Engine, member: Member, pool: PoolName, cluster: Cluster | None, known: dict[tuple[str, str], str]
-) -> tuple[DeviceRequest, ...]:
-    kinds = next((found.kinds for found in cluster.pools if found.name == pool), ()) if cluster else ()
-    matched = match(member.requests, kinds)
-    classes = dict(matched.classes) if isinstance(matched, Matched) else {}
+def _device_requests(member: MemberSeat) -> tuple[DeviceRequest, ...]:
     return tuple(
         DeviceRequest(
-            name=wanted.name,
-            device_class_name=found,
-            count=wanted.count,
-            selectors=tuple(CelSelector(cel=text) for text in wanted.selectors),
+            name=claim.name,
+            device_class_name=claim.device_class,
+            count=claim.count,
+            selectors=tuple(CelSelector(cel=text) for text in claim.selectors),
         )
-        for wanted in member.requests
-        if (found := classes.get(wanted.name) or known.get((engine.name, wanted.name)))
+        for claim in member.claims
+        if claim.device_class is not None
     )
 
 
-def _endpoint(replica: ModelReplica, seen: Observed | None) -> ModelEndpoint | None:
-    address = decode(ModelReplica, seen.manifest).status.address if seen else None
+def _endpoint(target: Local, seen: Observed) -> ModelEndpoint | None:
+    replica = decode(ModelReplica, target.manifest)
+    address = decode(ModelReplica, seen.manifest).status.address
     if address is None:
         return None
     name, cluster = replica.metadata.name, replica.spec.cluster_name
@@ -252,22 +248,13 @@ def _scheduled(deployment: ModelDeployment, decided: Schedule, fleet: Fleet) -> 
     wanted, placed = deployment.spec.replicas, len(decided.placements)
     if decided.pending == 0:
         return holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, f"{placed} of {wanted} replicas placed")
-    considered = [found for found in decided.trace if found.filter != "ClusterSelector" and found.pool is None]
-    if not considered and not any(found.pool for found in decided.trace):
-        message = f"{placed} of {wanted} replicas placed: none of {len(fleet.clusters)} clusters is selected"
+    refusals = list(decided.trace.refusals())
+    if refusals and all(refusal.filter in _SELECTING for refusal, _ in refusals):
+        message = f"{placed} of {wanted} replicas placed: none of {len(fleet)} clusters is selected"
         return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message)
-    message = f"{placed} of {wanted} replicas placed; {_shortfall(decided)}"
+    why = summarise_refusals(refusals) or f"the fleet has {len(fleet)} clusters"
+    message = f"{placed} of {wanted} replicas placed; {why}"[:MAX_SUMMARY]
     return fails(ConditionType.REPLICAS_SCHEDULED, Reason.INSUFFICIENT_CAPACITY, message)
-
-
-def _shortfall(decided: Schedule) -> str:
-    refusals = [f"{_place(found)}: {found.reason}" for found in decided.trace if found.verdict is Verdict.REFUSED]
-    shown, more = refusals[:3], len(refusals) - 3
-    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
-
-
-def _place(found: ScheduleCandidate) -> str:
-    return f"{found.cluster}/{found.pool}" if found.pool else found.cluster
 
 
 def _serving(deployment: ModelDeployment, decided: Schedule, serving: int) -> Condition:
@@ -282,19 +269,7 @@ def _serving(deployment: ModelDeployment, decided: Schedule, serving: int) -> Co
 
 
 def _status(deployment: ModelDeployment, decided: Schedule, serving: Counter[str]) -> ModelDeploymentStatus:
-    placed = Counter[str](holding.cluster for holding in decided.placements)
-    shown = decided.trace[:MAX_CANDIDATES]
-    candidates = tuple(
-        Candidate(
-            cluster=found.cluster,
-            pool=found.pool,
-            verdict=found.verdict.value,
-            filter_=found.filter or None,
-            reason=found.reason or None,
-        )
-        for found in shown
-    )
-    where = ", ".join(f"{count} on {cluster}" for cluster, count in sorted(placed.items())) or "none placed"
+    placed = Counter[str](placement.holding.cluster for placement in decided.placements)
     return ModelDeploymentStatus(
         replicas=len(decided.placements),
         ready_replicas=serving.total(),
@@ -303,23 +278,57 @@ def _status(deployment: ModelDeployment, decided: Schedule, serving: Counter[str
             ModelDeploymentStatusCluster(name=name, replicas=count, ready=serving[name])
             for name, count in sorted(placed.items())
         ),
-        placement=StatusPlacement(
-            summary=where if not decided.pending else f"{where}; {decided.pending} wait for room",
-            candidates=candidates,
-            omitted=len(decided.trace) - len(shown) or None,
-        ),
+        placement=_placement(decided, placed),
+    )
+
+
+def _placement(decided: Schedule, placed: Counter[str]) -> StatusPlacement:
+    shown, omitted = decided.trace.shown(MAX_CANDIDATES)
+    preemption = decided.preemption
+    return StatusPlacement(
+        summary=_summary(decided, placed)[:MAX_SUMMARY],
+        candidates=tuple(_candidate(found) for found in shown),
+        omitted=omitted or None,
+        preemption=Preemption(cluster=preemption.cluster, replicas=preemption.digests) if preemption else None,
+    )
+
+
+def _summary(decided: Schedule, placed: Counter[str]) -> str:
+    parts = [", ".join(f"{count} on {cluster}" for cluster, count in sorted(placed.items())) or "none placed"]
+    moving = [placement for placement in decided.placements if placement.fate is Fate.MOVING]
+    if moving:
+        parts.append(f"{len(moving)} to be moved ({moving[0].why})")
+    if decided.pending:
+        parts.append(f"{decided.pending} wait for room")
+    preemption = decided.preemption
+    if preemption is not None and not preemption.acted:
+        parts.append(f"evicting {len(preemption.victims)} of lower priority on {preemption.cluster} would make room")
+    return "; ".join(parts)
+
+
+def _candidate(found: Found) -> Candidate:
+    reason = f"engine {found.engine}: {found.reason}" if found.engine else found.reason
+    return Candidate(
+        cluster=found.cluster,
+        pool=found.pool,
+        verdict=found.verdict.value,
+        filter_=found.filter or None,
+        reason=reason[:MAX_REASON] or None,
+        score=f"{found.score:.3f}" if found.score is not None else None,
     )
 
 
 def _events(request: ComposeRequest[ModelDeployment], decided: Schedule) -> tuple[Event, ...]:
     placed = [
         Event(EventType.NORMAL, Reason.PLACED, f"replica {holding.index} goes to cluster {holding.cluster}")
-        for holding in decided.placements
+        for holding in (placement.holding for placement in decided.placements)
         if _replica_key(holding) not in request.observed
     ]
     removed = [
-        Event(EventType.NORMAL, Reason.REMOVED, f"replica {holding.index} leaves cluster {holding.cluster}")
-        for holding in decided.dropped
-        if _replica_key(holding) in request.observed
+        Event(
+            EventType.NORMAL, Reason.REMOVED, f"replica {gone.holding.index} leaves {gone.holding.cluster}: {gone.why}"
+        )
+        for gone in decided.dropped
+        if _replica_key(gone.holding) in request.observed
     ]
     return (*placed, *removed)

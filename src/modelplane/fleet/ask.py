@@ -1,17 +1,17 @@
 """What a deployment asks of the fleet, in the one form that every way of writing a deployment lowers to.
 
-A replica is a tuple of engines; an engine runs `copies` times; a copy is made of members; a member is `nodes` pods, one
-a node. All engines of a replica land on one cluster, all members of an engine on one pool.
+A replica is a tuple of engines; an engine runs `copies` times; a copy is made of members; a member is `nodes` pods. All
+engines of a replica land on one cluster, all members of an engine on one pool. Pods are counted by the devices that
+they claim: two of them share a node where the devices suffice.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from modelplane.api.meta import Key
-from modelplane.api.models import LabelSelector
+from modelplane.api.models import LabelSelector, Toleration
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRequest:
+class DeviceRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """`count` distinct devices of one node, each of which meets every selector."""
 
     name: str
@@ -19,23 +19,72 @@ class DeviceRequest:
     selectors: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MemberAsk:
+class MemberAsk(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     nodes: int
     requests: tuple[DeviceRequest, ...]
     """Empty for a member that claims nothing; it follows its engine to the pool."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineAsk:
+class EngineAsk(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     name: str
     copies: int
     members: tuple[MemberAsk, ...]
 
+    @property
+    def pods(self) -> int:
+        return self.copies * sum(member.nodes for member in self.members)
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+
+class SpreadRule(msgspec.Struct, frozen=True):
+    """Keep the replicas even over the values of a cluster label. `hard` waits, otherwise it is only preferred."""
+
+    key: str
+    max_skew: int = 1
+    hard: bool = True
+
+
+class Preference(msgspec.Struct, frozen=True):
+    weight: int
+    selector: LabelSelector
+
+
+class Failover(msgspec.Struct, frozen=True):
+    """What happens when a cluster fails: it is given `grace_s`, then its replicas are replaced, or not."""
+
+    replace: bool = True
+    grace_s: float = 300.0
+
+
+class CacheAsk(msgspec.Struct, frozen=True):
+    name: str
+    required: bool = True
+    """Whether clusters that neither hold the cache nor will are refused, or only score less."""
+
+
+class ScoreWeights(msgspec.Struct, frozen=True):
+    """How much each score counts. 0 turns one off."""
+
+    spread: float = 1.0
+    staged: float = 1.0
+    headroom: float = 1.0
+    price: float = 1.0
+    stickiness: float = 1.0
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
     deployment: Key
     replicas: int
     engines: tuple[EngineAsk, ...]
-    cluster_selector: LabelSelector | None = field(default=None)
+    cluster_selector: LabelSelector | None = None
+    required: tuple[LabelSelector, ...] = ()
+    preferred: tuple[Preference, ...] = ()
+    spread: tuple[SpreadRule, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    failover: Failover = Failover()
+    caches: tuple[CacheAsk, ...] = ()
+    weights: ScoreWeights = ScoreWeights()
+    priority: str | None = None
+    may_preempt: bool = False
+    protected: bool = False
+    announced: frozenset[str] = frozenset()
+    """Replicas whose eviction the deployment's status has announced, by their digest. Only those are evicted."""

@@ -1,176 +1,241 @@
 """Where each replica of a deployment goes: a pure function of what was observed.
 
-Identity. A replica is (cluster, index) under its deployment's key; it is never moved.
-1. Retain: a replica keeps its place while its cluster exists.
-2. Scale down: the highest index on the cluster that has most goes first.
-3. Fill: one replica at a time on the cluster with the fewest of ours, then the most free nodes, then by name.
+Identity. A replica is (cluster, index) under its deployment's key (namespace, name, uid). It is never moved: moving is
+a new replica under another index or cluster, and the old one's deletion. Equal input gives equal output, in whatever
+order the objects came.
 
-Coarse on purpose: a pod is charged a whole node, so nothing can be overcommitted however the cluster packs its pods.
-The cluster is authoritative about what actually fits.
+1. Retain. A replica keeps its place while its cluster exists and its pools still serve it; see `review`.
+2. Repair. Where a pool was promised twice, replicas that do not serve yet give way in an order that every observer
+   computes alike; see `repair`.
+3. Scale down. The highest index of the cluster that has most goes first, so no cluster is emptied while another has
+   several.
+4. Fill. One replica at a time: filter, score, pick; see `board`. Seating one changes the ledger of the pass, so one
+   pass cannot promise anything twice.
+5. Replace. Replicas whose place is wrong leave when successors serve; where there is no room for both, one at a time.
+6. Preempt. Where the deployment may, room is made from replicas of lower priority, after it was announced.
+
+Coarse on purpose: devices are counted, CPU and memory are not; what the cluster's own scheduler does with the pods is
+its own affair, and it is authoritative about what runs. Where it is told to pack tightly, it is believed.
+
+Time is an argument. `look_again_after_s` says when time alone will change the answer.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from modelplane.api.labels import selects
+import msgspec
+
 from modelplane.api.meta import ClusterName, PoolName
-from modelplane.fleet.ask import Ask, EngineAsk
-from modelplane.fleet.matching import Unmatched, match
-from modelplane.fleet.snapshot import Cluster, Fleet, Holding, Pool
+from modelplane.fleet.ask import Ask
+from modelplane.fleet.board import Board
+from modelplane.fleet.fates import Dropped, DropReason, Fate, Placement, Preemption
+from modelplane.fleet.index import Place
+from modelplane.fleet.offers import Offer
+from modelplane.fleet.passing import Pass
+from modelplane.fleet.preempt import find_eviction
+from modelplane.fleet.repair import giving_way
+from modelplane.fleet.review import Review, make_seat, review
+from modelplane.fleet.snapshot import Fleet
+from modelplane.fleet.taints import FOREVER
+from modelplane.fleet.trace import Finding, Trace
+from modelplane.fleet.values import Holding
 
 
-class Verdict(StrEnum):
-    CHOSEN = "Chosen"
-    ELIGIBLE = "Eligible"
-    REFUSED = "Refused"
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What was found of a cluster, or of one pool of it."""
-
-    cluster: ClusterName
-    verdict: Verdict
-    filter: str = ""
-    reason: str = ""
-    pool: PoolName | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    placements: tuple[Holding, ...]
-    """Every replica that should be, kept or new."""
-    dropped: tuple[Holding, ...]
+class Schedule(msgspec.Struct, frozen=True, eq=False):
+    placements: tuple[Placement, ...]
+    """Every replica that should be, by cluster and index."""
+    dropped: tuple[Dropped, ...]
     pending: int
     """Replicas that found no place."""
-    trace: tuple[Candidate, ...]
+    trace: Trace
+    preemption: Preemption | None = None
+    look_again_after_s: float | None = None
 
 
-def schedule(ask: Ask, fleet: Fleet) -> Schedule:
-    ours = [holding for holding in fleet.holdings if holding.deployment == ask.deployment]
-    others = tuple(holding for holding in fleet.holdings if holding.deployment != ask.deployment)
-    kept, gone = _retain(ours, fleet)
-    kept, surplus = _scale_down(kept, ask.replicas)
-    placements = list(kept)
-    trace: dict[tuple[ClusterName, PoolName | None], Candidate] = {}
-    while len(placements) < ask.replicas:
-        view = replace(fleet, holdings=(*others, *placements))
-        placed = _place_one(ask, view, placements, trace)
-        if placed is None:
-            break
-        placements.append(placed)
-    for holding in placements:
-        trace[holding.cluster, None] = Candidate(holding.cluster, Verdict.CHOSEN, reason="holds replicas")
-    return Schedule(
-        tuple(sorted(placements, key=lambda h: (h.cluster, h.index))),
-        tuple(gone + surplus),
-        ask.replicas - len(placements),
-        tuple(trace[key] for key in sorted(trace, key=lambda k: (k[0], k[1] or ""))),
+def schedule(ask: Ask, fleet: Fleet, now: float = 0.0) -> Schedule:
+    state = Pass(ask, fleet, now)
+    found = review(state)
+    _repair(state, found)
+    _scale_down(ask, found)
+    work = _Work(state, found)
+    if len(found.kept) < ask.replicas:
+        work.fill()
+    movers = work.finish()
+    return _schedule(work, movers)
+
+
+def survey(ask: Ask, fleet: Fleet, now: float = 0.0) -> Schedule:
+    """The same decision, with every place judged as if one more replica were asked for: for explanations."""
+    decided = schedule(ask, fleet, now)
+    state = Pass(ask, fleet, now)
+    kept = [placement.holding for placement in decided.placements]
+    known = {holding.id for holding in fleet.owned_by(ask.deployment)}
+    state.stay([holding for holding in kept if holding.id in known], fleet.owned_by(ask.deployment))
+    for holding in kept:
+        if holding.id not in known:
+            state.seat(holding)
+    trace = Trace(Board(state).findings(), fleet.sites, _chosen(decided.placements))
+    return msgspec.structs.replace(decided, trace=trace)
+
+
+def _repair(state: Pass, found: Review) -> None:
+    losing: dict[ClusterName, frozenset[object]] = {}
+    for holding in [*found.kept, *(moving for moving, _ in found.moving)]:
+        if not holding.serving and holding.cluster not in losing:
+            losing[holding.cluster] = frozenset(giving_way(state.fleet.sites[holding.cluster]))
+    lost = [holding for holding in found.kept if holding.id in losing.get(holding.cluster, ())]
+    lost += [holding for holding, _ in found.moving if holding.id in losing.get(holding.cluster, ())]
+    if not lost:
+        return
+    gone = {holding.id for holding in lost}
+    found.kept = [holding for holding in found.kept if holding.id not in gone]
+    found.moving = [(holding, why) for holding, why in found.moving if holding.id not in gone]
+    found.dropped += [
+        Dropped(holding, DropReason.OVERSUBSCRIBED, "its place was promised twice and others come first")
+        for holding in lost
+    ]
+    state.release(lost)
+
+
+def _scale_down(ask: Ask, found: Review) -> None:
+    load = Counter(holding.cluster for holding in found.kept)
+    while len(found.kept) > ask.replicas:
+        loser = max(found.kept, key=lambda holding: (load[holding.cluster], holding.cluster, holding.index))
+        found.kept.remove(loser)
+        load[loser.cluster] -= 1
+        found.dropped.append(Dropped(loser, DropReason.SCALED_DOWN, f"{ask.replicas} replicas are asked for"))
+
+
+class _Work:
+    """Filling and replacing, with what was found so far."""
+
+    def __init__(self, state: Pass, found: Review) -> None:
+        self.state = state
+        self.found = found
+        self.placed: list[Holding] = []
+        self.preemption: Preemption | None = None
+        self.findings: tuple[Finding, ...] = ()
+        state.stay(found.kept, state.fleet.owned_by(state.ask.deployment))
+        going = [*(moving for moving, _ in found.moving), *(dropped.holding for dropped in found.dropped)]
+        state.returning = frozenset(holding.cluster for holding in going if holding.cluster in state.fleet.sites)
+        for holding in found.kept:
+            known = state.fleet.sites[holding.cluster].held.get(holding.id)
+            if known is not holding:
+                state.trial[holding.cluster] = state.site(holding.cluster).with_holdings([holding])
+
+    @property
+    def short(self) -> int:
+        return self.state.ask.replicas - len(self.found.kept) - len(self.placed)
+
+    def fill(self) -> None:
+        board = self._fill_from(Board(self.state), self.short)
+        if self.short and self.found.moving:
+            board = self._make_room()
+        if self.short and self.state.ask.may_preempt:
+            self._preempt(board)
+        self.findings = board.findings()
+
+    def _fill_from(self, board: Board, wanted: int) -> Board:
+        for _ in range(wanted):
+            best = board.best()
+            if best is None:
+                break
+            offer, place, total = best
+            holding = _seated(self.state, offer, place)
+            self.state.seat(holding)
+            self.placed.append(holding)
+            board.took(holding.cluster, total)
+        return board
+
+    def _make_room(self) -> Board:
+        """Let go of what does not serve; and of one that serves, when all others do and nothing else is under way."""
+        idle = [holding for holding, _ in self.found.moving if not holding.serving]
+        self.state.release(idle)
+        board = self._fill_from(Board(self.state), self.short)
+        under_way = self.placed or self.found.leaving or not all(holding.serving for holding in self.found.kept)
+        serving = [(holding, why) for holding, why in self.found.moving if holding.serving]
+        if not self.short or under_way or not serving:
+            return board
+        victim, why = serving[-1]
+        before = self.state.trial.get(victim.cluster)
+        self.state.release([victim])
+        retried = self._fill_from(Board(self.state), 1)
+        if self.placed:
+            self.found.moving.remove((victim, why))
+            self.found.dropped.append(Dropped(victim, DropReason.REPLACED, why))
+            return retried
+        if before is None:
+            del self.state.trial[victim.cluster]
+        else:
+            self.state.trial[victim.cluster] = before
+        return board
+
+    def _preempt(self, board: Board) -> None:
+        found = find_eviction(self.state, board)
+        if found is None:
+            return
+        digests = frozenset(victim.digest for victim in found.victims)
+        acted = digests <= self.state.ask.announced
+        self.preemption = Preemption(found.cluster, found.victims, acted)
+        if acted:
+            place = (found.cluster, found.offer.seats[0].position)
+            holding = _seated(self.state, found.offer, place)
+            holding = msgspec.structs.replace(holding, preempts=tuple(sorted(digests)))
+            self.state.seat(holding, [victim.id for victim in found.victims])
+            self.placed.append(holding)
+
+    def finish(self) -> list[tuple[Holding, str]]:
+        """The moving replicas that still stay; the others are dropped as replaced."""
+        wanted = self.state.ask.replicas
+        serving = sum(holding.serving for holding in self.found.kept)
+        gap = wanted - serving
+        ordered = sorted(self.found.moving, key=lambda item: (not item[0].serving, item[0].id))
+        stay: list[tuple[Holding, str]] = []
+        for holding, why in ordered:
+            needed = len(stay) < gap if holding.serving else len(stay) < self.short
+            if needed:
+                stay.append((holding, why))
+            else:
+                self.found.dropped.append(Dropped(holding, DropReason.REPLACED, why))
+        return stay
+
+
+def _seated(state: Pass, offer: Offer, place: Place) -> Holding:
+    cluster, position = place
+    site = state.site(cluster)
+    seats = tuple(
+        make_seat(engine, site.pools[position if seat.position < 0 else seat.position].name, seat.fit.way)
+        for engine, seat in zip(state.ask.engines, offer.seats, strict=True)
+    )
+    return Holding(
+        deployment=state.ask.deployment,
+        cluster=cluster,
+        index=state.lowest_free_index(cluster),
+        seats=seats,
+        priority=state.ask.priority,
+        protected=state.ask.protected,
     )
 
 
-def _retain(ours: list[Holding], fleet: Fleet) -> tuple[list[Holding], list[Holding]]:
-    kept = [holding for holding in ours if holding.cluster in fleet.clusters]
-    return kept, [holding for holding in ours if holding.cluster not in fleet.clusters]
+def _schedule(work: _Work, movers: list[tuple[Holding, str]]) -> Schedule:
+    state, found = work.state, work.found
+    placements = [Placement(holding, Fate.KEPT) for holding in found.kept]
+    placements += [Placement(holding, Fate.NEW) for holding in work.placed]
+    placements += [Placement(holding, Fate.MOVING, why) for holding, why in movers]
+    placements.sort(key=lambda placement: placement.holding.id)
+    wait = found.look_again_at - state.now
+    return Schedule(
+        placements=tuple(placements),
+        dropped=tuple(sorted(found.dropped, key=lambda dropped: dropped.holding.id)),
+        pending=max(state.ask.replicas - len(placements), 0),
+        trace=Trace(work.findings, state.fleet.sites, _chosen(tuple(placements))),
+        preemption=work.preemption,
+        look_again_after_s=wait if found.look_again_at < FOREVER else None,
+    )
 
 
-def _scale_down(kept: list[Holding], replicas: int) -> tuple[list[Holding], list[Holding]]:
-    remaining, surplus = list(kept), []
-    while len(remaining) > replicas:
-        load = Counter(holding.cluster for holding in remaining)
-        loser = max(remaining, key=lambda h: (load[h.cluster], h.cluster, h.index))
-        remaining.remove(loser)
-        surplus.append(loser)
-    return remaining, surplus
-
-
-def _place_one(
-    ask: Ask, fleet: Fleet, placed: list[Holding], trace: dict[tuple[ClusterName, PoolName | None], Candidate]
-) -> Holding | None:
-    load = Counter(holding.cluster for holding in placed)
-    best: tuple[tuple[int, int, str], Holding] | None = None
-    for cluster in fleet.clusters.values():
-        found = _fit(ask, cluster, fleet.free_nodes(cluster), trace)
-        if found is None:
-            continue
-        index = _lowest_free_index(h.index for h in placed if h.cluster == cluster.name)
-        rank = (load[cluster.name], -sum(fleet.free_nodes(cluster).values()), cluster.name)
-        if best is None or rank < best[0]:
-            best = rank, Holding(ask.deployment, cluster.name, index, *found)
-    return best[1] if best else None
-
-
-def _lowest_free_index(taken: Iterable[int]) -> int:
-    used = set(taken)
-    return next(index for index in range(len(used) + 1) if index not in used)
-
-
-Found = tuple[Mapping[str, PoolName], Mapping[PoolName, int]]
-
-
-def _fit(
-    ask: Ask,
-    cluster: Cluster,
-    free: dict[PoolName, int],
-    trace: dict[tuple[ClusterName, PoolName | None], Candidate],
-) -> Found | None:
-    refusal = _refuse_cluster(ask, cluster)
-    if refusal is not None:
-        trace[cluster.name, None] = refusal
-        return None
-    pools: dict[str, PoolName] = {}
-    nodes: Counter[PoolName] = Counter()
-    for engine in ask.engines:
-        pool = next((p for p in cluster.pools if _engine_fits(engine, p, cluster, free, trace)), None)
-        if pool is None:
-            return None
-        pools[engine.name] = pool.name
-        nodes[pool.name] += _nodes(engine)
-        free[pool.name] -= _nodes(engine)
-    trace[cluster.name, None] = Candidate(cluster.name, Verdict.ELIGIBLE)
-    return pools, dict(nodes)
-
-
-def _refuse_cluster(ask: Ask, cluster: Cluster) -> Candidate | None:
-    if not selects(ask.cluster_selector, cluster.labels):
-        return Candidate(
-            cluster.name, Verdict.REFUSED, "ClusterSelector", "its labels do not match the clusterSelector"
-        )
-    if cluster.cordoned:
-        return Candidate(cluster.name, Verdict.REFUSED, "Cordoned", "the cluster takes no new replicas")
-    if not cluster.ready:
-        return Candidate(cluster.name, Verdict.REFUSED, "ClusterReady", "the cluster is not ready")
-    return None
-
-
-def _engine_fits(
-    engine: EngineAsk,
-    pool: Pool,
-    cluster: Cluster,
-    free: Mapping[PoolName, int],
-    trace: dict[tuple[ClusterName, PoolName | None], Candidate],
-) -> bool:
-    refusal = _refuse_pool(engine, pool, free[pool.name])
-    if refusal is None:
-        return True
-    filter_name, reason = refusal
-    trace[cluster.name, pool.name] = Candidate(cluster.name, Verdict.REFUSED, filter_name, reason, pool.name)
-    return False
-
-
-def _refuse_pool(engine: EngineAsk, pool: Pool, free: int) -> tuple[str, str] | None:
-    for member in engine.members:
-        found = match(member.requests, pool.kinds)
-        if isinstance(found, Unmatched):
-            return "Devices", f"request {found.request} needs {found.wanted} devices of a node, {found.suitable} suit"
-        if member.requests and not found.claims:
-            return "Devices", "no device that matches can be claimed"
-    if free < _nodes(engine):
-        return "Capacity", f"needs {_nodes(engine)} free nodes, {max(free, 0)} of {pool.nodes} are free"
-    return None
-
-
-def _nodes(engine: EngineAsk) -> int:
-    return engine.copies * sum(member.nodes for member in engine.members)
+def _chosen(placements: tuple[Placement, ...]) -> dict[ClusterName, tuple[PoolName, ...]]:
+    chosen: dict[ClusterName, tuple[PoolName, ...]] = {}
+    for placement in placements:
+        holding = placement.holding
+        chosen[holding.cluster] = chosen.get(holding.cluster, ()) + tuple(seat.pool for seat in holding.seats)
+    return chosen

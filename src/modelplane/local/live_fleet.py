@@ -5,50 +5,68 @@ carries wake nobody. A deployment that waits for room is woken when a replica an
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from modelplane.api.codec import decode
-from modelplane.api.models import InferenceCluster, ModelReplica
+from modelplane.api.models import InferenceCluster, ModelCache, ModelReplica
 from modelplane.compose.contract import Manifest
-from modelplane.compose.inventory import cluster_of, holding_of
-from modelplane.fleet.snapshot import Cluster, Fleet, Holding
+from modelplane.compose.inventory import cache_of, cluster_of, holding_of
+from modelplane.fleet.snapshot import Fleet
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+
+if TYPE_CHECKING:
+    from modelplane.fleet.values import Cluster, Holding
 
 
 class LiveFleet:
     def __init__(self, *, capacity_changed: Callable[[], None]) -> None:
+        self._fleet = Fleet.of()
         self._clusters: dict[ObjectRef, Cluster] = {}
         self._holdings: dict[ObjectRef, Holding] = {}
-        self._snapshot: Fleet | None = None
         self._capacity_changed = capacity_changed
 
     def heard(self, change: Change) -> None:
+        manifest = None if change.type is ChangeType.DELETED else change.manifest
         if change.ref.kind == "InferenceCluster":
-            self._follow_cluster(change.ref, None if change.type is ChangeType.DELETED else change.manifest)
+            self._follow_cluster(change.ref, manifest)
         elif change.ref.kind == "ModelReplica":
-            self._follow_replica(change.ref, None if change.type is ChangeType.DELETED else change.manifest)
+            self._follow_replica(change.ref, manifest)
+        elif change.ref.kind == "ModelCache":
+            self._follow_cache(change.ref, manifest)
 
     def snapshot(self) -> Fleet:
-        if self._snapshot is None:
-            clusters = sorted(self._clusters.values(), key=lambda cluster: cluster.name)
-            holdings = sorted(self._holdings.values(), key=lambda h: (h.deployment, h.cluster, h.index))
-            self._snapshot = Fleet({cluster.name: cluster for cluster in clusters}, tuple(holdings))
-        return self._snapshot
+        return self._fleet
 
     def _follow_cluster(self, ref: ObjectRef, manifest: Manifest | None) -> None:
         before = self._clusters.pop(ref, None)
-        after = cluster_of(decode(InferenceCluster, manifest), manifest) if manifest is not None else None
+        after = cluster_of(decode(InferenceCluster, manifest)) if manifest is not None else None
         if after is not None:
             self._clusters[ref] = after
-        if before != after:
-            self._snapshot = None
-            self._capacity_changed()
+        if before == after:
+            return
+        if after is not None:
+            self._fleet = self._fleet.with_cluster(after)
+        elif before is not None:
+            self._fleet = self._fleet.without_cluster(before.name)
+        self._capacity_changed()
 
     def _follow_replica(self, ref: ObjectRef, manifest: Manifest | None) -> None:
         before = self._holdings.pop(ref, None)
         after = holding_of(decode(ModelReplica, manifest)) if manifest is not None else None
         if after is not None:
             self._holdings[ref] = after
-        if before != after:
-            self._snapshot = None
-            if before is not None:
-                self._capacity_changed()
+        if before == after:
+            return
+        self._fleet = self._fleet.with_holdings(
+            added=[after] if after is not None else [], removed=[before.id] if before is not None else []
+        )
+        if before is not None and (after is None or after.seats != before.seats or after.preempts != before.preempts):
+            self._capacity_changed()
+
+    def _follow_cache(self, ref: ObjectRef, manifest: Manifest | None) -> None:
+        key = (ref.namespace, ref.name)
+        after = cache_of(decode(ModelCache, manifest)) if manifest is not None else None
+        if self._fleet.caches.get(key) == after:
+            return
+        self._fleet = self._fleet.with_cache(after) if after is not None else self._fleet.without_cache(key)
+        self._capacity_changed()

@@ -1,0 +1,185 @@
+"""Retain: which replicas stay where they are.
+
+A replica stays while its cluster exists and every pool that it is pinned to still serves its engines, whatever else
+becomes better elsewhere. It is dropped at once when its cluster is gone, a NoExecute taint drains it, or it was evicted
+for a replica of higher priority. Everything else that makes its place wrong (edited selectors, relabelled clusters, a
+cluster that failed for longer than its grace) marks it as moving: it stays until a successor takes over.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import msgspec
+
+from modelplane.api.labels import selects
+from modelplane.api.meta import PoolName
+from modelplane.fleet.ask import EngineAsk
+from modelplane.fleet.fates import Dropped, DropReason
+from modelplane.fleet.hardware import Hardware
+from modelplane.fleet.matching import EngineWay, Unmatched, engine_ways
+from modelplane.fleet.passing import Pass
+from modelplane.fleet.room import fits
+from modelplane.fleet.site import Site
+from modelplane.fleet.taints import FOREVER, drains_at
+from modelplane.fleet.values import Cluster, Holding, MemberSeat, Seat, Taint
+from modelplane.fleet.wording import Mismatch
+
+_CACHED = 16_384
+
+
+@dataclass(slots=True)
+class Review:
+    kept: list[Holding] = field(default_factory=list)
+    moving: list[tuple[Holding, str]] = field(default_factory=list)
+    dropped: list[Dropped] = field(default_factory=list)
+    leaving: list[Holding] = field(default_factory=list)
+    """Being deleted already. They hold their place until they are gone."""
+    look_again_at: float = FOREVER
+
+
+def review(state: Pass) -> Review:
+    found = Review()
+    for holding in state.fleet.owned_by(state.ask.deployment):
+        _consider(state, holding, found)
+    return found
+
+
+def _consider(state: Pass, holding: Holding, found: Review) -> None:
+    site = state.fleet.sites[holding.cluster]
+    if holding.leaving:
+        found.leaving.append(holding)
+        return
+    dropped = _must_go(state, holding, site, found)
+    if dropped is not None:
+        found.dropped.append(dropped)
+        return
+    wrong = _misplaced(state, site, found)
+    seats = _reseated(state, holding, site) if wrong is None else ""
+    if isinstance(seats, str):
+        found.moving.append((holding, wrong or seats))
+    else:
+        found.kept.append(_renewed(state, holding, site, seats))
+
+
+def _must_go(state: Pass, holding: Holding, site: Site, found: Review) -> Dropped | None:
+    if site.cluster is None:
+        return Dropped(holding, DropReason.CLUSTER_GONE, f"cluster {holding.cluster} does not exist")
+    for taint in _taints(holding, site, site.cluster):
+        at = drains_at(taint, state.ask.tolerations)
+        if at <= state.now:
+            return Dropped(holding, DropReason.TAINTED, f"taint {taint.key} drains it")
+        found.look_again_at = min(found.look_again_at, at)
+    if holding.id in condemned(site):
+        return Dropped(holding, DropReason.PREEMPTED, "a replica of higher priority takes its place")
+    return None
+
+
+def _taints(holding: Holding, site: Site, cluster: Cluster) -> Iterable[Taint]:
+    yield from cluster.taints
+    for seat in holding.seats:
+        position = site.position(seat.pool)
+        if position is not None:
+            yield from site.pools[position].taints
+
+
+def condemned(site: Site) -> frozenset[object]:
+    """Replicas that were evicted: named by one of higher priority on the same cluster, and not protected."""
+    if not site.evicting:
+        return frozenset()
+    cluster = site.cluster
+    by_digest: dict[str, int] = {}
+    for holding in site.held.values():
+        if holding.preempts and cluster is not None:
+            value = cluster.priority_value(holding.priority)
+            for digest in holding.preempts:
+                by_digest[digest] = max(value, by_digest.get(digest, value))
+    if not by_digest or cluster is None:
+        return frozenset()
+    return frozenset(
+        holding.id
+        for holding in site.held.values()
+        if not holding.protected
+        and by_digest.get(holding.digest, cluster.priority_value(holding.priority))
+        > cluster.priority_value(holding.priority)
+    )
+
+
+def _misplaced(state: Pass, site: Site, found: Review) -> str | None:
+    """Why the cluster is the wrong one."""
+    ask, cluster = state.ask, site.cluster
+    if cluster is None:
+        return None
+    if not selects(ask.cluster_selector, cluster.labels):
+        return "its cluster no longer matches the clusterSelector"
+    if ask.required and not any(selects(selector, cluster.labels) for selector in ask.required):
+        return "its cluster matches none of the required selectors"
+    if cluster.ready or not ask.failover.replace or cluster.unready_since is None:
+        return None
+    ends = cluster.unready_since + ask.failover.grace_s
+    if state.now < ends:
+        found.look_again_at = min(found.look_again_at, ends)
+        return None
+    return f"its cluster is not ready for longer than {ask.failover.grace_s:g} s"
+
+
+def _reseated(state: Pass, holding: Holding, site: Site) -> tuple[Seat, ...] | str:
+    """Its seats by what the deployment asks today, on the pools that it has; or why that cannot be."""
+    pinned = {seat.engine: seat for seat in holding.seats}
+    if pinned.keys() != {engine.name for engine in state.ask.engines}:
+        return "the deployment has other engines"
+    seats: list[Seat] = []
+    for engine in state.ask.engines:
+        before = pinned[engine.name]
+        position = site.position(before.pool)
+        if position is None:
+            return f"its cluster has no pool {before.pool}"
+        hardware = site.pools[position].hardware
+        if hardware.fault:
+            return holding.seats
+        options = _seats_on(engine, before.pool, hardware)
+        if isinstance(options, Unmatched):
+            return f"pool {before.pool}: {Mismatch(options, hardware)}"
+        seats.append(before if before in options else options[0])
+    if tuple(seats) == holding.seats:
+        return holding.seats
+    return tuple(seats) if _still_fits(holding, site, tuple(seats)) else "what it asks for no longer fits its pool"
+
+
+@lru_cache(maxsize=_CACHED)
+def _seats_on(engine: EngineAsk, pool: PoolName, hardware: Hardware) -> tuple[Seat, ...] | Unmatched:
+    ways = engine_ways(engine, hardware)
+    return ways if isinstance(ways, Unmatched) else tuple(make_seat(engine, pool, way) for way in ways)
+
+
+def _still_fits(holding: Holding, site: Site, seats: tuple[Seat, ...]) -> bool:
+    changed = site.with_holdings([msgspec.structs.replace(holding, seats=seats)])
+    return all(
+        after == before or fits(kind.counts, kind.nodes, after, packed=kind.packed)
+        for kind, before, after in zip(site.kinds, site.uses, changed.uses, strict=True)
+    )
+
+
+def _renewed(state: Pass, holding: Holding, site: Site, seats: tuple[Seat, ...]) -> Holding:
+    preempts = holding.preempts
+    if preempts:
+        there = {found.digest for found in site.held.values()}
+        preempts = tuple(digest for digest in preempts if digest in there)
+    ask = state.ask
+    same = (holding.seats, holding.preempts, holding.priority, holding.protected)
+    if same == (seats, preempts, ask.priority, ask.protected):
+        return holding
+    return msgspec.structs.replace(
+        holding, seats=seats, preempts=preempts, priority=ask.priority, protected=ask.protected
+    )
+
+
+def make_seat(engine: EngineAsk, pool: PoolName, way: EngineWay) -> Seat:
+    """What a replica records of an engine: the claims that its cluster will see, without those that only steered."""
+    members = tuple(
+        MemberSeat(
+            member.nodes * engine.copies, tuple(claim for claim in served.claims if claim.device_class is not None)
+        )
+        for member, served in zip(engine.members, way.members, strict=True)
+    )
+    return Seat(engine.name, pool, members)

@@ -1,0 +1,32 @@
+"""Selectors on device kinds, each pair evaluated once.
+
+A selector reads nothing but the device, so its answer for one shape of device stands. Kubernetes aborts an allocation
+when a selector cannot be evaluated on a device that the request considers; that is `ERROR` here, never a silent no.
+"""
+
+from functools import lru_cache
+
+from modelplane.api.errors import InputError
+from modelplane.dra.cel import CompileError, Evaluation, Outcome, compile_selector
+from modelplane.dra.device import Device
+
+_MAX_PAIRS = 65_536
+_TRUE = Evaluation(Outcome.TRUE)
+
+
+@lru_cache(maxsize=_MAX_PAIRS)
+def evaluate(text: str, device: Device) -> Evaluation:
+    try:
+        return compile_selector(text, stored=True).evaluate(device)
+    except (CompileError, InputError) as error:
+        return Evaluation(Outcome.ERROR, str(error))
+
+
+@lru_cache(maxsize=_MAX_PAIRS)
+def meets(selectors: tuple[str, ...], device: Device) -> Evaluation:
+    """Whether a device meets all of them: the first answer that is not yes."""
+    for text in selectors:
+        found = evaluate(text, device)
+        if found.outcome is not Outcome.TRUE:
+            return found
+    return _TRUE

@@ -1,0 +1,164 @@
+"""Why each candidate was taken or not, with numbers.
+
+The scheduler decides for groups of like places and leaves its findings as groups, so keeping a trace costs nothing that
+grows with the fleet. `candidates` spells all of it out; `shown` gives a bounded part that has something of each group.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from modelplane.api.meta import ClusterName, PoolName
+from modelplane.fleet.index import Place
+from modelplane.fleet.offers import Offer
+from modelplane.fleet.site import Site
+from modelplane.framework import Code, Refusal, Scored
+
+
+class Verdict(StrEnum):
+    CHOSEN = "Chosen"
+    ELIGIBLE = "Eligible"
+    REFUSED = "Refused"
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found of a cluster, or of one pool of it."""
+
+    cluster: ClusterName
+    verdict: Verdict
+    pool: PoolName | None = None
+    engine: str = ""
+    """The engine that was refused, where the deployment has several."""
+    filter: str = ""
+    reason: str = ""
+    may_pass: bool = False
+    """Refused as things are; not refused for good."""
+    score: float | None = None
+    parts: tuple[tuple[str, float], ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True, eq=False):
+    """One answer for places that are alike."""
+
+    places: tuple[Place, ...]
+    refusal: Refusal | None = None
+    scored: Scored[Offer] | None = None
+    whole: bool = False
+    """It is about clusters, not about pools of them."""
+    engine: str = ""
+
+
+class Trace:
+    """Everything that was found in one pass."""
+
+    __slots__ = ("_chosen", "_findings", "_sites")
+
+    def __init__(
+        self,
+        findings: tuple[Finding, ...] = (),
+        sites: Mapping[ClusterName, Site] | None = None,
+        chosen: Mapping[ClusterName, tuple[PoolName, ...]] | None = None,
+    ) -> None:
+        """Later findings about the same place replace earlier ones. `chosen` has the pools that replicas are on."""
+        self._findings = findings
+        self._sites = sites or {}
+        self._chosen = chosen or {}
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All of it, by cluster and pool."""
+        found: dict[tuple[ClusterName, str, str], Candidate] = {}
+        for finding in self._findings:
+            for place in finding.places:
+                candidate = self._candidate(finding, place)
+                found[candidate.cluster, candidate.pool or "", candidate.engine] = candidate
+        for candidate in self._picked(found):
+            found[candidate.cluster, candidate.pool or "", ""] = candidate
+        return tuple(candidate for _, candidate in sorted(found.items()))
+
+    def shown(self, limit: int) -> tuple[tuple[Candidate, ...], int]:
+        """What fits a status: the chosen, then the best of each sort, then more; and how many are left out."""
+        found = {(candidate.cluster, candidate.pool): candidate for candidate in self._picked({})}
+        ordered = sorted(self._findings, key=_importance)
+        depth = 0
+        while len(found) < limit and ordered:
+            ordered = [finding for finding in ordered if depth < len(finding.places)]
+            for finding in ordered:
+                if len(found) >= limit:
+                    break
+                cluster, position = finding.places[depth]
+                pool = None if finding.whole else self._sites[cluster].pools[position].name
+                if (cluster, pool) not in found:
+                    found[cluster, pool] = self._candidate(finding, finding.places[depth])
+            depth += 1
+        kept = tuple(found.values())[:limit]
+        return kept, max(self.total - len(kept), 0)
+
+    @property
+    def total(self) -> int:
+        """How many candidates there are, counting a place once for each finding about it."""
+        return sum(len(finding.places) for finding in self._findings) or sum(map(len, self._chosen.values()))
+
+    def refusals(self) -> Iterator[tuple[Refusal, int]]:
+        """Each sort of refusal with how many places it is about."""
+        return ((finding.refusal, len(finding.places)) for finding in self._findings if finding.refusal is not None)
+
+    def _candidate(self, finding: Finding, place: Place) -> Candidate:
+        cluster, position = place
+        pool = None if finding.whole else self._sites[cluster].pools[position].name
+        refusal = finding.refusal
+        if refusal is not None:
+            return Candidate(
+                cluster=cluster,
+                pool=pool,
+                engine=finding.engine,
+                verdict=Verdict.REFUSED,
+                filter=refusal.filter,
+                reason=refusal.reason,
+                may_pass=refusal.code is Code.REFUSED,
+            )
+        scored = finding.scored
+        return Candidate(
+            cluster=cluster,
+            pool=pool,
+            verdict=Verdict.ELIGIBLE,
+            score=round(scored.total, 6) if scored else None,
+            parts=scored.parts if scored else (),
+        )
+
+    def _picked(self, found: Mapping[tuple[ClusterName, str, str], Candidate]) -> Iterator[Candidate]:
+        for cluster, pools in self._chosen.items():
+            for pool in dict.fromkeys(pools):
+                known = found.get((cluster, pool, "")) or found.get((cluster, "", ""))
+                score, parts = (known.score, known.parts) if known is not None else (None, ())
+                yield Candidate(
+                    cluster=cluster,
+                    pool=pool,
+                    verdict=Verdict.CHOSEN,
+                    reason=f"holds {_count(pools.count(pool))}",
+                    score=score,
+                    parts=parts,
+                )
+
+
+def _count(replicas: int) -> str:
+    return "a replica" if replicas == 1 else f"{replicas} replicas"
+
+
+def _importance(finding: Finding) -> tuple[bool, float, bool, Place]:
+    """Scored places before refused ones, the best first; refusals that may pass before those that will not."""
+    scored, refusal = finding.scored, finding.refusal
+    total = -scored.total if scored is not None else 0.0
+    return scored is None, total, refusal is not None and refusal.code is Code.EXCLUDED, finding.places[0]
+
+
+def summarise(refusals: Iterable[tuple[Refusal, int]], limit: int = 3) -> str:
+    """The commonest refusals in one sentence."""
+    counted: dict[str, int] = {}
+    for refusal, places in refusals:
+        text = f"{refusal.filter}: {refusal.reason}"
+        counted[text] = counted.get(text, 0) + places
+    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    parts = [f"{count} x {text}" if count > 1 else text for text, count in ordered[:limit]]
+    more = len(ordered) - limit
+    return "; ".join(parts) + (f"; and {more} other reasons" if more > 0 else "")
