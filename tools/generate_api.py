@@ -40,6 +40,11 @@ CONDITIONS = {
         },
     },
 }
+CROSSPLANE = {
+    "type": "object",
+    "description": "How Crossplane composes the object. It writes this itself; other hosts leave it alone.",
+    "x-kubernetes-preserve-unknown-fields": True,
+}
 READY_COLUMNS = [
     {"name": "READY", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"},
     {"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
@@ -99,7 +104,7 @@ def _definition(xrd: Mapping[str, object]) -> dict[str, object]:
 def _crd_schema(schema: object) -> dict[str, object]:
     root = _mapping(schema)
     properties = _mapping(root["properties"])
-    status = _mapping(properties["status"])
+    spec, status = _mapping(properties["spec"]), _mapping(properties["status"])
     return {
         **root,
         "properties": {
@@ -109,7 +114,7 @@ def _crd_schema(schema: object) -> dict[str, object]:
                 "type": "object",
                 "properties": {"name": {"type": "string", "maxLength": MAX_NAME, "description": "Name of the object."}},
             },
-            "spec": properties["spec"],
+            "spec": {**spec, "properties": {**_mapping(spec["properties"]), "crossplane": CROSSPLANE}},
             "status": {**status, "properties": {"conditions": CONDITIONS, **_mapping(status["properties"])}},
         },
     }

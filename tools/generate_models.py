@@ -216,6 +216,8 @@ class _Writer:
         match schema.get("type"):
             case "array":
                 return f"tuple[{self._type('', _object(schema['items']))}, ...]"
+            case "object" if schema.get("x-kubernetes-preserve-unknown-fields"):
+                return "Mapping[str, object]"
             case "object":
                 return f"Mapping[str, {self._type('', _object(schema['additionalProperties']))}]"
             case "string" if "enum" in schema:

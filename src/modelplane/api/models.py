@@ -189,6 +189,7 @@ class ServingStackSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     nvidia_driver_root: str = msgspec.field(name="nvidiaDriverRoot", default="/")
     versions: Versions = Versions()
     gateway: SpecGateway = SpecGateway()
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class EndpointCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -226,6 +227,7 @@ class EndpointGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class ModelServiceSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     endpoints: tuple[EndpointGroup, ...]
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class ModelReplicaStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -380,6 +382,7 @@ class ModelReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     serving: Serving | None = None
     caches: tuple[CacheMount, ...] = ()
     engines: tuple[ReplicaEngine, ...]
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -412,6 +415,7 @@ class ModelEndpointSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     rewrite_path: str | None = msgspec.field(name="rewritePath", default=None)
     replica: ReplicaReference | None = None
     auth: Auth | None = None
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class Preemption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -567,6 +571,7 @@ class ModelDeploymentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     serving: Serving | None = None
     engines: tuple[DeploymentEngine, ...] = ()
     template: Template | None = None
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class ModelCacheStatusCluster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -660,6 +665,7 @@ class ModelCacheSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     inline: Inline | None = None
     cluster_selector: LabelSelector | None = msgspec.field(name="clusterSelector", default=None)
     storage: ModelCacheSpecStorage = ModelCacheSpecStorage()
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class InferenceGatewayStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -681,6 +687,7 @@ class InferenceGatewaySpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     envoy_gateway: EnvoyGateway | None = msgspec.field(name="envoyGateway", default=None)
     hostname: str | None = None
     tls: Tls | None = None
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -867,6 +874,7 @@ class InferenceClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     scheduling: Scheduling = Scheduling()
     storage: InferenceClusterSpecStorage = InferenceClusterSpecStorage()
     backend: Backend = Backend()
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class InferenceClassStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -917,6 +925,7 @@ class InferenceClassSpec(msgspec.Struct, frozen=True, kw_only=True, omit_default
     devices: tuple[ClassDevice, ...]
     provisioning: Provisioning | None = None
     cost: Cost | None = None
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class StatusSecret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -968,6 +977,7 @@ class GKEClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     credentials: SpecCredentials = SpecCredentials()
     networking: Networking = Networking()
     node_pools: tuple[GKEClusterSpecNodePool, ...] = msgspec.field(name="nodePools")
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class EKSClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -1003,6 +1013,7 @@ class EKSClusterSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         name="subnetCidrs", default=("10.0.0.0/20", "10.0.16.0/20", "10.0.32.0/20")
     )
     node_pools: tuple[EKSClusterSpecNodePool, ...] = msgspec.field(name="nodePools")
+    crossplane: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 class EKSCluster(msgspec.Struct, frozen=True, kw_only=True):
