@@ -1,4 +1,13 @@
-"""The arithmetic of rollouts: tables of single steps, then whole rollouts against an adversary."""
+"""The arithmetic of rollouts: tables of single steps, answers of the real controller, whole rollouts.
+
+`rollouts.json` holds random cases and what the Deployment controller of Kubernetes 1.36.3 made of them: its own
+reconcileNewReplicaSet, reconcileOldReplicaSets and scale, called on a fake client. A row is the step, replicas, surge,
+unavailable, the new and the old ReplicaSets (name, age, replicas, available, desired and most by their annotations),
+the Deployment's own count of pods, and the sizes afterwards.
+"""
+
+import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -61,6 +70,22 @@ def test_percentages_resolve_as_kubernetes_rounds_them(replicas, surge, unavaila
 )
 def test_one_step_of_a_rolling_update(case, new, old, expected):
     assert roll(bounds(10, 3, 2), new, old) == expected, case
+
+
+def test_steps_are_those_of_the_real_controller():
+    rows = json.loads(Path(__file__).with_name("rollouts.json").read_text(encoding="utf-8"))
+    assert len(rows) == 400
+    for step, replicas, surge, unavailable, new, old, seen, sizes in rows:
+        wanted = bounds(replicas, surge, unavailable)
+        newest, older = _read(new) if new else None, [_read(row) for row in old]
+        found = roll(wanted, newest, older) if step == "roll" else rescale(wanted, newest, older, seen)
+        before = {each.name: each.replicas for each in (*older, *([newest] if newest else []))}
+        assert {**before, **found} == sizes
+
+
+def _read(row):
+    name, age, replicas, available, desired, most = row
+    return revision(name, replicas, available, created=str(age), desired_then=desired, most_then=most)
 
 
 def test_a_new_revision_starts_with_what_the_surge_leaves():
