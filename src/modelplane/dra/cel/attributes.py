@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from modelplane.dra.cel.budget import Meter
-from modelplane.dra.cel.errors import EvaluationError
+from modelplane.dra.cel.errors import EvaluationAborted, EvaluationError
 from modelplane.dra.cel.library.network import CIDR, IP
 from modelplane.dra.cel.library.urls import URL
 from modelplane.dra.cel.types import Type
@@ -22,13 +21,23 @@ _UNCONVERTIBLE = (Quantity, QuantityCell, Version, URL, IP, CIDR)
 
 
 class State:
-    """One evaluation: what variables hold, by slot, and the meter."""
+    """One evaluation: what variables hold, by slot, and what it has cost so far.
 
-    __slots__ = ("meter", "slots")
+    The cost is compared with the limit once per turn of a loop, after calls that can be dear, and at the end: between
+    those moments it grows by no more than the expression is long.
+    """
 
-    def __init__(self, slots: list[object], meter: Meter) -> None:
+    __slots__ = ("limit", "slots", "spent")
+
+    def __init__(self, slots: list[object], limit: int) -> None:
         self.slots = slots
-        self.meter = meter
+        self.limit = limit
+        self.spent = 0
+
+    def check(self) -> None:
+        """Ends the evaluation where the budget is spent."""
+        if self.spent > self.limit:
+            raise EvaluationAborted(f"the evaluation costs more than its budget of {self.limit} units")
 
 
 Step: TypeAlias = Callable[[State], object]
@@ -86,7 +95,7 @@ class ConstantQualifier:
     optional: bool = False
 
     def qualify(self, state: State, value: object) -> object:
-        state.meter.spend(1)
+        state.spent += 1
         present, found = look_up(value, self.key)
         if present:
             return found
@@ -95,7 +104,7 @@ class ConstantQualifier:
     def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
         present, found = look_up(value, self.key)
         if present:
-            state.meter.spend(1)
+            state.spent += 1
         return present, found
 
 
@@ -107,13 +116,13 @@ class PresenceQualifier:
     optional: bool = False
 
     def qualify(self, state: State, value: object) -> object:
-        state.meter.spend(1)
+        state.spent += 1
         return look_up(value, self.key)[0]
 
     def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
         present, found = look_up(value, self.key)
         if present:
-            state.meter.spend(1)
+            state.spent += 1
         return present, found
 
 
@@ -125,7 +134,7 @@ class ComputedQualifier:
     optional: bool = False
 
     def qualify(self, state: State, value: object) -> object:
-        state.meter.spend(1)
+        state.spent += 1
         key = self._computed(state)
         present, found = look_up(value, key)
         if present:
@@ -135,7 +144,7 @@ class ComputedQualifier:
     def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
         present, found = look_up(value, self._computed(state))
         if present:
-            state.meter.spend(1)
+            state.spent += 1
         return present, found
 
     def _computed(self, state: State) -> object:

@@ -29,22 +29,6 @@ Args: TypeAlias = tuple[object, ...]
 Price: TypeAlias = Callable[[Args, object], int]
 
 
-class Meter:
-    """The cost so far; `limit` is the highest that is still allowed."""
-
-    __slots__ = ("limit", "spent")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.spent = 0
-
-    def spend(self, cost: int) -> None:
-        """Adds to the cost, or ends the evaluation."""
-        self.spent += cost
-        if self.spent > self.limit:
-            raise EvaluationAborted(f"the evaluation costs more than its budget of {self.limit} units")
-
-
 def _size(value: object) -> int:
     size = size_of(value)
     return 1 if size is None else size
@@ -70,6 +54,8 @@ def _traversal_cost(value: object) -> int:
         return int(len(value.encode("utf-8", "surrogatepass")) * _TEXT)
     if isinstance(value, bytes):
         return int(len(value) * _TEXT)
+    if isinstance(value, range):
+        return len(value)
     if is_list(value):
         return sum([_traversal_cost(item) for item in value])
     if is_map(value):

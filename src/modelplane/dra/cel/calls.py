@@ -16,8 +16,8 @@ def call_step(steps: list[Step], body: Callable[..., object], price: Price | Non
     if stops_early or len(steps) not in {1, 2}:
         return _variadic(steps, body, price or _one_unit)
     if len(steps) == 1:
-        return _unary(steps[0], body, price or _one_unit)
-    return _binary(steps[0], steps[1], body, price or _one_unit)
+        return _unary(steps[0], body, price) if price is not None else _cheap_unary(steps[0], body)
+    return _binary(steps[0], steps[1], body, price) if price is not None else _cheap_binary(steps[0], steps[1], body)
 
 
 def _one_unit(_args: tuple[object, ...], _result: object) -> int:
@@ -28,10 +28,40 @@ def _paid(state: State, body: Callable[..., object], args: tuple[object, ...], p
     try:
         result = body(*args)
     except EvaluationError:
-        state.meter.spend(price(args, FAILED))
+        state.spent += price(args, FAILED)
+        state.check()
         raise
-    state.meter.spend(price(args, result))
+    state.spent += price(args, result)
+    state.check()
     return result
+
+
+def _cheap_unary(argument: Step, body: Callable[..., object]) -> Step:
+    def step(state: State) -> object:
+        state.spent += 1
+        return body(argument(state))
+
+    return step
+
+
+def _cheap_binary(left: Step, right: Step, body: Callable[..., object]) -> Step:
+    def step(state: State) -> object:
+        state.spent += 1
+        try:
+            one = left(state)
+        except EvaluationError:
+            _compute(right, state)
+            raise
+        return body(one, right(state))
+
+    return step
+
+
+def _compute(step: Step, state: State) -> object:
+    try:
+        return step(state)
+    except EvaluationError:
+        return FAILED
 
 
 def _unary(argument: Step, body: Callable[..., object], price: Price) -> Step:
@@ -39,7 +69,7 @@ def _unary(argument: Step, body: Callable[..., object], price: Price) -> Step:
         try:
             value = argument(state)
         except EvaluationError:
-            state.meter.spend(price((FAILED,), FAILED))
+            state.spent += price((FAILED,), FAILED)
             raise
         return _paid(state, body, (value,), price)
 
@@ -61,7 +91,7 @@ def _variadic(steps: list[Step], body: Callable[..., object], price: Price) -> S
                 args.append(argument(state))
             except EvaluationError:
                 if len(args) == len(steps) - 1:
-                    state.meter.spend(price((*args, FAILED), FAILED))
+                    state.spent += price((*args, FAILED), FAILED)
                 raise
         return _paid(state, body, tuple(args), price)
 
@@ -70,15 +100,14 @@ def _variadic(steps: list[Step], body: Callable[..., object], price: Price) -> S
 
 def both(left: Step, right: Step, state: State, price: Price) -> tuple[object, object]:
     """Two operands; where one fails the other is computed all the same, and the call is paid for."""
-    failure: EvaluationError | None = None
-    values: list[object] = []
-    for operand in (left, right):
-        try:
-            values.append(operand(state))
-        except EvaluationError as error:
-            failure = failure or error
-            values.append(FAILED)
-    if failure is not None:
-        state.meter.spend(price((values[0], values[1]), FAILED))
-        raise failure
-    return values[0], values[1]
+    try:
+        one = left(state)
+    except EvaluationError:
+        other = _compute(right, state)
+        state.spent += price((FAILED, other), FAILED)
+        raise
+    try:
+        return one, right(state)
+    except EvaluationError:
+        state.spent += price((one, FAILED), FAILED)
+        raise

@@ -36,6 +36,10 @@ class DomainMap(dict[str, object]):
         """Always something."""
         return True, self.get(key, EMPTY) if isinstance(key, str) else EMPTY
 
+    def cel_has(self, key: object) -> bool:
+        """Whether the device has the domain."""
+        return isinstance(key, str) and key in self
+
     def cel_native(self) -> dict[str, object]:
         """The plain map that is left once the value has been through an optional."""
         return dict(self)

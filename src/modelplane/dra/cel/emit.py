@@ -32,12 +32,14 @@ from modelplane.dra.cel.syntax import (
     Node,
     Select,
     Struct,
+    chain,
     walk,
 )
 from modelplane.dra.cel.types import BOOL, DYN, Kind, Type
 from modelplane.dra.device import Device
 
 MAX_NODES = 1_500
+_UNBOUND = frozenset({Kind.LIST, Kind.OPAQUE, Kind.DYN})
 _INLINE_INTS = range(-(2**31), 2**31)
 _DEVICE_FIELDS = {
     "driver": "d.driver",
@@ -47,12 +49,16 @@ _DEVICE_FIELDS = {
 }
 
 
-def emit(node: Node, functions: Functions) -> Callable[[Device], object] | None:
-    """A function of a device that computes the expression, or None where it is out of the fast path's reach."""
+def emit(node: Node, functions: Functions, *, absorbing: bool) -> Callable[[Device], object] | None:
+    """A function of a device that computes the expression, or None where it is out of the fast path's reach.
+
+    The absorbing variant is slower and complete: `&&`, `||`, `all` and `exists` absorb errors and bound variables are
+    computed when they are first read, so what it raises is what the expression yields.
+    """
     for count, part in enumerate(walk(node)):
         if count > MAX_NODES or (isinstance(part, Call) and part.function in CELL_SENSITIVE):
             return None
-    emitter = _Emitter(functions)
+    emitter = _Absorbing(functions) if absorbing else _Emitter(functions)
     try:
         source = emitter.emit(node).text
         return emitter.function(source)
@@ -199,7 +205,10 @@ class _Emitter(CallEmitter):
         items = f"{source.text}.items()" if node.second and kind is Kind.MAP else source.text
         if node.second and kind is Kind.LIST:
             items = f"enumerate({source.text})"
-        return Code(f"{fold.helper}{pairs}({items}, {', '.join(lambdas)})", node.type or DYN)
+        return Code(f"{self.helper(fold)}{pairs}({items}, {', '.join(lambdas)})", node.type or DYN)
+
+    def helper(self, fold: _Fold) -> str:
+        return fold.helper
 
     def loop_body(self, fold: _Fold, code: Code) -> str:
         return self.value(code) if fold.helper == "mapped" else self.truth(code)
@@ -207,7 +216,7 @@ class _Emitter(CallEmitter):
     def bind(self, node: Comprehension) -> Code:
         found = node.init.type or DYN
         # Lists may change under such a variable and optionals are spoilt by it; the exact evaluator knows how.
-        if found.kind in {Kind.LIST, Kind.OPAQUE, Kind.DYN}:
+        if found.kind in _UNBOUND:
             raise NotEmitted
         init = self.emit(node.init)
         name = self.fresh()
@@ -229,6 +238,30 @@ class _Emitter(CallEmitter):
         Comprehension: comprehension,
         Struct: struct,
     }
+
+
+class _Absorbing(_Emitter):
+    __slots__ = ()
+
+    def logic(self, node: Call) -> Code:
+        terms = [f"lambda: {self.truth(self.emit(term))}" for term in chain(node)]
+        return Code(f"{'all_of' if node.function == AND else 'any_of'}({', '.join(terms)})", BOOL)
+
+    def helper(self, fold: _Fold) -> str:
+        return f"absorbing_{fold.helper}" if fold.helper in {"every", "some"} else fold.helper
+
+    def bind(self, node: Comprehension) -> Code:
+        found = node.init.type or DYN
+        if found.kind in _UNBOUND:
+            raise NotEmitted
+        init = self.emit(node.init)
+        holder = self.fresh()
+        self.scopes.append({node.accumulator: f"{holder}()"})
+        self.bound[f"{holder}()"] = init
+        body = self.emit(node.result)
+        self.scopes.pop()
+        text = f"({holder} := lazy(lambda: {init.text}), {body.text})[1]"
+        return Code(text, body.type, is_dict=body.is_dict, is_domains=body.is_domains)
 
 
 def _is_device(node: Node) -> bool:

@@ -10,6 +10,7 @@ from modelplane.dra.cel.library.kubernetes import plain_quantity
 from modelplane.dra.cel.membership import constant_members
 from modelplane.dra.cel.syntax import (
     ADD,
+    DIVIDE,
     EQUALS,
     GREATER,
     GREATER_EQUALS,
@@ -17,6 +18,7 @@ from modelplane.dra.cel.syntax import (
     INDEX,
     LESS,
     LESS_EQUALS,
+    MODULO,
     MULTIPLY,
     NEGATE,
     NOT,
@@ -178,7 +180,9 @@ class CallEmitter:
             return Code(f"({item.text} in {container.text})", BOOL)
         if container.type.kind is Kind.LIST and container.is_constant:
             members = constant_members(container.constant)
-            if members is not None and container.constant:
+            if not container.constant:
+                return Code("False", BOOL)
+            if members is not None:
                 return self.constant_membership(item, members.strings, self.constant(members.has))
         return Code(f"contains({self.value(container)}, {self.value(item)})", BOOL)
 
@@ -234,7 +238,7 @@ class CallEmitter:
             return None
         if node.function in _ARITHMETIC:
             return f"checked_int({{0}} {_ARITHMETIC[node.function]} {{1}})"
-        return "checked_int(-{0})" if node.function == NEGATE else None
+        return {NEGATE: "checked_int(-{0})", DIVIDE: "divide({0}, {1})", MODULO: "modulo({0}, {1})"}.get(node.function)
 
     def matches(self, args: list[Code]) -> Code:
         subject, pattern = args

@@ -29,7 +29,7 @@ from modelplane.dra.cel.equality import equal
 from modelplane.dra.cel.errors import EvaluationAborted, EvaluationError, SyntaxFault
 from modelplane.dra.cel.folds import Slots, plan_fold
 from modelplane.dra.cel.library import regex
-from modelplane.dra.cel.membership import Membership, check_hashable, constant_members
+from modelplane.dra.cel.membership import Membership, constant_members
 from modelplane.dra.cel.syntax import (
     AND,
     CONDITIONAL,
@@ -48,9 +48,10 @@ from modelplane.dra.cel.syntax import (
     Node,
     Select,
     Struct,
+    chain,
 )
-from modelplane.dra.cel.types import Kind
-from modelplane.dra.cel.values import NONE, Optional, make_map, no_overload, runtime_type
+from modelplane.dra.cel.types import DYN, Kind, Type
+from modelplane.dra.cel.values import NONE, Optional, check_hashable, make_map, no_overload, runtime_type
 
 CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 _PATTERNS = {"matches": 1, "find": 1, "findAll": 1}
@@ -74,10 +75,23 @@ def _path_plan(path: Path) -> Plan:
     resolve, price = path.resolve, path.price
 
     def step(state: State) -> object:
-        state.meter.spend(price)
+        state.spent += price
         return resolve(state)
 
     return Plan(step if price else resolve, path)
+
+
+def _variable_plan(read: Step, found: Type) -> Plan:
+    """A variable on its own; where it cannot hold an optional, reading it is all there is to do."""
+    plan = _path_plan(Path(read))
+    if found.is_dynamic or found.kind is Kind.OPAQUE:
+        return plan
+
+    def step(state: State) -> object:
+        state.spent += 1
+        return read(state)
+
+    return Plan(step, plan.path)
 
 
 class Planner:
@@ -103,7 +117,7 @@ class Planner:
         name = node.name.removeprefix(".")
         for scope in reversed(self.scopes):
             if name in scope:
-                return _path_plan(Path(scope[name]))
+                return _variable_plan(scope[name], node.type or DYN)
         raise SyntaxFault(f"undeclared reference to '{name}'", node.offset)
 
     def select(self, node: Select) -> Plan:
@@ -182,7 +196,8 @@ class Planner:
 
     def logic(self, node: Call, *, absorbing: bool) -> Plan:
         """`||` where `absorbing` is true, `&&` where it is false: that value wins over any error."""
-        terms = [self.plan(term).step for term in _flattened(node)]
+        terms = [self.plan(term).step for term in chain(node)]
+        name, otherwise = node.function, not absorbing
 
         def step(state: State) -> object:
             failure: EvaluationError | None = None
@@ -194,11 +209,11 @@ class Planner:
                     continue
                 if value is absorbing:
                     return absorbing
-                if value is not (not absorbing):
-                    failure = failure or no_overload("_||_" if absorbing else "_&&_", value)
+                if value is not otherwise:
+                    failure = failure or no_overload(name, value)
             if failure is not None:
                 raise failure
-            return not absorbing
+            return otherwise
 
         return Plan(step)
 
@@ -226,7 +241,7 @@ class Planner:
 
         def step(state: State) -> object:
             one, other = both(left, right, state, price)
-            state.meter.spend(price((one, other), None))
+            state.spent += price((one, other), None)
             try:
                 return equal(one, other) is not negated
             except EvaluationError:
@@ -259,7 +274,7 @@ class Planner:
         steps = [(plan.step, index in node.optionals) for index, plan in enumerate(plans)]
 
         def step(state: State) -> object:
-            state.meter.spend(LIST_COST)
+            state.spent += LIST_COST
             elements: list[object] = []
             for element, optional in steps:
                 value = element(state)
@@ -286,10 +301,10 @@ class Planner:
                 for entry in steps:
                     _add_entry(pairs, entry, state)
             except EvaluationError:
-                state.meter.spend(MAP_COST)
+                state.spent += MAP_COST
                 raise
             built = make_map(pairs)
-            state.meter.spend(MAP_COST)
+            state.spent += MAP_COST
             return built
 
         return Plan(step)
@@ -344,19 +359,6 @@ def _add_entry(pairs: list[tuple[object, object]], entry: tuple[Step, Step, bool
 
 def _reader(slot: int) -> Step:
     return lambda state: state.slots[slot]
-
-
-def _flattened(node: Call) -> list[Node]:
-    """The terms of a chain of one logical operator, in order."""
-    terms: list[Node] = []
-    pending: list[Node] = [node]
-    while pending:
-        term = pending.pop()
-        if isinstance(term, Call) and term.function == node.function:
-            pending += reversed(term.args)
-        else:
-            terms.append(term)
-    return terms
 
 
 def _membership_plan(item: Step, members: Membership) -> Plan:

@@ -7,8 +7,8 @@ An accumulator that starts as an empty list or map grows in place. That is visib
 when something is added to it, in upstream and therefore here.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from modelplane.dra.cel.attributes import State, Step
 from modelplane.dra.cel.errors import EvaluationError
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from modelplane.dra.cel.evaluator import Planner
 
 _UNSET = object()
-_Loop: TypeAlias = Callable[[list[object], object], Iterator[None]]
 
 
 class Slots:
@@ -55,19 +54,24 @@ def plan_fold(planner: "Planner", node: Comprehension) -> Step:
     go_on = None if condition.is_constant and condition.constant is True else condition.step
     if node.is_bind:
         return _bind_step(accumulator, result)
-    loop_step = _pair_loop(first, second) if node.second else _single_loop(first)
+    paired = bool(node.second)
 
     def step(state: State) -> object:
-        source = items(state)
         slots = state.slots
+        source = items(state)
         slots[accumulator] = _UNSET
-        for _ in loop_step(slots, source):
+        for item in _turns(source, paired=paired):
+            slots[first] = item
+            if paired:
+                slots[first], slots[second] = _pair(item)
             if go_on is not None and not _goes_on(go_on, state):
                 break
             try:
                 slots[accumulator] = body(state)
             except EvaluationError as error:
                 slots[accumulator] = error
+            if state.spent > state.limit:
+                state.check()
         return settled(result(state))
 
     return step
@@ -108,26 +112,15 @@ def _accumulator_reader(slot: int, initial: Step) -> Step:
     return read
 
 
-def _single_loop(slot: int) -> _Loop:
-    def loop(slots: list[object], source: object) -> Iterator[None]:
-        if not is_list(source) and not is_map(source):
-            raise EvaluationError(f"a value of type {runtime_type(source).name} cannot be iterated")
-        for item in source:
-            slots[slot] = item
-            yield
-
-    return loop
+def _turns(source: object, *, paired: bool) -> Iterable[object]:
+    """The values that a loop variable takes: elements or keys, or pairs with the index or the value."""
+    if is_map(source):
+        return map_items(source) if paired else source
+    if is_list(source):
+        return enumerate(source) if paired else source
+    raise EvaluationError(f"a value of type {runtime_type(source).name} cannot be iterated")
 
 
-def _pair_loop(first: int, second: int) -> _Loop:
-    def loop(slots: list[object], source: object) -> Iterator[None]:
-        if is_map(source):
-            pairs = map_items(source)
-        elif is_list(source):
-            pairs = enumerate(source)
-        else:
-            raise EvaluationError(f"a value of type {runtime_type(source).name} cannot be iterated")
-        for slots[first], slots[second] in pairs:
-            yield
-
-    return loop
+def _pair(item: object) -> tuple[object, object]:
+    assert isinstance(item, tuple)  # noqa: S101  `_turns` makes them
+    return item[0], item[1]

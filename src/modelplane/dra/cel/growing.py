@@ -1,7 +1,7 @@
 """Lists and maps under construction: adding to one changes it in place."""
 
 from modelplane.dra.cel.errors import EvaluationError
-from modelplane.dra.cel.values import KeyedMap, contains_key, is_list, list_size, make_map, map_items, no_overload
+from modelplane.dra.cel.values import KeyedMap, is_list, list_size, make_map, map_items, no_overload
 
 
 class GrowingList(list[object]):
@@ -24,7 +24,7 @@ class GrowingMap(KeyedMap):
 
     def insert(self, key: object, value: object) -> "GrowingMap":
         """The very map with one more entry."""
-        if contains_key(self, key):
+        if self.find(key)[0]:
             raise EvaluationError(f"insert failed: key {key} already exists")
         self.put(key, value)
         return self

@@ -5,10 +5,7 @@ The set is asked by hash, so a value that Go cannot hash ends the evaluation ins
 
 from dataclasses import dataclass
 
-from modelplane.dra.cel.errors import EvaluationAborted
-from modelplane.dra.cel.library.formats import NamedFormat
-from modelplane.dra.cel.values import Uint, runtime_type
-from modelplane.dra.semver import Version
+from modelplane.dra.cel.values import Uint, check_hashable
 
 _PRIMITIVE = (str, bool, int, float)
 
@@ -35,12 +32,6 @@ class Membership:
             return value in self.doubles
         check_hashable(value)
         return False
-
-
-def check_hashable(value: object) -> None:
-    """Ends the evaluation over a value that Go cannot hash."""
-    if isinstance(value, bytes | Version | NamedFormat):
-        raise EvaluationAborted(f"a value of type {runtime_type(value).name} cannot be hashed")
 
 
 def constant_members(items: object) -> Membership | None:

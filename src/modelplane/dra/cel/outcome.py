@@ -3,6 +3,8 @@
 import enum
 from dataclasses import dataclass
 
+from modelplane.dra.cel.values import Optional, runtime_type
+
 
 class Outcome(enum.Enum):
     """TRUE and FALSE are answers; ERROR is none, and aborts the allocation that asked."""
@@ -22,3 +24,14 @@ class Evaluation:
 
 TRUE = Evaluation(Outcome.TRUE)
 FALSE = Evaluation(Outcome.FALSE)
+
+
+def as_evaluation(value: object) -> Evaluation:
+    """A result as an outcome; only a bool is one."""
+    if value is True:
+        return TRUE
+    if value is False:
+        return FALSE
+    if isinstance(value, Optional) and isinstance(value.value, bool):
+        return as_evaluation(value.value)
+    return Evaluation(Outcome.ERROR, f"the result is of type {runtime_type(value).name}, not bool")

@@ -5,14 +5,13 @@ from types import MappingProxyType
 
 from modelplane.dra.cel import types as t
 from modelplane.dra.cel.attributes import State, Step
-from modelplane.dra.cel.budget import Meter
 from modelplane.dra.cel.compiler import checked_tree, planned, with_room
 from modelplane.dra.cel.environment import Environment
 from modelplane.dra.cel.errors import CompileError, EvaluationAborted, EvaluationError
 from modelplane.dra.cel.estimate import estimate
 from modelplane.dra.cel.evaluator import Planner
 from modelplane.dra.cel.library.catalogue import base_functions
-from modelplane.dra.cel.outcome import FALSE, TRUE, Evaluation, Outcome
+from modelplane.dra.cel.outcome import Evaluation, Outcome, as_evaluation
 from modelplane.dra.cel.schema import Schema, SchemaBounds, Shape, shape_of, struct_fields, with_object_meta
 from modelplane.dra.cel.schema_values import to_value
 from modelplane.dra.cel.syntax import Ident, Node, walk
@@ -60,38 +59,32 @@ class Rule:
 
     def evaluate(self, value: object, old: object = ABSENT) -> Evaluation:
         """Whether the value obeys the rule; both values are decoded JSON."""
-        try:
-            found, _ = self._run(value, old)
-        except (EvaluationError, EvaluationAborted) as error:
-            return Evaluation(Outcome.ERROR, str(error))
-        return (
-            TRUE if found is True else FALSE if found is False else Evaluation(Outcome.ERROR, "the result is no bool")
-        )
+        return self.trace(value, old)[0]
 
     def render(self, value: object, old: object = ABSENT) -> str | None:
         """The text of a message expression, or None where it fails."""
         try:
-            found, _ = self._run(value, old)
+            found = self._run(value, old, State([None] * self._slot_count, MAX_COST))
         except (EvaluationError, EvaluationAborted):
             return None
         return found if isinstance(found, str) else None
 
     def trace(self, value: object, old: object = ABSENT) -> tuple[Evaluation, int]:
         """The evaluation and what it cost."""
-        meter = Meter(MAX_COST)
+        state = State([None] * self._slot_count, MAX_COST)
         try:
-            found, _ = self._run(value, old, meter)
+            return as_evaluation(self._run(value, old, state)), state.spent
         except (EvaluationError, EvaluationAborted) as error:
-            return Evaluation(Outcome.ERROR, str(error)), meter.spent
-        return (TRUE if found is True else FALSE), meter.spent
+            return Evaluation(Outcome.ERROR, str(error)), state.spent
 
-    def _run(self, value: object, old: object, meter: Meter | None = None) -> tuple[object, int]:
-        meter = meter or Meter(MAX_COST)
-        slots: list[object] = [None] * self._slot_count
-        slots[0] = to_value(value, self._schema)
-        slots[1] = self._old_value(old)
-        found = with_room(lambda: self._step(State(slots, meter)))
-        return found, meter.spent
+    def _run(self, value: object, old: object, state: State) -> object:
+        def run() -> object:
+            state.slots[0], state.slots[1], state.spent = to_value(value, self._schema), self._old_value(old), 0
+            found = self._step(state)
+            state.check()
+            return found
+
+        return with_room(run)
 
     def _old_value(self, old: object) -> object:
         if isinstance(old, Absent) or old is None:

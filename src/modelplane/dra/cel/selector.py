@@ -1,94 +1,106 @@
 """Device selectors: compile once, ask of any device."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
-from modelplane.dra.cel.attributes import State, Step
-from modelplane.dra.cel.budget import Meter
+from modelplane.dra.cel.attributes import State
 from modelplane.dra.cel.compiler import checked_tree, planned, with_room
+from modelplane.dra.cel.declarations import Functions
 from modelplane.dra.cel.device_view import DEFAULT_GATES, DeviceBounds, Gates, device_value, environment
 from modelplane.dra.cel.emit import emit
 from modelplane.dra.cel.emit_runtime import FALLBACKS
 from modelplane.dra.cel.errors import CompileError, EvaluationAborted, EvaluationError
 from modelplane.dra.cel.estimate import estimate
 from modelplane.dra.cel.evaluator import Planner
-from modelplane.dra.cel.outcome import FALSE, TRUE, Evaluation, Outcome
+from modelplane.dra.cel.outcome import FALSE, TRUE, Evaluation, Outcome, as_evaluation
 from modelplane.dra.cel.sizes import MAX
+from modelplane.dra.cel.syntax import Node
 from modelplane.dra.cel.types import ANY, BOOL, DYN, Type
-from modelplane.dra.cel.values import Optional, runtime_type
 from modelplane.dra.device import Device
 
 MAX_BYTES = 10_240
 MAX_COST = 1_000_000
 _CACHED = 1_024
+# Generating a function costs as much as a few exact evaluations, or one long one.
 _WORTH_EMITTING = 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Planned:
-    """What a selector runs: the exact evaluator, and how to make the fast one."""
-
-    step: Step
-    slot_count: int
-    emit: Callable[[], Callable[[Device], object] | None]
+_LONG_RUN = 2_000
 
 
 class Selector:
-    """A compiled selector. `estimated_cost` is the worst case in units of cost, where 2**64-1 stands for unbounded."""
+    """A compiled selector. `estimated_cost` is the worst case in units of cost, where 2**64-1 stands for unbounded.
 
-    __slots__ = ("_asked", "_emit", "_fast", "_slot_count", "_step", "estimated_cost", "text")
+    Three ways to the same answer: a generated function that assumes nothing fails, one that absorbs errors and is
+    asked where the first one raised, and the exact evaluator, which also counts the cost. The first two are made when
+    they have become worth making, and only where the estimate shows that counting is not needed.
+    """
 
-    def __init__(self, text: str, plan: Planned, estimated_cost: int) -> None:
+    __slots__ = (
+        *("_asked", "_failed", "_fast", "_functions", "_node", "_slot_count", "_step", "_thorough"),
+        *("estimated_cost", "text"),
+    )
+
+    def __init__(self, text: str, node: Node, functions: Functions, estimated_cost: int) -> None:
         self.text = text
         self.estimated_cost = estimated_cost
-        self._step = plan.step
-        self._slot_count = plan.slot_count
-        self._emit = plan.emit
+        planner = Planner(functions, ("device",))
+        self._step = planned(text, planner, node)
+        self._slot_count = planner.slots.count
+        self._node = node
+        self._functions = functions
         self._fast: Callable[[Device], object] | None = None
-        self._asked = 0
+        self._thorough: Callable[[Device], object] | None = None
+        self._asked = self._failed = _WORTH_EMITTING if _LONG_RUN < estimated_cost <= MAX_COST else 0
 
     def evaluate(self, device: Device) -> Evaluation:
         """Whether the device is selected, or why that cannot be said."""
         if device.fault is not None:
             return Evaluation(Outcome.ERROR, device.fault)
-        fast = self._fast
-        if fast is not None:
-            try:
-                value = fast(device)
-            except FALLBACKS:
-                return self.trace(device)[0]
-            return TRUE if value is True else FALSE if value is False else as_evaluation(value)
-        return self._first_evaluations(device)
+        fast = self._fast or self._emitted()
+        if fast is None:
+            return self.trace(device)[0]
+        try:
+            value = fast(device)
+        except FALLBACKS:
+            return self._evaluate_thoroughly(device)
+        return TRUE if value is True else FALSE if value is False else as_evaluation(value)
 
-    def _first_evaluations(self, device: Device) -> Evaluation:
-        """Making the fast function costs as much as a few exact evaluations, so it has to be asked for."""
+    def _emitted(self) -> Callable[[Device], object] | None:
+        """The fast function, once it has become worth making."""
         self._asked += 1
-        if self._asked == _WORTH_EMITTING and self.estimated_cost <= MAX_COST:
-            self._fast = self._emit()
-        return self.trace(device)[0]
+        if self._asked == _WORTH_EMITTING + 1 and self.estimated_cost <= MAX_COST:
+            self._fast = emit(self._node, self._functions, absorbing=False)
+        return self._fast
+
+    def _evaluate_thoroughly(self, device: Device) -> Evaluation:
+        self._failed += 1
+        if self._failed == _WORTH_EMITTING + 1:
+            self._thorough = emit(self._node, self._functions, absorbing=True)
+        if self._thorough is None:
+            return self.trace(device)[0]
+        try:
+            return as_evaluation(self._thorough(device))
+        except (EvaluationError, EvaluationAborted) as error:
+            return Evaluation(Outcome.ERROR, str(error))
+        except KeyError as error:
+            return Evaluation(Outcome.ERROR, f"no such key: {error.args[0]}")
+        except RecursionError:
+            return self.trace(device)[0]
 
     def trace(self, device: Device) -> tuple[Evaluation, int]:
         """The exact evaluation and what it cost."""
-        meter = Meter(MAX_COST)
         slots: list[object] = [None] * self._slot_count
-        slots[0] = device_value(device)
+        state = State(slots, MAX_COST)
+
+        def run() -> object:
+            slots[0], state.spent = device_value(device), 0
+            value = self._step(state)
+            state.check()
+            return value
+
         try:
-            value = with_room(lambda: self._step(State(slots, meter)))
+            return as_evaluation(with_room(run)), state.spent
         except (EvaluationError, EvaluationAborted) as error:
-            return Evaluation(Outcome.ERROR, str(error)), meter.spent
-        return as_evaluation(value), meter.spent
-
-
-def as_evaluation(value: object) -> Evaluation:
-    """A result as an outcome; only a bool is one."""
-    if value is True:
-        return TRUE
-    if value is False:
-        return FALSE
-    if isinstance(value, Optional) and isinstance(value.value, bool):
-        return as_evaluation(value.value)
-    return Evaluation(Outcome.ERROR, f"the selector's result is of type {runtime_type(value).name}, not bool")
+            return Evaluation(Outcome.ERROR, str(error)), state.spent
 
 
 @lru_cache(maxsize=_CACHED)
@@ -115,12 +127,11 @@ def _compile(text: str, *, stored: bool, gates: Gates) -> Selector:
     surroundings = environment(gates, stored=stored)
     node, found = checked_tree(text, surroundings)
     _check_result(found, gates)
-    planner = Planner(surroundings.functions, ("device",))
-    step = planned(text, planner, node)
     cost = estimate(node, DeviceBounds())
+    selector = Selector(text, node, surroundings.functions, cost)
     if not stored:
         _check_cost(cost)
-    return Selector(text, Planned(step, planner.slots.count, lambda: emit(node, surroundings.functions)), cost)
+    return selector
 
 
 def _check_result(found: Type, gates: Gates) -> None:

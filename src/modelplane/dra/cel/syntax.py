@@ -176,3 +176,16 @@ def walk(root: Node) -> Iterator[Node]:
         node = pending.pop()
         yield node
         pending += children(node)
+
+
+def chain(node: Call) -> list[Node]:
+    """The terms of a chain of one logical operator, in order."""
+    terms: list[Node] = []
+    pending: list[Node] = [node]
+    while pending:
+        term = pending.pop()
+        if isinstance(term, Call) and term.function == node.function:
+            pending += reversed(term.args)
+        else:
+            terms.append(term)
+    return terms

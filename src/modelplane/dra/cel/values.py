@@ -2,8 +2,9 @@
 
     bool int float str bytes None      themselves
     Uint                               an int of its own kind
-    list, tuple, Rope                  list; a Rope is two lists not yet copied together
+    list, tuple, range, Rope           list; a Rope is two lists not yet copied together
     dict                               map whose keys are all strings
+    TextMap                            the same, written in the expression itself
     KeyedMap                           any other map
     Duration, Timestamp, Optional      as named
     Type                               a type
@@ -143,14 +144,31 @@ class KeyedMap:
         return False, None
 
 
+class TextMap(dict[str, object]):
+    """A map made by an expression whose keys are all texts; what Go cannot hash must not even be looked up in it."""
+
+    __slots__ = ()
+
+    def find(self, key: object) -> tuple[bool, object]:
+        """Whether the key is there, and its value."""
+        if type(key) is str:
+            return key in self, self.get(key)
+        if self:
+            check_hashable(key)
+        return False, None
+
+
 def _slot(key: object) -> object:
-    if isinstance(key, Version):
-        raise EvaluationAborted("a version cannot be the key of a map")
+    check_hashable(key)
     if isinstance(key, str | bool | int | float | Timestamp | Duration | Type) or key is None:
         return type(key), key
-    if isinstance(key, bytes):
-        raise EvaluationAborted("bytes cannot be the key of a map")
     return id(key)
+
+
+def check_hashable(value: object) -> None:
+    """Ends the evaluation over a value that Go cannot hash; a class says so by `cel_unhashable`."""
+    if isinstance(value, bytes | Version) or hasattr(value, "cel_unhashable"):
+        raise EvaluationAborted(f"a value of type {runtime_type(value).name} cannot be hashed")
 
 
 @runtime_checkable
@@ -161,7 +179,7 @@ class Findable(Protocol):
         """Whether the key finds something, and what."""
 
 
-ListValue: TypeAlias = "list[object] | tuple[object, ...] | Rope"
+ListValue: TypeAlias = "list[object] | tuple[object, ...] | range | Rope"
 MapValue: TypeAlias = "dict[str, object] | KeyedMap"
 
 _RUNTIME_TYPES: dict[type, Type] = {
@@ -174,8 +192,10 @@ _RUNTIME_TYPES: dict[type, Type] = {
     type(None): t.NULL,
     list: t.LIST,
     tuple: t.LIST,
+    range: t.LIST,
     Rope: t.LIST,
     dict: t.MAP,
+    TextMap: t.MAP,
     KeyedMap: t.MAP,
     Duration: t.DURATION,
     Timestamp: t.TIMESTAMP,
@@ -207,7 +227,7 @@ def _object_type(value: object) -> Type:
 
 def is_list(value: object) -> "TypeGuard[ListValue]":
     """Whether a value is a list."""
-    return isinstance(value, list | tuple | Rope)
+    return isinstance(value, list | tuple | range | Rope)
 
 
 def is_map(value: object) -> "TypeGuard[MapValue]":
@@ -234,7 +254,7 @@ def concatenated(left: "ListValue", right: "ListValue") -> "ListValue":
 def make_map(pairs: list[tuple[object, object]]) -> "MapValue":
     """The map of the pairs, where a later pair replaces an earlier one with the same key."""
     if all(type(key) is str for key, _ in pairs):
-        return {key: value for key, value in pairs if type(key) is str}
+        return TextMap([(key, value) for key, value in pairs if type(key) is str])
     return KeyedMap(pairs)
 
 
@@ -242,14 +262,13 @@ def find(mapping: object, key: object) -> tuple[bool, object]:
     """Whether a map has the key, and its value. A map with rules of its own applies them."""
     if type(mapping) is dict:
         return (key in mapping, mapping.get(key)) if type(key) is str else (False, None)
-    return mapping.find(key) if isinstance(mapping, KeyedMap | Findable) else (False, None)
+    return mapping.find(key) if isinstance(mapping, TextMap | KeyedMap | Findable) else (False, None)
 
 
 def contains_key(mapping: object, key: object) -> bool:
     """Whether a key is really there, also in a map that answers for keys it does not have."""
-    if isinstance(mapping, dict):
-        return type(key) is str and key in mapping
-    return find(mapping, key)[0]
+    has: Callable[[object], bool] | None = getattr(mapping, "cel_has", None)
+    return find(mapping, key)[0] if has is None else has(key)
 
 
 def map_items(mapping: "MapValue") -> Iterator[tuple[object, object]]:
@@ -261,7 +280,7 @@ def size_of(value: object) -> int | None:
     """The size of whatever has one, else None."""
     if isinstance(value, Rope):
         return value.size
-    if isinstance(value, str | bytes | list | tuple | dict | KeyedMap):
+    if isinstance(value, str | bytes | list | tuple | range | dict | KeyedMap):
         return len(value)
     size: Callable[[], int] | None = getattr(value, "cel_size", None)
     return size() if size is not None else None

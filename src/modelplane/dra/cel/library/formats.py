@@ -7,6 +7,7 @@ import datetime as dt
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from modelplane.dra.cel import types as t
 from modelplane.dra.cel.declarations import Overload, overload
@@ -28,6 +29,8 @@ _MAX_LABEL, _MAX_SUBDOMAIN = 63, 253
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
     """A format: what is wrong with a text under it, and how long its pattern counts as for the cost."""
+
+    cel_unhashable: ClassVar[bool] = True
 
     name: str
     problems: Callable[[str], list[object]] = field(compare=False)

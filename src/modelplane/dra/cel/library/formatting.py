@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.library.texts import text_of
+from modelplane.dra.cel.limits import check_text
 from modelplane.dra.cel.types import Kind
 from modelplane.dra.cel.values import ListValue, Uint, list_size, runtime_type
 
@@ -92,7 +93,7 @@ def _verb(text: str, start: int) -> tuple[Clause, int]:
 def format_string(text: str, args: ListValue) -> str:
     """The text with its clauses replaced by the values."""
     parts: list[str] = []
-    used = 0
+    used = length = 0
     try:
         for clause in clauses(text):
             if not clause.verb:
@@ -101,6 +102,8 @@ def format_string(text: str, args: ListValue) -> str:
             if used >= list_size(args):
                 raise EvaluationError(f"index {used} out of range")
             parts.append(_FORMATTERS[clause.verb](args[used], clause.precision))
+            length += len(parts[-1])
+            check_text(length, ascii_only=False)
             used += 1
     except FormatError as error:
         raise EvaluationError(str(error)) from None
@@ -168,6 +171,7 @@ def _scientific(value: object, precision: int | None) -> str:
     width = _DEFAULT_PRECISION if precision is None else precision
     if width > _MAX_PRECISION:
         return "%!(NOVERB)"
+    check_text(width, ascii_only=False)
     if not math.isfinite(number):
         return _not_finite(number).rjust(width)
     mantissa, _, exponent = f"{number or 0.0:.6e}".partition("e")

@@ -4,10 +4,12 @@ from functools import cmp_to_key
 
 from modelplane.dra.cel.declarations import Body, Function, Overload, overload
 from modelplane.dra.cel.equality import compare, contains, is_comparable, same_value
-from modelplane.dra.cel.errors import EvaluationAborted, EvaluationError
+from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.growing import GrowingMap
 from modelplane.dra.cel.library.standard import add
+from modelplane.dra.cel.limits import check_list
 from modelplane.dra.cel.values import (
+    MAX_INT,
     Duration,
     ListValue,
     MapValue,
@@ -21,7 +23,8 @@ from modelplane.dra.cel.values import (
     runtime_type,
 )
 
-MAX_LIST = 2_000_000
+# Classes whose equality and hash in Python are those of CEL, as long as nothing else is about.
+_HASHABLE = frozenset({str, int, bool, bytes})
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _SUMMABLE: tuple[tuple[str, object], ...] = (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", Duration(0)))
 
@@ -48,12 +51,20 @@ def _order(left: object, right: object) -> int:
 
 def _sum_from(zero: object) -> Body:
     def total(items: ListValue) -> object:
+        numbers = [item for item in items if type(item) is int]
+        if type(zero) is int and len(numbers) == list_size(items) and _sums_safely(numbers):
+            return sum(numbers)
         result = zero
         for item in items:
             result = add(result, item)
         return result
 
     return total
+
+
+def _sums_safely(numbers: list[int]) -> bool:
+    """Whether no order of adding the numbers up can overflow on the way."""
+    return not numbers or len(numbers) * max(abs(max(numbers)), abs(min(numbers))) <= MAX_INT
 
 
 def _extreme(name: str, sign: int) -> Body:
@@ -101,8 +112,7 @@ def slice_list(items: ListValue, start: int, end: int) -> list[object]:
 
 def bounded(items: ListValue) -> list[object]:
     """The elements in a list of their own, unless there are more than any honest expression would copy."""
-    if list_size(items) > MAX_LIST:
-        raise EvaluationAborted(f"a list of {list_size(items)} elements is too large")
+    check_list(list_size(items))
     return list(items)
 
 
@@ -122,8 +132,7 @@ def _flattened(items: ListValue, depth: int) -> list[object]:
             result += _flattened(item, depth - 1)
         else:
             result.append(item)
-        if len(result) > MAX_LIST:
-            raise EvaluationAborted("a list is too large to flatten")
+        check_list(len(result))
     return result
 
 
@@ -153,11 +162,10 @@ def sort_by_keys(items: object, keys: object) -> object:
     return [elements[position] for _, position in pairs]
 
 
-def make_range(count: int) -> list[object]:
+def make_range(count: int) -> range:
     """The numbers from zero up to a count."""
-    if count > MAX_LIST:
-        raise EvaluationAborted(f"a list of {count} elements is too large")
-    return list(range(count))
+    check_list(count)
+    return range(count)
 
 
 def reverse(items: ListValue) -> list[object]:
@@ -167,6 +175,9 @@ def reverse(items: ListValue) -> list[object]:
 
 def distinct(items: ListValue) -> ListValue:
     """The elements without those equal to an earlier one."""
+    kinds = {type(item) for item in items}
+    if len(kinds) == 1 and kinds <= _HASHABLE:
+        return list(dict.fromkeys(items))
     seen: list[object] = []
     for item in items:
         if not any(same_value(item, other) for other in seen):

@@ -14,6 +14,8 @@ from modelplane.dra.cel.errors import EvaluationError
 _MAX_CACHED = 256
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
+# Enough for any pattern that someone wrote by hand, and little enough that none takes long to compile.
+_OPTIONS.max_mem = 3 * 2**20
 
 
 class PatternError(Exception):
@@ -38,8 +40,13 @@ def _reason(error: Exception) -> str:
 def matcher(text: str) -> Callable[[str], object]:
     """A function that yields None exactly where the pattern, which must be one, does not occur in a subject."""
     patterns = re2.Set.SearchSet(_OPTIONS)
-    patterns.Add(text)
-    patterns.Compile()
+    try:
+        patterns.Add(text)
+        patterns.Compile()
+    except re2.error:
+        # A set has less room for its automaton than a pattern on its own; it is merely the faster of the two.
+        search_alone: Callable[[str], object] = pattern(text).search
+        return search_alone
     match: Callable[[str], object] = patterns.Match
     return match
 

@@ -7,6 +7,7 @@ from modelplane.dra.cel.equality import compare, contains, equal
 from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.library import regex
 from modelplane.dra.cel.library.clock import add_times, subtract_times
+from modelplane.dra.cel.limits import check_text
 from modelplane.dra.cel.types import Type
 from modelplane.dra.cel.values import (
     MAX_INT,
@@ -21,6 +22,8 @@ from modelplane.dra.cel.values import (
     runtime_type,
     size_of,
 )
+
+_LONG_TEXT = 2**20
 
 
 def checked_int(number: int) -> int:
@@ -41,7 +44,7 @@ def add(left: object, right: object) -> object:
     if type(left) is int and type(right) is int:
         return checked_int(left + right)
     if type(left) is str and type(right) is str:
-        return left + right
+        return add_texts(left, right)
     if type(left) is float and type(right) is float:
         return left + right
     if is_list(left) and is_list(right):
@@ -51,6 +54,13 @@ def add(left: object, right: object) -> object:
     if type(left) is bytes and type(right) is bytes:
         return left + right
     return add_times(left, right)
+
+
+def add_texts(left: str, right: str) -> str:
+    """Two texts behind each other."""
+    if len(left) + len(right) > _LONG_TEXT:
+        check_text(len(left) + len(right), ascii_only=left.isascii() and right.isascii())
+    return left + right
 
 
 def _add_lists(left: ListValue, right: ListValue) -> object:

@@ -5,6 +5,7 @@ import re
 from modelplane.dra.cel.declarations import Overload, overload
 from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.library.formatting import format_string
+from modelplane.dra.cel.limits import check_text
 from modelplane.dra.cel.values import ListValue, list_size
 
 # Go's unicode.IsSpace, which is a little narrower than Python's idea of white space.
@@ -70,6 +71,8 @@ def upper_ascii(text: str) -> str:
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
     """The text with `count` occurrences replaced, all where it is negative."""
+    found = text.count(old) if count < 0 else min(text.count(old), count)
+    check_text(len(text) + found * (len(new) - len(old)), ascii_only=text.isascii() and new.isascii())
     return text.replace(old, new, max(count, -1))
 
 
@@ -104,6 +107,8 @@ def join(parts: ListValue, separator: str = "") -> str:
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) != list_size(parts):
         raise EvaluationError("join: every element must be a string")
+    total = sum([len(text) for text in texts]) + len(separator) * max(len(texts) - 1, 0)
+    check_text(total, ascii_only=separator.isascii() and all(text.isascii() for text in texts))
     return separator.join(texts)
 
 
