@@ -95,7 +95,7 @@ def make_scene(shape: str, backend: str = "native", scheduler: str = "none", **s
     return Scene(replica, {"cluster": (make_cluster(backend, scheduler, **scheduling),), **caches})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def scene() -> Callable[..., Scene]:
     return make_scene
 

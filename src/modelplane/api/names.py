@@ -43,4 +43,4 @@ def _hash(parts: tuple[str, ...]) -> str:
     for part in parts:
         data = part.encode()
         digest.update(len(data).to_bytes(4, "big") + data)
-    return base64.b32encode(digest.digest()).decode().lower()[:_HASH_LENGTH]
+    return base64.b32encode(digest.digest()[:_HASH_LENGTH]).decode().lower()[:_HASH_LENGTH]

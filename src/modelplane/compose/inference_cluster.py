@@ -21,6 +21,8 @@ from modelplane.api.models import (
     StatusGateway,
 )
 from modelplane.api.reasons import Reason
+from modelplane.compose import capacity
+from modelplane.compose.capacity.refine import refined
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -28,9 +30,11 @@ from modelplane.compose.contract import (
     ReadyWhen,
     Remote,
     Requirement,
+    Use,
 )
 from modelplane.compose.manifests import manifest
 from modelplane.compose.readiness import first_address
+from modelplane.compose.scheduling import scheduling_fault
 
 API_VERSION = "modelplane.ai/v1alpha1"
 GATEWAY_CLASS = "envoy"
@@ -42,28 +46,46 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     classes = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
     held = _held(request)
     known = {pool.name: pool for pool in cluster.status.gpu_pools}
+    seen = capacity.pools_of(request)
     pools = tuple(
-        shown
+        refined(shown, pool, seen, known.get(pool.name))
         for pool in cluster.spec.node_pools
         if (shown := _pool(pool, classes[pool.class_name], known.get(pool.name), held)) is not None
     )
     gateway = request.observed.get(_GATEWAY)
     address = first_address(gateway.manifest) if gateway else None
-    conditions = (_cluster_condition(request, classes), _gateway_condition(address))
+    answers = gateway is not None and gateway.ready
+    conditions = (_cluster_condition(request, classes), _gateway_condition(address, answers=answers))
+    # What is wrong with the marks of pods keeps new replicas from being rendered; those that run are none the worse.
+    accepted = _accepted(cluster)
     return ComposeResult(
-        desired={_GATEWAY: Desired(_gateway(cluster), ready=gateway is not None and gateway.ready)},
+        desired={"namespace": Desired(_namespace(cluster), ready=True), _GATEWAY: Desired(_gateway(cluster), answers)},
         status=_status(pools, address, request),
-        conditions=conditions,
+        conditions=(accepted, *conditions),
         ready=summarise(conditions),
         requirements=_requirements(cluster),
+        uses=_uses(cluster),
     )
+
+
+def _accepted(cluster: InferenceCluster) -> Condition:
+    fault = scheduling_fault(cluster.spec.scheduling)
+    if fault is not None:
+        return fails(ConditionType.ACCEPTED, Reason.INVALID, fault)
+    return holds(ConditionType.ACCEPTED, Reason.ACCEPTED)
+
+
+def _uses(cluster: InferenceCluster) -> tuple[Use, ...]:
+    names = sorted({pool.class_name for pool in cluster.spec.node_pools})
+    return tuple(Use(API_VERSION, "InferenceClass", name, reason="a pool has nodes of the class") for name in names)
 
 
 def _requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
     names = {pool.class_name for pool in cluster.spec.node_pools}
     wanted = {_class_key(name): Requirement(API_VERSION, "InferenceClass", name=name) for name in sorted(names)}
     labels = {CLUSTER: cluster.metadata.name}
-    return {**wanted, _REPLICAS: Requirement(API_VERSION, "ModelReplica", labels=labels)}
+    replicas = Requirement(API_VERSION, "ModelReplica", labels=labels)
+    return {**wanted, _REPLICAS: replicas, **capacity.requirements(cluster)}
 
 
 def _class_key(name: str) -> str:
@@ -114,6 +136,10 @@ def _allocated(device_class: str | None, pool: str, held: Counter[tuple[str, str
     return held[pool, device_class] if device_class else 0
 
 
+def _namespace(cluster: InferenceCluster) -> Remote:
+    return Remote(ClusterName(cluster.metadata.name), manifest("v1", "Namespace", SYSTEM_NAMESPACE), shared=True)
+
+
 def _gateway(cluster: InferenceCluster) -> Remote:
     listeners = [{"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}]
     gateway = manifest(
@@ -142,9 +168,11 @@ def _cluster_condition(
     return holds(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
 
 
-def _gateway_condition(address: str | None) -> Condition:
+def _gateway_condition(address: str | None, *, answers: bool) -> Condition:
     if address is None:
         return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
+    if not answers:
+        return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_CLUSTER, f"{address} is not known to answer")
     return holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address)
 
 
@@ -160,4 +188,5 @@ def _status(
         free_devices=sum(device.free or 0 for device in claimable),
         replicas=len(replicas) if replicas is not None else None,
         gpu_pools=pools,
+        queues=capacity.queues_of(request),
     )

@@ -62,6 +62,7 @@ MAX_CANDIDATES = 32
 MAX_REASON = 512
 MAX_SUMMARY = 1024
 _CLUSTERS, _REPLICAS, _CACHES = "clusters", "replicas", "caches"
+_REPLICA, _ENDPOINT = "replica-", "endpoint-"
 _SELECTING = frozenset({"ClusterSelector", "Affinity"})
 _ANNOUNCED_S = 1.0
 
@@ -114,8 +115,20 @@ def _undecided(
 ) -> ComposeResult:
     """Nothing can be decided: what runs stays, and the status says why."""
     return ComposeResult(
-        desired=kept(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
+        desired=_kept_serving(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
     )
+
+
+def _kept_serving(request: ComposeRequest[ModelDeployment]) -> dict[str, Desired]:
+    """What is there, less the endpoints of replicas that cannot serve: requests must not go there meanwhile."""
+    return {key: item for key, item in kept(request).items() if not _leads_nowhere(request, key)}
+
+
+def _leads_nowhere(request: ComposeRequest[ModelDeployment], key: str) -> bool:
+    if not key.startswith(_ENDPOINT):
+        return False
+    replica = request.observed.get(_REPLICA + key.removeprefix(_ENDPOINT))
+    return replica is None or not serves(replica.manifest)
 
 
 def _decided(
@@ -158,11 +171,11 @@ def _look_again(decided: Schedule) -> float | None:
 
 
 def _replica_key(holding: Holding) -> str:
-    return f"replica-{holding.cluster}-{holding.index}"
+    return f"{_REPLICA}{holding.cluster}-{holding.index}"
 
 
 def _endpoint_key(holding: Holding) -> str:
-    return f"endpoint-{holding.cluster}-{holding.index}"
+    return f"{_ENDPOINT}{holding.cluster}-{holding.index}"
 
 
 def _target(deployment: ModelDeployment, lowered: Lowered, placement: Placement, seen: Observed | None) -> Local:

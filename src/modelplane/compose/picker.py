@@ -7,6 +7,7 @@ the configuration ends in a hash of it.
 
 import hashlib
 import json
+from functools import cache
 
 from modelplane.api.labels import SERVING
 from modelplane.compose.context import Context
@@ -44,7 +45,7 @@ def pool_objects(context: Context) -> dict[str, Remote]:
         "picker-account": context.object("v1", "ServiceAccount", name),
         "picker-role": _role(context, name),
         "picker-binding": _binding(context, name),
-        f"picker-config-{_digest(context)}": config,
+        f"picker-config-{_digest(disaggregated=context.disaggregated)}": config,
         "picker-service": _service(context, name),
     }
     picker = _deployment(context, name, config_name(context))
@@ -55,11 +56,11 @@ def pool_objects(context: Context) -> dict[str, Remote]:
 
 
 def config_name(context: Context) -> str:
-    return context.child_name(PICKER, _digest(context))
+    return context.child_name(PICKER, _digest(disaggregated=context.disaggregated))
 
 
-def picker_config(context: Context) -> dict[str, object]:
-    """In the ecosystem's own form. JSON is YAML."""
+def picker_config(*, disaggregated: bool) -> dict[str, object]:
+    """In the ecosystem's own form."""
     picking = [{"pluginRef": "max-score-picker"}, *_SCORERS]
     plugins: list[dict[str, object]] = [
         {"type": "approx-prefix-cache-producer", "parameters": _PREFIX_CACHE},
@@ -68,7 +69,7 @@ def picker_config(context: Context) -> dict[str, object]:
         {"type": "max-score-picker"},
     ]
     profiles: list[dict[str, object]] = [{"name": "default", "plugins": picking}]
-    if context.disaggregated:
+    if disaggregated:
         plugins += _phase_plugins()
         profiles = [
             {"name": phase, "plugins": [{"pluginRef": f"{phase}-filter"}, *picking]} for phase in ("prefill", "decode")
@@ -91,12 +92,15 @@ def _phase_plugins() -> list[dict[str, object]]:
     ]
 
 
-def _digest(context: Context) -> str:
-    return hashlib.sha256(_config_text(context).encode()).hexdigest()[:8]
+@cache
+def _config_text(*, disaggregated: bool) -> str:
+    """JSON is YAML."""
+    return json.dumps(picker_config(disaggregated=disaggregated), indent=1) + "\n"
 
 
-def _config_text(context: Context) -> str:
-    return json.dumps(picker_config(context), indent=1) + "\n"
+@cache
+def _digest(*, disaggregated: bool) -> str:
+    return hashlib.sha256(_config_text(disaggregated=disaggregated).encode()).hexdigest()[:8]
 
 
 def _pool(context: Context, picker: str) -> dict[str, object]:
@@ -113,7 +117,7 @@ def _pool(context: Context, picker: str) -> dict[str, object]:
 
 
 def _config_map(context: Context) -> dict[str, object]:
-    data = {_CONFIG_FILE: _config_text(context)}
+    data = {_CONFIG_FILE: _config_text(disaggregated=context.disaggregated)}
     return context.object("v1", "ConfigMap", config_name(context), data=data, immutable=True)
 
 

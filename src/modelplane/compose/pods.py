@@ -18,7 +18,7 @@ from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
 from modelplane.compose.gang.marks import Marks
 from modelplane.compose.ports import engine_container, engine_port, is_routed
-from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY
+from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
 from modelplane.compose.tokens import TokenValues, expand, result_fault
 from modelplane.compose.volumes import pod_volumes, volume_mounts
 
@@ -187,9 +187,9 @@ def _container(
     context: Context, engine: ReplicaEngine, member: ReplicaMember, container: Container
 ) -> dict[str, object]:
     rendered = encode(container)
-    rendered["securityContext"] = dict(ENGINE_SECURITY)
     if container.name != ENGINE_CONTAINER:
-        return rendered
+        return {**rendered, "securityContext": dict(ENGINE_SECURITY)}
+    rendered["securityContext"] = engine_security(context, member.node_pool_name)
     launch = launch_of(context, engine, member)
     rendered |= _words(launch)
     rendered["env"] = _env(context, engine, container, launch)

@@ -6,17 +6,17 @@ reach each other on any port, for collectives and KV transfer choose theirs at r
 
 Engines run unprivileged, without capabilities, under the default seccomp profile. Their images run as root and write to
 their own file system, so the namespace enforces Baseline and reports what falls short of Restricted; what we add beside
-the engines is Restricted in full.
+the engines is Restricted in full. Remote memory over a fast network has to lock memory, which Baseline does not allow:
+where a cluster has such a network its namespaces enforce nothing, and only engines on those pools may do it.
 """
 
 from collections.abc import Mapping
 
 from modelplane.api.labels import REPLICA, TENANT
+from modelplane.api.models import NodePool
 from modelplane.compose.context import Context
 from modelplane.compose.contract import Remote
 from modelplane.compose.manifests import manifest
-
-_SECURITY_LEVELS = {"enforce": "baseline", "warn": "restricted", "audit": "restricted"}
 
 ENGINE_SECURITY: Mapping[str, object] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 OWN_SECURITY: Mapping[str, object] = {**ENGINE_SECURITY, "readOnlyRootFilesystem": True, "runAsNonRoot": True}
@@ -24,9 +24,23 @@ POD_SECURITY: Mapping[str, object] = {"seccompProfile": {"type": "RuntimeDefault
 
 
 def tenant_namespace(context: Context) -> Remote:
-    levels = {f"pod-security.kubernetes.io/{mode}": level for mode, level in _SECURITY_LEVELS.items()}
+    enforced = "privileged" if any(_has_fabric(pool) for pool in context.cluster.spec.node_pools) else "baseline"
+    modes = {"enforce": enforced, "warn": "restricted", "audit": "restricted"}
+    levels = {f"pod-security.kubernetes.io/{mode}": level for mode, level in modes.items()}
     labels = {**levels, TENANT: context.replica.metadata.namespace}
     return context.remote(manifest("v1", "Namespace", context.namespace, labels=labels), shared=True)
+
+
+def engine_security(context: Context, pool: str) -> dict[str, object]:
+    """The security context of an engine on a pool."""
+    fast = any(found.name == pool and _has_fabric(found) for found in context.cluster.spec.node_pools)
+    if not fast:
+        return dict(ENGINE_SECURITY)
+    return {**ENGINE_SECURITY, "capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]}}
+
+
+def _has_fabric(pool: NodePool) -> bool:
+    return pool.fabric is not None and pool.fabric.type_ != "None"
 
 
 def network_policy(context: Context, ports: tuple[int, ...], pods: Mapping[str, str] | None = None) -> Remote:

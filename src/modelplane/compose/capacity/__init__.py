@@ -1,0 +1,74 @@
+"""What a cluster says it has left, in one shape whoever says it.
+
+Its scheduler's queues become `status.queues`; what its DRA drivers publish and its claims hold refine
+`status.gpuPools`. Both are asked of the cluster itself. Until they were read, what was declared and what was known
+before count.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from modelplane.api.meta import ClusterName
+from modelplane.api.models import InferenceCluster, Queue
+from modelplane.compose.capacity import kai, kueue, volcano
+from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, observed_pools
+from modelplane.compose.contract import ComposeRequest, Manifest, Requirement
+
+_NODES, _SLICES, _CLAIMS, _QUEUES = "observed-nodes", "observed-slices", "observed-claims", "observed-queues"
+_LOCAL_QUEUES = "observed-local-queues"
+MAX_QUEUES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReader:
+    api_version: str
+    kind: str
+    read: Callable[[Manifest], Queue]
+
+
+READERS: Mapping[str, QueueReader] = MappingProxyType(
+    {
+        "KAI": QueueReader(kai.API_VERSION, kai.KIND, kai.read),
+        "Kueue": QueueReader(kueue.API_VERSION, kueue.KIND, kueue.read),
+        "Volcano": QueueReader(volcano.API_VERSION, volcano.KIND, volcano.read),
+    }
+)
+"""By `spec.scheduling.type` of an InferenceCluster."""
+
+
+def requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
+    name = ClusterName(cluster.metadata.name)
+    wanted = {
+        key: Requirement(api_version, kind, cluster=name)
+        for key, (api_version, kind) in ((_NODES, NODES), (_SLICES, SLICES), (_CLAIMS, CLAIMS))
+    }
+    reader = READERS.get(cluster.spec.scheduling.type_)
+    if reader is not None:
+        wanted[_QUEUES] = Requirement(reader.api_version, reader.kind, cluster=name)
+    if cluster.spec.scheduling.type_ == "Kueue":
+        wanted[_LOCAL_QUEUES] = Requirement(kueue.API_VERSION, kueue.LOCAL_KIND, cluster=name)
+    return wanted
+
+
+def queues_of(request: ComposeRequest[InferenceCluster]) -> tuple[Queue, ...]:
+    """The queue that we submit to, then the others by name; those known before, while they cannot be read."""
+    cluster = request.resource
+    reader = READERS.get(cluster.spec.scheduling.type_)
+    found = request.fetched(_QUEUES)
+    if reader is None:
+        return ()
+    if found is None:
+        return cluster.status.queues
+    items = (*found, *(request.fetched(_LOCAL_QUEUES) or ()))
+    ours = cluster.spec.scheduling.queue
+    queues = sorted((reader.read(item) for item in items), key=lambda queue: (queue.name != ours, queue.name))
+    return tuple(queues[:MAX_QUEUES])
+
+
+def pools_of(request: ComposeRequest[InferenceCluster]) -> dict[str, ObservedPool] | None:
+    """What was observed of the pools. None while some of it was not read: half of it would mislead."""
+    nodes, slices, claims = (request.fetched(key) for key in (_NODES, _SLICES, _CLAIMS))
+    if nodes is None or slices is None or claims is None:
+        return None
+    return observed_pools(nodes, slices, claims)

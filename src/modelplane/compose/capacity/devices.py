@@ -1,0 +1,119 @@
+"""Devices as a cluster's DRA drivers publish them, and as its claims hold them.
+
+Only the newest generation of a driver's pool counts, and only when all of its slices are there: half of an inventory is
+not an inventory. A published device belongs to a declared kind when the driver is the same and they agree on every
+attribute that both of them state; drivers publish more than anyone declares.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from modelplane.api.labels import POOL
+from modelplane.api.models import Attribute
+from modelplane.compose.contract import Manifest
+from modelplane.compose.manifests import name_of, text_at, value_at
+from modelplane.compose.readiness import has_condition
+
+SLICES = ("resource.k8s.io/v1", "ResourceSlice")
+CLAIMS = ("resource.k8s.io/v1", "ResourceClaim")
+NODES = ("v1", "Node")
+
+
+class DeviceId(NamedTuple):
+    driver: str
+    pool: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedDevice:
+    id: DeviceId
+    attributes: Mapping[str, object]
+    held: bool
+
+    def is_of(self, driver: str, attributes: Mapping[str, Attribute]) -> bool:
+        if self.id.driver != driver:
+            return False
+        stated = ((name, self._stated(driver, name), wanted) for name, wanted in attributes.items())
+        return all(found is None or found == msgspec.to_builtins(wanted) for _, found, wanted in stated)
+
+    def _stated(self, driver: str, name: str) -> object:
+        return self.attributes.get(name, self.attributes.get(f"{driver}/{name}"))
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPool:
+    """The nodes of a pool that can take pods, and the devices on them."""
+
+    nodes: int = 0
+    devices: tuple[PublishedDevice, ...] = field(default=())
+
+    def count(self, driver: str, attributes: Mapping[str, Attribute]) -> tuple[int, int]:
+        """Devices of a kind: how many there are, and how many of them are held."""
+        found = [device for device in self.devices if device.is_of(driver, attributes)]
+        return len(found), sum(device.held for device in found)
+
+
+def observed_pools(
+    nodes: Iterable[Manifest], slices: Iterable[Manifest], claims: Iterable[Manifest]
+) -> dict[str, ObservedPool]:
+    """By the pool that nodes are labelled with."""
+    pool_of = {name_of(node): text_at(node, "metadata", "labels", POOL) for node in nodes if _takes_pods(node)}
+    held = frozenset(device for claim in claims for device in _held(claim))
+    devices: defaultdict[str, list[PublishedDevice]] = defaultdict(list)
+    for item in _current(slices):
+        pool = pool_of.get(text_at(item, "spec", "nodeName"))
+        if pool:
+            devices[pool] += _published(item, held)
+    counts: defaultdict[str, int] = defaultdict(int)
+    for pool in pool_of.values():
+        counts[pool] += 1
+    return {pool: ObservedPool(count, tuple(devices[pool])) for pool, count in counts.items() if pool}
+
+
+def _takes_pods(node: Manifest) -> bool:
+    return has_condition(node, "Ready") and value_at(node, "spec", "unschedulable") is not True
+
+
+def _current(slices: Iterable[Manifest]) -> list[Manifest]:
+    by_pool: defaultdict[tuple[str, str], list[Manifest]] = defaultdict(list)
+    for item in slices:
+        by_pool[text_at(item, "spec", "driver"), text_at(item, "spec", "pool", "name")].append(item)
+    return [item for items in by_pool.values() for item in _complete(items)]
+
+
+def _complete(items: list[Manifest]) -> list[Manifest]:
+    newest = max(_whole(item, "generation") for item in items)
+    current = [item for item in items if _whole(item, "generation") == newest]
+    return current if len(current) >= _whole(current[0], "resourceSliceCount") else []
+
+
+def _whole(item: Manifest, name: str) -> int:
+    value = value_at(item, "spec", "pool", name)
+    return value if isinstance(value, int) else 0
+
+
+def _published(item: Manifest, held: frozenset[DeviceId]) -> list[PublishedDevice]:
+    driver, pool = text_at(item, "spec", "driver"), text_at(item, "spec", "pool", "name")
+    found = value_at(item, "spec", "devices")
+    devices = []
+    for entry in found if isinstance(found, list | tuple) else ():
+        identity = DeviceId(driver, pool, text_at(entry, "name"))
+        attributes = value_at(entry, "attributes")
+        known = attributes if isinstance(attributes, Mapping) else {}
+        devices.append(PublishedDevice(identity, known, identity in held))
+    return devices
+
+
+def _held(claim: Manifest) -> list[DeviceId]:
+    """Devices that an allocated claim keeps from others. Administrators look on without keeping."""
+    results = value_at(claim, "status", "allocation", "devices", "results")
+    return [
+        DeviceId(text_at(result, "driver"), text_at(result, "pool"), text_at(result, "device"))
+        for result in (results if isinstance(results, list | tuple) else ())
+        if value_at(result, "adminAccess") is not True
+    ]

@@ -1,0 +1,55 @@
+"""Kueue's ClusterQueues: what was promised to them, what they gave away, who waits.
+
+Room that may be borrowed from a cohort is not counted: it may be gone when it is needed.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from modelplane.api.models import Queue
+from modelplane.compose.capacity.amounts import amount, is_device, whole_quota, whole_use
+from modelplane.compose.contract import Manifest
+from modelplane.compose.manifests import name_of, text_at, value_at
+
+API_VERSION, KIND = "kueue.x-k8s.io/v1beta2", "ClusterQueue"
+LOCAL_KIND = "LocalQueue"
+
+
+def read(item: Manifest) -> Queue:
+    """A ClusterQueue, or a LocalQueue under the name of its tenant: that one has no quota of its own."""
+    namespace = text_at(item, "metadata", "namespace")
+    name = f"{namespace}/{name_of(item)}" if namespace else name_of(item)
+    quota = None if namespace else whole_quota(_promised(item) if _is_open(item) else 0.0)
+    pending = value_at(item, "status", "pendingWorkloads")
+    return Queue(
+        name=name,
+        scheduler="Kueue",
+        quota=quota,
+        used=whole_use(_reserved(item)),
+        pending=pending if isinstance(pending, int) else None,
+    )
+
+
+def _promised(item: Manifest) -> float:
+    flavors = (flavor for group in _each(item, "spec", "resourceGroups") for flavor in _each(group, "flavors"))
+    return sum(_devices(flavor, "nominalQuota") for flavor in flavors)
+
+
+def _reserved(item: Manifest) -> float:
+    return sum(_devices(flavor, "total") for flavor in _each(item, "status", "flavorsReservation"))
+
+
+def _devices(flavor: Mapping[str, object], field: str) -> float:
+    resources = _each(flavor, "resources")
+    return sum(amount(resource.get(field)) for resource in resources if is_device(str(resource.get("name"))))
+
+
+def _is_open(item: Manifest) -> bool:
+    if text_at(item, "spec", "stopPolicy") in {"Hold", "HoldAndDrain"}:
+        return False
+    active = [found for found in _each(item, "status", "conditions") if found.get("type") == "Active"]
+    return not active or active[0].get("status") == "True"
+
+
+def _each(item: Mapping[str, object], *path: str) -> Iterator[Mapping[str, object]]:
+    found = value_at(item, *path)
+    return (entry for entry in found if isinstance(entry, Mapping)) if isinstance(found, list | tuple) else iter(())

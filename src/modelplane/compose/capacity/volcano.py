@@ -1,0 +1,30 @@
+"""Volcano queues: a capability is the most that a queue may use, and one without has no limit."""
+
+from collections.abc import Mapping
+
+from modelplane.api.models import Queue
+from modelplane.compose.capacity.amounts import UNLIMITED, devices_in, is_device, whole_quota, whole_use
+from modelplane.compose.contract import Manifest
+from modelplane.compose.manifests import name_of, text_at, value_at
+
+API_VERSION, KIND = "scheduling.volcano.sh/v1beta1", "Queue"
+
+
+def read(item: Manifest) -> Queue:
+    pending = value_at(item, "status", "pending")
+    return Queue(
+        name=name_of(item),
+        scheduler="Volcano",
+        quota=_quota(item),
+        used=whole_use(devices_in(value_at(item, "status", "allocated"))),
+        pending=pending if isinstance(pending, int) else None,
+    )
+
+
+def _quota(item: Manifest) -> int:
+    if text_at(item, "status", "state") in {"Closed", "Closing"}:
+        return 0
+    capability = value_at(item, "spec", "capability")
+    if not isinstance(capability, Mapping) or not any(is_device(str(name)) for name in capability):
+        return UNLIMITED
+    return whole_quota(devices_in(capability))

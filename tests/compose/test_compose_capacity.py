@@ -1,0 +1,215 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.codec import decode
+from modelplane.api.models import Attribute, GpuPool, InferenceCluster, NodePool, PoolDevice, Queue
+from modelplane.compose import capacity
+from modelplane.compose.capacity import kai, kueue, volcano
+from modelplane.compose.capacity.devices import ObservedPool, observed_pools
+from modelplane.compose.capacity.refine import refined
+from modelplane.compose.contract import ComposeRequest
+
+DRIVER = "gpu.nvidia.com"
+HOPPER = {"architecture": Attribute(string="Hopper")}
+
+
+def kai_queue(gpu: dict | None, allocated: object = None) -> dict:
+    status = {"allocated": {"nvidia.com/gpu": allocated, "cpu": "7"}} if allocated is not None else {}
+    return {
+        "metadata": {"name": "q"},
+        "spec": {"resources": {"gpu": gpu} if gpu is not None else {}},
+        "status": status,
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "quota", "used"),
+    [
+        (kai_queue({"quota": 8, "limit": 16}, "3"), 16, 3),
+        (kai_queue({"quota": 8, "limit": 0}), 8, 0),
+        (kai_queue({"quota": -1}), -1, 0),
+        (kai_queue({"quota": 4, "limit": -1}, "1500m"), -1, 2),
+        (kai_queue({"quota": 2.7}), 2, 0),
+        (kai_queue(None), 0, 0),
+        (kai_queue({"quota": "many"}, "garbage"), 0, 0),
+    ],
+)
+def test_kai(item, quota, used):
+    assert kai.read(item) == Queue(name="q", scheduler="KAI", quota=quota, used=used)
+
+
+def cluster_queue(**spec) -> dict:
+    flavor = {
+        "name": "h200",
+        "resources": [{"name": "cpu", "nominalQuota": "100"}, {"name": "nvidia.com/gpu", "nominalQuota": 16}],
+    }
+    other = {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "8"}]}
+    reserved = {"name": "h200", "resources": [{"name": "nvidia.com/gpu", "total": "12"}, {"name": "cpu", "total": 9}]}
+    return {
+        "metadata": {"name": "q"},
+        "spec": {"resourceGroups": [{"flavors": [flavor, other]}], **spec},
+        "status": {"flavorsReservation": [reserved], "pendingWorkloads": 3},
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "quota"),
+    [
+        (cluster_queue(), 24),
+        (cluster_queue(stopPolicy="Hold"), 0),
+        ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "False"}]}}, 0),
+        ({"metadata": {"name": "q"}}, 0),
+    ],
+)
+def test_kueue_quota(item, quota):
+    assert kueue.read(item).quota == quota
+
+
+def test_kueue_counts_what_is_reserved_and_who_waits():
+    assert kueue.read(cluster_queue()) == Queue(name="q", scheduler="Kueue", quota=24, used=12, pending=3)
+
+
+def test_a_local_queue_goes_by_its_tenant_and_has_no_quota_of_its_own():
+    item = {**cluster_queue(), "metadata": {"name": "q", "namespace": "mp-chat"}}
+    assert kueue.read(item) == Queue(name="mp-chat/q", scheduler="Kueue", used=12, pending=3)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        ({}, {}, (-1, 0, None)),
+        ({"capability": {"cpu": "10"}}, {}, (-1, 0, None)),
+        ({"capability": {"nvidia.com/gpu": "8"}}, {"allocated": {"nvidia.com/gpu": "2"}, "pending": 1}, (8, 2, 1)),
+        ({"capability": {"nvidia.com/gpu": "8"}}, {"state": "Closed"}, (0, 0, None)),
+    ],
+)
+def test_volcano(spec, status, expected):
+    found = volcano.read({"metadata": {"name": "q"}, "spec": spec, "status": status})
+    assert (found.quota, found.used, found.pending) == expected
+
+
+def node(name: str, pool: str, *, ready: str = "True", **spec) -> dict:
+    return {
+        "metadata": {"name": name, "labels": {"modelplane.ai/pool": pool}},
+        "spec": spec,
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+def inventory(node_name: str, devices: int, *, generation: int = 1, count: int = 1, **attributes) -> dict:
+    known = {"architecture": {"string": "Hopper"}, **attributes}
+    return {
+        "metadata": {"name": f"{node_name}-{generation}"},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": node_name,
+            "pool": {"name": node_name, "generation": generation, "resourceSliceCount": count},
+            "devices": [{"name": f"gpu-{index}", "attributes": known} for index in range(devices)],
+        },
+    }
+
+
+def claim(node_name: str, *devices: str, **more) -> dict:
+    results = [{"driver": DRIVER, "pool": node_name, "device": device, **more} for device in devices]
+    return {"status": {"allocation": {"devices": {"results": results}}}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "slices", "claims", "expected"),
+    [
+        ([node("a", "gpu")], [inventory("a", 8)], [], (1, 8, 0)),
+        (
+            [node("a", "gpu"), node("b", "gpu")],
+            [inventory("a", 8), inventory("b", 4)],
+            [claim("b", "gpu-1")],
+            (2, 12, 1),
+        ),
+        ([node("a", "gpu", ready="False")], [inventory("a", 8)], [], None),
+        ([node("a", "gpu", unschedulable=True)], [inventory("a", 8)], [], None),
+        ([node("a", "gpu")], [inventory("a", 8), inventory("a", 6, generation=2)], [], (1, 6, 0)),
+        ([node("a", "gpu")], [inventory("a", 8, count=2)], [], (1, 0, 0)),
+        ([node("a", "gpu")], [inventory("a", 8)], [claim("a", "gpu-0", adminAccess=True)], (1, 8, 0)),
+        ([node("a", "gpu")], [inventory("a", 8)], [claim("a", "gpu-0", "gpu-1"), {"status": {}}], (1, 8, 2)),
+        ([node("a", "gpu")], [inventory("elsewhere", 8)], [], (1, 0, 0)),
+        ([node("a", "gpu")], [inventory("a", 8, architecture={"string": "Ada"})], [], (1, 0, 0)),
+        ([node("a", "gpu")], [inventory("a", 8, uuid={"string": "x"})], [], (1, 8, 0)),
+    ],
+)
+def test_published_devices(nodes, slices, claims, expected):
+    pools = observed_pools(nodes, slices, claims)
+    if expected is None:
+        assert pools == {}
+    else:
+        assert (pools["gpu"].nodes, *pools["gpu"].count(DRIVER, HOPPER)) == expected
+
+
+def declared(nodes: int = 4, allocated: int = 8) -> GpuPool:
+    gpu = PoolDevice(
+        name="h200", claim="DRA", driver=DRIVER, count=8, attributes=HOPPER, allocated=allocated, free=nodes * 8
+    )
+    fact = PoolDevice(name="nvlink", claim="Synthetic", driver="facts", count=1)
+    return GpuPool(name="gpu", nodes=nodes, devices=(gpu, fact))
+
+
+def seen(nodes: int, devices: int, held: int) -> dict[str, ObservedPool]:
+    names = [f"gpu-{index}" for index in range(held)]
+    pools = observed_pools([node("a", "gpu")], [inventory("a", devices)], [claim("a", *names)])
+    return {"gpu": ObservedPool(nodes, pools["gpu"].devices)}
+
+
+@pytest.mark.parametrize(
+    ("pool", "observed", "expected"),
+    [
+        (NodePool(name="gpu", class_name="c"), seen(3, 24, 10), (3, 3, 10, 14)),
+        (NodePool(name="gpu", class_name="c"), seen(9, 99, 0), (4, 9, 8, 24)),
+        (NodePool(name="gpu", class_name="c"), seen(4, 30, 0), (4, 4, 8, 22)),
+        (NodePool(name="gpu", class_name="c"), {}, (0, 0, 8, 0)),
+        (NodePool(name="gpu", class_name="c", max_node_count=4), seen(1, 8, 8), (4, 1, 8, 24)),
+    ],
+)
+def test_what_was_declared_counts_as_far_as_it_is_borne_out(pool, observed, expected):
+    found = refined(declared(), pool, observed, None)
+    gpu = found.devices[0]
+    assert (found.nodes, found.observed_nodes, gpu.allocated, gpu.free) == expected
+
+
+def test_while_nothing_was_read_what_was_known_stays():
+    known = GpuPool(name="gpu", nodes=4, observed_nodes=3)
+    found = refined(declared(), NodePool(name="gpu", class_name="c"), None, known)
+    assert (found.nodes, found.observed_nodes, found.devices) == (4, 3, declared().devices)
+
+
+@given(nodes=st.integers(0, 6), devices=st.integers(0, 48), held=st.integers(0, 60), ours=st.integers(0, 48))
+def test_what_is_observed_never_adds_to_what_was_declared(nodes, devices, held, ours):
+    found = refined(declared(allocated=ours), NodePool(name="gpu", class_name="c"), seen(nodes, devices, held), None)
+    gpu = found.devices[0]
+    assert found.nodes <= 4
+    assert 0 <= gpu.free <= max(4 * 8 - ours, 0)
+    assert gpu.allocated >= ours
+
+
+def cluster(scheduler: str, **status) -> InferenceCluster:
+    spec = {"cluster": {"source": "Existing"}, "scheduling": {"type": scheduler, "queue": "z"}}
+    return decode(InferenceCluster, {"metadata": {"name": "east"}, "spec": spec, "status": status})
+
+
+@pytest.mark.parametrize("scheduler", ["None", "KAI", "Kueue", "Volcano"])
+def test_everything_is_asked_of_the_cluster_itself(scheduler):
+    wanted = capacity.requirements(cluster(scheduler))
+    assert {requirement.cluster for requirement in wanted.values()} == {"east"}
+    assert ("observed-queues" in wanted) is (scheduler != "None")
+
+
+def test_queues_that_cannot_be_read_stay_as_known_and_ours_comes_first():
+    unread = ComposeRequest(cluster("KAI", queues=[{"name": "old"}]))
+    assert [queue.name for queue in capacity.queues_of(unread)] == ["old"]
+    items = tuple({"metadata": {"name": name}} for name in ("b", "z", "a"))
+    read = ComposeRequest(cluster("KAI"), required={"observed-queues": items})
+    assert [queue.name for queue in capacity.queues_of(read)] == ["z", "a", "b"]
+    assert capacity.queues_of(ComposeRequest(cluster("None", queues=[{"name": "old"}]))) == ()
+
+
+def test_half_an_observation_is_none():
+    request = ComposeRequest(cluster("None"), required={"observed-nodes": (), "observed-slices": ()})
+    assert capacity.pools_of(request) is None

@@ -1,0 +1,184 @@
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from modelplane.api.models import Topology
+from modelplane.compose.context import RenderError
+from modelplane.compose.engines import ENGINES
+from modelplane.compose.engines.bootstrap import RAY_WORKER, VLLM_DATA_PARALLEL, VLLM_RAY_LEADER
+from modelplane.compose.engines.launch import Launch, LaunchAsk, flag_value
+
+ANYWHERE = "0.0.0.0"  # noqa: S104  the address of a server inside its pod
+RENDEZVOUS = (
+    *("--nnodes", "$(MODELPLANE_GROUP_SIZE)", "--node-rank", "$(MODELPLANE_RANK)"),
+    *("--master-addr", "$(MODELPLANE_LEADER_ADDRESS)"),
+)
+
+
+def ask(**given) -> LaunchAsk:
+    defaults = {
+        "engine": "main",
+        "args": (),
+        "role": "Standalone",
+        "nodes": 1,
+        "port": 8000,
+        "topology": Topology(),
+        "coordination": "Native",
+        "served_names": ("qwen",),
+        "model_path": "/mnt/models",
+    }
+    return LaunchAsk(**{**defaults, **given})
+
+
+def launched(kind: str, **given) -> Launch:
+    return ENGINES[kind](ask(**given))
+
+
+@pytest.mark.parametrize(
+    ("given", "args"),
+    [
+        ({}, ("/mnt/models", "--served-model-name", "qwen")),
+        ({"args": ("Qwen/Q", "--x")}, ("Qwen/Q", "--x")),
+        ({"args": ("--model", "Qwen/Q")}, ("--model", "Qwen/Q")),
+        ({"args": ("--model=Qwen/Q",), "topology": Topology(tensor=4)},
+         ("--tensor-parallel-size", "4", "--model=Qwen/Q")),
+        ({"args": ("--served-model-name", "mine")}, ("/mnt/models", "--served-model-name", "mine")),
+        ({"port": 9000}, ("/mnt/models", "--served-model-name", "qwen", "--port", "9000")),
+        ({"args": ("Q", "--port=9000"), "port": 9000}, ("Q", "--port=9000")),
+        ({"args": ("Q", "-tp", "2"), "topology": Topology(tensor=8)}, ("Q", "-tp", "2")),
+        ({"args": ("Q",), "topology": Topology(tensor=2, data=4)},
+         ("Q", "--tensor-parallel-size", "2", "--data-parallel-size", "4")),
+        ({"args": ("Q", "--max-loras", "8"), "adapters": (("sql", "/a/sql"), ("rust", "/a/rust"))},
+         ("Q", "--enable-lora", "--lora-modules", "sql=/a/sql", "rust=/a/rust", "--max-loras", "8")),
+        ({"args": ("Q", "--lora-modules", "x=/x"), "adapters": (("sql", "/a/sql"),)}, ("Q", "--lora-modules", "x=/x")),
+    ],
+)  # fmt: skip
+def test_vllm_on_one_node(given, args):
+    assert launched("vLLM", **given) == Launch((), args, ("vllm", "serve"))
+
+
+@pytest.mark.parametrize("role", ["Leader", "Worker"])
+def test_vllm_splits_layers_over_nodes_without_ray(role):
+    found = launched("vLLM", args=("Q",), role=role, nodes=2, topology=Topology(tensor=8, pipeline=2))
+    headless = ("--headless",) if role == "Worker" else ()
+    sizes = ("--tensor-parallel-size", "8", "--pipeline-parallel-size", "2")
+    assert (found.command, found.args) == ((), ("Q", *sizes, *RENDEZVOUS, *headless))
+
+
+def test_vllm_without_any_model_is_refused():
+    with pytest.raises(RenderError, match="engine main: no model"):
+        launched("vLLM", model_path=None)
+
+
+def test_vllm_may_take_its_model_from_a_configuration_file():
+    assert launched("vLLM", args=("--config", "/c.yaml"), model_path=None).args == ("--config", "/c.yaml")
+
+
+@pytest.mark.parametrize(
+    ("given", "args"),
+    [
+        ({}, ("--model-path", "/mnt/models", "--served-model-name", "qwen",
+              "--host", ANYWHERE, "--port", "8000", "--enable-metrics")),
+        ({"args": ("--model-path", "Q", "--port", "30000"), "port": 30000},
+         ("--host", ANYWHERE, "--enable-metrics", "--model-path", "Q", "--port", "30000")),
+        ({"args": ("--model-path", "Q"), "topology": Topology(tensor=2, data=4)},
+         ("--host", ANYWHERE, "--port", "8000", "--enable-metrics", "--tp-size", "2", "--dp-size", "4",
+          "--model-path", "Q")),
+        ({"args": ("--model-path", "Q"), "adapters": (("sql", "/a"),)},
+         ("--host", ANYWHERE, "--port", "8000", "--enable-metrics", "--enable-lora", "--lora-paths", "sql=/a",
+          "--model-path", "Q")),
+    ],
+)  # fmt: skip
+def test_sglang_on_one_node(given, args):
+    assert launched("SGLang", **given) == Launch(("python3", "-m", "sglang.launch_server"), args)
+
+
+def test_sglang_counts_the_gpus_of_all_nodes_when_ranks_are_split():
+    args = launched(
+        "SGLang", args=("--model-path", "Q"), role="Worker", nodes=2, topology=Topology(data=16, data_local=8)
+    ).args
+    assert flag_value(args, "--tp-size") == flag_value(args, "--dp-size") == "16"
+    assert "--enable-dp-attention" in args
+    assert flag_value(args, "--dist-init-addr") == "$(MODELPLANE_LEADER_ADDRESS):20000"
+
+
+@pytest.mark.parametrize("given", [{"coordination": "Ray"}, {"model_path": None}])
+def test_sglang_refuses_what_it_cannot_do(given):
+    with pytest.raises(RenderError, match="engine main"):
+        launched("SGLang", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "args"),
+    [
+        ({}, ("--model=/mnt/models",)),
+        ({"model_path": None}, ()),
+        ({"args": ("--model", "Q")}, ("--model", "Q")),
+        ({"args": ("--x",), "port": 8001, "moved": True}, ("--x", "--model=/mnt/models", "--port=8001")),
+    ],
+)
+def test_an_unknown_engine_gets_the_path_of_its_weights_and_no_more(given, args):
+    assert launched("Custom", **given) == Launch((), args)
+
+
+def run(program: str, args: list[str], folder, rank: int) -> list[str]:
+    """Runs a bootstrap as a pod would, with engines that say what they were called with."""
+    for name in ("vllm", "ray"):
+        tool = folder / name
+        tool.write_text(f"#!{sys.executable}\nimport sys\nprint('{name}', *sys.argv[1:], sep='\\n')\n")
+        tool.chmod(0o755)
+    (folder / "ray.py").write_text(
+        "def init(address): pass\ndef shutdown(): pass\ndef nodes(): return [{'Alive': True}] * 2\n"
+    )
+    environment = {
+        **os.environ,
+        "PATH": str(folder),
+        "PYTHONPATH": str(folder),
+        "MODELPLANE_LEADER_ADDRESS": "localhost",
+        "MODELPLANE_RANK": str(rank),
+        "MODELPLANE_GROUP_SIZE": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program, *args], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("rank", "own"),
+    [(0, []), (1, ["--headless", "--data-parallel-start-rank", "8"])],
+)
+def test_each_node_of_a_data_parallel_engine_knows_its_first_rank(tmp_path, rank, own):
+    words = run(VLLM_DATA_PARALLEL, ["8", "Q; rm -rf $HOME", "--x y"], tmp_path, rank)
+    assert words == ["vllm", "serve", "Q; rm -rf $HOME", "--x y", "--data-parallel-address", "127.0.0.1", *own]
+
+
+def test_a_ray_leader_waits_for_its_workers_then_serves(tmp_path):
+    words = run(VLLM_RAY_LEADER, ["Q"], tmp_path, 0)
+    assert words == [
+        *("ray", "start", "--head", "--port=6379", "--disable-usage-stats"),
+        *("vllm", "serve", "Q", "--distributed-executor-backend", "ray"),
+    ]
+
+
+def test_a_ray_worker_waits_for_its_leader(tmp_path):
+    with socket.create_server(("localhost", 0)) as leader:
+        port = leader.getsockname()[1]
+        words = run(RAY_WORKER.replace("6379", str(port)), [], tmp_path, 1)
+    assert words == ["ray", "start", f"--address=localhost:{port}", "--disable-usage-stats", "--block"]
+
+
+def test_ray_is_used_when_asked_for():
+    leader = launched("vLLM", args=("Q",), role="Leader", nodes=2, coordination="Ray", topology=Topology(pipeline=2))
+    worker = launched("vLLM", args=("Q",), role="Worker", nodes=2, coordination="Ray", topology=Topology(pipeline=2))
+    assert leader.command == ("python3", "-c", VLLM_RAY_LEADER)
+    assert leader.args == ("Q", "--pipeline-parallel-size", "2")
+    assert (worker.command, worker.args) == (("python3", "-c", RAY_WORKER), ())
+
+
+@pytest.mark.parametrize("program", [VLLM_DATA_PARALLEL, VLLM_RAY_LEADER, RAY_WORKER])
+def test_bootstraps_hold_nothing_that_a_pod_would_expand(program):
+    assert "$(" not in program

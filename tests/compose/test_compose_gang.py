@@ -1,0 +1,120 @@
+import pytest
+
+
+def objects(made, kind: str) -> list[dict]:
+    found = (desired.target.manifest for desired in made.compose().desired.values())
+    return [item for item in found if item["kind"] == kind]
+
+
+def workload(made) -> dict:
+    return next(d.target.manifest for key, d in made.compose().desired.items() if key.startswith("workload-"))
+
+
+@pytest.mark.parametrize(
+    ("version", "label"),
+    [
+        ("0.5", "runai/queue"),
+        ("v0.5.9", "runai/queue"),
+        ("0.6.0", "kai.scheduler/queue"),
+        (None, "kai.scheduler/queue"),
+    ],
+)
+def test_kai_finds_its_queue_by_the_label_of_its_version(scene, version, label):
+    made = scene("single-gpu", "native", "kai", **({"version": version} if version else {}))
+    if version is None:
+        del made.required["cluster"][0]["spec"]["scheduling"]["version"]
+    found = workload(made)
+    assert found["metadata"]["labels"][label] == "serving"
+    assert found["spec"]["template"]["metadata"]["labels"][label] == "serving"
+
+
+@pytest.mark.parametrize(
+    ("shape", "backend", "members"),
+    [
+        ("single-gpu", "native", None),
+        ("pipeline-2", "native", None),
+        ("kimi-k2-5p3d", "native", 11),
+        ("single-gpu", "kserve", None),
+        ("pipeline-4", "kserve", 8),
+        ("kimi-k2-5p3d", "kserve", 11),
+    ],
+)
+def test_kai_gets_a_group_where_its_own_grouper_makes_none(scene, shape, backend, members):
+    found = objects(scene(shape, backend, "kai"), "PodGroup")
+    assert [item["spec"]["minMember"] for item in found] == ([members] if members else [])
+
+
+@pytest.mark.parametrize(("version", "skips"), [("0.14.0", False), ("0.15.0", True), ("1.0", True)])
+def test_kais_grouper_is_told_to_keep_away_where_it_listens(scene, version, skips):
+    made = scene("kimi-k2-5p3d", "native", "kai", version=version)
+    pod = workload(made)["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["annotations"]
+    assert pod["pod-group-name"] == made.replica.metadata.name
+    assert ("kai.scheduler/skip-podgrouper" in pod) is skips
+
+
+@pytest.mark.parametrize(("version", "api"), [(None, "v1beta2"), ("0.14", "v1beta1"), ("0.19.2", "v1beta2")])
+def test_kueue_has_a_queue_in_the_tenants_namespace(scene, version, api):
+    made = scene("single-gpu", "native", "kueue", **({"version": version} if version else {}))
+    (queue,) = objects(made, "LocalQueue")
+    assert queue["apiVersion"] == f"kueue.x-k8s.io/{api}"
+    assert queue["spec"] == {"clusterQueue": "serving"}
+    assert queue["metadata"]["namespace"] == workload(made)["metadata"]["namespace"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "backend"), [("single-gpu", "native"), ("pipeline-4", "native"), ("pipeline-4", "kserve")]
+)
+def test_kueue_holds_pods_back_and_finds_them_by_what_makes_them(scene, shape, backend):
+    made = scene(shape, backend, "kueue")
+    found = workload(made)
+    assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "serving"
+    text = str(found["spec"])
+    assert text.count("'kueue.x-k8s.io/admission'") == (1 if shape == "single-gpu" else 2)
+    suffix = "-kserve-mn-prefill" if backend == "kserve" else ""
+    assert len(found["metadata"]["name"] + suffix) <= 39
+
+
+def test_kueue_is_told_the_workload_class_of_a_priority(scene):
+    labels = workload(scene("tensor-8", "native", "kueue"))["metadata"]["labels"]
+    assert labels["kueue.x-k8s.io/priority-class"] == "serving-production"
+
+
+@pytest.mark.parametrize(
+    ("shape", "backend", "members"),
+    [
+        ("single-gpu", "native", None),
+        ("pipeline-4", "native", 8),
+        ("v03-gang", "native", 6),
+        ("kimi-k2-5p3d", "kserve", 11),
+    ],
+)
+def test_volcano_gets_a_group_for_pods_that_need_each_other(scene, shape, backend, members):
+    made = scene(shape, backend, "volcano")
+    found = objects(made, "PodGroup")
+    assert [(item["spec"]["minMember"], item["spec"]["queue"]) for item in found] == (
+        [(members, "serving")] if members else []
+    )
+    assert ("scheduling.k8s.io/group-name" in str(workload(made))) is bool(members)
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "kueue", "volcano"])
+def test_without_a_queue_nothing_names_one(scene, scheduler):
+    made = scene("kimi-k2-5p3d", "native", scheduler)
+    del made.required["cluster"][0]["spec"]["scheduling"]["queue"]
+    result = made.compose()
+    assert result.conditions[0].status == "True"
+    assert "'serving'" not in str({key: item.target.manifest for key, item in result.desired.items()})
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "kueue"])
+def test_a_queue_that_is_no_label_value_is_refused(scene, scheduler):
+    condition = scene("single-gpu", "native", scheduler, queue="a" * 64).compose().conditions[0]
+    assert (condition.type, condition.reason) == ("Accepted", "Invalid")
+    assert "spec.scheduling.queue" in condition.message
+
+
+def test_a_priority_that_the_cluster_does_not_offer_is_refused(scene):
+    condition = scene("tensor-8", priorities=[{"name": "batch", "value": 1}]).compose().conditions[0]
+    assert condition.message == (
+        "cluster east: priority 'production' is not among the cluster's: batch; what runs stays"
+    )

@@ -1,0 +1,116 @@
+import msgspec
+import pytest
+
+from modelplane.api.models import Backend, Kserve
+from modelplane.compose.backends.kserve_pods import literal
+from modelplane.compose.backends.kserve_releases import RELEASES, release_of
+
+
+def service(made) -> dict:
+    return made.compose().desired["workload-main"].target.manifest
+
+
+@pytest.mark.parametrize("version", ["0.16", "v0.16.0", "0.17", "0.18.1", "0.19", "0.20", "v0.20.0"])
+def test_every_release_has_a_row(version):
+    release = release_of(Backend(type_="KServe", kserve=Kserve(version=version)))
+    assert release.api_version.endswith("v1alpha1" if "0.16" in version else "v1alpha2")
+
+
+def test_without_a_version_the_newest_is_meant():
+    assert release_of(Backend(type_="KServe")) == RELEASES[20]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("plain", "plain"),
+        ("{{ .Model }}", "{{`{{`}} .Model }}"),
+        ({"a": ["{{", {"b": 1}]}, {"a": ["{{`{{`}}", {"b": 1}]}),
+        (None, None),
+        (3, 3),
+    ],
+)
+def test_braces_of_users_survive_kserves_templates(value, expected):
+    assert literal(value) == expected
+
+
+def test_weights_are_mounted_by_us_where_kserve_can_keep_out(scene):
+    spec = service(scene("tensor-8", "kserve"))["spec"]
+    assert spec["storageInitializer"] == {"enabled": False}
+    assert spec["model"]["uri"].startswith("pvc://cache-llama-70b-")
+    (main, _) = spec["template"]["containers"]
+    assert main["volumeMounts"][1]["mountPath"] == "/mnt/models"
+
+
+def test_the_first_release_mounts_weights_itself(scene):
+    spec = service(scene("gpt-oss-20b", "kserve016"))["spec"]
+    assert spec.keys() == {"model", "replicas", "parallelism", "template"}
+    assert [mount["name"] for mount in spec["template"]["containers"][0]["volumeMounts"]] == ["shared-memory"]
+    assert [volume["name"] for volume in spec["template"]["volumes"]] == ["shared-memory"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "scheduling", "message"),
+    [
+        ("pipeline-4", {}, "KServe 0.16 mounts weights at /mnt/models only"),
+        ("tensor-8", {}, "engine main: KServe 0.16 cannot put labels or annotations on pods"),
+        ("gpt-oss-20b", {"defaultLabels": {"a": "b"}}, "KServe 0.16 cannot mark pods as the cluster's scheduling asks"),
+    ],
+)
+def test_what_the_first_release_cannot_do_is_refused(scene, shape, scheduling, message):
+    condition = scene(shape, "kserve016", **scheduling).compose().conditions[0]
+    assert condition.reason == "NotSupported"
+    assert condition.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("shape", "backend", "presets"),
+    [
+        ("single-gpu", "kserve", []),
+        ("pipeline-2", "kserve", ["kserve-config-llm-worker-pipeline-parallel"]),
+        ("data-parallel", "kserve", []),
+        ("kimi-k2-5p3d", "kserve", []),
+    ],
+)
+def test_the_presets_that_no_release_ships_are_made(scene, shape, backend, presets):
+    found = (desired.target for desired in scene(shape, backend).compose().desired.values())
+    made = [item for item in found if item.manifest["kind"] == "LLMInferenceServiceConfig"]
+    assert [item.manifest["metadata"]["name"] for item in made] == presets
+    assert all(item.shared for item in made)
+
+
+@pytest.mark.parametrize("shape", ["pipeline-2", "pipeline-4", "data-parallel", "sglang-2"])
+def test_the_group_has_as_many_nodes_as_the_topology(scene, shape):
+    parallelism = service(scene(shape, "kserve"))["spec"]["parallelism"]
+    nodes = {"pipeline-2": 2, "pipeline-4": 4}.get(shape, 2)
+    data = parallelism.get("data", 1) // parallelism.get("dataLocal", 1)
+    assert parallelism.get("pipeline", data) == nodes
+
+
+def test_phases_are_one_service_behind_its_own_pool(scene):
+    result = scene("kimi-k2-5p3d", "kserve").compose()
+    (found,) = [d.target.manifest for key, d in result.desired.items() if key.startswith("workload-")]
+    spec = found["spec"]
+    assert (spec["replicas"], spec["prefill"]["replicas"]) == (3, 5)
+    assert spec["router"] == {"scheduler": {}}
+    (ref,) = result.desired["route"].target.manifest["spec"]["rules"][0]["backendRefs"]
+    assert ref["name"] == f"{found['metadata']['name']}-inference-pool"
+
+
+def test_an_engine_without_a_command_of_a_kind_that_we_do_not_know_is_refused(scene):
+    condition = scene("v03-prefill-decode", "kserve").compose().conditions[0]
+    assert condition.reason == "NotSupported"
+    assert "KServe would put its own command before the args; give the engine a command" in condition.message
+
+
+def test_another_port_than_kserves_is_refused(scene):
+    made = scene("single-gpu", "kserve")
+    engine = made.replica.spec.engines[0]
+    container = engine.members[0].template.spec.containers[0]
+    args = (*container.args, "--port", "9000")
+    replaced = msgspec.json.decode(
+        msgspec.json.encode(made.replica).replace(msgspec.json.encode(container.args), msgspec.json.encode(args)),
+        type=type(made.replica),
+    )
+    made.replica = replaced
+    assert made.compose().conditions[0].message.startswith("KServe routes to port 8000")

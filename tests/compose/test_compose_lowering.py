@@ -1,0 +1,67 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelDeployment
+from modelplane.compose.lowering import lower
+
+DEPLOYMENTS = sorted((Path(__file__).parent / "deployments").glob("*.yaml"))
+
+
+def lowered(name: str):
+    path = Path(__file__).parent / "deployments" / f"{name}.yaml"
+    return lower(decode(ModelDeployment, yaml.safe_load(path.read_text())).spec)
+
+
+def shape(found) -> list[tuple]:
+    return [
+        (engine.name, engine.phase, engine.type, engine.copies, [(m.role, m.nodes) for m in engine.members])
+        for engine in found.engines
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("single-gpu", [("main", None, "vLLM", 2, [("Standalone", 1)])]),
+        ("tensor-8", [("main", None, "vLLM", 1, [("Standalone", 1)])]),
+        ("pipeline-4", [("main", None, "vLLM", 2, [("Leader", 1), ("Worker", 3)])]),
+        ("data-parallel", [("main", None, "vLLM", 1, [("Leader", 1), ("Worker", 1)])]),
+        (
+            "kimi-k2-5p3d",
+            [
+                ("decode", "Decode", "vLLM", 3, [("Leader", 1), ("Worker", 1)]),
+                ("prefill", "Prefill", "vLLM", 5, [("Standalone", 1)]),
+            ],
+        ),
+        ("v03-gang", [("serve", None, "Custom", 2, [("Leader", 1), ("Worker", 2)])]),
+        (
+            "v03-prefill-decode",
+            [
+                ("reader", "Prefill", "Custom", 1, [("Standalone", 1)]),
+                ("writer", "Decode", "Custom", 2, [("Standalone", 1)]),
+            ],
+        ),
+    ],
+)
+def test_every_way_of_writing_becomes_engines_with_members(name, expected):
+    assert shape(lowered(name)) == expected
+
+
+def test_the_v03_shape_keeps_what_stands_around_its_engines():
+    found = lowered("v03-gang")
+    assert found.labels == {"app": "mixtral"}
+    assert found.caches == (("mixtral", "/mnt/models"),)
+    assert found.cluster_selector.match_labels == {"region": "east"}
+    assert [toleration.key for toleration in found.tolerations] == ["maintenance"]
+    assert [len(member.requests) for member in found.engines[0].members] == [0, 1]
+
+
+def test_what_placement_is_asked_matches_what_is_rendered(scene):
+    for path in DEPLOYMENTS:
+        replica = scene(path.stem).replica
+        asked = [engine.ask() for engine in lowered(path.stem).engines]
+        pods = [(ask.copies, [member.nodes for member in ask.members]) for ask in asked]
+        assert pods == [(e.copies, [m.nodes for m in e.members]) for e in replica.spec.engines]

@@ -1,0 +1,266 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.conditions import Condition, Status
+from modelplane.api.models import ModelReplicaStatus
+from modelplane.compose.contract import EventType, Observed, Remote, Use
+
+KINDS = ("Accepted", "Scheduled", "CachesReady", "WorkloadReady", "RouteReady")
+
+
+def told(result) -> dict[str, tuple[str, str]]:
+    return {condition.type: (condition.status.value, condition.reason) for condition in result.conditions}
+
+
+def observe(made, *, ready: bool = True, **changes) -> None:
+    """Everything that is desired, seen on its cluster."""
+    for key, desired in made.compose().desired.items():
+        if desired.target.shared:
+            continue
+        item = {**desired.target.manifest, **changes.get(key.replace("-", "_"), {})}
+        made.observed[key] = Observed(Remote(desired.target.cluster, item, desired.target.ready_when), ready)
+
+
+def test_a_fresh_replica_asks_for_its_cluster_and_caches_and_does_nothing(scene):
+    made = scene("tensor-8")
+    made.required = {}
+    result = made.compose()
+    assert result.desired == {}
+    assert told(result) == {
+        "Accepted": ("Unknown", "Unresolved"),
+        "Scheduled": ("Unknown", "Unresolved"),
+        "CachesReady": ("Unknown", "Unresolved"),
+        "WorkloadReady": ("False", "WaitingForCaches"),
+        "RouteReady": ("Unknown", "Unresolved"),
+    }
+    assert {name: (wanted.kind, wanted.name) for name, wanted in result.requirements.items()} == {
+        "cluster": ("InferenceCluster", "east"),
+        "cache-llama-70b": ("ModelCache", "llama-70b"),
+    }
+
+
+def test_what_must_outlive_the_replica_is_said(scene):
+    assert scene("tensor-8").compose().uses == (
+        Use("modelplane.ai/v1alpha1", "InferenceCluster", "east", reason="a replica runs on the cluster"),
+        Use("modelplane.ai/v1alpha1", "ModelCache", "llama-70b", "chat", "a replica mounts the cache"),
+    )
+
+
+def test_conditions_follow_what_was_observed(scene):
+    made = scene("tensor-8")
+    assert told(made.compose())["WorkloadReady"] == ("False", "WorkloadStarting")
+    observe(made)
+    result = made.compose()
+    assert told(result) == {
+        "Accepted": ("True", "Accepted"),
+        "Scheduled": ("True", "Placed"),
+        "CachesReady": ("True", "CachesStaged"),
+        "WorkloadReady": ("True", "WorkloadAvailable"),
+        "RouteReady": ("True", "RouteConfigured"),
+    }
+    assert result.ready.status is Status.TRUE
+    assert result.status == ModelReplicaStatus(address="http://192.0.2.1")
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Hydrating", "Failed"])
+def test_pods_wait_for_their_caches(scene, phase):
+    made = scene("tensor-8")
+    made.required["cache-llama-70b"][0]["status"]["clusters"][0]["phase"] = phase
+    result = made.compose()
+    assert not any(key.startswith("workload-") for key in result.desired)
+    assert told(result)["WorkloadReady"] == ("False", "WaitingForCaches")
+    assert told(result)["CachesReady"][1] == ("CacheFailed" if phase == "Failed" else "CacheStaging")
+
+
+def test_pods_that_run_stay_when_a_cache_is_staged_anew(scene):
+    made = scene("tensor-8")
+    observe(made)
+    made.required["cache-llama-70b"][0]["status"]["clusters"][0]["phase"] = "Hydrating"
+    result = made.compose()
+    assert result.desired["workload-main"].ready
+    assert told(result)["WorkloadReady"][0] == "True"
+    assert result.ready.reason == "CacheStaging"
+
+
+def spoil_cluster(made):
+    made.required["cluster"] = ()
+
+
+def spoil_backend(made):
+    made.required["cluster"][0]["spec"]["backend"] = {"type": "Dynamo"}
+
+
+def spoil_cache(made):
+    made.required["cache-llama-70b"] = ()
+
+
+def spoil_cache_body(made):
+    made.required["cache-llama-70b"][0]["spec"]["source"] = "Carrier pigeon"
+
+
+def spoil_labels(made):
+    made.required["cluster"][0]["spec"]["scheduling"]["defaultLabels"] = {"team": "{{ .Team }}"}
+
+
+def spoil_label_result(made):
+    made.required["cluster"][0]["spec"]["scheduling"]["defaultLabels"] = {"team": "{{ .Namespace }}/{{ .Name }}"}
+
+
+def unread_cluster(made):
+    del made.required["cluster"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "reason"),
+    [
+        (spoil_cluster, "Scheduled", "ClusterMissing"),
+        (spoil_backend, "Scheduled", "Invalid"),
+        (spoil_cache, "CachesReady", "CacheMissing"),
+        (spoil_cache_body, "CachesReady", "Invalid"),
+        (spoil_labels, "Accepted", "Invalid"),
+        (spoil_label_result, "Accepted", "Invalid"),
+        (unread_cluster, "Scheduled", "Unresolved"),
+    ],
+)
+def test_a_missing_or_broken_input_keeps_what_runs_and_says_why(scene, spoil, kind, reason):
+    made = scene("tensor-8")
+    observe(made)
+    made.replica = msgspec.structs.replace(made.replica, status=ModelReplicaStatus(address="http://192.0.2.1"))
+    spoil(made)
+    result = made.compose()
+    assert {key: desired.target for key, desired in result.desired.items()} == {
+        key: seen.target for key, seen in made.observed.items()
+    }
+    assert told(result)[kind][1] == reason
+    assert result.ready.status is not Status.TRUE
+    assert told(result)["WorkloadReady"] == ("True", "WorkloadAvailable")
+    assert told(result)["RouteReady"] == ("True", "RouteConfigured")
+
+
+@given(
+    missing=st.sets(st.sampled_from(["cluster", "cache-qwen3-coder", "cache-sql", "cache-rust"])),
+    absent=st.booleans(),
+    backend=st.sampled_from(["native", "kserve"]),
+)
+def test_desired_state_never_shrinks_because_an_input_is_missing(scene, missing, absent, backend):
+    made = scene("qwen3-coder-lora", backend)
+    observe(made)
+    for name in missing:
+        if absent:
+            made.required[name] = ()
+        else:
+            del made.required[name]
+    assert made.observed.keys() <= made.compose().desired.keys()
+
+
+def test_other_devices_make_another_template_and_the_old_one_stays_while_pods_need_it(scene):
+    made = scene("single-gpu")
+    observe(made)
+    (old,) = [key for key in made.observed if key.startswith("claims-")]
+    text = msgspec.json.encode(made.replica).replace(b"40Gi", b"80Gi")
+    made.replica = msgspec.json.decode(text, type=type(made.replica))
+    first = made.compose()
+    (new,) = [key for key in first.desired if key.startswith("claims-") and key != old]
+    assert old in first.desired
+    assert first.desired[old].outlives == ("workload-main",)
+
+    rolling = first.desired["workload-main"].target.manifest
+    status = {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1}
+    item = {**rolling, "metadata": {**rolling["metadata"], "generation": 2}, "status": status}
+    made.observed["workload-main"] = Observed(Remote("east", item), ready=True)
+    assert old in made.compose().desired
+
+    done = {**item, "status": {**status, "updatedReplicas": 2}}
+    made.observed["workload-main"] = Observed(Remote("east", done), ready=True)
+    last = made.compose().desired
+    assert old not in last
+    assert new in last
+
+
+def test_the_cluster_says_in_its_own_words_why_pods_do_not_start(scene):
+    made = scene("tensor-8")
+    refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no PriorityClass"}
+    observe(made, ready=False, workload_main={"status": {"conditions": [refused]}})
+    condition = made.compose().conditions[3]
+    assert (condition.reason, condition.message) == ("WorkloadFailed", "no PriorityClass")
+
+
+def test_progress_is_counted(scene):
+    made = scene("single-gpu")
+    observe(made, ready=False, workload_main={"status": {"readyReplicas": 1}})
+    condition = made.compose().conditions[3]
+    assert condition.reason == "WorkloadStarting"
+    assert condition.message.endswith(": 1 of 2 ready")
+
+
+def test_a_route_needs_an_address_and_its_picker(scene):
+    made = scene("kimi-k2-5p3d")
+    observe(made)
+    made.observed["picker"] = Observed(made.observed["picker"].target, ready=False)
+    assert made.compose().conditions[4].message == "not in force yet: picker"
+    made.required["cluster"][0]["status"] = {}
+    assert told(made.compose())["RouteReady"] == ("False", "WaitingForGateway")
+
+
+def with_status(made, conditions):
+    status = ModelReplicaStatus(conditions=tuple(conditions))
+    made.replica = msgspec.structs.replace(made.replica, status=status)
+
+
+def test_events_tell_transitions_once(scene):
+    made = scene("single-gpu")
+    first = made.compose()
+    assert first.events == ()
+    with_status(made, first.conditions)
+    observe(made)
+    ready = made.compose()
+    assert [(event.type, event.reason) for event in ready.events] == [
+        (EventType.NORMAL, "WorkloadAvailable"),
+        (EventType.NORMAL, "RouteConfigured"),
+    ]
+    with_status(made, ready.conditions)
+    assert made.compose().events == ()
+    spoil_labels(made)
+    broken = made.compose()
+    assert [(event.type, event.reason) for event in broken.events] == [(EventType.WARNING, "Invalid")]
+    with_status(made, broken.conditions)
+    assert made.compose().events == ()
+
+
+def test_a_condition_of_another_composer_is_no_event(scene):
+    made = scene("single-gpu")
+    with_status(made, [Condition(type="Foreign", status=Status.TRUE, reason="Whatever")])
+    assert made.compose().events == ()
+
+
+@pytest.mark.parametrize("shape", ["single-gpu", "kimi-k2-5p3d"])
+@pytest.mark.parametrize("backend", ["native", "kserve"])
+def test_routes_go_before_what_they_lead_to_and_claims_after_their_pods(scene, shape, backend):
+    desired = scene(shape, backend).compose().desired
+    workloads = tuple(key for key in desired if key.startswith("workload-"))
+    for key, item in desired.items():
+        if key.startswith("workload-"):
+            assert item.outlives == ("route",)
+        if key.startswith("claims-"):
+            assert item.outlives == workloads
+    assert desired["route"].outlives == ()
+    assert next(iter(desired)) == "namespace"
+
+
+def test_two_tenants_never_share_an_object(scene):
+    one, other = scene("single-gpu"), scene("single-gpu")
+    metadata = msgspec.structs.replace(other.replica.metadata, namespace="other")
+    other.replica = msgspec.structs.replace(other.replica, metadata=metadata)
+
+    def places(made):
+        items = (desired.target.manifest for desired in made.compose().desired.values())
+        return {(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in items}
+
+    assert not places(one) & places(other)
+    assert all(namespace != "default" for _, namespace, _ in places(one))
+
+
+def test_every_kind_of_condition_is_there_in_order(scene):
+    assert tuple(condition.type for condition in scene("single-gpu").compose().conditions) == KINDS

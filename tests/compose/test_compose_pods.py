@@ -1,0 +1,125 @@
+"""What holds on every pod, under every backend and every scheduler."""
+
+import pytest
+
+SHAPES = ("single-gpu", "tensor-8", "pipeline-2", "data-parallel", "kimi-k2-5p3d", "qwen3-coder-lora", "gpt-oss-20b")
+BACKENDS = ("native", "kserve")
+SCHEDULER_NAMES = {"none": None, "kai": "kai-scheduler", "kueue": None, "volcano": "volcano"}
+
+
+def pods(result):
+    """(labels, annotations, spec) of every pod that the objects would make."""
+    for desired in result.desired.values():
+        item = desired.target.manifest
+        spec = item.get("spec", {})
+        templates = {
+            "Deployment": lambda spec: [spec["template"]],
+            "LeaderWorkerSet": lambda spec: [
+                spec["leaderWorkerTemplate"][f"{n}Template"] for n in ("leader", "worker")
+            ],
+        }
+        if item["kind"] in templates:
+            for template in templates[item["kind"]](spec):
+                meta = template["metadata"]
+                yield meta["labels"], meta.get("annotations", {}), template["spec"]
+        if item["kind"] == "LLMInferenceService":
+            for part in (spec, spec.get("prefill", {})):
+                for name in ("template", "worker"):
+                    if name in part:
+                        yield part["labels"], part.get("annotations", {}), part[name]
+
+
+def engines(spec):
+    return [c for c in spec["containers"] if c["name"] in {"engine", "main"}]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("scheduler", SCHEDULER_NAMES)
+def test_what_the_cluster_asks_for_is_on_every_pod(scene, shape, backend, scheduler):
+    made = scene(shape, backend, scheduler, schedulerName="own", defaultPriority="fallback", priorities=[])
+    found = list(pods(made.compose()))
+    assert found
+    for labels, annotations, spec in found:
+        assert labels["cost-centre"] == made.replica.metadata.namespace
+        assert labels["modelplane.ai/replica"] == made.replica.metadata.name
+        assert labels.get("modelplane.ai/engine") != "not-yours"
+        assert annotations["example.com/where"].startswith("east/")
+        assert spec["schedulerName"] == "own"
+        assert spec["priorityClassName"] == (made.replica.spec.priority or "fallback")
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULER_NAMES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_pod_goes_to_the_clusters_scheduler(scene, backend, scheduler):
+    for _, _, spec in pods(scene("kimi-k2-5p3d", backend, scheduler).compose()):
+        assert spec.get("schedulerName") == SCHEDULER_NAMES[scheduler]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_engines_claim_their_devices_on_their_pool(scene, shape, backend):
+    made = scene(shape, backend)
+    result = made.compose()
+    templates = {
+        desired.target.manifest["metadata"]["name"]
+        for desired in result.desired.values()
+        if desired.target.manifest["kind"] == "ResourceClaimTemplate"
+    }
+    named = set()
+    for labels, _, spec in pods(result):
+        if "modelplane.ai/picker" in labels:
+            assert "resourceClaims" not in spec
+            assert "tolerations" not in spec
+            continue
+        (claim,) = spec["resourceClaims"]
+        named.add(claim["resourceClaimTemplateName"])
+        assert engines(spec)[0]["resources"]["claims"] == [{"name": claim["name"]}]
+        assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in spec["tolerations"]
+        assert spec["nodeSelector"].keys() == {"modelplane.ai/pool"}
+    assert named == templates
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_only_pods_that_answer_are_probed_and_all_of_them_drain(scene, shape, backend):
+    for labels, _, spec in pods(scene(shape, backend).compose()):
+        for engine in engines(spec):
+            assert ("readinessProbe" in engine) == ("startupProbe" in engine) == ("ports" in engine)
+            stop = engine["lifecycle"]["preStop"]
+            (seconds,) = [stop["sleep"]["seconds"]] if "sleep" in stop else [int(stop["exec"]["command"][1])]
+            assert 0 < seconds < spec["terminationGracePeriodSeconds"]
+            if labels.get("modelplane.ai/role") == "worker":
+                assert "readinessProbe" not in engine
+
+
+def test_the_users_time_to_finish_is_kept_and_most_of_it_is_for_draining(scene):
+    ((_, _, spec),) = list(pods(scene("tensor-8").compose()))
+    assert spec["terminationGracePeriodSeconds"] == 600
+    assert engines(spec)[0]["lifecycle"]["preStop"]["sleep"]["seconds"] == 450
+
+
+def test_users_words_stay_and_sidecars_are_kept(scene):
+    ((labels, annotations, spec),) = list(pods(scene("tensor-8").compose()))
+    assert labels["team"] == "chat"
+    assert annotations["example.com/owner"] == "chat-on-call"
+    assert [c["name"] for c in spec["containers"]] == ["engine", "exporter"]
+    assert spec["tolerations"][0] == {"key": "reserved", "value": "chat", "effect": "NoSchedule"}
+    assert engines(spec)[0]["resources"]["requests"] == {"cpu": 32, "memory": "256Gi"}
+
+
+def test_a_leader_that_claims_nothing_still_reaches_its_tainted_pool(scene):
+    leader, worker = [spec for _, _, spec in pods(scene("v03-gang").compose())]
+    assert "resourceClaims" not in leader
+    assert "claims" not in engines(leader)[0].get("resources", {})
+    assert leader["tolerations"] == worker["tolerations"]
+    assert leader["tolerations"][-1]["key"] == "nvidia.com/gpu"
+
+
+def test_members_of_a_gang_find_each_other_under_our_names(scene):
+    for _, _, spec in pods(scene("v03-gang").compose()):
+        assert [entry["name"] for entry in engines(spec)[0]["env"]] == [
+            "MODELPLANE_LEADER_ADDRESS",
+            "MODELPLANE_RANK",
+            "MODELPLANE_GROUP_SIZE",
+        ]

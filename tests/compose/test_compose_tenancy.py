@@ -1,0 +1,49 @@
+import pytest
+
+
+def with_fabric(made, kind: str):
+    pools = [{"name": "gpu", "className": "h200", "fabric": {"type": kind}}, {"name": "other", "className": "h200"}]
+    made.required["cluster"][0]["spec"]["nodePools"] = pools
+    return made
+
+
+def rendered(made, kind: str) -> dict:
+    items = (desired.target.manifest for desired in made.compose().desired.values())
+    return next(item for item in items if item["kind"] == kind)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "level", "added"), [("None", "baseline", None), ("InfiniBand", "privileged", ["IPC_LOCK"])]
+)
+def test_memory_may_be_locked_where_there_is_a_fast_network_and_nowhere_else(scene, fabric, level, added):
+    made = with_fabric(scene("tensor-8"), fabric)
+    labels = rendered(made, "Namespace")["metadata"]["labels"]
+    engine, exporter = rendered(made, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert labels["pod-security.kubernetes.io/enforce"] == level
+    assert labels["pod-security.kubernetes.io/warn"] == "restricted"
+    assert engine["securityContext"]["capabilities"].get("add") == added
+    assert exporter["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("backend", ["native", "kserve", "pool"])
+def test_other_tenants_cannot_reach_a_replica_and_the_gateway_can(scene, backend):
+    policy = rendered(scene("single-gpu", backend), "NetworkPolicy")["spec"]
+    own, outside = policy["ingress"]
+    assert own == {"from": [{"podSelector": policy["podSelector"]}]}
+    (selector,) = outside["from"]
+    assert selector["namespaceSelector"]["matchExpressions"] == [
+        {"key": "modelplane.ai/tenant", "operator": "DoesNotExist"}
+    ]
+    assert 8000 in [port["port"] for port in outside["ports"]]
+    assert policy["policyTypes"] == ["Ingress"]
+
+
+def test_what_stands_beside_engines_is_restricted_in_full(scene):
+    made = scene("kimi-k2-5p3d")
+    found = made.compose().desired["picker"].target.manifest
+    for container in found["spec"]["template"]["spec"]["containers"]:
+        security = container["securityContext"]
+        assert security["runAsNonRoot"]
+        assert security["readOnlyRootFilesystem"]
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert not security["allowPrivilegeEscalation"]
