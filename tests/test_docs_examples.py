@@ -1,0 +1,39 @@
+"""Every manifest that we show is one that works."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from modelplane.admission.documents import parse_documents
+from modelplane.admission.references import Severity
+from modelplane.admission.review import review
+
+ROOT = Path(__file__).resolve().parents[1]
+FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "design").glob("*.md")])
+FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir())
+
+
+def errors(documents):
+    return [str(f.problem) for f in review(documents).findings if f.severity is Severity.ERROR]
+
+
+def shown(page):
+    return [fence for fence in FENCE.findall(page.read_text()) if "modelplane.ai/v1alpha1" in fence]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if shown(page)], ids=lambda page: page.name)
+def test_manifests_in_the_documentation_are_valid(page):
+    for fence in shown(page):
+        documents = parse_documents(fence.encode(), source=page.name)
+        assert (errors(documents), bool(documents)) == ([], True)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_examples_are_valid_as_a_set(folder):
+    files = sorted(folder.rglob("*.yaml"))
+    documents = [document for file in files for document in parse_documents(file.read_bytes(), source=str(file))]
+    found = review(documents)
+    assert [str(finding.problem) for finding in found.findings] == []
+    assert found.objects > 0
