@@ -68,14 +68,14 @@ class Unmatched(msgspec.Struct, frozen=True):
 
 
 _Option = tuple[str | None, int]
+_NO_REQUEST = DeviceRequest("none", 0, ())
 
 
 @lru_cache(maxsize=_CACHED)
 def engine_ways(engine: EngineAsk, hardware: Hardware) -> tuple[EngineWay, ...] | Unmatched:
     """Every way worth trying, the preferred first."""
     if hardware.fault:
-        first = next(request for member in engine.members for request in member.requests)
-        return Unmatched(first, 0, hardware.fault)
+        return Unmatched(_first_request(engine), 0, hardware.fault)
     found: list[tuple[PodWay, ...]] = []
     for member in engine.members:
         ways = pod_ways(member.requests, hardware)
@@ -85,9 +85,14 @@ def engine_ways(engine: EngineAsk, hardware: Hardware) -> tuple[EngineWay, ...] 
     whole = [_engine_way(engine, members) for members in _products(found)]
     claiming = tuple(way for way in whole if way.pods)
     if not claiming:
-        first = next(request for member in engine.members for request in member.requests)
+        first = _first_request(engine)
         return Unmatched(first, first.count, nothing_claimed=True)
     return claiming
+
+
+def _first_request(engine: EngineAsk) -> DeviceRequest:
+    """What to name when no request in particular is at fault. An engine without any claims nothing, either."""
+    return next((request for member in engine.members for request in member.requests), _NO_REQUEST)
 
 
 def _products(found: Sequence[tuple[PodWay, ...]]) -> Iterator[tuple[PodWay, ...]]:

@@ -20,7 +20,7 @@ its own affair, and it is authoritative about what runs. Where it is told to pac
 Time is an argument. `look_again_after_s` says when time alone will change the answer.
 """
 
-from collections import Counter
+from heapq import heapify, heapreplace
 
 import msgspec
 
@@ -37,7 +37,7 @@ from modelplane.fleet.review import Review, make_seat, review
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.taints import FOREVER
 from modelplane.fleet.trace import Finding, Trace
-from modelplane.fleet.values import Holding
+from modelplane.fleet.values import Holding, HoldingId
 
 
 class Schedule(msgspec.Struct, frozen=True, eq=False):
@@ -97,12 +97,24 @@ def _repair(state: Pass, found: Review) -> None:
 
 
 def _scale_down(ask: Ask, found: Review) -> None:
-    load = Counter(holding.cluster for holding in found.kept)
-    while len(found.kept) > ask.replicas:
-        loser = max(found.kept, key=lambda holding: (load[holding.cluster], holding.cluster, holding.index))
-        found.kept.remove(loser)
-        load[loser.cluster] -= 1
-        found.dropped.append(Dropped(loser, DropReason.SCALED_DOWN, f"{ask.replicas} replicas are asked for"))
+    surplus = len(found.kept) - ask.replicas
+    if surplus <= 0:
+        return
+    by_cluster: dict[ClusterName, list[Holding]] = {}
+    for holding in sorted(found.kept, key=lambda holding: holding.index):
+        by_cluster.setdefault(holding.cluster, []).append(holding)
+    later_first = {name: at for at, name in enumerate(sorted(by_cluster, reverse=True))}
+    heap = [(-len(held), later_first[name], name) for name, held in by_cluster.items()]
+    heapify(heap)
+    losers: dict[HoldingId, Holding] = {}
+    for _ in range(surplus):
+        load, order, name = heap[0]
+        loser = by_cluster[name].pop()
+        losers[loser.id] = loser
+        heapreplace(heap, (load + 1, order, name))
+    found.kept = [holding for holding in found.kept if holding.id not in losers]
+    why = f"{ask.replicas} replicas are asked for"
+    found.dropped += [Dropped(loser, DropReason.SCALED_DOWN, why) for loser in losers.values()]
 
 
 class _Work:
