@@ -290,6 +290,17 @@ def test_observed_nodes_refine_declared_ones():
     assert cluster_of(decode(InferenceCluster, fewer)).pools[0].nodes == 1
 
 
+def test_devices_that_others_hold_are_not_promised():
+    """Eight are held, four of them by a replica of ours, which is not counted twice."""
+    seen_cluster = plane_cluster(nodes=2, devices=[{**GPU, "allocated": 8}])
+    seen_cluster["status"]["gpuPools"][0]["observedNodes"] = 2
+    observed = cluster_of(decode(InferenceCluster, seen_cluster))
+    fleet = Fleet.of([observed], [holding("east", 0, seat("h200", claim(4)), name="other", **SERVING)])
+    assert schedule(ask(9, engine(request(1)), name="small"), fleet).pending == 4
+    assert schedule(ask(1, WHOLE), fleet).pending == 1
+    assert schedule(ask(9, engine(request(1)), name="small"), Fleet.of([observed])).pending == 1
+
+
 def test_a_pool_whose_class_was_deleted_keeps_what_was_known_of_it():
     known = decode(InferenceCluster, plane_cluster())
     result = inference_cluster.compose(ComposeRequest(known, required={"class-h200": (), "replicas": ()}))

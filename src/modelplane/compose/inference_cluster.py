@@ -129,7 +129,15 @@ def _pool(
         )
         for device in found.spec.devices
     )
-    return GpuPool(name=pool.name, class_name=pool.class_name, nodes=nodes, devices=devices)
+    cost = found.spec.cost
+    return GpuPool(
+        name=pool.name,
+        class_name=pool.class_name,
+        nodes=nodes,
+        price_per_node_hour=cost.price_per_node_hour if cost else None,
+        currency=cost.currency if cost else None,
+        devices=devices,
+    )
 
 
 def _allocated(device_class: str | None, pool: str, held: Counter[tuple[str, str]]) -> int:

@@ -103,7 +103,12 @@ def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
         _taints(declared.taints) if declared is not None and declared.taints else _NO_TAINTS,
         _price(pool.price_per_node_hour, pool.currency) if pool.price_per_node_hour else None,
         now,
+        _seen_held(pool) if pool.observed_nodes is not None else (),
     )
+
+
+def _seen_held(pool: GpuPool) -> tuple[tuple[str, int], ...]:
+    return tuple((device.name, device.allocated) for device in pool.devices if device.allocated)
 
 
 def _nodes(pool: GpuPool, declared: NodePool | None) -> tuple[int, int | None]:

@@ -109,6 +109,9 @@ def make_site(cluster: Cluster | None, holdings: Iterable[Holding] = ()) -> Site
     for holding in held.values():
         for position, pods in charges(holding, pools):
             uses[position] = add(uses[position], pods)
+    for position, pool in enumerate(pools):
+        if pool.seen_held:
+            uses[position] = add(uses[position], _strangers(pool, uses[position]))
     evicting = any(holding.preempts for holding in held.values())
     return Site(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held), evicting)
 
@@ -131,6 +134,18 @@ def charges(holding: Holding, pools: tuple[Pool, ...]) -> list[tuple[int, Use]]:
                 pods = add(pods, ((shape, member.pods),))
         found.append((position, pods))
     return found
+
+
+def _strangers(pool: Pool, ours: Use) -> Use:
+    """What others hold of a pool, as single devices, since it is not known how they lie on its nodes."""
+    pods: Use = EMPTY
+    seen = dict(pool.seen_held)
+    for bit, kind in enumerate(pool.hardware.kinds):
+        known = sum(number * count for shape, number in ours for count, mask in shape if mask >> bit & 1)
+        foreign = seen.get(kind.name, 0) - known
+        if foreign > 0 and kind.device_class is not None:
+            pods = add(pods, ((((1, 1 << bit),), foreign),))
+    return pods
 
 
 def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> Traits:

@@ -46,6 +46,8 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     price: Price | None = None
     nodes_now: int | None = None
     """Nodes that are there, where that differs from what may be counted on."""
+    seen_held: tuple[tuple[str, int], ...] = ()
+    """Devices of each kind that the cluster itself reports as held, by whomever; empty where it was not looked at."""
 
 
 class Packing(StrEnum):
