@@ -2,7 +2,7 @@
 
 import re
 
-_RESERVED = frozenset(
+RESERVED = frozenset(
     (
         *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
         *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
@@ -17,7 +17,7 @@ _SIGNS = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 
 def escape(name: str) -> str | None:
     """The identifier for a property name, or None where it has none."""
-    if name in _RESERVED:
+    if name in RESERVED:
         return f"__{name}__"
     if not _PLAIN.fullmatch(name):
         return None
@@ -29,6 +29,6 @@ def unescape(identifier: str) -> str | None:
     if "__" not in identifier:
         return identifier
     for content in _FOLDED.findall(identifier):
-        if content not in _SIGNS and not (content in _RESERVED and identifier == f"__{content}__"):
+        if content not in _SIGNS and not (content in RESERVED and identifier == f"__{content}__"):
             return None
     return _FOLDED.sub(lambda match: _SIGNS.get(match.group(1), match.group(1)), identifier)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from modelplane.dra.cel import types as t
-from modelplane.dra.cel.escaping import escape
+from modelplane.dra.cel.escaping import RESERVED, escape
 from modelplane.dra.cel.sizes import Range
 from modelplane.dra.cel.types import Type
 
@@ -170,7 +170,10 @@ def struct_fields(shape: Shape) -> dict[str, dict[str, Type]]:
     while pending:
         part = pending.pop()
         if part.type.kind is t.Kind.STRUCT:
-            found[part.type.name] = {name: inner.type for name, inner in part.fields.items()}
+            fields = {name: inner.type for name, inner in part.fields.items()}
+            # A field whose name is a reserved word also goes by the bare word.
+            fields |= {word: fields[f"__{word}__"] for word in RESERVED if f"__{word}__" in fields}
+            found[part.type.name] = fields
         pending += part.fields.values()
         if part.element is not None:
             pending.append(part.element)

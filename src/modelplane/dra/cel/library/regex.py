@@ -1,8 +1,10 @@
-"""Regular expressions: RE2 and nothing else, so no pattern can take more than linear time.
+r"""Regular expressions: RE2 and nothing else, so no pattern can take more than linear time.
 
-Upstream's engine is Go's `regexp`, which reads RE2's syntax with small differences; they are listed in `pattern`.
+Upstream's engine is Go's `regexp`. It reads RE2's syntax but for `\C`, which matches half a character; that is refused
+here too. A pattern whose automaton would be enormous is refused here and not there.
 """
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -12,6 +14,8 @@ from modelplane.dra.cel.declarations import Overload, overload
 from modelplane.dra.cel.errors import EvaluationError
 
 _MAX_CACHED = 256
+# What may stand before `\C`: quoted text, other escapes and plain characters.
+_SINGLE_BYTE = re.compile(r"(?s:\\Q.*?(?:\\E|$)|\\[^C]|[^\\])*\\C")
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 # Enough for any pattern that someone wrote by hand, and little enough that none takes long to compile.
@@ -25,6 +29,8 @@ class PatternError(Exception):
 @lru_cache(maxsize=_MAX_CACHED)
 def pattern(text: str) -> "re2._Regexp":
     """The compiled pattern, or PatternError."""
+    if "\\C" in text and _SINGLE_BYTE.match(text):
+        raise PatternError(f"invalid regular expression {text[:64]!r}: \\C is not supported")
     try:
         return re2.compile(text, options=_OPTIONS)
     except re2.error as error:
