@@ -101,6 +101,12 @@ def scene() -> Callable[..., Scene]:
 
 
 @pytest.fixture(scope="session")
-def structures() -> Structures:
+def problems() -> Callable[[Manifest], list[str]]:
+    """What is wrong with an object, by the structure of the real definitions."""
     stored = json.loads((HERE / "schemas" / "schemas.json").read_text())
-    return Structures(stored["kinds"], stored["shared"])
+    structures = Structures(stored["kinds"], stored["shared"])
+
+    def problems_of(item: Manifest) -> list[str]:
+        return structures.problems(item)
+
+    return problems_of

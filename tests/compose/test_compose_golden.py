@@ -53,14 +53,13 @@ def as_text(result) -> str:
 
 
 @pytest.mark.parametrize(("shape", "backend", "scheduler"), CASES)
-def test_rendered_set_is_as_reviewed_and_well_formed(scene, structures, shape, backend, scheduler):
+def test_rendered_set_is_as_reviewed_and_well_formed(scene, problems, shape, backend, scheduler):
     result = scene(shape, backend, scheduler).compose()
     text = as_text(result)
     path = GOLDEN / f"{shape}.{backend}.{scheduler}.yaml"
     if os.environ.get("MODELPLANE_UPDATE_GOLDEN"):
         path.write_text(text)
-    problems = [found for item in result.desired.values() for found in structures.problems(item.target.manifest)]
-    assert not problems
+    assert not [found for item in result.desired.values() for found in problems(item.target.manifest)]
     assert result.conditions[0].status == "True", result.conditions[0].message
     assert text == path.read_text()
 

@@ -25,7 +25,7 @@ from modelplane.compose.gang.marks import Marks, gang_of
 from modelplane.compose.manifests import manifest
 from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.picker import GRPC_PORT, METRICS_PORT
-from modelplane.compose.pods import render_pod
+from modelplane.compose.pods import cluster_metadata, render_pod
 from modelplane.compose.ports import engine_container, engine_port, is_routed, serving_port
 
 MAX_NAME = 21
@@ -89,11 +89,20 @@ def _service(context: Context, head: ReplicaEngine, marks: Marks, release: Relea
     if release.leaves_storage:
         spec["storageInitializer"] = {"enabled": False}
     if _pooled(context):
-        spec["router"] = {"scheduler": {}}
+        spec["router"] = {"scheduler": _picker(context, head, release)}
     labels, annotations = owner_metadata(context, head.members[0], marks)
     merged = {**labels, **engine_label(head)}
     item = context.object(release.api_version, "LLMInferenceService", _name(context, head), merged, spec=spec)
     return context.remote(annotated(item, annotations), ReadyWhen.READY)
+
+
+def _picker(context: Context, head: ReplicaEngine, release: Release) -> dict[str, object]:
+    """KServe brings the picker; its pods carry what every pod of the cluster does."""
+    if not release.labels_pods:
+        return {}
+    labels, annotations = cluster_metadata(context, head.members[0])
+    marks = {"labels": {**labels, **context.labels}}
+    return {**marks, "annotations": annotations} if annotations else {**marks}
 
 
 def _model(context: Context, head: ReplicaEngine, release: Release) -> dict[str, object]:
