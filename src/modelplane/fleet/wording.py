@@ -110,10 +110,10 @@ def _shortfall(way: EngineWay, kind: PoolKind, use: Use) -> str:
     size = sum(count for count, _ in shape)
     room = spare(kind.counts, kind.nodes, use, shape, packed=kind.packed)
     if size == kind.hardware.claimable:
-        return f"needs {pods} free nodes, {room} of {kind.nodes} are free"
+        return f"needs {pods} free node{'' if pods == 1 else 's'}, {room} of {kind.nodes} are free"
     held = devices_in(use)
     sure = "can be packed" if kind.packed else "is sure to fit"
     return (
-        f"needs room for {pods} pods of {size} devices, room for {room} {sure}: "
+        f"needs room for {pods} pod{'' if pods == 1 else 's'} of {size} devices, room for {room} {sure}: "
         f"{held} of {kind.devices} devices on {kind.nodes} nodes are held"
     )

@@ -1,0 +1,51 @@
+"""`modelplane explain deployment NAME`: why its replicas are where they are, with every candidate."""
+
+import argparse
+
+from modelplane.api.errors import InputError
+from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
+from modelplane.views.explain import explain
+from modelplane.views.shapes import CandidateShown, Explanation
+
+_EPILOG = """\
+examples:
+  modelplane explain deployment qwen3-8b --fleet snapshot.yaml
+  modelplane explain deployment qwen3-8b -n default -f examples/quickstart/ -o yaml
+
+Exit codes: 0 every replica has a place, 1 the input was refused, 3 some replicas wait.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Decides again on the same inputs and shows what was found of every cluster and pool."
+    parser.epilog = _EPILOG
+    parser.add_argument("what", choices=("deployment",))
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("-n", "--namespace", help="its namespace, where several have one of this name")
+    add_inputs(parser, manifests_required=False)
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if not arguments.fleet and not arguments.manifests:
+        raise InputError("give what is there with --fleet SNAPSHOT, or manifests with -f")
+    found = explain(read_inputs(arguments.manifests, arguments.fleet), arguments.name, arguments.namespace)
+    if arguments.output == "table":
+        _show(found)
+    else:
+        print_value(found, arguments.output)
+    return EXIT_DOES_NOT_FIT if found.pending else 0
+
+
+def _show(found: Explanation) -> None:
+    print(f"{found.deployment}: {found.answer.value}: {found.summary}")
+    print()
+    print_table(("VERDICT", "CLUSTER", "POOL", "SCORE", "WHY"), [_cells(candidate) for candidate in found.candidates])
+
+
+def _cells(candidate: CandidateShown) -> tuple[str, ...]:
+    parts = ", ".join(f"{part.name} {part.value:.2f}" for part in candidate.scores)
+    engine = f"engine {candidate.engine}: " if candidate.engine else ""
+    why = f"{candidate.filter}: {engine}{candidate.reason}" if candidate.filter else candidate.reason or parts
+    score = f"{candidate.score:.3f}" if candidate.score is not None else "-"
+    return candidate.verdict, candidate.cluster, candidate.pool or "-", score, why

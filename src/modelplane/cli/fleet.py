@@ -1,0 +1,41 @@
+"""`modelplane fleet snapshot`: what the scheduler looks at, written to a file."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from modelplane.api.errors import InputError
+from modelplane.cli._shown import add_inputs, read_inputs
+from modelplane.views.replay import snapshot_document
+
+_EPILOG = """\
+examples:
+  modelplane fleet snapshot -f examples/quickstart/ -o snapshot.yaml
+  kubectl get inferenceclusters,modelreplicas,modelcaches,modeldeployments -A -o json | modelplane fleet snapshot -f -
+
+The file holds clusters, replicas, caches and deployments, without what pods are told (environment, arguments,
+annotations), and what is decided on them. `modelplane replay` decides again and compares.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Writes the inputs of the scheduler to a file, for plans, explanations and replays."
+    parser.epilog = _EPILOG
+    parser.add_argument("what", choices=("snapshot",))
+    add_inputs(parser, manifests_required=True)
+    parser.add_argument("-o", "--output", metavar="FILE", default="-", help="where to write (default: standard output)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import yaml
+
+    document = snapshot_document(read_inputs(arguments.manifests, arguments.fleet))
+    text = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=120, allow_unicode=True)
+    if arguments.output == "-":
+        sys.stdout.write(text)
+        return 0
+    try:
+        Path(arguments.output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{arguments.output}: {error.strerror}") from None
+    return 0

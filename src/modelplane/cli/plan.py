@@ -1,0 +1,79 @@
+"""`modelplane plan`: what applying manifests would do, before it is done."""
+
+import argparse
+
+from modelplane.cli._shown import (
+    EXIT_DOES_NOT_FIT,
+    add_inputs,
+    add_output,
+    money,
+    print_table,
+    print_value,
+    read_inputs,
+    seconds,
+)
+from modelplane.views.plan import plan
+from modelplane.views.shapes import Answer, Plan, Row
+
+_EPILOG = """\
+answers:
+  FitsNow            every replica has a place on nodes that are there
+  FitsAfterScaleUp   every replica has a place, some on nodes that pools would still have to add
+  WaitsForRoom       some replicas have no place while others hold it
+  FitsNowhere        some replicas have no place, and no pool would take one even if it were empty
+
+examples:
+  modelplane plan -f examples/quickstart/
+  modelplane plan -f model.yaml --fleet snapshot.yaml
+  modelplane plan -f model.yaml --fleet snapshot.yaml --without-scale-up -o json
+
+Exit codes: 0 everything fits, 1 the input was refused, 3 something does not fit.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Shows what applying manifests would place, keep, move, drop or leave waiting, and at which price."
+    )
+    parser.epilog = _EPILOG
+    add_inputs(parser, manifests_required=True)
+    parser.add_argument("--without-scale-up", action="store_true", help="count what needs more nodes as not fitting")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = plan(read_inputs(arguments.manifests, arguments.fleet))
+    if arguments.output == "table":
+        _show(found)
+    else:
+        print_value({"answer": found.answer, **_plain(found)}, arguments.output)
+    fine = {Answer.FITS_NOW} if arguments.without_scale_up else {Answer.FITS_NOW, Answer.FITS_AFTER_SCALE_UP}
+    return 0 if found.answer in fine else EXIT_DOES_NOT_FIT
+
+
+def _plain(found: Plan) -> dict[str, object]:
+    return {"pricePerHour": found.price_per_hour, "deployments": found.deployments}
+
+
+def _show(found: Plan) -> None:
+    header = ("ACTION", "DEPLOYMENT", "CLUSTER", "POOLS", "REPLICA", "PRICE/H", "READY IN", "WHY")
+    print_table(header, [_cells(row) for one in found.deployments for row in one.rows])
+    print()
+    for one in found.deployments:
+        print(f"{one.deployment}: {one.answer.value}")
+    for currency, amount in found.price_per_hour.items():
+        print(f"all of it costs {money(amount, currency)} an hour")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    replica = f"#{row.index}" if row.index is not None else f"{row.replicas} of them"
+    return (
+        row.action.value,
+        row.deployment,
+        row.cluster or "-",
+        "+".join(row.pools) or "-",
+        replica,
+        money(row.price_per_hour, row.currency),
+        seconds(row.ready_in_s),
+        row.reason,
+    )

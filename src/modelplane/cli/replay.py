@@ -1,0 +1,42 @@
+"""`modelplane replay SNAPSHOT`: the same decisions again, compared bit for bit."""
+
+import argparse
+
+from modelplane.api.errors import InputError
+from modelplane.cli._shown import add_output, print_table, print_value
+from modelplane.cli.manifests import read_documents
+from modelplane.views.replay import replay
+from modelplane.views.shapes import Replayed
+
+EXIT_DIFFERS = 3
+_EPILOG = """\
+examples:
+  modelplane replay snapshot.yaml
+  modelplane replay snapshot.yaml -o json
+
+Exit codes: 0 every decision is the same, 1 the input was refused, 3 a decision differs.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Decides again on the inputs of a snapshot and compares with the decisions recorded in it."
+    parser.epilog = _EPILOG
+    parser.add_argument("snapshot", metavar="SNAPSHOT")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    documents = read_documents([arguments.snapshot])
+    if len(documents) != 1 or not isinstance(documents[0].value, dict):
+        raise InputError(f"{arguments.snapshot}: expected one FleetSnapshot")
+    found = replay(documents[0].value)
+    if arguments.output == "table":
+        print_table(("DEPLOYMENT", "DECISION", "PLACEMENTS"), [_cells(one) for one in found])
+    else:
+        print_value({"decisions": found}, arguments.output)
+    return 0 if all(one.same for one in found) else EXIT_DIFFERS
+
+
+def _cells(one: Replayed) -> tuple[str, ...]:
+    waiting = (f"{one.decided.pending} wait",) if one.decided.pending else ()
+    return one.deployment, "same" if one.same else "differs", ", ".join((*one.decided.placements, *waiting)) or "-"

@@ -1,0 +1,55 @@
+"""Why the replicas of a deployment are where they are: every candidate with its refusal or its scores."""
+
+from modelplane.compose.asking import ask_of
+from modelplane.fleet.fates import Fate
+from modelplane.fleet.schedule import Schedule, survey
+from modelplane.fleet.trace import Candidate, Verdict
+from modelplane.views.inputs import Inputs, key_text
+from modelplane.views.plan import cache_sizes, plan_of
+from modelplane.views.shapes import CandidateShown, Explanation, ScoreShown
+
+
+def explain(inputs: Inputs, name: str, namespace: str | None = None) -> Explanation:
+    """Decides again on the same inputs, with every place judged as if one more replica were asked for."""
+    ask = ask_of(inputs.deployment(name, namespace))
+    fleet = inputs.fleet()
+    decided = survey(ask, fleet, inputs.now)
+    after = fleet.with_holdings(
+        [placement.holding for placement in decided.placements],
+        [holding.id for holding in fleet.owned_by(ask.deployment)],
+    )
+    planned = plan_of(ask, decided, after, cache_sizes(inputs))
+    candidates = decided.trace.candidates()
+    return Explanation(
+        deployment=key_text(ask.deployment),
+        replicas=ask.replicas,
+        pending=decided.pending,
+        answer=planned.answer,
+        summary=_summary(ask.replicas, decided, candidates),
+        rows=planned.rows,
+        candidates=tuple(_shown(found) for found in candidates),
+    )
+
+
+def _summary(wanted: int, decided: Schedule, candidates: tuple[Candidate, ...]) -> str:
+    counted = {verdict: sum(found.verdict is verdict for found in candidates) for verdict in Verdict}
+    moving = sum(placement.fate is Fate.MOVING for placement in decided.placements)
+    parts = [f"{len(decided.placements) - moving} of {wanted} replicas have a place"]
+    if moving:
+        parts.append(f"{moving} stay until a successor serves")
+    parts.append(f"{counted[Verdict.ELIGIBLE]} more places would do, {counted[Verdict.REFUSED]} were refused")
+    return "; ".join(parts)
+
+
+def _shown(found: Candidate) -> CandidateShown:
+    return CandidateShown(
+        cluster=found.cluster,
+        pool=found.pool or "",
+        engine=found.engine,
+        verdict=found.verdict.value,
+        filter=found.filter,
+        reason=found.reason,
+        may_pass=found.may_pass,
+        score=found.score,
+        scores=tuple(ScoreShown(name=name, value=round(value, 6)) for name, value in found.parts),
+    )

@@ -1,0 +1,164 @@
+"""What the scheduler looks at, gathered from manifests: for plans, explanations and replays without a plane.
+
+A cluster whose manifest has no status yet is taken as it would be once it runs: its pools come from the classes beside
+it, by the same composer that publishes them in a plane, and it counts as ready. One that carries a status is taken as
+it says.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from modelplane.api.codec import decode, encode
+from modelplane.api.conditions import Condition, ConditionType, Status
+from modelplane.api.errors import InputError
+from modelplane.api.meta import Key
+from modelplane.api.models import InferenceCluster, InferenceClusterStatus, ModelDeployment, StatusGateway
+from modelplane.api.reasons import Reason
+from modelplane.compose import inference_cluster
+from modelplane.compose.contract import ComposeRequest, Manifest
+from modelplane.compose.inventory import fleet_of
+from modelplane.fleet.snapshot import Fleet
+
+SNAPSHOT_KIND = "FleetSnapshot"
+API_VERSION = "modelplane.ai/v1alpha1"
+ASSUMED_ADDRESS = "assumed.invalid"
+"""Gateway address of a cluster that was never observed."""
+
+_PARTS: Mapping[str, str] = {
+    "InferenceCluster": "clusters",
+    "ModelReplica": "replicas",
+    "ModelCache": "caches",
+    "ModelDeployment": "deployments",
+    "InferenceClass": "classes",
+}
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """Manifests by kind, each sorted by namespace and name."""
+
+    clusters: tuple[Manifest, ...] = ()
+    replicas: tuple[Manifest, ...] = ()
+    caches: tuple[Manifest, ...] = ()
+    deployments: tuple[Manifest, ...] = ()
+    classes: tuple[Manifest, ...] = ()
+    now: float = 0.0
+
+    def fleet(self) -> Fleet:
+        return fleet_of(self.completed().clusters, self.replicas, self.caches)
+
+    def completed(self) -> "Inputs":
+        """The same, with the pools of clusters that have no status worked out from their classes."""
+        return msgspec.structs.replace(self, clusters=tuple(self._complete(cluster) for cluster in self.clusters))
+
+    def deployment(self, name: str, namespace: str | None = None) -> ModelDeployment:
+        found = [decode(ModelDeployment, item) for item in self.deployments]
+        found = [one for one in found if one.metadata.name == name and namespace in {None, one.metadata.namespace}]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            places = ", ".join(one.metadata.namespace for one in found)
+            raise InputError(f"several namespaces have a ModelDeployment {name} ({places}); say which with -n")
+        raise InputError(f"there is no ModelDeployment {name}" + (f" in namespace {namespace}" if namespace else ""))
+
+    def _complete(self, manifest: Manifest) -> Manifest:
+        cluster = decode(InferenceCluster, manifest)
+        if cluster.status.gpu_pools or cluster.status.conditions:
+            return manifest
+        classes = {_name(item): item for item in self.classes}
+        wanted = inference_cluster.compose(ComposeRequest(cluster)).requirements
+        required = {
+            key: (classes[requirement.name],) if requirement.name in classes else ()
+            for key, requirement in wanted.items()
+            if requirement.kind == "InferenceClass" and requirement.name is not None
+        }
+        missing = sorted(key.removeprefix("class-") for key, found in required.items() if not found)
+        if missing:
+            raise InputError(f"InferenceCluster {cluster.metadata.name}: no InferenceClass named {', '.join(missing)}")
+        status = inference_cluster.compose(ComposeRequest(cluster, required=required)).status
+        pools = status.gpu_pools if isinstance(status, InferenceClusterStatus) else ()
+        ready = Condition(type=ConditionType.READY, status=Status.TRUE, reason=Reason.AVAILABLE, message="assumed")
+        assumed = InferenceClusterStatus(
+            conditions=(ready,), gateway=StatusGateway(address=ASSUMED_ADDRESS), gpu_pools=pools
+        )
+        return {**manifest, "status": encode(assumed)}
+
+
+def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> Inputs:
+    """Inputs from objects in any order; kinds that placement does not read are left alone. Later ones win."""
+    found: dict[str, dict[tuple[str, str], Manifest]] = {part: {} for part in _PARTS.values()}
+    for manifest in manifests:
+        if manifest.get("kind") == SNAPSHOT_KIND:
+            now = _moment(manifest)
+        for item in _objects(manifest):
+            part = _PARTS.get(str(item.get("kind")))
+            if part is not None:
+                found[part][_namespace(item), _name(item)] = item
+    sorted_parts = {part: tuple(item for _, item in sorted(items.items())) for part, items in found.items()}
+    return Inputs(now=now, **sorted_parts)
+
+
+def merge(base: Inputs, over: Inputs) -> Inputs:
+    """Both together; of an object that is in both, the second says what it is and the first how it is doing."""
+    newer = [_with_status(base, manifest) for manifest in _all(over)]
+    return gather([*_all(base), *newer], now=over.now or base.now)
+
+
+def _all(inputs: Inputs) -> list[Manifest]:
+    return [*inputs.classes, *inputs.clusters, *inputs.replicas, *inputs.caches, *inputs.deployments]
+
+
+def _with_status(base: Inputs, manifest: Manifest) -> Manifest:
+    """A manifest from a file has no status and no uid; what is known of the object is kept."""
+    part = _PARTS[str(manifest["kind"])]
+    key = _namespace(manifest), _name(manifest)
+    known = next((item for item in getattr(base, part) if (_namespace(item), _name(item)) == key), None)
+    if known is None:
+        return manifest
+    kept = {"status": known["status"]} if "status" in known and "status" not in manifest else {}
+    stated, before = _metadata(manifest), _metadata(known)
+    identity = {name: before[name] for name in ("uid", "generation", "creationTimestamp") if name in before}
+    return {**manifest, **kept, "metadata": {**identity, **stated}}
+
+
+def _objects(manifest: Manifest) -> Iterator[Manifest]:
+    """The objects of a snapshot, or the object itself."""
+    if manifest.get("kind") != SNAPSHOT_KIND:
+        yield _placed_in_namespace(manifest)
+        return
+    for part in _PARTS.values():
+        items = manifest.get(part, ())
+        if not isinstance(items, list | tuple):
+            raise InputError(f"{SNAPSHOT_KIND}: {part} must be a list")
+        yield from (item for item in items if isinstance(item, Mapping))
+
+
+def _moment(snapshot: Manifest) -> float:
+    now = snapshot.get("now", 0.0)
+    if isinstance(now, bool) or not isinstance(now, int | float):
+        raise InputError(f"{SNAPSHOT_KIND}: now must be a number of seconds")
+    return float(now)
+
+
+def _placed_in_namespace(manifest: Manifest) -> Manifest:
+    """What `kubectl apply` would do: an object without a namespace goes to the default one."""
+    if str(manifest.get("kind")) not in {"ModelDeployment", "ModelReplica", "ModelCache"} or _namespace(manifest):
+        return manifest
+    return {**manifest, "metadata": {**_metadata(manifest), "namespace": "default"}}
+
+
+def _metadata(manifest: Manifest) -> Mapping[str, object]:
+    metadata = manifest.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _name(manifest: Manifest) -> str:
+    return str(_metadata(manifest).get("name", ""))
+
+
+def _namespace(manifest: Manifest) -> str:
+    return str(_metadata(manifest).get("namespace", ""))
+
+
+def key_text(key: Key) -> str:
+    return f"{key.namespace}/{key.name}"

@@ -1,0 +1,163 @@
+"""What would happen if manifests were applied: who is placed, kept, moved, dropped or left waiting, and at which price.
+
+Deployments are decided one after the other, by namespace and name, each seeing the places that those before it would
+take. A plane decides in the order in which it gets to them, so where room is short another one may be first.
+
+Time to ready is an estimate for comparing plans: an engine start, plus a node's start where a pool must scale up, plus
+fetching the weights where they are not staged.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from modelplane.api.codec import decode
+from modelplane.api.models import ModelCache, ModelDeployment
+from modelplane.compose.asking import ask_of
+from modelplane.fleet.ask import Ask
+from modelplane.fleet.fates import Fate, Placement
+from modelplane.fleet.room import fits
+from modelplane.fleet.schedule import Schedule, schedule
+from modelplane.fleet.site import Site, charges
+from modelplane.fleet.snapshot import Fleet
+from modelplane.fleet.trace import summarise
+from modelplane.fleet.values import Holding
+from modelplane.framework import Code
+from modelplane.views.inputs import Inputs, key_text
+from modelplane.views.shapes import Action, Answer, DeploymentPlan, Plan, Row
+
+ENGINE_START_S = 60.0
+NODE_START_S = 300.0
+FETCH_MIB_PER_S = 250.0
+_MIB_PER_GIB = 1024
+_ACTIONS = {Fate.NEW: Action.PLACE, Fate.KEPT: Action.KEEP, Fate.MOVING: Action.MOVE}
+
+CacheSizes = Mapping[tuple[str, str], int]
+"""GiB of each cache, by namespace and name."""
+
+
+def plan(inputs: Inputs) -> Plan:
+    fleet, sizes = inputs.fleet(), cache_sizes(inputs)
+    plans: list[DeploymentPlan] = []
+    for item in inputs.deployments:
+        ask = ask_of(decode(ModelDeployment, item))
+        decided = schedule(ask, fleet, inputs.now)
+        fleet = _applied(fleet, ask, decided)
+        plans.append(plan_of(ask, decided, fleet, sizes))
+    prices: dict[str, float] = {}
+    for row in (row for one in plans for row in one.rows):
+        if row.price_per_hour is not None and row.action in {Action.PLACE, Action.KEEP, Action.MOVE}:
+            prices[row.currency] = prices.get(row.currency, 0.0) + row.price_per_hour
+    return Plan(deployments=tuple(plans), price_per_hour={name: round(prices[name], 6) for name in sorted(prices)})
+
+
+def plan_of(ask: Ask, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> DeploymentPlan:
+    """One deployment's part, on the fleet as it would be."""
+    return DeploymentPlan(
+        deployment=key_text(ask.deployment),
+        replicas=ask.replicas,
+        answer=answer_of(decided, fleet),
+        rows=tuple(_rows(ask, decided, fleet, sizes)),
+    )
+
+
+def answer_of(decided: Schedule, fleet: Fleet) -> Answer:
+    if decided.pending:
+        waits = any(refusal.code is Code.REFUSED for refusal, _ in decided.trace.refusals())
+        return Answer.WAITS_FOR_ROOM if waits else Answer.FITS_NOWHERE
+    later = any(_needs_nodes(placement.holding, fleet) for placement in decided.placements)
+    return Answer.FITS_AFTER_SCALE_UP if later else Answer.FITS_NOW
+
+
+def cache_sizes(inputs: Inputs) -> CacheSizes:
+    sizes: dict[tuple[str, str], int] = {}
+    for item in inputs.caches:
+        cache = decode(ModelCache, item)
+        hub = cache.spec.hugging_face.size_gi_b if cache.spec.hugging_face else None
+        sizes[cache.metadata.namespace, cache.metadata.name] = cache.spec.storage.size_gi_b or hub or 0
+    return sizes
+
+
+def _applied(fleet: Fleet, ask: Ask, decided: Schedule) -> Fleet:
+    gone = [holding.id for holding in fleet.owned_by(ask.deployment)]
+    return fleet.with_holdings([placement.holding for placement in decided.placements], gone)
+
+
+def _rows(ask: Ask, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Iterator[Row]:
+    name = key_text(ask.deployment)
+    for placement in decided.placements:
+        yield _placed(ask, placement, fleet, sizes)
+    for gone in decided.dropped:
+        holding = gone.holding
+        yield Row(action=Action.DROP, deployment=name, cluster=holding.cluster, index=holding.index, reason=gone.why)
+    if decided.preemption is not None:
+        for victim in decided.preemption.victims:
+            yield Row(
+                action=Action.EVICT,
+                deployment=key_text(victim.deployment),
+                cluster=victim.cluster,
+                index=victim.index,
+                reason=f"makes room for {name}",
+            )
+    if decided.pending:
+        reason = summarise(decided.trace.refusals()) or "the fleet has no clusters"
+        yield Row(action=Action.WAIT, deployment=name, replicas=decided.pending, reason=reason)
+
+
+def _placed(ask: Ask, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> Row:
+    holding = placement.holding
+    site = fleet.sites[holding.cluster]
+    price = price_of(holding, site)
+    return Row(
+        action=_ACTIONS[placement.fate],
+        deployment=key_text(ask.deployment),
+        cluster=holding.cluster,
+        pools=tuple(seat.pool for seat in holding.seats),
+        index=holding.index,
+        reason=placement.why,
+        price_per_hour=price[0] if price else None,
+        currency=price[1] if price else "",
+        ready_in_s=_ready_in_s(ask, placement, fleet, sizes),
+    )
+
+
+def price_of(holding: Holding, site: Site) -> tuple[float, str] | None:
+    """What a replica costs an hour: each pod the part of its node that it takes. None where a pool has no price."""
+    total, currency = 0.0, ""
+    for position, pods in charges(holding, site.pools):
+        price, counts = site.pools[position].price, site.kinds[position].counts
+        if price is None or currency not in {"", price.currency}:
+            return None
+        currency = price.currency
+        for shape, number in pods:
+            share = max(
+                count / sum(have for bit, have in enumerate(counts) if mask >> bit & 1) for count, mask in shape
+            )
+            total += price.per_node_hour * number * share
+    return (round(total, 6), currency) if currency else None
+
+
+def _ready_in_s(ask: Ask, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> float:
+    holding = placement.holding
+    if holding.serving:
+        return 0.0
+    fetch = 0.0
+    for wanted in ask.caches:
+        key = (ask.deployment.namespace, wanted.name)
+        cache = fleet.caches.get(key)
+        if cache is None or holding.cluster not in cache.staged:
+            fetch = max(fetch, sizes.get(key, 0) * _MIB_PER_GIB / FETCH_MIB_PER_S)
+    scale_up = NODE_START_S if _needs_nodes(holding, fleet) else 0.0
+    return ENGINE_START_S + max(scale_up, fetch)
+
+
+def _needs_nodes(holding: Holding, fleet: Fleet) -> bool:
+    """Whether a pool has to add nodes before everything on it fits."""
+    site = fleet.sites[holding.cluster]
+    for seat in holding.seats:
+        position = site.position(seat.pool)
+        present = site.pools[position].nodes_now if position is not None else None
+        if position is None or present is None:
+            continue
+        kind = site.kinds[position]
+        if not fits(kind.counts, present, site.uses[position], packed=kind.packed):
+            return True
+    return False

@@ -1,0 +1,114 @@
+"""Snapshots of what the scheduler looked at, and the proof that it decides the same again.
+
+A snapshot holds the inputs and, for each deployment, what was decided on them with a digest over all of it. Replaying
+decides again and compares digests, so that a decision can be looked into later, elsewhere, bit for bit.
+"""
+
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+
+from modelplane.api.codec import decode
+from modelplane.api.errors import InputError
+from modelplane.api.models import ModelDeployment
+from modelplane.compose.asking import ask_of
+from modelplane.compose.contract import Manifest
+from modelplane.fleet.ask import Ask
+from modelplane.fleet.schedule import Schedule, schedule
+from modelplane.fleet.snapshot import Fleet
+from modelplane.views.inputs import API_VERSION, SNAPSHOT_KIND, Inputs, gather, key_text
+from modelplane.views.shapes import Decision, Replayed
+
+_META = ("name", "namespace", "uid", "generation", "labels", "creationTimestamp", "deletionTimestamp")
+
+
+def snapshot_document(inputs: Inputs) -> dict[str, object]:
+    """The inputs and the decisions on them, as one document."""
+    completed = inputs.completed()
+    return {
+        "apiVersion": API_VERSION,
+        "kind": SNAPSHOT_KIND,
+        "now": inputs.now,
+        "clusters": [_trimmed(item) for item in completed.clusters],
+        "replicas": [_trimmed(item) for item in completed.replicas],
+        "caches": [_trimmed(item) for item in completed.caches],
+        "deployments": [_trimmed(item) for item in completed.deployments],
+        "decisions": [msgspec.to_builtins(decision) for decision in decide(completed)],
+    }
+
+
+def decide(inputs: Inputs) -> tuple[Decision, ...]:
+    """What each deployment would be given, each on the fleet as it is, by itself."""
+    fleet = inputs.fleet()
+    return tuple(_decision(ask_of(decode(ModelDeployment, item)), fleet, inputs.now) for item in inputs.deployments)
+
+
+def replay(document: Mapping[str, object]) -> tuple[Replayed, ...]:
+    if document.get("kind") != SNAPSHOT_KIND:
+        raise InputError(f"this is a {document.get('kind')}, not a {SNAPSHOT_KIND}")
+    try:
+        recorded = msgspec.convert(document.get("decisions", []), tuple[Decision, ...])
+    except msgspec.ValidationError as error:
+        raise InputError(f"{SNAPSHOT_KIND}: decisions: {error}") from error
+    known = {decision.deployment: decision for decision in recorded}
+    decided = decide(gather([document]))
+    missing = sorted(known.keys() - {decision.deployment for decision in decided})
+    if missing:
+        raise InputError(f"{SNAPSHOT_KIND}: there is a decision but no deployment for {', '.join(missing)}")
+    return tuple(
+        Replayed(
+            deployment=decision.deployment,
+            same=known[decision.deployment].digest == decision.digest,
+            recorded=known[decision.deployment],
+            decided=decision,
+        )
+        for decision in decided
+        if decision.deployment in known
+    )
+
+
+def _decision(ask: Ask, fleet: Fleet, now: float) -> Decision:
+    decided = schedule(ask, fleet, now)
+    return Decision(
+        deployment=key_text(ask.deployment),
+        digest=digest_of(decided),
+        placements=tuple(
+            f"{placement.holding.cluster}/{'+'.join(seat.pool for seat in placement.holding.seats)}"
+            f"#{placement.holding.index} {placement.fate.value}"
+            for placement in decided.placements
+        ),
+        pending=decided.pending,
+    )
+
+
+def digest_of(decided: Schedule) -> str:
+    parts = (
+        decided.placements,
+        decided.dropped,
+        decided.pending,
+        decided.preemption,
+        decided.look_again_after_s,
+        decided.trace.candidates(),
+    )
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
+
+
+def _trimmed(manifest: Manifest) -> dict[str, object]:
+    """The manifest without what only a store needs, and without what pods are told: that is nobody else's business."""
+    metadata = manifest.get("metadata")
+    kept = {name: metadata[name] for name in _META if name in metadata} if isinstance(metadata, Mapping) else {}
+    rest = {name: _without_pods(value) for name, value in manifest.items() if name != "metadata"}
+    return {"apiVersion": rest.pop("apiVersion", API_VERSION), "kind": rest.pop("kind", ""), "metadata": kept, **rest}
+
+
+def _without_pods(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_without_pods(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    containers = value.get("containers")
+    if isinstance(containers, list | tuple):
+        named = [container for container in containers if isinstance(container, Mapping)]
+        return {"containers": [{"name": found.get("name"), "image": found.get("image")} for found in named]}
+    return {name: _without_pods(item) for name, item in value.items() if name != "annotations"}

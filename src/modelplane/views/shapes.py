@@ -1,0 +1,107 @@
+"""The documented shapes of answers: what `-o json` and `-o yaml` print. Field names are stable."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Answer(StrEnum):
+    """Whether what a deployment asks for fits.
+
+    FITS_NOW             every replica has a place on nodes that are there
+    FITS_AFTER_SCALE_UP  every replica has a place, some on nodes that pools would still have to add
+    WAITS_FOR_ROOM       some replicas have no place as things are; something that holds room would have to go
+    FITS_NOWHERE         some replicas have no place, and no pool would take one even if it were empty
+    """
+
+    FITS_NOW = "FitsNow"
+    FITS_AFTER_SCALE_UP = "FitsAfterScaleUp"
+    WAITS_FOR_ROOM = "WaitsForRoom"
+    FITS_NOWHERE = "FitsNowhere"
+
+
+class Action(StrEnum):
+    PLACE = "place"
+    KEEP = "keep"
+    MOVE = "move"
+    DROP = "drop"
+    EVICT = "evict"
+    WAIT = "wait"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What would become of one replica; of several that wait for the same reason, one row with their count."""
+
+    action: Action
+    deployment: str
+    cluster: str = ""
+    pools: tuple[str, ...] = ()
+    index: int | None = None
+    replicas: int = 1
+    reason: str = ""
+    price_per_hour: float | None = None
+    currency: str = ""
+    ready_in_s: float | None = None
+    """An estimate; see the documentation for what it is made of."""
+
+
+class DeploymentPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    deployment: str
+    replicas: int
+    answer: Answer
+    rows: tuple[Row, ...]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    deployments: tuple[DeploymentPlan, ...]
+    price_per_hour: dict[str, float]
+    """Of all replicas that would be, by currency."""
+
+    @property
+    def answer(self) -> Answer:
+        """The worst of all."""
+        order = list(Answer)
+        return max((one.answer for one in self.deployments), key=order.index, default=Answer.FITS_NOW)
+
+
+class ScoreShown(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    value: float
+
+
+class CandidateShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    cluster: str
+    verdict: str
+    pool: str = ""
+    engine: str = ""
+    filter: str = ""
+    reason: str = ""
+    may_pass: bool = False
+    score: float | None = None
+    scores: tuple[ScoreShown, ...] = ()
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    deployment: str
+    replicas: int
+    pending: int
+    answer: Answer
+    summary: str
+    rows: tuple[Row, ...]
+    candidates: tuple[CandidateShown, ...]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A decision as a snapshot records it. The digest covers placements, drops, evictions and the whole trace."""
+
+    deployment: str
+    digest: str
+    placements: tuple[str, ...] = ()
+    pending: int = 0
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    deployment: str
+    same: bool
+    recorded: Decision
+    decided: Decision

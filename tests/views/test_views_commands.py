@@ -1,0 +1,120 @@
+"""The commands on files, with their exit codes."""
+
+import argparse
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.errors import InputError
+
+QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
+
+
+def run(command, *words):
+    module = importlib.import_module(f"modelplane.cli.{command}")
+    parser = argparse.ArgumentParser()
+    module.configure(parser)
+    return module.run(parser.parse_args([str(word) for word in words]))
+
+
+@pytest.fixture
+def snapshot(tmp_path):
+    path = tmp_path / "snapshot.yaml"
+    assert run("fleet", "snapshot", "-f", QUICKSTART, "-o", path) == 0
+    return path
+
+
+@pytest.fixture
+def model(tmp_path):
+    """The quickstart's model with something changed."""
+
+    def write(old, new):
+        path = tmp_path / "model.yaml"
+        path.write_text((QUICKSTART / "3-model.yaml").read_text().replace(old, new))
+        return path
+
+    return write
+
+
+def test_plan_prints_a_table_and_a_price(capsys):
+    assert run("plan", "-f", QUICKSTART) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0].split()[:5] == ["ACTION", "DEPLOYMENT", "CLUSTER", "POOLS", "REPLICA"]
+    assert "default/qwen3-8b: FitsNow" in printed
+    assert "all of it costs 21.20 USD an hour" in printed
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_plan_prints_its_documented_shape(capsys, output):
+    assert run("plan", "-f", QUICKSTART, "-o", output) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert list(printed) == ["answer", "pricePerHour", "deployments"]
+    assert printed["deployments"][0]["rows"][0]["cluster"] == "east"
+
+
+def test_plan_on_a_snapshot_says_what_waits_and_exits_with_3(capsys, snapshot, model):
+    assert run("plan", "-f", model("count: 1", "count: 9"), "--fleet", snapshot) == 3
+    printed = capsys.readouterr().out
+    assert "needs 9 x gpu; a node has 8 x gpu" in printed
+    assert "FitsNowhere" in printed
+
+
+def test_plan_can_refuse_to_count_on_scale_up(capsys, tmp_path):
+    for name in ("1-hardware.yaml", "3-model.yaml"):
+        (tmp_path / name).write_text((QUICKSTART / name).read_text().replace("count: 1", "count: 8"))
+    clusters = (QUICKSTART / "2-clusters.yaml").read_text()
+    (tmp_path / "2.yaml").write_text(clusters.replace("nodeCount: 2", "nodeCount: 0, minNodeCount: 0, maxNodeCount: 2"))
+    assert run("plan", "-f", tmp_path) == 0
+    assert run("plan", "-f", tmp_path, "--without-scale-up") == 3
+    assert "FitsAfterScaleUp" in capsys.readouterr().out
+
+
+def test_plan_refuses_what_an_api_server_would(model):
+    with pytest.raises(InputError, match=r"model.yaml:\d+: ModelDeployment/qwen3-8b: spec.replicas"):
+        run("plan", "-f", model("replicas: 2", "replicas: two"))
+
+
+def test_explain_prints_every_candidate(capsys, snapshot):
+    assert run("explain", "deployment", "qwen3-8b", "--fleet", snapshot) == 0
+    assert capsys.readouterr().out.splitlines()[2].split() == ["VERDICT", "CLUSTER", "POOL", "SCORE", "WHY"]
+    assert run("explain", "deployment", "qwen3-8b", "--fleet", snapshot, "-o", "json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [(c["cluster"], c["verdict"]) for c in printed["candidates"]] == [("east", "Chosen"), ("west", "Chosen")]
+
+
+def test_explain_of_one_that_waits_exits_with_3(capsys, snapshot, model):
+    words = ("deployment", "qwen3-8b", "-f", model("80Gi", "800Gi"), "--fleet", snapshot)
+    assert run("explain", *words) == 3
+    assert "Devices: needs 1 x gpu" in capsys.readouterr().out
+
+
+def test_explain_needs_something_to_look_at():
+    with pytest.raises(InputError, match="give what is there"):
+        run("explain", "deployment", "qwen3-8b")
+
+
+def test_replay_says_same_and_differs(capsys, snapshot, tmp_path):
+    assert run("replay", snapshot) == 0
+    other = tmp_path / "other.yaml"
+    other.write_text(snapshot.read_text().replace("nodes: 2", "nodes: 0"))
+    assert run("replay", other, "-o", "yaml") == 3
+    printed = capsys.readouterr().out
+    assert "same" in printed
+    assert "same: false" in printed
+
+
+def test_replay_takes_one_snapshot_only(tmp_path):
+    path = tmp_path / "two.yaml"
+    path.write_text("kind: FleetSnapshot\n---\nkind: FleetSnapshot\n")
+    with pytest.raises(InputError, match="expected one FleetSnapshot"):
+        run("replay", path)
+
+
+def test_a_snapshot_can_be_written_to_standard_output_and_not_to_nowhere(capsys, tmp_path):
+    assert run("fleet", "snapshot", "-f", QUICKSTART) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["kind"] == "FleetSnapshot"
+    with pytest.raises(InputError, match="No such file"):
+        run("fleet", "snapshot", "-f", QUICKSTART, "-o", tmp_path / "no" / "such")

@@ -1,0 +1,275 @@
+"""Plans and explanations on whole sets of manifests."""
+
+import copy
+import json
+
+import msgspec
+import pytest
+
+from modelplane.api.errors import InputError
+from modelplane.views.explain import explain
+from modelplane.views.inputs import gather, merge
+from modelplane.views.plan import plan
+from modelplane.views.replay import decide, replay, snapshot_document
+from modelplane.views.shapes import Action, Answer
+
+CLASS = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "InferenceClass",
+    "metadata": {"name": "h200"},
+    "spec": {
+        "devices": [
+            {
+                "name": "gpu",
+                "driver": "gpu.nvidia.com",
+                "deviceClassName": "gpu.nvidia.com",
+                "count": 8,
+                "capacity": {"memory": {"value": "141Gi"}},
+            }
+        ],
+        "cost": {"pricePerNodeHour": "80"},
+    },
+}
+
+
+def make_cluster(name, nodes=2, **pool):
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": {"name": name, "labels": {"region": name}},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": name}}},
+            "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": nodes, **pool}],
+        },
+    }
+
+
+def make_deployment(replicas=1, count=8, name="chat", memory="80Gi", **spec):
+    cel = f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{memory}")) >= 0'
+    engine = {"name": "engine", "image": "vllm", "env": [{"name": "TOKEN", "value": "canary"}], "args": ["--secret"]}
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelDeployment",
+        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "annotations": {"note": "canary"}},
+        "spec": {
+            "replicas": replicas,
+            "nodeSelector": {"devices": [{"name": "gpu", "count": count, "selectors": [{"cel": cel}]}]},
+            "workers": {"template": {"spec": {"containers": [engine]}}},
+            **spec,
+        },
+    }
+
+
+def make_replica(cluster, index=0, name="chat"):
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelReplica",
+        "metadata": {
+            "name": f"{name}-{cluster}-{index}",
+            "namespace": "team",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {
+            "clusterName": cluster,
+            "index": index,
+            "deployment": {"name": name, "uid": f"uid-{name}"},
+            "engines": [
+                {
+                    "name": "main",
+                    "members": [
+                        {
+                            "role": "Standalone",
+                            "nodePoolName": "gpus",
+                            "deviceRequests": [{"name": "gpu", "deviceClassName": "gpu.nvidia.com", "count": 8}],
+                            "template": {"spec": {"containers": [{"name": "engine", "image": "vllm"}]}},
+                        }
+                    ],
+                }
+            ],
+        },
+        "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Available"}]},
+    }
+
+
+FLEET = [CLASS, make_cluster("east"), make_cluster("west")]
+
+
+def rows(found):
+    return [
+        (row.action.value, row.deployment, row.cluster, row.index, row.replicas)
+        for one in found.deployments
+        for row in one.rows
+    ]
+
+
+def test_a_plan_says_where_replicas_go_at_which_price_and_how_soon():
+    found = plan(gather([*FLEET, make_deployment(2, count=4)]))
+    assert json.loads(msgspec.json.encode(found)) == {
+        "deployments": [
+            {
+                "deployment": "team/chat",
+                "replicas": 2,
+                "answer": "FitsNow",
+                "rows": [
+                    {
+                        "action": "place",
+                        "deployment": "team/chat",
+                        "cluster": name,
+                        "pools": ["gpus"],
+                        "index": 0,
+                        "pricePerHour": 40.0,
+                        "currency": "USD",
+                        "readyInS": 60.0,
+                    }
+                    for name in ("east", "west")
+                ],
+            }
+        ],
+        "pricePerHour": {"USD": 80.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("manifests", "answer"),
+    [
+        pytest.param([*FLEET, make_deployment(4)], Answer.FITS_NOW, id="every node is there"),
+        pytest.param(
+            [CLASS, make_cluster("east", 1, minNodeCount=0, maxNodeCount=3), make_deployment(2)],
+            Answer.FITS_AFTER_SCALE_UP,
+            id="a pool has to grow",
+        ),
+        pytest.param([*FLEET, make_deployment(5)], Answer.WAITS_FOR_ROOM, id="all nodes are taken"),
+        pytest.param([*FLEET, make_deployment(1, memory="1Ti")], Answer.FITS_NOWHERE, id="no such device"),
+        pytest.param([*FLEET, make_deployment(1, count=9)], Answer.FITS_NOWHERE, id="no such node"),
+        pytest.param([make_deployment(1)], Answer.FITS_NOWHERE, id="no fleet"),
+    ],
+)
+def test_a_plan_answers_whether_it_fits(manifests, answer):
+    assert plan(gather(manifests)).answer is answer
+
+
+def test_a_plan_shows_what_is_kept_dropped_and_left_waiting():
+    there = gather([*FLEET, make_deployment(2), make_replica("east"), make_replica("west")])
+    fewer = merge(there, gather([make_deployment(1)]))
+    assert rows(plan(fewer)) == [("keep", "team/chat", "east", 0, 1), ("drop", "team/chat", "west", 0, 1)]
+    more = merge(there, gather([make_deployment(6)]))
+    assert rows(plan(more)) == [
+        ("keep", "team/chat", "east", 0, 1),
+        ("place", "team/chat", "east", 1, 1),
+        ("keep", "team/chat", "west", 0, 1),
+        ("place", "team/chat", "west", 1, 1),
+        ("wait", "team/chat", "", None, 2),
+    ]
+
+
+def test_deployments_of_a_plan_do_not_take_the_same_node():
+    found = plan(gather([CLASS, make_cluster("east"), make_deployment(2, name="a"), make_deployment(1, name="b")]))
+    assert [one.answer for one in found.deployments] == [Answer.FITS_NOW, Answer.WAITS_FOR_ROOM]
+
+
+def test_a_plan_shows_who_would_be_evicted_before_anybody_is():
+    prized = make_cluster("east", 1)
+    prized["spec"]["scheduling"] = {"priorities": [{"name": "gold", "value": 9}]}
+    asked = make_deployment(1, name="vip", priority="gold", preemptionPolicy="PreemptLowerPriority")
+    found = plan(gather([CLASS, prized, make_replica("east"), asked]))
+    assert [(row.action, row.deployment) for row in found.deployments[0].rows] == [
+        (Action.EVICT, "team/chat"),
+        (Action.WAIT, "team/vip"),
+    ]
+
+
+def test_weights_that_are_not_staged_take_time():
+    cache = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelCache",
+        "metadata": {"name": "w", "namespace": "team"},
+        "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b", "sizeGiB": 100}},
+        "status": {"clusters": [{"name": "east", "phase": "Ready"}]},
+    }
+    found = plan(
+        gather([*FLEET, cache, make_deployment(2, caches=[{"name": "w"}], placement={"weights": {"staged": 0}})])
+    )
+    assert {row.cluster: row.ready_in_s for row in found.deployments[0].rows} == {"east": 60.0, "west": 469.6}
+
+
+def test_a_class_that_is_missing_is_named():
+    with pytest.raises(InputError, match="InferenceCluster east: no InferenceClass named h200"):
+        plan(gather([make_cluster("east"), make_deployment()]))
+
+
+def test_objects_without_a_namespace_go_to_the_default_one():
+    loose = make_deployment()
+    del loose["metadata"]["namespace"]
+    assert plan(gather([*FLEET, loose])).deployments[0].deployment == "default/chat"
+
+
+def test_an_explanation_covers_every_cluster_and_pool():
+    cordoned = make_cluster("north")
+    cordoned["spec"]["cordoned"] = True
+    found = explain(gather([*FLEET, cordoned, make_deployment(1)]), "chat")
+    assert [(c.cluster, c.pool, c.verdict, c.filter) for c in found.candidates] == [
+        ("east", "gpus", "Chosen", ""),
+        ("north", "", "Refused", "Cordoned"),
+        ("west", "gpus", "Eligible", ""),
+    ]
+    assert found.summary == "1 of 1 replicas have a place; 1 more places would do, 1 were refused"
+    west = found.candidates[-1]
+    assert {part.name: part.value for part in west.scores} == {"spread": 1.0, "headroom": 0.5, "price": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "says"),
+    [
+        ("nobody", None, "there is no ModelDeployment nobody"),
+        ("chat", "elsewhere", "there is no ModelDeployment chat in namespace elsewhere"),
+        ("twin", None, "several namespaces have a ModelDeployment twin \\(a, b\\); say which with -n"),
+    ],
+)
+def test_a_deployment_that_cannot_be_found_is_named(name, namespace, says):
+    twins = []
+    for place in ("a", "b"):
+        twin = make_deployment(name="twin")
+        twin["metadata"]["namespace"] = place
+        twins.append(twin)
+    with pytest.raises(InputError, match=says):
+        explain(gather([*FLEET, make_deployment(), *twins]), name, namespace)
+
+
+def test_a_snapshot_is_replayed_bit_for_bit():
+    inputs = gather([*FLEET, make_deployment(3), make_deployment(9, name="big"), make_replica("west")], now=5.0)
+    document = snapshot_document(inputs)
+    again = replay(document)
+    assert [(one.deployment, one.same) for one in again] == [("team/big", True), ("team/chat", True)]
+    assert snapshot_document(gather([document])) == document
+    assert [one.recorded for one in again] == list(decide(gather([document])))
+
+
+def test_a_snapshot_of_another_world_differs():
+    document = snapshot_document(gather([*FLEET, make_deployment(3)]))
+    changed = copy.deepcopy(document)
+    changed["clusters"][0]["status"]["gpuPools"][0]["nodes"] = 1
+    assert [one.same for one in replay(changed)] == [False]
+
+
+def test_a_snapshot_does_not_hold_what_pods_are_told():
+    text = str(snapshot_document(gather([*FLEET, make_deployment(3), make_replica("east")])))
+    assert "canary" not in text
+    assert "--secret" not in text
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({"kind": "List"}, "this is a List, not a FleetSnapshot"),
+        ({"kind": "FleetSnapshot", "clusters": 3}, "clusters must be a list"),
+        ({"kind": "FleetSnapshot", "now": "soon"}, "now must be a number of seconds"),
+        ({"kind": "FleetSnapshot", "decisions": [{}]}, "decisions: Object missing required field"),
+        (
+            {"kind": "FleetSnapshot", "decisions": [{"deployment": "a/b", "digest": "x"}]},
+            "there is a decision but no deployment for a/b",
+        ),
+    ],
+)
+def test_a_snapshot_that_is_none_is_refused(document, says):
+    with pytest.raises(InputError, match=says):
+        replay(document)
