@@ -9,11 +9,14 @@ import hashlib
 import msgspec
 
 from modelplane.api.models import DeviceRequest, ReplicaEngine, ReplicaMember
-from modelplane.compose.context import Context
+from modelplane.api.reasons import Reason
+from modelplane.compose.context import Context, RenderError
 from modelplane.compose.contract import Remote
 
 CLAIM = "devices"
 """Name of the claim inside a pod."""
+MAX_DEVICES = 32
+"""Kubernetes accepts claims for more and never allocates them."""
 _HASH_LENGTH = 8
 KEY_PREFIX = "claims-"
 
@@ -36,6 +39,10 @@ def _key(engine: ReplicaEngine, member: ReplicaMember) -> str:
 
 
 def _template(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, object]:
+    total = sum(wanted.count for wanted in member.device_requests)
+    if total > MAX_DEVICES:
+        message = f"engine {engine.name}: {total} devices for one pod, and a claim holds {MAX_DEVICES} at most"
+        raise RenderError(Reason.INVALID, message)
     requests = [_request(wanted) for wanted in member.device_requests]
     spec = {"metadata": {"labels": dict(context.labels)}, "spec": {"devices": {"requests": requests}}}
     name = template_name(context, engine, member)
