@@ -1,19 +1,34 @@
-"""Random expressions, made by type from the libraries' own signatures so that most of them compile."""
+"""Shared by the tests of CEL: running an expression without data, and writing random ones.
 
+Random expressions are made by type from the libraries' own signatures, so that most of them compile.
+"""
+
+import math
 import random
 from dataclasses import dataclass, field
 
 import pytest
 
+from modelplane.dra.cel import CompileError
 from modelplane.dra.cel import types as t
+from modelplane.dra.cel.attributes import State
+from modelplane.dra.cel.compiler import checked_tree, planned
 from modelplane.dra.cel.declarations import Overload
+from modelplane.dra.cel.environment import Environment
+from modelplane.dra.cel.errors import EvaluationAborted, EvaluationError
+from modelplane.dra.cel.evaluator import Planner
 from modelplane.dra.cel.library.catalogue import base_functions
+from modelplane.dra.cel.library.clock import duration_text, timestamp_text
+from modelplane.dra.cel.library.conversion import plain, shortest
+from modelplane.dra.cel.library.network import CIDR
+from modelplane.dra.cel.library.texts import quoted
 from modelplane.dra.cel.types import Kind, Type
+from modelplane.dra.cel.values import NONE, Duration, Optional, Timestamp, Uint, is_list, is_map, map_items
 
 DOMAIN = "dra.example.com"
 SCALARS = (t.BOOL, t.INT, t.UINT, t.DOUBLE, t.STRING, t.BYTES, t.DURATION, t.TIMESTAMP)
 OTHERS = (t.QUANTITY, t.SEMVER, t.URL, t.IP, t.CIDR, t.FORMAT)
-_OPERATORS = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">=", "@in": "in"} | {
+_BINARY = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">=", "@in": "in"} | {
     "_+_": "+",
     "_-_": "-",
     "_*_": "*",
@@ -21,6 +36,14 @@ _OPERATORS = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", 
     "_%_": "%",
     "_&&_": "&&",
     "_||_": "||",
+}
+_SPELLINGS = {name: f"({{0}} {sign} {{1}})" for name, sign in _BINARY.items()} | {
+    "_?_:_": "({0} ? {1} : {2})",
+    "!_": "!({0})",
+    "-_": "-({0})",
+    "_[_]": "{0}[{1}]",
+    "_[?_]": "{0}[?{1}]",
+    "_?._": "{0}.?{field}",
 }
 _ATTRIBUTES = ("b", "f", "i", "n", "s", "e", "v", "num", "missing")
 _CAPACITIES = ("q", "z", "big", "m", "missing")
@@ -43,7 +66,12 @@ _LITERALS: dict[Type, tuple[str, ...]] = {
         "timestamp(0)",
     ),
     t.QUANTITY: ('quantity("4Gi")', 'quantity("1500m")', 'quantity("100Pi")', 'quantity("0")', 'quantity("-1k")'),
-    t.SEMVER: ('semver("1.2.3")', 'semver("1.2.3-rc.1+b")', 'semver("v1.2", true)', 'semver("0.0.18446744073709551615")'),
+    t.SEMVER: (
+        'semver("1.2.3")',
+        'semver("1.2.3-rc.1+b")',
+        'semver("v1.2", true)',
+        'semver("0.0.18446744073709551615")',
+    ),
     t.URL: ('url("https://example.com:8080/a/b?x=1&y=a%20b#frag")', 'url("http://[::1]:1/")', 'url("/p?")'),
     t.IP: ('ip("10.0.0.1")', 'ip("::1")', 'ip("fe80::1")', 'ip("224.0.0.1")', 'ip("0.0.0.0")'),
     t.CIDR: ('cidr("10.0.0.0/8")', 'cidr("10.1.2.3/16")', 'cidr("fe80::/10")', 'cidr("::/0")'),
@@ -123,12 +151,12 @@ class Writer:
         if wanted is t.BOOL and self.source.random() < 0.3:
             return "device.allowMultipleAllocations"
         if wanted.kind is Kind.MAP and self.source.random() < 0.5:
-            return f'device.{self.source.choice(("attributes", "capacity"))}'
+            return f"device.{self.source.choice(('attributes', 'capacity'))}"
         if wanted.kind is Kind.OPAQUE and wanted.name == "optional_type":
             return f'device.attributes["{domain}"].?{self.source.choice(_ATTRIBUTES)}'
         return f'device.attributes["{domain}"].{self.source.choice(_ATTRIBUTES)}'
 
-    def name(self, scope: dict[str, Type]) -> str:
+    def name(self) -> str:
         self._names = (self._names + 1) % 5
         return f"v{self._names}"
 
@@ -148,7 +176,7 @@ class Writer:
         return f"({test} ? {self.expression(wanted, depth - 1, scope)} : {self.expression(wanted, depth - 1, scope)})"
 
     def binding(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
-        name, bound = self.name(scope), self.some_type(1)
+        name, bound = self.name(), self.some_type(1)
         value = self.expression(bound, depth - 1, scope)
         return f"cel.bind({name}, {value}, {self.expression(wanted, depth - 1, {**scope, name: bound})})"
 
@@ -164,7 +192,7 @@ class Writer:
         optional = self.expression(t.optional_of(wanted), depth - 1, scope)
         suffix = self.source.choice((".value()", f".orValue({self.expression(wanted, depth - 2, scope)})"))
         if wanted.kind is Kind.OPAQUE and wanted.name == "optional_type":
-            name = self.name(scope)
+            name = self.name()
             inner = self.expression(wanted.params[0], depth - 2, {**scope, name: wanted.params[0]})
             return f"{self.expression(wanted, depth - 1, scope)}.optMap({name}, {inner})"
         return optional + suffix
@@ -184,7 +212,7 @@ class Writer:
         )
 
     def quantified(self, _wanted: Type, depth: int, scope: dict[str, Type]) -> str:
-        macro, name = self.source.choice(("all", "exists", "exists_one")), self.name(scope)
+        macro, name = self.source.choice(("all", "exists", "exists_one")), self.name()
         source, loop = self.loop(depth, scope, name)
         variables = ", ".join(loop)
         return f"{source}.{macro}({variables}, {self.expression(t.BOOL, depth - 1, {**scope, **loop})})"
@@ -202,7 +230,7 @@ class Writer:
         return source, ({name: t.STRING, f"{name}w": element} if two else {name: t.STRING})
 
     def mapped(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
-        name = self.name(scope)
+        name = self.name()
         source, loop = self.loop(depth, scope, name)
         inner = {**scope, **loop}
         body = self.expression(wanted.params[0], depth - 1, inner)
@@ -222,7 +250,7 @@ class Writer:
         return f"{source}.map({name}, {f'{test}, ' if choice < 0.6 else ''}{body})"
 
     def transformed(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
-        name = self.name(scope)
+        name = self.name()
         source, loop = self.loop(depth, scope, name)
         if len(loop) == 1:
             loop = {name: next(iter(loop.values())), f"{name}w": t.ANY}
@@ -251,17 +279,8 @@ class Writer:
         return t.rebuilt(pattern, tuple(self.instantiate(param, bound) for param in pattern.params))
 
     def spelled(self, overload: Overload, args: list[str]) -> str:
-        operator = _OPERATORS.get(overload.function)
-        if operator is not None:
-            return f"({args[0]} {operator} {args[1]})"
-        if overload.function == "_?_:_":
-            return f"({args[0]} ? {args[1]} : {args[2]})"
-        if overload.function in {"!_", "-_"}:
-            return f"{overload.function[0]}({args[0]})"
-        if overload.function in {"_[_]", "_[?_]"}:
-            return f"{args[0]}[{'?' if '?' in overload.function else ''}{args[1]}]"
-        if overload.function == "_?._":
-            return f"{args[0]}.?{self.source.choice(_ATTRIBUTES)}"
+        if overload.function in _SPELLINGS:
+            return _SPELLINGS[overload.function].format(*args, field=self.source.choice(_ATTRIBUTES))
         if overload.function.startswith(("@", "cel.@")):
             return args[0]
         if overload.function == "lists.range":
@@ -286,7 +305,84 @@ def _match(pattern: Type, wanted: Type, bound: dict[Type, Type]) -> None:
             _match(inner, other, bound)
 
 
+def literal_of(value: object) -> str:
+    """A value as upstream writes it down."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Uint):
+        return f"{int(value)}u"
+    if isinstance(value, float):
+        return _double_literal(value)
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, bytes):
+        return 'b"' + "".join([f"\\{byte:03o}" for byte in value]) + '"'
+    if is_list(value):
+        return f"[{', '.join([literal_of(item) for item in value])}]"
+    if is_map(value):
+        pairs = sorted([(literal_of(key), literal_of(item)) for key, item in map_items(value)])
+        return f"{{{', '.join([f'{key}: {item}' for key, item in pairs])}}}"
+    return _other_literal(value)
+
+
+def _double_literal(value: float) -> str:
+    if math.isnan(value):
+        return 'double("NaN")'
+    if math.isinf(value):
+        return f'double("{"-" if value < 0 else ""}Infinity")'
+    digits, exponent, sign = shortest(value)
+    text = sign + plain(digits, exponent)
+    return text if "." in text else text + ".0"
+
+
+def _other_literal(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, Duration):
+        return f'duration("{duration_text(value)}")'
+    if isinstance(value, Timestamp):
+        return f'timestamp("{timestamp_text(Timestamp(value.nanos))}")'
+    if isinstance(value, Optional):
+        return "optional.none()" if value is NONE else f"optional.of({literal_of(value.value)})"
+    if isinstance(value, CIDR):
+        return f"{value.address}/{value.bits}"
+    return value.name if isinstance(value, Type) else str(value)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of an expression without variables."""
+
+    outcome: str
+    value: str = ""
+    cost: int | None = None
+
+
+_ENVIRONMENT = Environment({}, {}, base_functions())
+
+
+def answer(text: str) -> Answer:
+    """Compiles and runs an expression that needs no data."""
+    try:
+        node, _ = checked_tree(text, _ENVIRONMENT)
+        planner = Planner(base_functions(), ())
+        step = planned(text, planner, node)
+    except CompileError:
+        return Answer("compile_error")
+    state = State([None] * planner.slots.count, 1_000_000)
+    try:
+        return Answer("value", literal_of(step(state)), state.spent)
+    except (EvaluationError, EvaluationAborted):
+        return Answer("runtime_error", "", state.spent)
+
+
+@pytest.fixture(name="answer")
+def answer_fixture():
+    """The function that compiles and runs an expression without data."""
+    return answer
+
+
 @pytest.fixture
 def writer_of():
     """A maker of writers, each with its own seed."""
-    return lambda seed, **options: Writer(random.Random(seed), **options)
+    return lambda seed, **options: Writer(random.Random(seed), **options)  # noqa: S311  reproducible, not secret

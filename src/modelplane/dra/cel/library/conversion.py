@@ -17,9 +17,11 @@ from modelplane.dra.cel.values import MAX_INT, MAX_UINT, MIN_INT, Duration, Time
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UINT = re.compile(r"[0-9]+", re.ASCII)
+# Digits may be grouped by single underscores.
+_DIGITS, _HEX_DIGITS = r"[0-9]++(?:_[0-9]++)*+", r"[0-9a-f]++(?:_[0-9a-f]++)*+"
 _FLOAT = re.compile(
-    r"[+-]?(?:inf(?:inity)?|nan|(?:[0-9_]+\.?[0-9_]*|\.[0-9_]+)(?:e[+-]?[0-9_]+)?"
-    r"|0x(?:[0-9a-f_]+\.?[0-9a-f_]*|\.[0-9a-f_]+)p[+-]?[0-9_]+)",
+    rf"[+-]?(?:inf(?:inity)?|nan|(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?"
+    rf"|0x_?(?:{_HEX_DIGITS}(?:\.(?:{_HEX_DIGITS})?)?|\.{_HEX_DIGITS})p[+-]?{_DIGITS})",
     re.ASCII | re.IGNORECASE,
 )
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -49,11 +51,11 @@ def _string_to_uint(text: str) -> Uint:
 
 
 def _string_to_double(text: str) -> float:
-    # Underscores are part of Go's grammar only where the base prefix asks for them; here they are always refused.
-    if not _FLOAT.fullmatch(text) or "_" in text:
+    if not _FLOAT.fullmatch(text):
         raise _cannot("string", "double")
+    digits = text.replace("_", "")
     try:
-        number = float.fromhex(text) if "0x" in text.lower() else float(text)
+        number = float.fromhex(digits) if "0x" in digits.lower() else float(digits)
     except (ValueError, OverflowError):
         raise _cannot("string", "double") from None
     if math.isinf(number) and "inf" not in text.lower():

@@ -15,7 +15,7 @@ from modelplane.dra.cel.errors import EvaluationError
 
 _MAX_CACHED = 256
 # What may stand before `\C`: quoted text, other escapes and plain characters.
-_SINGLE_BYTE = re.compile(r"(?s:\\Q.*?(?:\\E|$)|\\[^C]|[^\\])*\\C")
+_SINGLE_BYTE = re.compile(r"(?s:(?>\\Q.*?(?:\\E|$)|\\[^C]|[^\\])*+\\C)")
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 # Enough for any pattern that someone wrote by hand, and little enough that none takes long to compile.
