@@ -7,7 +7,7 @@ from modelplane.compose.backends.kserve_releases import RELEASES, release_of
 
 
 def service(made) -> dict:
-    return made.compose().desired["workload-main"].target.manifest
+    return made.compose().desired["workload-main-kserve"].target.manifest
 
 
 @pytest.mark.parametrize("version", ["0.16", "v0.16.0", "0.17", "0.18.1", "0.19", "0.20", "v0.20.0"])

@@ -79,7 +79,7 @@ def test_pods_that_run_stay_when_a_cache_is_staged_anew(scene):
     observe(made)
     made.required["cache-llama-70b"][0]["status"]["clusters"][0]["phase"] = "Hydrating"
     result = made.compose()
-    assert result.desired["workload-main"].ready
+    assert result.desired["workload-main-deployment"].ready
     assert told(result)["WorkloadReady"][0] == "True"
     assert result.ready.reason == "CacheStaging"
 
@@ -164,16 +164,16 @@ def test_other_devices_make_another_template_and_the_old_one_stays_while_pods_ne
     first = made.compose()
     (new,) = [key for key in first.desired if key.startswith("claims-") and key != old]
     assert old in first.desired
-    assert first.desired[old].outlives == ("workload-main",)
+    assert first.desired[old].outlives == ("workload-main-deployment",)
 
-    rolling = first.desired["workload-main"].target.manifest
+    rolling = first.desired["workload-main-deployment"].target.manifest
     status = {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1}
     item = {**rolling, "metadata": {**rolling["metadata"], "generation": 2}, "status": status}
-    made.observed["workload-main"] = Observed(Remote("east", item), ready=True)
+    made.observed["workload-main-deployment"] = Observed(Remote("east", item), ready=True)
     assert old in made.compose().desired
 
     done = {**item, "status": {**status, "updatedReplicas": 2}}
-    made.observed["workload-main"] = Observed(Remote("east", done), ready=True)
+    made.observed["workload-main-deployment"] = Observed(Remote("east", done), ready=True)
     last = made.compose().desired
     assert old not in last
     assert new in last
@@ -182,14 +182,14 @@ def test_other_devices_make_another_template_and_the_old_one_stays_while_pods_ne
 def test_the_cluster_says_in_its_own_words_why_pods_do_not_start(scene):
     made = scene("tensor-8")
     refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no PriorityClass"}
-    observe(made, ready=False, workload_main={"status": {"conditions": [refused]}})
+    observe(made, ready=False, workload_main_deployment={"status": {"conditions": [refused]}})
     condition = made.compose().conditions[3]
     assert (condition.reason, condition.message) == ("WorkloadFailed", "no PriorityClass")
 
 
 def test_progress_is_counted(scene):
     made = scene("single-gpu")
-    observe(made, ready=False, workload_main={"status": {"readyReplicas": 1}})
+    observe(made, ready=False, workload_main_deployment={"status": {"readyReplicas": 1}})
     condition = made.compose().conditions[3]
     assert condition.reason == "WorkloadStarting"
     assert condition.message.endswith(": 1 of 2 ready")
@@ -264,3 +264,22 @@ def test_two_tenants_never_share_an_object(scene):
 
 def test_every_kind_of_condition_is_there_in_order(scene):
     assert tuple(condition.type for condition in scene("single-gpu").compose().conditions) == KINDS
+
+
+def test_another_kind_of_workload_is_another_object(scene):
+    keys = {
+        key
+        for shape, backend in (("single-gpu", "native"), ("pipeline-2", "native"), ("single-gpu", "kserve"))
+        for key in scene(shape, backend).compose().desired
+        if key.startswith("workload-")
+    }
+    assert keys == {"workload-main-deployment", "workload-main-lws", "workload-main-kserve"}
+
+
+def test_members_may_stand_in_any_order(scene):
+    made, turned = scene("pipeline-2"), scene("pipeline-2")
+    engine = turned.replica.spec.engines[0]
+    swapped = msgspec.structs.replace(engine, members=engine.members[::-1])
+    spec = msgspec.structs.replace(turned.replica.spec, engines=(swapped,))
+    turned.replica = msgspec.structs.replace(turned.replica, spec=spec)
+    assert turned.compose().desired == made.compose().desired

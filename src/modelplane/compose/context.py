@@ -8,7 +8,7 @@ from typing import Literal
 from modelplane.api.errors import InputError
 from modelplane.api.labels import DEPLOYMENT, REPLICA, REPLICA_HEADER
 from modelplane.api.meta import ClusterName
-from modelplane.api.models import InferenceCluster, ModelReplica, ReplicaEngine, Scheduling
+from modelplane.api.models import InferenceCluster, ModelReplica, ReplicaEngine, ReplicaMember, Scheduling
 from modelplane.api.names import MAX_LABEL, make_name
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Manifest, ReadyWhen, Remote
@@ -119,6 +119,11 @@ def replica_header(replica: ModelReplica) -> dict[str, object]:
 def is_gang(engine: ReplicaEngine) -> bool:
     """Whether one copy of the engine spans several pods."""
     return engine.members[0].role != "Standalone"
+
+
+def head_member(engine: ReplicaEngine) -> ReplicaMember:
+    """The member that answers requests, in whichever order they were written."""
+    return next((member for member in engine.members if member.role != "Worker"), engine.members[0])
 
 
 def group_size(engine: ReplicaEngine) -> int:

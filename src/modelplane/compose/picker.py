@@ -10,7 +10,7 @@ import json
 from functools import cache
 
 from modelplane.api.labels import SERVING
-from modelplane.compose.context import Context
+from modelplane.compose.context import Context, head_member
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.gang.marks import Cohesion, Gang
@@ -148,7 +148,7 @@ def _service(context: Context, name: str) -> dict[str, object]:
 
 
 def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
-    member = context.replica.spec.engines[0].members[0]
+    member = head_member(context.replica.spec.engines[0])
     marks = SCHEDULERS[context.scheduling.type_].marks(Gang(context, Cohesion.APART, pods=1))
     labels, annotations = cluster_metadata(context, member)
     pod = Pod(

@@ -7,7 +7,7 @@ routing sidecar does, and the engine moves to a port of its own.
 from modelplane.api.labels import DECODE_PORT, ENGINE_CONTAINER, ENGINE_PORT
 from modelplane.api.models import Container, ReplicaEngine, ReplicaMember
 from modelplane.api.reasons import Reason
-from modelplane.compose.context import Context, RenderError
+from modelplane.compose.context import Context, RenderError, head_member
 from modelplane.compose.engines.launch import flag_value
 
 _MAX_PORT = 65535
@@ -27,7 +27,7 @@ def is_routed(context: Context, engine: ReplicaEngine) -> bool:
 
 def engine_port(context: Context, engine: ReplicaEngine) -> int:
     """The port that the engine's own server listens on."""
-    container = engine_container(engine.members[0])
+    container = engine_container(head_member(engine))
     chosen = _given_port(engine, container)
     if not is_routed(context, engine):
         return chosen or ENGINE_PORT
@@ -43,7 +43,7 @@ def engine_port(context: Context, engine: ReplicaEngine) -> int:
 def serving_port(context: Context) -> int:
     """The port that requests come in on: one for the whole replica."""
     found = {
-        _given_port(engine, engine_container(engine.members[0])) or ENGINE_PORT
+        _given_port(engine, engine_container(head_member(engine))) or ENGINE_PORT
         for engine in context.replica.spec.engines
         if not is_routed(context, engine)
     }

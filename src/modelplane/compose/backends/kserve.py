@@ -18,7 +18,7 @@ from modelplane.compose.backends.kserve_pods import CONTAINER, pod_spec
 from modelplane.compose.backends.kserve_releases import Release, release_of
 from modelplane.compose.backends.lws import leader_and_worker
 from modelplane.compose.backends.rendered import Rendered
-from modelplane.compose.context import Context, RenderError, group_size, is_gang
+from modelplane.compose.context import Context, RenderError, group_size, head_member, is_gang
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.gang.marks import Marks, gang_of
@@ -41,7 +41,7 @@ def render(context: Context) -> Rendered:
     marks = scheduler.marks(gang)
     _check_labels(context, release, marks)
     heads = _heads(context)
-    workloads = {f"workload-{head.name}": _service(context, head, marks, release) for head in heads}
+    workloads = {f"workload-{head.name}-kserve": _service(context, head, marks, release) for head in heads}
     support = {**scheduler.objects(gang), **_presets(context, release, heads)}
     ports = (ENGINE_PORT, GRPC_PORT, METRICS_PORT) if _pooled(context) else (ENGINE_PORT,)
     pods = {REPLICA: context.name} if release.labels_pods else {"app.kubernetes.io/name": _name(context, heads[0])}
@@ -90,7 +90,7 @@ def _service(context: Context, head: ReplicaEngine, marks: Marks, release: Relea
         spec["storageInitializer"] = {"enabled": False}
     if _pooled(context):
         spec["router"] = {"scheduler": _picker(context, head, release)}
-    labels, annotations = owner_metadata(context, head.members[0], marks)
+    labels, annotations = owner_metadata(context, head_member(head), marks)
     merged = {**labels, **engine_label(head)}
     item = context.object(release.api_version, "LLMInferenceService", _name(context, head), merged, spec=spec)
     return context.remote(annotated(item, annotations), ReadyWhen.READY)
@@ -100,7 +100,7 @@ def _picker(context: Context, head: ReplicaEngine, release: Release) -> dict[str
     """KServe brings the picker; its pods carry what every pod of the cluster does."""
     if not release.labels_pods:
         return {}
-    labels, annotations = cluster_metadata(context, head.members[0])
+    labels, annotations = cluster_metadata(context, head_member(head))
     marks = {"labels": {**labels, **context.labels}}
     return {**marks, "annotations": annotations} if annotations else {**marks}
 
@@ -111,7 +111,7 @@ def _model(context: Context, head: ReplicaEngine, release: Release) -> dict[str,
     if weights is not None:
         path = f"/{weights.sub_path}" if weights.sub_path else ""
         return {"uri": f"pvc://{weights.claim_name}{path}", "name": context.deployment}
-    args = engine_container(head.members[0]).args
+    args = engine_container(head_member(head)).args
     named = args[0] if head.type_ == "vLLM" and args and not args[0].startswith(("-", "/")) else None
     if named is None and not release.leaves_storage:
         message = f"engine {head.name}: KServe 0.16 needs a cache of weights, or the model as the first of the args"

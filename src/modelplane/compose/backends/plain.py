@@ -16,20 +16,18 @@ from modelplane.compose.pods import HTTP
 from modelplane.compose.ports import serving_port
 
 SERVICE_PORT = 80
-_WORKLOADS: Mapping[bool, Callable[[Context, ReplicaEngine, Marks], Remote]] = {
-    False: deployment,
-    True: leader_worker_set,
+_WORKLOADS: Mapping[bool, tuple[str, Callable[[Context, ReplicaEngine, Marks], Remote]]] = {
+    False: ("deployment", deployment),
+    True: ("lws", leader_worker_set),
 }
+"""By whether the engine is a gang. The kind is part of the key: another kind is another object, not a new version."""
 
 
 def render(context: Context) -> Rendered:
     scheduler = SCHEDULERS[context.scheduling.type_]
     gang = gang_of(context)
     marks = scheduler.marks(gang)
-    workloads = {
-        f"workload-{engine.name}": _WORKLOADS[is_gang(engine)](context, engine, marks)
-        for engine in context.replica.spec.engines
-    }
+    workloads = dict(_workload(context, engine, marks) for engine in context.replica.spec.engines)
     support = scheduler.objects(gang)
     port = serving_port(context)
     if context.disaggregated or context.cluster.spec.backend.routing == "InferencePool":
@@ -37,6 +35,11 @@ def render(context: Context) -> Rendered:
         return Rendered(workloads, pool_objects(context), (pool,), (port, GRPC_PORT, METRICS_PORT), support)
     ref = {"name": context.name, "port": SERVICE_PORT}
     return Rendered(workloads, {"service": _service(context)}, (ref,), (port,), support)
+
+
+def _workload(context: Context, engine: ReplicaEngine, marks: Marks) -> tuple[str, Remote]:
+    kind, rendered = _WORKLOADS[is_gang(engine)]
+    return f"workload-{engine.name}-{kind}", rendered(context, engine, marks)
 
 
 def _service(context: Context) -> Remote:

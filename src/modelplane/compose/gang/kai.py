@@ -32,7 +32,7 @@ def objects(gang: Gang) -> dict[str, Remote]:
         spec["priorityClassName"] = context.priority
     labels = {_queue_label(gang): gang.queue} if gang.queue else {}
     group = context.object("scheduling.run.ai/v2alpha2", "PodGroup", context.name, labels, spec=spec)
-    return {"gang": context.remote(group)}
+    return {"gang-kai": context.remote(group)}
 
 
 def _queue_label(gang: Gang) -> str:

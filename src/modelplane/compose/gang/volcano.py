@@ -26,7 +26,7 @@ def objects(gang: Gang) -> dict[str, Remote]:
     if context.priority:
         spec["priorityClassName"] = context.priority
     group = context.object("scheduling.volcano.sh/v1beta1", "PodGroup", context.name, spec=spec)
-    return {"gang": context.remote(group)}
+    return {"gang-volcano": context.remote(group)}
 
 
 SCHEDULER = Scheduler(marks, objects)
