@@ -4,6 +4,7 @@ import pytest
 from modelplane.api.models import Backend, Kserve
 from modelplane.compose.backends.kserve_pods import literal
 from modelplane.compose.backends.kserve_releases import RELEASES, release_of
+from modelplane.compose.context import RenderError
 
 
 def service(made) -> dict:
@@ -14,6 +15,12 @@ def service(made) -> dict:
 def test_every_release_has_a_row(version):
     release = release_of(Backend(type_="KServe", kserve=Kserve(version=version)))
     assert release.api_version.endswith("v1alpha1" if "0.16" in version else "v1alpha2")
+
+
+@pytest.mark.parametrize("version", ["0.15", "0.21", "1.20", "latest", "0.", "0.16.0.0"])
+def test_another_release_is_refused(version):
+    with pytest.raises(RenderError, match="is not among the releases"):
+        release_of(Backend(type_="KServe", kserve=Kserve(version=version)))
 
 
 def test_without_a_version_the_newest_is_meant():

@@ -6,6 +6,7 @@ release  what is new for us
 0.18 and later change nothing that we render
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -29,11 +30,13 @@ _SECOND = Release("serving.kserve.io/v1alpha2", "inference.networking.k8s.io", l
 RELEASES: Mapping[int, Release] = MappingProxyType({16: _FIRST, 17: _SECOND, 18: _SECOND, 19: _SECOND, 20: _SECOND})
 """By minor version."""
 DEFAULT_VERSION = "0.20"
+_VERSION = re.compile(r"v?0\.([0-9]+)(\.[0-9]+)?")
 
 
 def release_of(backend: Backend) -> Release:
     text = backend.kserve.version if backend.kserve else DEFAULT_VERSION
-    minor = int(text.removeprefix("v").split(".")[1])
-    if minor not in RELEASES:
-        raise RenderError(Reason.NOT_SUPPORTED, f"KServe {text} is not among the releases that we render for")
-    return RELEASES[minor]
+    found = _VERSION.fullmatch(text)
+    release = RELEASES.get(int(found[1])) if found else None
+    if release is None:
+        raise RenderError(Reason.NOT_SUPPORTED, f"KServe {text!r} is not among the releases that we render for")
+    return release
