@@ -1,23 +1,33 @@
-"""A simulated cluster for every InferenceCluster that exists, with the hardware that its classes say."""
+"""A simulated cluster for every InferenceCluster that exists, with the hardware that its classes say.
+
+Annotations of the InferenceCluster are the knobs: it fails, recovers, loads models slowly or runs out of nodes by them,
+so that a restart of the plane changes nothing of it. A cluster counts as reachable once it has looked at everything
+that it holds: what its objects said before it went away is no longer so.
+"""
 
 from collections.abc import Callable, Mapping
 
 from modelplane.api.codec import decode
+from modelplane.api.errors import NotFoundError
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceClass, InferenceCluster
 from modelplane.local.cluster.cluster import SimulatedCluster
+from modelplane.local.cluster.controller import changed
 from modelplane.local.cluster.engines import EngineFactory
+from modelplane.local.cluster.knobs import Knobs, knobs_of
+from modelplane.local.cluster.objects import annotated, mapping_at
 from modelplane.local.cluster.pools import pools_of
-from modelplane.local.cluster.settings import ClusterSettings
+from modelplane.local.cluster.settings import FAILED, ClusterSettings
 from modelplane.local.controller import Controller
 from modelplane.local.envoy import GatewayView, free_port
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.store import Change, Manifest, ObjectRef
 
 _GROUP = "modelplane.ai"
 _HOST = "127.0.0.1"
+_WORKERS = 4  # one that takes long to come back must not hold up the others
 
 
 class Clusters:
@@ -36,7 +46,7 @@ class Clusters:
         self._settings = settings
         self._edges_changed = edges_changed
         self._running: dict[ClusterName, SimulatedCluster] = {}
-        self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=1)
+        self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS)
         controller.plane.subscribe(self._heard)
         self._look_at_all()
 
@@ -47,12 +57,32 @@ class Clusters:
     def get(self, name: ClusterName) -> SimulatedCluster | None:
         return self._running.get(name)
 
+    def fail(self, name: ClusterName) -> None:
+        """The cluster goes dark, until it is told to recover."""
+        self.annotate(name, FAILED, "true")
+
+    def recover(self, name: ClusterName) -> None:
+        self.annotate(name, FAILED, None)
+
+    def annotate(self, name: ClusterName, knob: str, value: str | None) -> None:
+        """Turn a knob of a cluster; None puts it back."""
+        self._controller.plane.replace(annotated(self.declared(name), knob, value))
+
+    def declared(self, name: ClusterName) -> Manifest:
+        """Its InferenceCluster."""
+        found = self._controller.plane.get(ObjectRef(_GROUP, "InferenceCluster", "", name))
+        if found is None:
+            raise NotFoundError(f"there is no InferenceCluster {name}")
+        return found
+
     async def stop(self) -> None:
         for cluster in self._running.values():
             await cluster.stop()
 
     def _heard(self, change: Change) -> None:
         if change.ref.group == _GROUP and change.ref.kind == "InferenceCluster":
+            if not changed(change, _stated):
+                return
             self.loop.add(ClusterName(change.ref.name))
         elif change.ref.group == _GROUP and change.ref.kind == "InferenceClass":
             self._look_at_all()
@@ -66,22 +96,38 @@ class Clusters:
         if manifest is None:
             await self._remove(name)
             return Settled()
-        cluster = self._running.get(name) or await self._add(name)
-        cluster.set_pools(pools_of(decode(InferenceCluster, manifest), self._classes()))
+        knobs = knobs_of(manifest)
+        cluster = self._running.get(name) or self._make(name)
+        cluster.set_load_seconds(knobs.load_s)
+        cluster.set_pools(knobs.limited(pools_of(decode(InferenceCluster, manifest), self._classes())))
+        await self._switch(name, cluster, knobs)
         return Settled()
 
     def _classes(self) -> Mapping[str, InferenceClass]:
         found = (decode(InferenceClass, item) for item in self._controller.plane.list(_GROUP, "InferenceClass"))
         return {each.metadata.name: each for each in found}
 
-    async def _add(self, name: ClusterName) -> SimulatedCluster:
+    def _make(self, name: ClusterName) -> SimulatedCluster:
+        self._controller.cluster_answers(name, answers=False)
         store = self._controller.add_cluster(name)
         cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings)
         cluster.set_edge_address(f"{_HOST}:{free_port(_HOST)}")
         cluster.on_edge_change(self._edges_changed)
-        await cluster.start()
         self._running[name] = cluster
         return cluster
+
+    async def _switch(self, name: ClusterName, cluster: SimulatedCluster, knobs: Knobs) -> None:
+        """On or off. The plane hears of a failure at once, and of a recovery when what it would read is true again."""
+        if knobs.failed:
+            self._controller.cluster_answers(name, answers=False)
+            await cluster.fail()
+        elif not cluster.reachable:
+            await cluster.recover()
+        if not cluster.started:
+            await cluster.start()
+        if cluster.reachable and not self._controller.answers(name):
+            await cluster.caught_up()
+            self._controller.cluster_answers(name, answers=True)
 
     async def _remove(self, name: ClusterName) -> None:
         cluster = self._running.pop(name, None)
@@ -89,3 +135,8 @@ class Clusters:
             await cluster.stop()
             self._controller.drop_cluster(name)
             self._edges_changed()
+
+
+def _stated(cluster: Manifest) -> object:
+    """What the simulation follows."""
+    return cluster.get("spec"), mapping_at(cluster, "metadata", "annotations")

@@ -45,6 +45,8 @@ class Composition:
     admitted: Defaulting
     record: Callable[[Owner, ComposeResult], None]
     """Told of every result, to write down the events in it."""
+    missed: Callable[[ObjectRef, ClusterName], None]
+    """Told of a composite that has something for a cluster which cannot be reached."""
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         composite = self.plane.get(ref)
@@ -70,7 +72,7 @@ class Composition:
         required: Mapping[str, tuple[Manifest, ...]] = {}
         result = ComposeResult()
         for _ in range(_MAX_ROUNDS):
-            request = ComposeRequest(resource, observed, required, self.fleet())
+            request = ComposeRequest(resource, observed, required, self.fleet(), now=self.clock.now())
             previous, result = result, entry.compose(request)
             if result.requirements == previous.requirements:
                 return result
@@ -82,10 +84,11 @@ class Composition:
         unreachable = False
         for key, desired in result.desired.items():
             store = self._store_of(desired.target)
-            if store is None:
-                unreachable = True
-            else:
+            if store is not None:
                 self._write(store, owner, key, desired.target)
+            elif not isinstance(desired.target, Local):
+                self.missed(owner.ref, desired.target.cluster)
+                unreachable = True
         for key, place in self.ownership.places(owner.uid).items():
             if key not in result.desired:
                 self._remove(place)

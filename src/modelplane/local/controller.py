@@ -5,6 +5,7 @@ required it, and deployments when capacity changed. All of it goes into one keye
 """
 
 import logging
+from collections import defaultdict
 
 from modelplane.api.conditions import ConditionType, unknown
 from modelplane.api.labels import TENANT
@@ -38,7 +39,8 @@ class Controller:
         self.plane = database.store("plane")
         self._clusters: dict[ClusterName, SqliteStore] = {}
         self._silent: set[ClusterName] = set()
-        self._ownership = Ownership(answers=self._answers)
+        self._missed: defaultdict[ClusterName, set[ObjectRef]] = defaultdict(set)
+        self._ownership = Ownership(answers=self.answers)
         self._requirements = Requirements(self.plane)
         self.fleet = LiveFleet(capacity_changed=self._wake_deployments)
         self._composition = Composition(
@@ -50,6 +52,7 @@ class Controller:
             clock=clock,
             admitted=admitted,
             record=self._record,
+            missed=lambda ref, cluster: self._missed[cluster].add(ref),
         )
         self._clock = clock
         self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, on_broke=self._broke)
@@ -60,28 +63,37 @@ class Controller:
         store = self._database.store(f"{CLUSTER_PREFIX}{name}")
         self._clusters[name] = store
         self._follow(name, store)
-        for ref in self._composites():
-            self.loop.add(ref)
+        self._wake_for(name)
         return store
 
     def drop_cluster(self, name: ClusterName) -> None:
         self._clusters.pop(name, None)
         self._silent.discard(name)
         self._database.drop(f"{CLUSTER_PREFIX}{name}")
+        for ref in self._ownership.drop_store(name):
+            self.loop.add(ref)
 
     def cluster_answers(self, name: ClusterName, *, answers: bool) -> None:
         """Hear that a cluster fell silent or came back: whoever has something there looks again."""
-        if answers == self._answers(name):
+        if answers == self.answers(name):
             return
         (self._silent.discard if answers else self._silent.add)(name)
-        for ref in self._composites():
+        self._wake_for(name)
+
+    def _wake_for(self, name: ClusterName) -> None:
+        """The cluster's own composite, those that have something there, and those that wait to."""
+        waiting = self._missed.pop(name, set())
+        for ref in (ObjectRef("modelplane.ai", "InferenceCluster", "", name), *self._ownership.owners_on(name)):
+            self.loop.add(ref)
+        for ref in sorted(waiting):
             self.loop.add(ref)
 
-    def _answers(self, name: ClusterName) -> bool:
+    def answers(self, name: ClusterName) -> bool:
+        """Whether the cluster can be reached, as far as is known."""
         return name not in self._silent
 
     def _reachable(self, name: ClusterName) -> SqliteStore | None:
-        return self._clusters.get(name) if self._answers(name) else None
+        return self._clusters.get(name) if self.answers(name) else None
 
     async def _reconcile(self, ref: ObjectRef) -> Outcome:
         with self._database.batch():
@@ -131,10 +143,6 @@ class Controller:
     def _wake_deployments(self) -> None:
         for manifest in self.plane.list("modelplane.ai", "ModelDeployment"):
             self.loop.add(_ref("modelplane.ai", "ModelDeployment", manifest))
-
-    def _composites(self) -> list[ObjectRef]:
-        kinds = [(group, kind) for group, kind in self.plane.kinds() if group in GROUPS and kind in COMPOSERS]
-        return [_ref(group, kind, item) for group, kind in kinds for item in self.plane.list(group, kind)]
 
     def _record(self, owner: Owner, result: ComposeResult) -> None:
         for event in result.events:

@@ -49,10 +49,22 @@ class Ownership:
         self._answers = answers
         self._stores: dict[ClusterName | None, Store] = {}
         self._places: defaultdict[str, dict[str, Place]] = defaultdict(dict)
+        self._owners: defaultdict[ClusterName, dict[str, ObjectRef]] = defaultdict(dict)
 
     def add_store(self, cluster: ClusterName | None, store: Store) -> None:
         """Where observed objects are read from. What is in it already is told through `heard`, as everything later."""
         self._stores[cluster] = store
+
+    def drop_store(self, cluster: ClusterName) -> tuple[ObjectRef, ...]:
+        """The cluster is gone with everything on it. Returns the composites that had something there."""
+        owners = self._owners.pop(cluster, {})
+        for uid in owners:
+            left = {key: place for key, place in self._places[uid].items() if place.cluster != cluster}
+            self._places[uid] = left
+            if not left:
+                del self._places[uid]
+        self._stores.pop(cluster, None)
+        return tuple(owners.values())
 
     def heard(self, cluster: ClusterName | None, change: Change) -> Owner | None:
         """Follow a change. Returns the owner that it concerns."""
@@ -71,12 +83,18 @@ class Ownership:
     def places(self, uid: str) -> Mapping[str, Place]:
         return dict(self._places.get(uid, {}))
 
+    def owners_on(self, cluster: ClusterName) -> tuple[ObjectRef, ...]:
+        """The composites that have something on a cluster."""
+        return tuple(self._owners.get(cluster, {}).values())
+
     def _note(self, cluster: ClusterName | None, ref: ObjectRef, manifest: Manifest) -> Owner | None:
         marks = annotations(manifest)
         if OWNER not in marks:
             return None
         owner = Owner.from_mark(marks[OWNER])
         self._places[owner.uid][marks[KEY]] = Place(cluster, ref)
+        if cluster is not None:
+            self._owners[cluster][owner.uid] = owner.ref
         return owner
 
     def _drop(self, ref: ObjectRef, manifest: Manifest) -> Owner | None:
@@ -85,11 +103,21 @@ class Ownership:
             return None
         owner = Owner.from_mark(marks[OWNER])
         places = self._places.get(owner.uid, {})
-        if places.get(marks[KEY]) and places[marks[KEY]].ref == ref:
+        place = places.get(marks[KEY])
+        if place is not None and place.ref == ref:
             del places[marks[KEY]]
+            self._leave(owner, place.cluster)
         if not places:
             self._places.pop(owner.uid, None)
         return owner
+
+    def _leave(self, owner: Owner, cluster: ClusterName | None) -> None:
+        """Forget who is on a cluster with the last thing that they have there."""
+        if cluster is None or any(place.cluster == cluster for place in self._places[owner.uid].values()):
+            return
+        self._owners[cluster].pop(owner.uid, None)
+        if not self._owners[cluster]:
+            del self._owners[cluster]
 
 
 def marked(manifest: Manifest, owner: Owner, key: str, ready_when: ReadyWhen) -> dict[str, object]:

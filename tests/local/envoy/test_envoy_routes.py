@@ -17,6 +17,11 @@ def rendered(manifest):
     return [entry.resource for entry in entries(read(manifest, HttpRoute), resolve)]
 
 
+def entry_of(manifest):
+    (entry,) = entries(read(manifest, HttpRoute), resolve)
+    return entry
+
+
 def matches_of(build, *matches, filters=()):
     rule = {"matches": list(matches), "filters": list(filters), "backendRefs": [{"name": "up"}]}
     return [(entry["match"], entry["route"].get("prefix_rewrite")) for entry in rendered(build.route("demo", rule))]
@@ -68,8 +73,26 @@ def test_weights_are_kept_and_who_cannot_answer_is_left_out(build):
         {"name": "three"},
     ]
     (entry,) = rendered(build.route("demo", {"backendRefs": refs}))
-    clusters = entry["route"]["weighted_clusters"]["clusters"]
-    assert [(one["name"], one["weight"]) for one in clusters] == [("pool/one", 3), ("pool/three", 1)]
+    (pool,) = entry_of(build.route("demo", {"backendRefs": refs})).pools
+    assert entry["route"]["cluster"] == pool.name
+    assert [(member.host, member.weight) for member in pool.members] == [("127.0.0.1", 3), ("127.0.0.1", 1)]
+
+
+def test_backends_that_change_headers_otherwise_are_chosen_once_for_a_request(build):
+    refs = [{"name": "one", "weight": 3, "filters": [build.headers(remove=["a"])]}, {"name": "two"}]
+    entry = entry_of(build.route("demo", {"backendRefs": refs}))
+    clusters = entry.resource["route"]["weighted_clusters"]["clusters"]
+    assert [(one["name"], one["weight"]) for one in clusters] == [("pool/one", 3), ("pool/two", 1)]
+    assert [pool.name for pool in entry.pools] == ["pool/one", "pool/two"]
+
+
+def test_what_a_rule_does_to_headers_holds_for_every_try(build):
+    refs = [{"name": name, "filters": [build.headers(set=[{"name": "to", "value": name}])]} for name in ("a", "b")]
+    rule = {"backendRefs": refs, "filters": [build.headers(set=[{"name": "all", "value": "x"}], remove=["gone"])]}
+    entry = entry_of(build.route("demo", rule))
+    assert entry.resource["request_headers_to_add"] == [changed("all", "x", "OVERWRITE")]
+    assert entry.resource["request_headers_to_remove"] == ["gone"]
+    assert [member.headers for pool in entry.pools for member in pool.members] == [(("to", "a"),), (("to", "b"),)]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +151,8 @@ def test_requests_have_no_time_limit_unless_asked_for(build, timeouts, expected)
 def test_only_what_no_engine_saw_is_tried_again(build):
     (entry,) = rendered(build.route("demo", {"backendRefs": [{"name": "up"}]}))
     retry = entry["route"]["retry_policy"]
-    assert (retry["retry_on"], retry["num_retries"]) == ("connect-failure,refused-stream,reset-before-request", 2)
+    assert retry["retry_on"] == "connect-failure,refused-stream,reset-before-request,retriable-headers"
+    assert retry["retriable_headers"] == [{"name": "x-modelplane-unserved", "present_match": True}]
 
 
 PATHS = st.sampled_from(["/", "/a", "/a/b", "/a/b/c", "/long-segment", "/x/y"])

@@ -91,10 +91,18 @@ class SimulatedCluster:
         """Whether the cluster's API answers."""
         return self.api.answers
 
+    @property
+    def started(self) -> bool:
+        return self._task is not None
+
     def set_pools(self, pools: Iterable[PoolSpec]) -> None:
         """The hardware from now on. Nodes that are no longer there lose their pods."""
         self._nodes.set_pools(pools)
         self._loop.add(Work(Nodes.name, self._nodes.key))
+
+    def set_load_seconds(self, seconds: float | None) -> None:
+        """How long engines that start from now on load, where their pods do not say; None for the usual time."""
+        self._kubelet.load_s = seconds
 
     def set_edge_address(self, address: str | None) -> None:
         """Where the cluster's gateway answers, `host:port`."""
@@ -122,6 +130,10 @@ class SimulatedCluster:
                 return True
             await self._kubelet.stirs(ends - self._clock.monotonic())
         return False
+
+    async def caught_up(self, within_s: float = 60.0) -> bool:
+        """Wait until everything that is there was looked at: from then on statuses tell what is so."""
+        return await self._loop.settle(within_s, quiet_s=0.0)
 
     async def start(self) -> None:
         """Begin to work, on what is in the store and on whatever changes."""
@@ -157,8 +169,8 @@ class SimulatedCluster:
     async def fail(self) -> None:
         """The whole cluster goes dark: its API stops answering, its engines stop, its objects freeze."""
         self.api.answers = False
-        await self._kubelet.power_off()
         self._edge.tell(None)
+        await self._kubelet.power_off()
 
     async def recover(self) -> None:
         """The cluster comes back as after a power cut: every container starts again."""

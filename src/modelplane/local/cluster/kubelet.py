@@ -24,6 +24,7 @@ from modelplane.compose.manifests import text_at, value_at
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, Wake, changed, is_about
 from modelplane.local.cluster.engines import EngineFactory, Running
+from modelplane.local.cluster.knobs import seconds
 from modelplane.local.cluster.node_lifecycle import lost_since, node_of, node_ref
 from modelplane.local.cluster.objects import (
     annotated,
@@ -100,6 +101,8 @@ class Kubelet:
         self._store = site.store
         self._engines = engines
         self._wake = wake
+        self.load_s: float | None = None
+        """How long engines load, where their pods do not say; None for what the settings say."""
         self._runs: dict[ObjectRef, _Run] = {}
         self._addresses = _Addresses()
         self._background: set[asyncio.Task[None]] = set()
@@ -273,7 +276,10 @@ class Kubelet:
         return _seconds(pod, PULL_SECONDS, self._site.settings.pull_s)
 
     def _load_s(self, pod: Manifest) -> float:
-        return _seconds(pod, LOAD_SECONDS, self._site.settings.load_s) if engine_container(pod) is not None else 0.0
+        if engine_container(pod) is None:
+            return 0.0
+        usual = self._site.settings.load_s if self.load_s is None else self.load_s
+        return _seconds(pod, LOAD_SECONDS, usual)
 
     def _drain_s(self, pod: Manifest) -> float:
         asked = value_at(engine_container(pod) or {}, "lifecycle", "preStop", "sleep", "seconds")
@@ -314,8 +320,5 @@ def _look_again(run: _Run, now: float) -> Outcome:
 
 
 def _seconds(pod: Manifest, knob: str, default: float) -> float:
-    try:
-        found = float(annotation(pod, knob) or default)
-    except ValueError:
-        return default
-    return found if 0 <= found < math.inf else default
+    given = seconds(annotation(pod, knob))
+    return default if given is None else given

@@ -4,10 +4,14 @@ from dataclasses import dataclass
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 
+FAILED = "sim.modelplane.ai/failed"
+"""On an InferenceCluster, `true`: the whole cluster is dark."""
+STOCK = "sim.modelplane.ai/stock"
+"""On an InferenceCluster, `<pool>=<nodes>,...`: all the nodes of a pool that its provider has to give."""
 PULL_SECONDS = "sim.modelplane.ai/pull-seconds"
 """On a pod: how long its images take to arrive."""
 LOAD_SECONDS = "sim.modelplane.ai/load-seconds"
-"""On a pod: how long its engine takes to load the model before it listens."""
+"""On a pod, or on an InferenceCluster for all its pods: how long an engine loads the model before it listens."""
 CRASH = "sim.modelplane.ai/crash"
 """On a running pod: each new value makes its containers exit once."""
 LOST = "sim.modelplane.ai/lost"

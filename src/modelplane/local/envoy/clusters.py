@@ -5,19 +5,21 @@ of which a user has 128 in all, so a file per pool would end at a hundred pools.
 streams on the old one run to their end.
 """
 
-from modelplane.local.envoy.pools import Pool
+from collections.abc import Iterable
+
+from modelplane.local.envoy.pools import Member, Pool
 from modelplane.local.envoy.routes import Resource
 
+_METADATA = "modelplane"
+_FILTERS = "type.googleapis.com/envoy.extensions.filters.http"
+_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _CONNECT_TIMEOUT = "2s"
 # Envoy's own defaults are 1,024 requests and 3 retries at a time, which a burst against one pool exceeds.
 _LIMITS = {"max_connections": 65_536, "max_pending_requests": 65_536, "max_requests": 65_536, "max_retries": 1_024}
 
 
 def cluster(pool: Pool) -> Resource:
-    members = [
-        {"endpoint": {"address": {"socket_address": {"address": member.host, "port_value": member.port}}}}
-        for member in pool.members
-    ]
+    names = sorted({name for member in pool.members for name, _ in member.headers})
     return {
         "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
         "name": pool.name,
@@ -25,5 +27,41 @@ def cluster(pool: Pool) -> Resource:
         "connect_timeout": _CONNECT_TIMEOUT,
         "lb_policy": "LEAST_REQUEST",
         "circuit_breakers": {"thresholds": [_LIMITS]},
-        "load_assignment": {"cluster_name": pool.name, "endpoints": [{"lb_endpoints": members}]},
+        "load_assignment": {
+            "cluster_name": pool.name,
+            "endpoints": [{"lb_endpoints": [_endpoint(member) for member in pool.members]}],
+        },
+    } | ({"typed_extension_protocol_options": _protocol(names)} if names else {})
+
+
+def _endpoint(member: Member) -> Resource:
+    address = {"socket_address": {"address": member.host, "port_value": member.port}}
+    endpoint: Resource = {"endpoint": {"address": address}}
+    if member.weight != 1:
+        endpoint["load_balancing_weight"] = member.weight
+    if member.headers:
+        endpoint["metadata"] = {"filter_metadata": {_METADATA: dict(member.headers)}}
+    return endpoint
+
+
+def _protocol(names: Iterable[str]) -> Resource:
+    """Sets the headers of whichever member a try goes to. What is set once for a request would be wrong on the next."""
+    mutations = [
+        {
+            "append": {
+                "header": {"key": name, "value": f"%UPSTREAM_METADATA({_METADATA}:{name})%"},
+                "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+            }
+        }
+        for name in names
+    ]
+    headers = {"@type": f"{_FILTERS}.header_mutation.v3.HeaderMutation", "mutations": {"request_mutations": mutations}}
+    options = {
+        "@type": f"type.googleapis.com/{_OPTIONS}",
+        "explicit_http_config": {"http_protocol_options": {}},
+        "http_filters": [
+            {"name": "member-headers", "typed_config": headers},
+            {"name": "codec", "typed_config": {"@type": f"{_FILTERS}.upstream_codec.v3.UpstreamCodec"}},
+        ],
     }
+    return {_OPTIONS: options}

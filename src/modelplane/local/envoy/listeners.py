@@ -5,7 +5,7 @@ that stamp. One table for all gateways is one file to watch and one update to wa
 are. The stamp replaces whatever a client sent under that name and never leaves Envoy.
 """
 
-from modelplane.local.envoy.routes import Resource
+from modelplane.local.envoy.routes import UNSERVED_HEADER, Resource
 from modelplane.local.envoy.view import GatewayView
 
 GATEWAY_HEADER = "x-modelplane-gateway"
@@ -15,6 +15,14 @@ ACCESS_LOG = "access.log"
 
 # A stream may pause this long between two chunks before Envoy gives it up.
 _STREAM_IDLE = "300s"
+
+# Envoy's flags for what went wrong after the request had been sent on.
+_SENT = ["UC", "UR", "LR", "UT", "UPE", "SI", "DPE", "DT", "UMSDR"]
+_UNSERVED: Resource = {
+    "headers_to_add": [
+        {"header": {"key": UNSERVED_HEADER, "value": "true"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    ]
+}
 
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
 
@@ -67,13 +75,16 @@ def _stamp(gateway: str) -> Resource:
 
 
 def _local_replies() -> Resource:
-    """What Envoy says itself, in the shape that OpenAI clients read."""
+    """What Envoy says itself, in the shape that OpenAI clients read, and whether an engine may have seen it."""
     missing = "No model service at %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%."
+    failed = _error("%LOCAL_REPLY_BODY%", "server_error", "service_unavailable")
+    sent: Resource = {"filter": {"response_flag_filter": {"flags": _SENT}}, "body_format_override": failed}
     return {
         "mappers": [
-            _reply("EQ", 404, _error(missing, "invalid_request_error", "unknown_url")),
+            _reply("EQ", 404, _error(missing, "invalid_request_error", "unknown_url")) | _UNSERVED,
             _reply("EQ", 504, _error("%LOCAL_REPLY_BODY%", "server_error", "timeout")),
-            _reply("GE", 500, _error("%LOCAL_REPLY_BODY%", "server_error", "service_unavailable")),
+            sent,
+            _reply("GE", 500, failed) | _UNSERVED,
         ],
         "body_format": _error("%LOCAL_REPLY_BODY%", "invalid_request_error", "bad_request"),
     }

@@ -20,8 +20,12 @@ _Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
+    """An address, its share among those of its pool, and headers that are set on what is sent there."""
+
     host: str
     port: int
+    weight: int = 1
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

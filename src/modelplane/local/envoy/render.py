@@ -46,12 +46,13 @@ class _Gateway:
 
     def virtual_host(self) -> Resource:
         found = [entry for route in self._view.routes for entry in self._entries(route)]
+        self.pools = {pool.name: pool for entry in found for pool in entry.pools}
         routes = [entry.resource for entry in sorted(found, key=lambda entry: entry.rank)]
         return {"name": self._view.name, "domains": [self._view.name], "routes": [*routes, NOT_FOUND]}
 
     def _entries(self, manifest: KubernetesObject) -> list[Entry]:
         try:
-            return list(entries(objects.read(manifest, objects.HttpRoute), self._resolve))
+            return list(entries(objects.read(manifest, objects.HttpRoute), self._resolve, self._view.name))
         except objects.UnsupportedError as error:
             self._report(objects.name_of(manifest), "UnsupportedValue", str(error))
             return []
@@ -60,8 +61,6 @@ class _Gateway:
         found = self._directory.resolve(ref, route)
         if isinstance(found, Unusable):
             self._report((route.namespace, route.name), found.reason, found.message)
-        elif found.members:
-            self.pools[found.name] = found
         return found
 
     def _report(self, route: tuple[str, str], reason: ProblemReason, message: str) -> None:

@@ -4,6 +4,8 @@ Gateway API has no order of rules across routes; it ranks matches. Envoy takes t
 ranking becomes the order: exact paths, then longer prefixes, then more headers, then older routes, then by name, then
 as written. Each match of a rule is an entry of its own.
 
+A request that one backend of a rule could not take is sent to another (see `joined`), as long as no engine has seen it.
+
 What differs from Gateway API on purpose: traffic of a backend that cannot take any (missing, refused, nothing ready)
 goes to the others of its rule instead of failing in proportion, and a rule without any usable backend answers 503 and
 not 500, so that clients retry. No request time-out means none: a generation may stream for as long as it likes while
@@ -11,20 +13,25 @@ it makes progress.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from modelplane.local.envoy import objects
+from modelplane.local.envoy.joined import Part, joined
 from modelplane.local.envoy.objects import BackendRef, HeaderChange, HeaderValue, HttpRoute, Rule, UnsupportedError
 from modelplane.local.envoy.pools import Pool, Unusable
 
 Resource = dict[str, object]
 Resolve = Callable[[BackendRef, objects.ObjectMeta], Pool | Unusable]
 
+UNSERVED_HEADER = "x-modelplane-unserved"
+"""On an answer of a gateway itself, to a request that no engine has seen: it may be sent again."""
+
 # Only failures that come before an engine saw the request: a generation must not run twice.
 _RETRY: Resource = {
-    "retry_on": "connect-failure,refused-stream,reset-before-request",
-    "num_retries": 2,
+    "retry_on": "connect-failure,refused-stream,reset-before-request,retriable-headers",
+    "retriable_headers": [{"name": UNSERVED_HEADER, "present_match": True}],
+    "num_retries": 3,
     "retry_host_predicate": [
         {
             "name": "envoy.retry_host_predicates.previous_hosts",
@@ -47,22 +54,26 @@ NOT_FOUND: Resource = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One Envoy route with its rank; the lowest rank is matched first."""
+    """One Envoy route with its rank, and the pools it leads to; the lowest rank is matched first."""
 
     rank: tuple[bool, int, int, str, str, str, int]
     resource: Resource
+    pools: tuple[Pool, ...] = ()
 
 
-def entries(route: HttpRoute, resolve: Resolve) -> Iterator[Entry]:
-    """Every match of every rule of one HTTPRoute."""
+def entries(route: HttpRoute, resolve: Resolve, gateway: str = "") -> Iterator[Entry]:
+    """Every match of every rule of one HTTPRoute, on the gateway of that name."""
     meta = route.metadata
     for number, rule in enumerate(route.spec.rules):
         replacement = _prefix_replacement(rule, number)
-        action = _action(route, rule, resolve)
+        parts = [(ref, pool) for ref in rule.backend_refs if ref.weight > 0 for pool in _usable(resolve(ref, meta))]
+        together = joined(f"{gateway}/HTTPRoute/{meta.namespace}/{meta.name}/{number}", parts)
+        action = _action(route, rule, parts, together)
+        pools = (together,) if together is not None else tuple(pool for _, pool in parts)
         age = (meta.creation_timestamp or "", meta.namespace, meta.name, number)
         for match in rule.matches:
             for resource in _matched(match, replacement, action):
-                yield Entry((*_specificity(match), *age), resource)
+                yield Entry((*_specificity(match), *age), resource, pools)
 
 
 def _specificity(match: objects.RouteMatch) -> tuple[bool, int, int]:
@@ -107,18 +118,20 @@ def _prefix_replacement(rule: Rule, number: int) -> str | None:
     return rewrites[0].replace_prefix_match
 
 
-def _action(route: HttpRoute, rule: Rule, resolve: Resolve) -> Resource:
-    targets = [(ref, resolve(ref, route.metadata)) for ref in rule.backend_refs if ref.weight > 0]
-    usable = [_weighted(rule, ref, pool) for ref, pool in targets if isinstance(pool, Pool) and pool.members]
-    if not usable:
+def _usable(found: Pool | Unusable) -> tuple[Pool, ...]:
+    return (found,) if isinstance(found, Pool) and found.members else ()
+
+
+def _action(route: HttpRoute, rule: Rule, parts: Sequence[Part], together: Pool | None) -> Resource:
+    if not parts:
         sentence = f"No backend of {route.metadata.namespace}/{route.metadata.name} is ready to answer."
         return {"direct_response": {"status": 503, "body": {"inline_string": sentence}}}
-    routed: Resource = {
-        "weighted_clusters": {"clusters": usable},
-        "timeout": _timeout(rule),
-        "retry_policy": _RETRY,
-    }
-    return {"route": routed}
+    common: Resource = {"timeout": _timeout(rule), "retry_policy": _RETRY}
+    if together is None:
+        usable = [_weighted(rule, ref, pool) for ref, pool in parts]
+        return {"route": {"weighted_clusters": {"clusters": usable}, **common}}
+    changes = [one.request_header_modifier for one in rule.filters if isinstance(one, objects.HeaderFilter)]
+    return {"route": {"cluster": together.name, **common}, **_header_changes(changes)}
 
 
 def _weighted(rule: Rule, ref: BackendRef, pool: Pool) -> Resource:

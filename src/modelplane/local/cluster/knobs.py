@@ -1,0 +1,50 @@
+"""What the annotations of an InferenceCluster ask of its simulation. Values that make no sense ask for nothing."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from modelplane.local.cluster.objects import annotation
+from modelplane.local.cluster.pools import PoolSpec
+from modelplane.local.cluster.settings import FAILED, LOAD_SECONDS, STOCK
+from modelplane.reconcile.store import Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    """failed: the cluster is dark. load_s: how long engines load, where pods do not say. stock: nodes to be had."""
+
+    failed: bool = False
+    load_s: float | None = None
+    stock: Mapping[str, int] = field(default_factory=dict)
+
+    def limited(self, pools: Iterable[PoolSpec]) -> tuple[PoolSpec, ...]:
+        """The pools with no more nodes than there are to be had."""
+        return tuple(replace(pool, nodes=min(pool.nodes, self.stock.get(pool.name, pool.nodes))) for pool in pools)
+
+
+def knobs_of(cluster: Manifest) -> Knobs:
+    return Knobs(
+        failed=annotation(cluster, FAILED).lower() == "true",
+        load_s=seconds(annotation(cluster, LOAD_SECONDS)),
+        stock=stock_of(cluster),
+    )
+
+
+def stock_of(cluster: Manifest) -> dict[str, int]:
+    entries = (entry.partition("=") for entry in annotation(cluster, STOCK).split(",") if entry)
+    return {name.strip(): int(nodes) for name, _, nodes in entries if nodes.strip().isdecimal()}
+
+
+def stock_text(stock: Mapping[str, int]) -> str | None:
+    """What the annotation says; None where there is nothing to say."""
+    return ",".join(f"{name}={nodes}" for name, nodes in sorted(stock.items())) or None
+
+
+def seconds(text: str) -> float | None:
+    """A time that something takes, or None for what is no such time."""
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if 0 <= found < math.inf else None
