@@ -89,19 +89,19 @@ class Plane:
         self._stack.push_async_callback(envoy.stop)
         port = self._settings.gateway_port or free_port(HOST)
         traffic = Traffic(self._controller.plane, envoy, self._clock, address=(HOST, port))
-        self._clusters = Clusters(
+        self.clusters = Clusters(
             self._controller,
             self._clock,
             LocalEngines(speed=self._settings.engine_speed),
             self._settings.cluster,
             edges_changed=traffic.changed,
         )
-        self._stack.push_async_callback(self._clusters.stop)
-        traffic.follow(self._clusters.edges)
+        self._stack.push_async_callback(self.clusters.stop)
+        traffic.follow(self.clusters.edges)
         for name, loop in (
             ("plane", self._controller.loop),
             ("traffic", traffic.loop),
-            ("clusters", self._clusters.loop),
+            ("clusters", self.clusters.loop),
         ):
             self._background(asyncio.create_task(loop.run(), name=name))
         await self._serve_api()
