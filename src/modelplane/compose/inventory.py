@@ -46,12 +46,14 @@ from modelplane.fleet.values import (
 )
 
 _MAX_HARDWARE = 4_096
+_MAX_POOLS = 16_384
+_encode = msgspec.json.Encoder().encode
 _SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
 _NO_TAINTS: tuple[Taint, ...] = ()
 
 
 def class_kinds(resource: InferenceClass) -> tuple[DeviceKind, ...]:
-    found = _hardware(msgspec.json.encode([_description(device) for device in resource.spec.devices]))
+    found = _hardware(_encode([_description(device) for device in resource.spec.devices]))
     if found.fault:
         raise InvalidObject(f"spec.devices: {found.fault}")
     return found.kinds
@@ -62,12 +64,11 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
     del manifest
     spec, status, metadata = resource.spec, resource.status, resource.metadata
     ready, since = _readiness(resource)
-    declared = {pool.name: pool for pool in spec.node_pools}
     scheduling = spec.scheduling
     return Cluster(
         name=ClusterName(metadata.name),
-        pools=tuple(_pool(pool, declared.get(pool.name)) for pool in status.gpu_pools),
-        labels=dict(metadata.labels),
+        pools=_described_pools(_encode((status.gpu_pools, spec.node_pools))),
+        labels=metadata.labels,
         ready=ready,
         unready_since=since,
         cordoned=spec.cordoned,
@@ -94,38 +95,34 @@ def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
     return False, epoch_s(metadata.creation_timestamp)
 
 
+@lru_cache(maxsize=_MAX_POOLS)
+def _described_pools(description: bytes) -> tuple[Pool, ...]:
+    """Clusters whose pools read alike share one value: to encode what they say is quicker than to work it out again."""
+    shown, spelled = msgspec.json.decode(description, type=tuple[tuple[GpuPool, ...], tuple[NodePool, ...]])
+    declared = {pool.name: pool for pool in spelled}
+    return tuple(_pool(pool, declared.get(pool.name)) for pool in shown)
+
+
 def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
-    nodes, now = _nodes(pool, declared)
-    return Pool(
-        PoolName(pool.name),
-        nodes,
-        _hardware(msgspec.json.encode([_description(device) for device in pool.devices])),
-        _taints(declared.taints) if declared is not None and declared.taints else _NO_TAINTS,
-        _price(pool.price_per_node_hour, pool.currency) if pool.price_per_node_hour else None,
-        now,
-        _seen_held(pool) if pool.observed_nodes is not None else (),
-    )
-
-
-def _seen_held(pool: GpuPool) -> tuple[tuple[str, int], ...]:
-    return tuple((device.name, device.allocated) for device in pool.devices if device.allocated)
-
-
-def _nodes(pool: GpuPool, declared: NodePool | None) -> tuple[int, int | None]:
-    """Nodes to count on, and those that are there where that differs.
-
-    What was observed refines what was declared. A pool that scales may be counted on up to its limit all the same.
-    """
-    limit = declared.max_node_count if declared is not None else None
+    """The same for one pool, without the counts of its status that placement does not read."""
     observed = pool.observed_nodes
-    if limit is not None and declared is not None:
-        present = observed if observed is not None else declared.node_count
-        return max(pool.nodes, 0), None if present >= pool.nodes else present
-    return (pool.nodes if observed is None else observed), None
+    description = (
+        pool.name,
+        pool.nodes,
+        observed,
+        pool.price_per_node_hour,
+        pool.currency,
+        [_description(device) for device in pool.devices],
+        (declared.node_count, declared.max_node_count, declared.taints) if declared is not None else None,
+        [(device.name, device.allocated) for device in pool.devices if device.allocated]
+        if observed is not None
+        else (),
+    )
+    return _described_pool(_encode(description))
 
 
 def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
-    """What of a device placement reads, in a form that is quick to compare."""
+    """What of a device placement reads."""
     return (
         device.name,
         device.claim,
@@ -135,6 +132,43 @@ def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
         device.attributes,
         device.capacity,
     )
+
+
+class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
+    name: PoolName
+    nodes: int
+    observed: int | None
+    price: str | None
+    currency: str | None
+    devices: msgspec.Raw
+    declared: tuple[int, int | None, tuple[TaintSpec, ...]] | None
+    seen_held: tuple[tuple[str, int], ...]
+
+
+@lru_cache(maxsize=_MAX_POOLS)
+def _described_pool(description: bytes) -> Pool:
+    pool = msgspec.json.decode(description, type=_PoolDescription)
+    nodes, now = _nodes(pool)
+    return Pool(
+        pool.name,
+        nodes,
+        _hardware(bytes(pool.devices)),
+        _taints(pool.declared[2]) if pool.declared is not None else _NO_TAINTS,
+        _price(pool.price, pool.currency) if pool.price else None,
+        now,
+        pool.seen_held,
+    )
+
+
+def _nodes(pool: _PoolDescription) -> tuple[int, int | None]:
+    """Nodes to count on, and those that are there where that differs.
+
+    What was observed refines what was declared. A pool that scales may be counted on up to its limit all the same.
+    """
+    if pool.declared is not None and pool.declared[1] is not None:
+        present = pool.observed if pool.observed is not None else pool.declared[0]
+        return max(pool.nodes, 0), None if present >= pool.nodes else present
+    return (pool.nodes if pool.observed is None else pool.observed), None
 
 
 @lru_cache(maxsize=_MAX_HARDWARE)

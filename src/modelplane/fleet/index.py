@@ -74,19 +74,29 @@ class Cell:
 Cells = Mapping[CellKey, Cell]
 
 
-def build_cells(sites: Mapping[ClusterName, Site]) -> dict[CellKey, Cell]:
-    """All cells of a fleet whose sites come by name."""
-    grouped: dict[CellKey, list[Place]] = {}
+GroupKey = tuple[Traits, tuple[PoolKind, ...], tuple[Use, ...]]
+Groups = Mapping[GroupKey, tuple[ClusterName, ...]]
+
+
+def build_groups(sites: Mapping[ClusterName, Site]) -> dict[GroupKey, tuple[ClusterName, ...]]:
+    """Clusters whose pools are alike, position by position, by name."""
+    grouped: dict[GroupKey, list[ClusterName]] = {}
     for name, site in sites.items():
-        traits, uses = site.traits, site.uses
-        for position, kind in enumerate(site.kinds):
-            key = (traits, kind, uses[position])
-            places = grouped.get(key)
-            if places is None:
-                grouped[key] = [(name, position)]
-            else:
-                places.append((name, position))
-    return {key: Cell(key, tuple(places)) for key, places in grouped.items()}
+        if site.cluster is not None:
+            grouped.setdefault((site.traits, site.kinds, site.uses), []).append(name)
+    return {key: tuple(sorted(names)) for key, names in grouped.items()}
+
+
+def build_cells(groups: Groups) -> dict[CellKey, Cell]:
+    """All cells of a fleet. Clusters of one group are in the same cells, so each group is looked at once."""
+    grouped: dict[CellKey, list[list[Place]]] = {}
+    for (traits, kinds, uses), names in groups.items():
+        for at, (kind, use) in enumerate(zip(kinds, uses, strict=True)):
+            grouped.setdefault((traits, kind, use), []).append([(name, at) for name in names])
+    return {
+        key: Cell(key, tuple(parts[0] if len(parts) == 1 else sorted(place for part in parts for place in part)))
+        for key, parts in grouped.items()
+    }
 
 
 def update_cells(cells: Cells, changes: Iterable[tuple[ClusterName, Site | None, Site | None]]) -> dict[CellKey, Cell]:

@@ -15,7 +15,7 @@ from modelplane.fleet.values import Cluster
 _CACHED = 65_536
 
 
-class ClusterView(msgspec.Struct, frozen=True, eq=False):
+class ClusterView(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A make of cluster. The sample stands for all clusters that have the same traits and facts."""
 
     traits: Traits
@@ -50,7 +50,7 @@ class OfferedSeat(msgspec.Struct, frozen=True, eq=False, gc=False):
     fit: Fit
 
 
-class Offer(msgspec.Struct, frozen=True, eq=False):
+class Offer(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Places that can take a replica and are alike to the one who asks, with where each engine would go."""
 
     view: ClusterView

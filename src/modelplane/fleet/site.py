@@ -6,6 +6,7 @@ pool. Pools with equal kinds and uses on clusters with equal traits get equal an
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -13,6 +14,8 @@ from modelplane.fleet.hardware import Hardware
 from modelplane.fleet.matching import held_shape
 from modelplane.fleet.room import EMPTY, Use, add, devices_in, subtract
 from modelplane.fleet.values import Cluster, Holding, HoldingId, Packing, Pool, Price, Taint
+
+_CACHED = 16_384
 
 
 class PoolKind(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
@@ -57,7 +60,7 @@ class Traits(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return None if found is None else (found.limit - found.used, found.limit)
 
 
-class Site(msgspec.Struct, frozen=True, eq=False):
+class Site(msgspec.Struct, frozen=True, eq=False, gc=False):
     cluster: Cluster | None
     """None for a cluster that replicas name and that does not exist."""
     held: Mapping[HoldingId, Holding]
@@ -100,11 +103,9 @@ def make_site(cluster: Cluster | None, holdings: Iterable[Holding] = ()) -> Site
     held = {holding.id: holding for holding in holdings}
     if cluster is None:
         return Site(None, held, (), (), (), _NO_TRAITS)
-    pools = cluster.pools if len(cluster.pools) < 2 else tuple(sorted(cluster.pools, key=_pool_name))  # noqa: PLR2004  one needs no sorting
-    packed = cluster.packing is Packing.BIN_PACK
-    kinds = tuple(
-        PoolKind(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed) for pool in pools
-    )
+    pools, kinds = _laid_out(cluster.pools, packed=cluster.packing is Packing.BIN_PACK)
+    if not held and not any(pool.seen_held for pool in pools):
+        return Site(cluster, held, pools, kinds, (EMPTY,) * len(pools), _traits(cluster, held))
     uses = [EMPTY] * len(pools)
     for holding in held.values():
         for position, pods in charges(holding, pools):
@@ -116,8 +117,14 @@ def make_site(cluster: Cluster | None, holdings: Iterable[Holding] = ()) -> Site
     return Site(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held), evicting)
 
 
-def _pool_name(pool: Pool) -> str:
-    return pool.name
+@lru_cache(maxsize=_CACHED)
+def _laid_out(pools: tuple[Pool, ...], *, packed: bool) -> tuple[tuple[Pool, ...], tuple[PoolKind, ...]]:
+    """The pools by name, and what each is. Clusters that were made alike share both."""
+    ordered = tuple(sorted(pools, key=lambda pool: pool.name))
+    kinds = tuple(
+        PoolKind(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed) for pool in ordered
+    )
+    return ordered, kinds
 
 
 def charges(holding: Holding, pools: tuple[Pool, ...]) -> list[tuple[int, Use]]:
@@ -149,15 +156,26 @@ def _strangers(pool: Pool, ours: Use) -> Use:
 
 
 def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> Traits:
-    return Traits(
-        cluster.ready,
-        cluster.cordoned,
-        cluster.taints,
-        cluster.priorities,
-        cluster.default_priority,
-        _quotas(cluster, held) if cluster.quotas else (),
-        _queue_left(cluster, held) if cluster.queue is not None else None,
+    plain = _plain_traits(cluster.ready, cluster.cordoned, cluster.taints, cluster.priorities, cluster.default_priority)
+    if not cluster.quotas and cluster.queue is None:
+        return plain
+    return msgspec.structs.replace(
+        plain,
+        quotas=_quotas(cluster, held) if cluster.quotas else (),
+        queue_left=_queue_left(cluster, held),
     )
+
+
+@lru_cache(maxsize=_CACHED)
+def _plain_traits(
+    ready: bool,  # noqa: FBT001  fields of a value, in their order
+    cordoned: bool,  # noqa: FBT001  as above
+    taints: tuple[Taint, ...],
+    priorities: tuple[tuple[str, int], ...],
+    default_priority: str | None,
+) -> Traits:
+    """Clusters without quotas share their traits, which makes them quick to tell apart."""
+    return Traits(ready, cordoned, taints, priorities, default_priority)
 
 
 def _quotas(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> tuple[QuotaState, ...]:

@@ -6,17 +6,14 @@ as much as they touch, plus copies of flat tables; nothing that is asked of one 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 from modelplane.api.meta import ClusterName, Key
-from modelplane.fleet.index import Cells, build_cells, update_cells
-from modelplane.fleet.room import Use
-from modelplane.fleet.site import PoolKind, Site, Traits, make_site
+from modelplane.fleet.index import Cells, Groups, build_cells, build_groups, update_cells
+from modelplane.fleet.site import Site, make_site
 from modelplane.fleet.values import Cache, Cluster, Holding, HoldingId
 
 CacheId = tuple[str, str]
 """Namespace and name."""
-GroupKey = tuple[Traits, tuple[PoolKind, ...], tuple[Use, ...]]
 
 
 class Fleet:
@@ -28,13 +25,14 @@ class Fleet:
         owned: Mapping[Key, tuple[Holding, ...]],
         caches: Mapping[CacheId, Cache],
         cells: Cells,
+        groups: Groups | None = None,
     ) -> None:
         """Use `Fleet.of`."""
         self.sites = sites
         self.caches = caches
         self._owned = owned
         self._cells = cells
-        self._groups: dict[GroupKey, tuple[ClusterName, ...]] | None = None
+        self._groups = groups
 
     @classmethod
     def of(
@@ -51,7 +49,8 @@ class Fleet:
         sites = {name: make_site(known.get(name), by_cluster.get(name, ())) for name in names}
         owned = {key: tuple(found) for key, found in by_owner.items()}
         staged = {(cache.namespace, cache.name): cache for cache in caches}
-        return cls(sites, owned, staged, build_cells(sites))
+        groups = build_groups(sites)
+        return cls(sites, owned, staged, build_cells(groups), groups)
 
     def __len__(self) -> int:
         """How many clusters there are."""
@@ -84,15 +83,11 @@ class Fleet:
         return self._cells
 
     @property
-    def groups(self) -> Mapping[GroupKey, tuple[ClusterName, ...]]:
-        """Clusters whose pools are alike, position by position. Worked out when first asked for."""
+    def groups(self) -> Groups:
+        """Clusters whose pools are alike. After an update, worked out again when first asked for."""
         if self._groups is None:
-            grouped: dict[GroupKey, list[ClusterName]] = {}
-            for name, site in self.sites.items():
-                if site.cluster is not None:
-                    grouped.setdefault((site.traits, site.kinds, site.uses), []).append(name)
-            self._groups = {key: tuple(sorted(names)) for key, names in grouped.items()}
-        return MappingProxyType(self._groups)
+            self._groups = build_groups(self.sites)
+        return self._groups
 
     def with_cluster(self, cluster: Cluster) -> "Fleet":
         before = self.sites.get(cluster.name)

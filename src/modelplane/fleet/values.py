@@ -3,6 +3,7 @@
 All are values. A host makes them from objects; nothing in here is fetched. See `snapshot` for the whole.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -66,10 +67,10 @@ class Queue(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     used: int = 0
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: ClusterName
     pools: tuple[Pool, ...] = ()
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     ready: bool = True
     unready_since: float | None = None
     """When it stopped being ready, in seconds of the epoch. Unknown, no grace period runs out."""
