@@ -148,6 +148,7 @@ def test_finalizers_hold_an_object_until_the_last_is_gone(store, database):
     store.delete(ref())
     marked = store.get(ref())
     assert marked["metadata"] == held["metadata"] | {
+        "deletionGracePeriodSeconds": 0,
         "deletionTimestamp": "2025-06-15T15:07:40Z",
         "generation": 2,
         "resourceVersion": "2",

@@ -118,7 +118,8 @@ class Model:
         if not metadata.get("finalizers"):
             self.bump(ChangeType.DELETED, name, current)
         elif "deletionTimestamp" not in metadata:
-            metadata |= {"deletionTimestamp": now, "generation": metadata["generation"] + 1}
+            metadata |= {"deletionTimestamp": now, "deletionGracePeriodSeconds": 0}
+            metadata["generation"] += 1
             self.bump(ChangeType.MODIFIED, name, current)
         return None
 

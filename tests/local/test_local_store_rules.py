@@ -128,6 +128,7 @@ def test_a_writer_that_read_something_else_is_refused(write, metadata, complaint
 def test_deletion_is_requested_once_and_shows_as_a_new_generation():
     marked = rules.deletion_requested(stored({"finalizers": ["a/b"]}), NOW_S)
     expected = {"finalizers": ["a/b"], "generation": 4, "deletionTimestamp": "2025-06-15T15:06:40Z"}
+    expected["deletionGracePeriodSeconds"] = 0
     assert marked == stored(expected)
     assert rules.deletion_requested(marked, NOW_S + 60) is None
     assert not rules.is_finished(marked)
@@ -213,3 +214,10 @@ def test_writing_what_was_read_changes_nothing(spec):
     assert again == at_first
     assert rules.replaced(at_first, rules.read(again)) is None
     assert rules.status_replaced(at_first, rules.read(again)) is None
+
+
+def test_a_status_write_may_change_who_owns_which_fields():
+    current = stored()
+    owned = {**current, "metadata": {**current["metadata"], "managedFields": [{"manager": "me"}]}}
+    assert rules.status_replaced(current, rules.read(owned)) == owned
+    assert rules.status_replaced(owned, rules.read(current)) is None

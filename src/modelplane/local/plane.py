@@ -27,7 +27,8 @@ from modelplane.local.clusters import Clusters
 from modelplane.local.controller import Controller
 from modelplane.local.envoy import EnvoyProcess, free_port
 from modelplane.local.kubeconfig import write_kubeconfig
-from modelplane.local.server.app import make_app
+from modelplane.local.server.app import ApiServer
+from modelplane.local.server.lifecycle import Lifecycle, ensure_namespaces
 from modelplane.local.store import Database
 from modelplane.local.traffic import Traffic
 from modelplane.reconcile.clock import Clock, SystemClock
@@ -83,7 +84,9 @@ class Plane:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._stack.enter_context(_lock(data / "lock"))
         self._database = self._stack.enter_context(Database(data / "plane.db", clock=self._clock))
+        ensure_namespaces(self._database.store("plane"))
         self._controller = Controller(self._database, self._clock, admitted=admitted)
+        lifecycle = Lifecycle(self._controller.plane, self._clock)
         envoy = EnvoyProcess(data / "envoy")
         await envoy.start()
         self._stack.push_async_callback(envoy.stop)
@@ -102,6 +105,7 @@ class Plane:
             ("plane", self._controller.loop),
             ("traffic", traffic.loop),
             ("clusters", self.clusters.loop),
+            ("lifecycle", lifecycle.loop),
         ):
             self._background(asyncio.create_task(loop.run(), name=name))
         await self._serve_api()
@@ -115,9 +119,10 @@ class Plane:
 
     async def _serve_api(self) -> None:
         token = secrets.token_urlsafe(32)
-        runner = web.AppRunner(make_app(self._controller.plane, token=token, admit=admitted), access_log=None)
+        server = ApiServer(self._controller.plane, token=token, clock=self._clock)
+        runner = server.runner
         await runner.setup()
-        self._stack.push_async_callback(runner.cleanup)
+        self._stack.push_async_callback(server.close)
         context, certificate = server_context(self._settings.data, now=self._clock.now())
         site = web.TCPSite(runner, HOST, self._settings.api_port, ssl_context=context)
         await site.start()

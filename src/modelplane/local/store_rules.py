@@ -6,7 +6,7 @@
     generation                      1 on creation; grows when anything outside metadata and status changes, and once
                                     when deletion is requested (as in the API server, so that controllers see a change)
     deletionTimestamp               set by a delete while finalizers remain; never by a writer
-    status                          kept by a replacement, and all that a status write changes
+    status                          kept by a replacement; a status write changes it and who owns which fields
 
 Null and empty metadata fields are dropped, as their Go types would, so that `labels: {}` and no labels are equal.
 Equality is that of JSON: the order of keys does not matter, and 1, 1.0 and true are three values.
@@ -164,10 +164,11 @@ def replaced(current: Manifest, given: Given) -> Json | None:
 def status_replaced(current: Manifest, given: Given) -> Json | None:
     """The object after a status write, without its new resourceVersion; None when it is the same."""
     check_preconditions(current, given)
-    status = given.body.get("status")
-    if _same(current.get("status"), status):
+    status, before = given.body.get("status"), metadata_of(current)
+    owners = given.metadata.get("managedFields", before.get("managedFields"))
+    if _same(current.get("status"), status) and _same(before.get("managedFields"), owners):
         return None
-    return _assembled(current, dict(metadata_of(current)), status)
+    return _assembled(current, before | ({"managedFields": owners} if owners else {}), status)
 
 
 def deletion_requested(current: Manifest, now_s: float) -> Json | None:
@@ -175,7 +176,8 @@ def deletion_requested(current: Manifest, now_s: float) -> Json | None:
     metadata = dict(metadata_of(current))
     if "deletionTimestamp" in metadata:
         return None
-    metadata |= {"deletionTimestamp": timestamp(now_s), "generation": generation_of(current) + 1}
+    metadata |= {"deletionTimestamp": timestamp(now_s), "deletionGracePeriodSeconds": 0}
+    metadata["generation"] = generation_of(current) + 1
     return _assembled(current, metadata, current.get("status"))
 
 

@@ -1,1 +1,1 @@
-"""The plane's API on loopback, on the paths and in the words of Kubernetes: get, list, create, replace, delete."""
+"""The plane's API on loopback, on the paths and in the words of Kubernetes."""

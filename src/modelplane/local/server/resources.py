@@ -1,84 +1,98 @@
 """The kinds that the API serves, and how paths name them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 
-from modelplane.api.definitions import definitions
+from modelplane.admission.schemas import Schema, properties_of
+from modelplane.api.definitions import Definition, Scale, definitions
+from modelplane.local.server.core_kinds import READ_ONLY, WRITABLE
+from modelplane.local.server.metadata_schema import OBJECT_META, TYPE_META
+
+_READ = ("get", "list", "watch")
+_CUSTOM = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_CORE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_NAMESPACE = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool
-    short_names: tuple[str, ...] = ()
-    writable: bool = True
-    status: bool = False
+    """A kind as it is served. `custom` ones are ours, and treated as custom resources are."""
+
+    definition: Definition
+    verbs: tuple[str, ...]
+    custom: bool
+    schema: Schema
+    """Of the whole object, metadata included."""
+
+    @property
+    def group(self) -> str:
+        return self.definition.group
+
+    @property
+    def version(self) -> str:
+        return self.definition.version
 
     @property
     def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+        return self.definition.api_version
+
+    @property
+    def kind(self) -> str:
+        return self.definition.kind
+
+    @property
+    def plural(self) -> str:
+        return self.definition.plural
+
+    @property
+    def namespaced(self) -> bool:
+        return self.definition.namespaced
+
+    @property
+    def qualified(self) -> str:
+        """The plural with its group, as messages name resources."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def has_status(self) -> bool:
+        return self.custom or self.kind == "Namespace"
+
+    @property
+    def scale(self) -> Scale | None:
+        return self.definition.scale
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        return (*(("status",) if self.has_status else ()), *(("scale",) if self.scale else ()))
 
 
-_OTHERS = (
-    Resource("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",)),
-    Resource("", "v1", "secrets", "Secret", namespaced=True),
-    Resource("", "v1", "configmaps", "ConfigMap", namespaced=True, short_names=("cm",)),
-    Resource("", "v1", "events", "Event", namespaced=True, short_names=("ev",), writable=False),
-    Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway", namespaced=True, writable=False),
-    Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute", namespaced=True, writable=False),
-    Resource("gateway.envoyproxy.io", "v1alpha1", "backends", "Backend", namespaced=True, writable=False),
-)
+def _resource(definition: Definition, verbs: tuple[str, ...], *, custom: bool) -> Resource:
+    known = {**TYPE_META, **properties_of(definition.schema), "metadata": OBJECT_META}
+    return Resource(definition, verbs, custom, {**definition.schema, "properties": known})
+
+
+def _all() -> Iterable[Resource]:
+    for own in WRITABLE:
+        yield _resource(own, _NAMESPACE if own.kind == "Namespace" else _CORE, custom=False)
+    for own in READ_ONLY:
+        yield _resource(own, _READ, custom=False)
+    for definition in definitions().values():
+        yield _resource(definition, _CUSTOM, custom=True)
 
 
 @cache
 def resources() -> Mapping[tuple[str, str, str], Resource]:
     """By group, version and plural."""
-    ours = (
-        Resource(d.group, d.version, d.plural, d.kind, d.namespaced, d.names.short_names, status=True)
-        for d in definitions().values()
-    )
-    return {(each.group, each.version, each.plural): each for each in (*_OTHERS, *ours)}
+    return MappingProxyType({(each.group, each.version, each.plural): each for each in _all()})
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a path names: a collection where `name` is None."""
-
-    resource: Resource
-    namespace: str | None
-    name: str | None
-    subresource: str
+@cache
+def resource_of(group: str, kind: str) -> Resource | None:
+    return next((each for each in resources().values() if (each.group, each.kind) == (group, kind)), None)
 
 
-def find_target(path: str) -> Target | None:
-    """/api/v1/... or /apis/GROUP/VERSION/..., with namespaces/NAME before namespaced kinds."""
-    match path.strip("/").split("/"):
-        case ["api", version, *rest]:
-            group = ""
-        case ["apis", group, version, *rest]:
-            pass
-        case _:
-            return None
-    match rest:
-        case ["namespaces", namespace, plural, *named]:
-            return _target(resources().get((group, version, plural)), namespace, named)
-        case [plural, *named]:
-            return _target(resources().get((group, version, plural)), None, named)
-        case _:
-            return None
-
-
-def _target(resource: Resource | None, namespace: str | None, named: list[str]) -> Target | None:
-    if resource is None or (namespace is not None and not resource.namespaced):
-        return None
-    match named:
-        case []:
-            return Target(resource, namespace, None, "")
-        case [name, *below] if len(below) <= 1 and (namespace is not None or not resource.namespaced):
-            return Target(resource, namespace, name, "".join(below))
-        case _:
-            return None
+@cache
+def namespaces() -> Resource:
+    return resources()["", "v1", "namespaces"]

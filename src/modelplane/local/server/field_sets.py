@@ -1,0 +1,87 @@
+"""Sets of fields, and their written form (`fieldsV1` of metadata.managedFields).
+
+A field is a path of steps, each spelled as in the written form:
+
+    f:NAME          a field of an object, or a key of a map
+    k:{"a":"b"}     the item of a keyed list whose keys have these values
+    v:VALUE         a member of a list that is a set
+
+In the written form a step with nothing below it is a member; a member with something below it says so with ".".
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from modelplane.local.server.values import Json
+
+Field = tuple[str, ...]
+FieldSet = frozenset[Field]
+
+EMPTY: FieldSet = frozenset()
+
+_Tree: TypeAlias = dict[str, "_Tree"]
+
+
+def written(fields: Iterable[Field]) -> Json:
+    """The tree of the fields, in order."""
+    root: _Tree = {}
+    for field in sorted(fields):
+        _insert(root, field)
+    return dict(root)
+
+
+def _insert(root: _Tree, field: Field) -> None:
+    """Members come in order, so whatever is above this one and a member itself is in the tree already, as a leaf."""
+    node = root
+    for depth, step in enumerate(field):
+        below = node.get(step)
+        if below is None:
+            below = node[step] = {}
+        elif depth < len(field) - 1 and not below:
+            below["."] = {}
+        node = below
+
+
+def read(tree: object) -> FieldSet:
+    """The fields of a written tree. ValueError where it is none."""
+    return frozenset(_members(tree, ()))
+
+
+def _members(node: object, above: Field) -> Iterable[Field]:
+    if not isinstance(node, Mapping):
+        place = "/".join(above) or "the root"
+        raise ValueError(f"fieldsV1: {place} is no object")  # noqa: TRY004  a wrong document, not a wrong call
+    if not node and above:
+        yield above
+    for step, below in node.items():
+        if step == ".":
+            yield above
+        elif step[:2] in {"f:", "k:", "v:", "i:"}:
+            yield from _members(below, (*above, step))
+        else:
+            raise ValueError(f"fieldsV1: {step!r} is no step")
+
+
+def under(fields: FieldSet, prefixes: Iterable[Field]) -> FieldSet:
+    """The fields that are at or below one of the prefixes."""
+    starts = tuple(prefixes)
+    return frozenset(field for field in fields if any(field[: len(start)] == start for start in starts))
+
+
+def spelled(field: Field) -> str:
+    """A field as messages name it: .spec.devices[name="gpu"].count."""
+    return "".join(_spelled(step) for step in field)
+
+
+def _spelled(step: str) -> str:
+    kind, text = step[:2], step[2:]
+    if kind == "k:":
+        keys = msgspec.json.decode(text, type=dict[str, object])
+        return f"[{','.join(f'{name}={_quoted(value)}' for name, value in keys.items())}]"
+    return f"[={text}]" if kind == "v:" else f".{text}"
+
+
+def _quoted(value: object) -> str:
+    return msgspec.json.encode(value).decode()
