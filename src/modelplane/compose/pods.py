@@ -189,9 +189,9 @@ def _container(
     rendered = encode(container)
     if container.name != ENGINE_CONTAINER:
         return {**rendered, "securityContext": dict(ENGINE_SECURITY)}
-    rendered["securityContext"] = engine_security(context, member.node_pool_name)
     launch = launch_of(context, engine, member)
-    rendered |= _words(launch)
+    rendered = {key: value for key, value in rendered.items() if key not in {"command", "args"}} | _words(launch)
+    rendered["securityContext"] = engine_security(context, member.node_pool_name)
     rendered["env"] = _env(context, engine, container, launch)
     rendered["volumeMounts"] = [
         {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"},  # noqa: S108  a mount inside the container
