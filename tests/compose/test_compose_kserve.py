@@ -99,7 +99,7 @@ def test_phases_are_one_service_behind_its_own_pool(scene):
     (found,) = [d.target.manifest for key, d in result.desired.items() if key.startswith("workload-")]
     spec = found["spec"]
     assert (spec["replicas"], spec["prefill"]["replicas"]) == (3, 5)
-    assert spec["router"]["scheduler"]["labels"]["cost-centre"] == "agents"
+    assert spec["router"]["scheduler"]["labels"]["cost-centre"] == "assistants"
     (ref,) = result.desired["route"].target.manifest["spec"]["rules"][0]["backendRefs"]
     assert ref["name"] == f"{found['metadata']['name']}-inference-pool"
 
