@@ -197,7 +197,7 @@ def _steady_ms(live: Fleet) -> float:
             if decided.pending or decided.dropped:
                 raise RuntimeError("a steady pass has nothing to do")
 
-    return _best_ms(passes, 5) / 100
+    return _best_ms(passes, 12) / 100
 
 
 def _steady_one_ms() -> float:

@@ -31,7 +31,7 @@ def place(ask: Ask, clusters: Sequence[Cluster], holdings: Sequence[Holding]) ->
             break
         place = best[0][2], best[1]
         placed.append(place)
-        taken[place] += ask.engines[0].pods
+        taken[place] += _pods(ask.engines[0])
     return placed
 
 
@@ -45,13 +45,17 @@ def _free_nodes(cluster: Cluster, holdings: Sequence[Holding], taken: Counter[tu
 
 
 def _fits(engine: EngineAsk, pool: Pool, free: int) -> bool:
-    if free < engine.pods:
+    if free < _pods(engine):
         return False
     return all(
         sum(kind.count for kind in pool.hardware.kinds if _suits(request.selectors, kind.device)) >= request.count
         for member in engine.members
         for request in member.requests
     )
+
+
+def _pods(engine: EngineAsk) -> int:
+    return engine.copies * sum(member.nodes for member in engine.members)
 
 
 def _suits(selectors: Sequence[str], device: object) -> bool:

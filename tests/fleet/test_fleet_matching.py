@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelplane.fleet.ask import EngineAsk, MemberAsk
 from modelplane.fleet.flow import feasible
 from modelplane.fleet.hardware import DeviceKind, Hardware
 from modelplane.fleet.matching import Unmatched, engine_ways, held_shape, pod_ways
@@ -154,3 +155,20 @@ def test_the_flow_agrees_with_hall(demands, counts):
         for picked in range(1, 1 << len(demands))
     )
     assert feasible(demands, counts) is halls
+
+
+def test_a_selector_that_does_not_compile_matches_nothing_and_says_so():
+    found = pod_ways((request(1, "device.nothing ==="),), hardware())
+    assert isinstance(found, Unmatched)
+    assert str(Mismatch(found, hardware())).startswith("a selector of request gpu fails on device gpu: ")
+
+
+def test_an_engine_that_asks_for_nothing_claims_nothing():
+    empty = EngineAsk("main", 1, (MemberAsk(1, ()),))
+    assert engine_ways(empty, hardware()).nothing_claimed
+
+
+def test_the_search_for_classes_ends_however_many_ways_there_are():
+    """Sixteen requests that two classes could serve, one device too many: thousands of ways, none of which fits."""
+    two = hardware(kind("a", 8, device_class="one"), kind("b", 7, device_class="two"))
+    assert isinstance(pod_ways(tuple(request(1, name=f"r{at}") for at in range(16)), two), Unmatched)

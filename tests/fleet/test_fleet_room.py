@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from modelplane.fleet.flow import feasible
@@ -63,10 +63,12 @@ counts_of_kinds = st.lists(st.integers(1, 3), min_size=1, max_size=3).map(tuple)
 @st.composite
 def pools(draw, *, max_pods=5, max_nodes=3):
     counts = draw(counts_of_kinds)
-    masks = st.integers(1, (1 << len(counts)) - 1)
-    demand = st.tuples(st.integers(1, 3), masks)
-    shapes = st.lists(demand, min_size=1, max_size=2).map(pod_shape).filter(lambda s: feasible(s, counts))
-    pods = draw(st.lists(shapes, min_size=1, max_size=max_pods))
+    demands = [
+        (count, mask) for mask in range(1, 1 << len(counts)) for count in range(1, min(3, count_in(counts, mask)) + 1)
+    ]
+    ones = [pod_shape([one]) for one in demands]
+    twos = [pod_shape(two) for two in itertools.combinations(demands, 2) if feasible(two, counts)]
+    pods = draw(st.lists(st.sampled_from(ones + twos), min_size=1, max_size=max_pods))
     return counts, draw(st.integers(1, max_nodes)), pods
 
 
@@ -105,6 +107,7 @@ def states(others, counts, nodes):
     return reached
 
 
+@settings(max_examples=60)
 @given(pools(max_pods=4, max_nodes=2))
 def test_whatever_an_adversary_does_a_safe_pod_finds_a_node(pool):
     counts, nodes, pods = pool
@@ -115,6 +118,7 @@ def test_whatever_an_adversary_does_a_safe_pod_finds_a_node(pool):
             assert any(feasible(shape, free) for free in state), (shape, state)
 
 
+@settings(max_examples=50)
 @given(pools(max_pods=12, max_nodes=4), st.randoms(use_true_random=False))
 def test_a_safe_set_starts_in_any_order_on_a_careless_cluster(pool, random):
     counts, nodes, pods = pool
@@ -198,3 +202,11 @@ def test_spare_is_the_most_that_fits(pool):
     more = spare(counts, nodes, use, shape, packed=False)
     assert more == 0 or fits(counts, nodes, add(use, ((shape, more),)), packed=False)
     assert not fits(counts, nodes, add(use, ((shape, more + 1),)), packed=False)
+
+
+def test_a_pod_of_very_many_demands_is_taken_to_be_blocked_by_anything_that_touches_them():
+    many = tuple((1, 1 << bit) for bit in range(7))
+    counts = (8,) * 7
+    assert is_safe(counts, 2, ((((1, 1),), 1), (many, 1)))
+    assert not is_safe(counts, 2, ((((1, 1),), 2), (many, 1)))
+    assert is_safe((*counts, 8), 2, tuple(sorted(((many, 1), (((1, 1 << 7),), 9)))))

@@ -7,7 +7,7 @@ from modelplane.fleet.ask import CacheAsk, Failover, Preference, ScoreWeights, S
 from modelplane.fleet.schedule import schedule, survey
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.trace import Verdict
-from modelplane.fleet.values import Cache, Queue
+from modelplane.fleet.values import Cache, Price, Queue
 from modelplane.testing.fleets import (
     ask,
     claim,
@@ -487,3 +487,77 @@ def test_the_trace_shows_scores_of_what_was_not_chosen():
     (west,) = [c for c in decided.trace.candidates() if c.cluster == "west"]
     assert dict(west.parts) == {"spread": 1.0, "headroom": 0.9375}
     assert west.score == pytest.approx(0.96875)
+
+
+@pytest.mark.parametrize(
+    ("asked", "held", "why"),
+    [
+        pytest.param(
+            ask(1, required=(labelled(region="west"),)),
+            holding("east", 0, **SERVING),
+            "its cluster matches none of the required selectors",
+            id="affinity was edited",
+        ),
+        pytest.param(
+            ask(1),
+            holding("east", 0, seat("gone"), **SERVING),
+            "its cluster has no pool gone",
+            id="its pool is gone",
+        ),
+        pytest.param(
+            ask(1, engine(name="other")),
+            holding("east", 0, **SERVING),
+            "the deployment has other engines",
+            id="engines were renamed",
+        ),
+        pytest.param(
+            ask(1, engine(request(9))),
+            holding("east", 0, **SERVING),
+            "pool h200: needs 9 x gpu; a node has 8 x gpu",
+            id="more than a node has",
+        ),
+    ],
+)
+def test_why_a_replica_moves(asked, held, why):
+    decided = schedule(asked, Fleet.of([EAST], [held]))
+    (moving,) = [placement for placement in decided.placements if placement.holding.id == held.id]
+    assert (moving.fate.value, moving.why) == ("Moving", why)
+
+
+def test_a_cluster_without_the_label_of_a_spread_rule_is_excluded(decide):
+    bare = cluster("bare")
+    assert decide(ask(2, spread=(SpreadRule("region"),)), [bare, EAST]) == (
+        ["east/h200#0 New", "east/h200#1 New"],
+        [],
+        0,
+    )
+    decided = survey(ask(1, spread=(SpreadRule("region"),)), Fleet.of([bare]))
+    assert [(c.filter, c.reason) for c in decided.trace.candidates()] == [("Spread", "it has no label region")]
+
+
+def test_prices_in_another_currency_are_not_compared():
+    dear = cluster("a", msgspec.structs.replace(pool("x"), price=Price(90.0, "EUR")))
+    cheap = cluster("b", msgspec.structs.replace(pool("x"), price=Price(30.0, "USD")))
+    parts = {c.cluster: dict(c.parts)["price"] for c in survey(ask(0), Fleet.of([dear, cheap])).trace.candidates()}
+    assert parts == {"a": 1.0, "b": 1.0}
+
+
+def test_a_pool_that_is_free_of_charge_is_the_cheapest():
+    free, dear = cluster("a", pool("x", price=0.0)), cluster("b", pool("x", price=30.0))
+    parts = {c.cluster: dict(c.parts)["price"] for c in survey(ask(0), Fleet.of([free, dear])).trace.candidates()}
+    assert parts == {"a": 1.0, "b": 0.0}
+
+
+def test_a_place_without_a_price_is_neither_cheap_nor_dear():
+    unknown, dear = cluster("a", pool("x")), cluster("b", pool("x", price=30.0))
+    parts = {c.cluster: dict(c.parts)["price"] for c in survey(ask(0), Fleet.of([unknown, dear])).trace.candidates()}
+    assert parts == {"a": 0.5, "b": 1.0}
+
+
+def test_a_refusal_of_one_engine_names_it():
+    asked = ask(1, engine(request(1), name="decode"), engine(request(9), name="prefill"))
+    found = {(c.pool, c.engine): (c.filter, c.reason) for c in schedule(asked, Fleet.of([EAST])).trace.candidates()}
+    assert found == {
+        (None, ""): ("Pools", "no pool of 1 takes engine prefill"),
+        ("h200", "prefill"): ("Devices", "needs 9 x gpu; a node has 8 x gpu"),
+    }

@@ -30,10 +30,6 @@ class EngineAsk(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     copies: int
     members: tuple[MemberAsk, ...]
 
-    @property
-    def pods(self) -> int:
-        return self.copies * sum(member.nodes for member in self.members)
-
 
 class SpreadRule(msgspec.Struct, frozen=True):
     """Keep the replicas even over the values of a cluster label. `hard` waits, otherwise it is only preferred."""

@@ -51,7 +51,7 @@ class Board:
         offers = [*self._grouped(), *(offer for name in self._versions for offer in self._single(name))]
         _note_domains(state, offers, self._refused)
         _note_prices(state, offers)
-        self.profile = profile_for(state, offers)
+        self.profile = profile_for(state, [traits for traits, _ in self._views])
         self._soft = any(not rule.hard for rule in state.ask.spread)
         self._put((offer, 0) for offer in offers)
 

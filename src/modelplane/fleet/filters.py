@@ -4,7 +4,7 @@ Clusters first, then engines on pools, then whole offers. The order is for peopl
 so what cannot be helped comes before what may pass.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Final
 
@@ -14,7 +14,7 @@ from modelplane.fleet.matching import Unmatched, engine_ways
 from modelplane.fleet.offers import ClusterView, Fit, Offer, PoolView, first_fit
 from modelplane.fleet.passing import Pass
 from modelplane.fleet.room import Use
-from modelplane.fleet.site import PoolKind
+from modelplane.fleet.site import PoolKind, Traits
 from modelplane.fleet.taints import keeping_away
 from modelplane.fleet.values import Taint
 from modelplane.fleet.wording import Mismatch, Shortfall
@@ -172,9 +172,8 @@ def seat_engine(engine: EngineAsk, kind: PoolKind, use: Use) -> Fit | Refusal:
     return refusal or Refusal(Capacity.name, Code.REFUSED, "there is no room")
 
 
-def offer_filters(state: Pass, offers: Iterable[Offer]) -> tuple[Filter[Pass, Offer], ...]:
-    """The filters on whole offers that have something to say in a pass."""
-    traits = [offer.view.traits for offer in offers]
+def offer_filters(state: Pass, traits: Collection[Traits]) -> tuple[Filter[Pass, Offer], ...]:
+    """The filters on whole offers that have something to say in a pass over clusters with these traits."""
     wanted: list[tuple[Filter[Pass, Offer], bool]] = [
         (Quota(), any(found.quotas for found in traits)),
         (QueueRoom(), any(found.queue_left is not None for found in traits)),

@@ -11,13 +11,14 @@ topology     1 / (1 + how far the label's value is ahead of the emptiest), for s
 A score that has nothing to say for a deployment is left out of its profile.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from modelplane.api.labels import selects
 from modelplane.fleet.filters import offer_filters
 from modelplane.fleet.offers import Offer
 from modelplane.fleet.passing import Pass
+from modelplane.fleet.site import Traits
 from modelplane.framework import Profile, Scored, Scorer, Weighted
 
 UNPRICED: Final = 0.5
@@ -102,7 +103,7 @@ class BestFirst:
         return sorted(scored, key=lambda found: (-found.total, found.candidate.places[0]))
 
 
-def profile_for(state: Pass, offers: Sequence[Offer]) -> Profile[Pass, Offer]:
+def profile_for(state: Pass, traits: Collection[Traits]) -> Profile[Pass, Offer]:
     """The filters and scores that concern the deployment of a pass."""
     ask, weights = state.ask, state.ask.weights
     wanted: list[tuple[Scorer[Pass, Offer], float, bool]] = [
@@ -115,4 +116,4 @@ def profile_for(state: Pass, offers: Sequence[Offer]) -> Profile[Pass, Offer]:
         (Topology(), 1.0, any(not rule.hard for rule in ask.spread)),
     ]
     scorers = tuple(Weighted(scorer, weight) for scorer, weight, applies in wanted if applies and weight > 0)
-    return Profile("place", BestFirst(), offer_filters(state, offers), scorers)
+    return Profile("place", BestFirst(), offer_filters(state, traits), scorers)

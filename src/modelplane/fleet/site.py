@@ -12,7 +12,7 @@ import msgspec
 
 from modelplane.fleet.hardware import Hardware
 from modelplane.fleet.matching import held_shape
-from modelplane.fleet.room import EMPTY, Use, add, devices_in, subtract
+from modelplane.fleet.room import EMPTY, Use, add, subtract
 from modelplane.fleet.values import Cluster, Holding, HoldingId, Packing, Pool, Price, Taint
 
 _CACHED = 16_384
@@ -198,7 +198,3 @@ def _queue_left(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> int | No
     if queue is None or queue.quota < 0:
         return None
     return queue.quota - queue.used - sum(holding.devices for holding in held.values() if not holding.serving)
-
-
-def free_devices(kind: PoolKind, use: Use) -> int:
-    return max(kind.devices - devices_in(use), 0)

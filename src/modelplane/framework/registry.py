@@ -7,7 +7,7 @@ only, and that each profile has exactly one picker.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
@@ -43,7 +43,7 @@ class ProfileSpec(msgspec.Struct, frozen=True):
 
 
 class _Type(msgspec.Struct, frozen=True):
-    factory: Callable[[str, Any], object]  # each factory takes its own parameters; the table pairs them
+    factory: Callable[[str, msgspec.Struct], object]
     parameters: type[msgspec.Struct]
 
 
@@ -57,7 +57,8 @@ class Registry(Generic[S, C]):
         """`factory` gets the instance's name and its parameters. A type name is taken once."""
         if type_name in self._types:
             raise ProfileError(f"plugin type {type_name} is registered twice")
-        self._types[type_name] = _Type(factory, parameters)
+        # Each factory takes its own parameters; the entry pairs them, so it never gets another's.
+        self._types[type_name] = _Type(cast("Callable[[str, msgspec.Struct], object]", factory), parameters)
 
     @property
     def type_names(self) -> tuple[str, ...]:
@@ -73,7 +74,8 @@ class Registry(Generic[S, C]):
         for wanted in profiles:
             if wanted.name in built:
                 raise ProfileError(f"profile {wanted.name} is listed twice")
-            built[wanted.name] = _profile(wanted, instances)
+            # What a plugin takes is not known at run time; whoever registers types for one registry sees to it.
+            built[wanted.name] = cast("Profile[S, C]", _profile(wanted, instances))
         return built
 
     def _instance(self, spec: PluginSpec) -> object:
@@ -90,10 +92,10 @@ class Registry(Generic[S, C]):
         return instance
 
 
-def _profile(wanted: ProfileSpec, instances: Mapping[str, object]) -> Profile[Any, Any]:
-    filters: list[Filter[Any, Any]] = []
-    scorers: list[Weighted[Any, Any]] = []
-    pickers: list[Picker[Any, Any]] = []
+def _profile(wanted: ProfileSpec, instances: Mapping[str, object]) -> Profile[object, object]:
+    filters: list[Filter[object, object]] = []
+    scorers: list[Weighted[object, object]] = []
+    pickers: list[Picker[object, object]] = []
     for name, weight in wanted.plugins:
         if name not in instances:
             raise ProfileError(f"profile {wanted.name}: no plugin is named {name}")
@@ -109,7 +111,7 @@ def _profile(wanted: ProfileSpec, instances: Mapping[str, object]) -> Profile[An
     return Profile(wanted.name, _only(wanted.name, pickers), tuple(filters), tuple(scorers))
 
 
-def _only(profile: str, pickers: Sequence[Picker[Any, Any]]) -> Picker[Any, Any]:
+def _only(profile: str, pickers: Sequence[Picker[object, object]]) -> Picker[object, object]:
     if len(pickers) != 1:
         names = ", ".join(picker.name for picker in pickers) or "none"
         raise ProfileError(f"profile {profile}: exactly one picker is needed, there are {len(pickers)} ({names})")
