@@ -13,7 +13,6 @@ from modelplane.dra.cel.errors import CompileError, EvaluationAborted, Evaluatio
 from modelplane.dra.cel.estimate import estimate
 from modelplane.dra.cel.evaluator import Planner
 from modelplane.dra.cel.outcome import FALSE, TRUE, Evaluation, Outcome, as_evaluation
-from modelplane.dra.cel.sizes import MAX
 from modelplane.dra.cel.syntax import Node
 from modelplane.dra.cel.types import ANY, BOOL, DYN, Type
 from modelplane.dra.device import Device
@@ -24,6 +23,8 @@ _CACHED = 1_024
 # Generating a function costs as much as a few exact evaluations, or one long one.
 _WORTH_EMITTING = 2
 _LONG_RUN = 2_000
+# Beyond this an estimate comes from a size that has no bound.
+_ASTRONOMIC = 10**15
 
 
 class Selector:
@@ -141,5 +142,5 @@ def _check_result(found: Type, gates: Gates) -> None:
 
 def _check_cost(cost: int) -> None:
     if cost > MAX_COST:
-        amount = "without bound" if cost == MAX else f"{cost} units"
+        amount = "without bound" if cost > _ASTRONOMIC else f"{cost} units"
         raise CompileError(f"the estimated worst case cost is {amount}, more than {MAX_COST}")
