@@ -214,3 +214,34 @@ def route(name: str = "model", *, backend: str | None = None, port: int = 80) ->
     }
     spec = {"parentRefs": [{"name": CLUSTER_GATEWAY, "namespace": SYSTEM_NAMESPACE}], "rules": [rule]}
     return manifest("gateway.networking.k8s.io/v1", "HTTPRoute", name, namespace=TENANT_NAMESPACE, spec=spec)
+
+
+def leader_worker_set(
+    name: str = "gang",
+    replicas: int = 1,
+    size: int = 2,
+    *,
+    pool: str = "h200",
+    gpus_from: str | None = "model",
+    image: str = "vllm/vllm-openai:v1",
+    **spec: object,
+) -> dict[str, object]:
+    """Groups whose pods each take the devices of a claim template; `spec` adds to the LeaderWorkerSet's own."""
+    tolerations = [{"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}]
+    pod: dict[str, object] = {"nodeSelector": {POOL: pool}, "tolerations": tolerations}
+    if gpus_from is not None:
+        pod["resourceClaims"] = [{"name": "devices", "resourceClaimTemplateName": gpus_from}]
+    worker = {"name": "engine", "image": image, "env": [{"name": "A", "value": "$(LWS_LEADER_ADDRESS)"}]}
+    leader = {**worker, "ports": [{"name": "http", "containerPort": 8000}]}
+    template = {
+        "size": size,
+        "leaderTemplate": {"metadata": {"labels": {"app": name}}, "spec": {**pod, "containers": [leader]}},
+        "workerTemplate": {"metadata": {"labels": {"part": name}}, "spec": {**pod, "containers": [worker]}},
+    }
+    return manifest(
+        "leaderworkerset.x-k8s.io/v1",
+        "LeaderWorkerSet",
+        name,
+        namespace=TENANT_NAMESPACE,
+        spec={"replicas": replicas, "leaderWorkerTemplate": template, **spec},
+    )

@@ -1,4 +1,5 @@
 from modelplane.compose.manifests import manifest, name_of
+from modelplane.local.cluster.garbage import delete_in_foreground
 from modelplane.testing.cluster import (
     TENANT_NAMESPACE,
     claim_template,
@@ -48,6 +49,22 @@ def test_an_owner_made_again_is_another_owner():
         return names(lab)
 
     assert run_cluster(main) == ["owner"]
+
+
+def test_in_the_foreground_the_owner_goes_last():
+    gone = []
+
+    async def main(lab):
+        owner = lab.store.create(thing("owner"))
+        child = lab.store.create(thing("child", owner))
+        lab.store.create(thing("grandchild", child))
+        await lab.settle()
+        lab.store.subscribe(lambda change: gone.append(change.ref.name) if change.type == "DELETED" else None)
+        delete_in_foreground(lab.store, owner)
+        await lab.settle()
+
+    run_cluster(main)
+    assert gone == ["grandchild", "child", "owner"]
 
 
 def test_what_names_an_owner_that_never_was_goes():

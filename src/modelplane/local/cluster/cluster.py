@@ -6,6 +6,8 @@ Every controller is level-based and owns its part of the truth:
     node-lifecycle   silent, cordoned and removed nodes, evictions          kube-controller-manager
     deployments      ReplicaSets of a Deployment, rollouts, its status      kube-controller-manager
     replicasets      pods of a ReplicaSet                                   kube-controller-manager
+    leaderworkersets StatefulSets of leaders and of their workers, status   LeaderWorkerSet's controller and webhook
+    statefulsets     pods of a StatefulSet                                  kube-controller-manager
     claims           ResourceClaims from templates, their release           kube-controller-manager
     scheduler        binding, DRA allocation                                kube-scheduler
     kubelet          containers, engines, pod status                        kubelet
@@ -36,6 +38,7 @@ from modelplane.local.cluster.engines import EngineFactory
 from modelplane.local.cluster.garbage import Garbage, Namespaces
 from modelplane.local.cluster.gateways import Gateways
 from modelplane.local.cluster.kubelet import Kubelet
+from modelplane.local.cluster.lws import LeaderWorkerSets
 from modelplane.local.cluster.node_lifecycle import NodeLifecycle, node_ref
 from modelplane.local.cluster.nodes import Nodes
 from modelplane.local.cluster.objects import annotated, ref_of, with_spec
@@ -44,6 +47,7 @@ from modelplane.local.cluster.replicasets import ReplicaSets
 from modelplane.local.cluster.scheduler import Scheduler
 from modelplane.local.cluster.services import Services
 from modelplane.local.cluster.settings import CRASH, LOST, ClusterSettings
+from modelplane.local.cluster.statefulsets import StatefulSets
 from modelplane.local.envoy.view import GatewayView
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop, LoopStats
@@ -232,6 +236,8 @@ def _others(site: Site) -> Sequence[Controller]:
         NodeLifecycle(site),
         Deployments(site),
         ReplicaSets(site),
+        LeaderWorkerSets(site),
+        StatefulSets(site),
         Claims(site),
         Scheduler(site),
         Services(site),

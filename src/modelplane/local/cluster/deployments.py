@@ -151,8 +151,13 @@ def bounds_of(deployment: Manifest) -> Bounds:
 
 def template_hash(deployment: Manifest) -> str:
     """What tells one pod template from another; equal templates of any Deployment share it."""
-    template = msgspec.json.encode(value_at(deployment, "spec", "template"), order="deterministic")
-    number = int.from_bytes(hashlib.blake2b(template, digest_size=8).digest(), "big")
+    return digest_of(value_at(deployment, "spec", "template"))
+
+
+def digest_of(value: object) -> str:
+    """A short name for a value, in the letters that Kubernetes uses."""
+    content = msgspec.json.encode(value, order="deterministic")
+    number = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
     digits = []
     for _ in range(_HASH_LENGTH):
         number, place = divmod(number, len(_HASH_ALPHABET))

@@ -2,15 +2,31 @@
 
 Owners are known by uid, so an object that was made again under the same name does not keep the old one's dependents.
 Deletion is in the background, as kubectl's default: the owner goes first. An object that names several owners stays
-while one of them is there.
+while one of them is there. One that is deleted in the foreground waits, by a finalizer, until its dependents are gone.
 """
 
 from collections.abc import Iterable, Mapping
 
-from modelplane.local.cluster.controller import Site, is_about
-from modelplane.local.cluster.objects import is_deleting, items_at, namespace_of, ref_of, uid_of
+from modelplane.local.cluster.controller import ClusterStore, Site, is_about
+from modelplane.local.cluster.objects import (
+    finalizers_of,
+    is_deleting,
+    items_at,
+    namespace_of,
+    ref_of,
+    uid_of,
+    with_metadata,
+)
 from modelplane.reconcile.outcomes import Outcome, Settled
 from modelplane.reconcile.store import Change, ChangeType, Manifest, ObjectRef
+
+FOREGROUND = "foregroundDeletion"
+
+
+def delete_in_foreground(store: ClusterStore, item: Manifest) -> None:
+    """Delete an object, and its dependents before it is gone."""
+    held = store.replace(with_metadata(item, finalizers=[*finalizers_of(item), FOREGROUND]))
+    store.delete(ref_of(held), uid=uid_of(held))
 
 
 class Garbage:
@@ -26,11 +42,11 @@ class Garbage:
         if change.type is ChangeType.DELETED:
             for uid in _owner_uids(change.manifest):
                 self._forget(uid, change.ref)
-            return sorted(self._dependents.get(uid_of(change.manifest), ()))
+            return [*sorted(self._dependents.get(uid_of(change.manifest), ())), *_owner_refs(change.manifest)]
         for uid in _owner_uids(change.manifest):
             self._dependents.setdefault(uid, set()).add(change.ref)
         added = change.type is ChangeType.ADDED and _owner_uids(change.manifest)
-        return (change.ref,) if added else ()
+        return (change.ref,) if added or _waits(change.manifest) else ()
 
     def _forget(self, uid: str, ref: ObjectRef) -> None:
         known = self._dependents.get(uid, set())
@@ -40,9 +56,24 @@ class Garbage:
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         item = self._store.get(ref)
-        if item is not None and not is_deleting(item) and self._is_orphan(item):
+        if item is None:
+            return Settled()
+        if _waits(item):
+            self._clear(item)
+        elif not is_deleting(item) and self._is_orphan(item):
             self._store.delete(ref, uid=uid_of(item))
         return Settled()
+
+    def _clear(self, item: Manifest) -> None:
+        """Delete the dependents in the same way; let the object go when there are none."""
+        found = (self._store.get(ref) for ref in sorted(self._dependents.get(uid_of(item), ())))
+        dependents = [each for each in found if each is not None]
+        for each in dependents:
+            if not is_deleting(each):
+                delete_in_foreground(self._store, each)
+        if not dependents:
+            left = [name for name in finalizers_of(item) if name != FOREGROUND]
+            self._store.replace(with_metadata(item, finalizers=left))
 
     def _is_orphan(self, item: Manifest) -> bool:
         owners = list(items_at(item, "metadata", "ownerReferences"))
@@ -85,3 +116,16 @@ class Namespaces:
 
 def _owner_uids(item: Manifest) -> list[str]:
     return [str(owner.get("uid")) for owner in items_at(item, "metadata", "ownerReferences")]
+
+
+def _owner_refs(item: Manifest) -> list[ObjectRef]:
+    """Where the owners are: in the same namespace, or in none."""
+    owners = [
+        (str(owner.get("apiVersion", "")).rpartition("/")[0], str(owner.get("kind")), str(owner.get("name")))
+        for owner in items_at(item, "metadata", "ownerReferences")
+    ]
+    return [ObjectRef(group, kind, namespace_of(item), name) for group, kind, name in owners]
+
+
+def _waits(item: Manifest) -> bool:
+    return is_deleting(item) and FOREGROUND in finalizers_of(item)

@@ -2,6 +2,7 @@
 
     PULLING    images arrive                            Pending
     LOADING    containers run, the model loads          Running, not ready
+    WAITING    a leader until all its workers run       Running, not ready
     STARTING   the engine starts and is probed          Running, not ready
     SERVING    /health answered                         Running and ready
     BACKOFF    the containers ended, a restart waits    Running, CrashLoopBackOff
@@ -25,6 +26,7 @@ from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, Wake, changed, is_about
 from modelplane.local.cluster.engines import EngineFactory, Running
 from modelplane.local.cluster.knobs import seconds
+from modelplane.local.cluster.lws_pods import GROUP_KEY, LEADER_NAME, group_size, is_leader
 from modelplane.local.cluster.node_lifecycle import lost_since, node_of, node_ref
 from modelplane.local.cluster.objects import (
     annotated,
@@ -33,9 +35,12 @@ from modelplane.local.cluster.objects import (
     int_at,
     is_deleting,
     items_at,
+    labels_of,
+    namespace_of,
     ref_of,
     uid_of,
     with_metadata,
+    with_status,
 )
 from modelplane.local.cluster.pod_status import Exit, PodView, Stage, engine_container, pod_status, restart_count
 from modelplane.local.cluster.settings import CRASH, KUBELET_FINALIZER, LISTENS_ON, LOAD_SECONDS, PULL_SECONDS
@@ -109,7 +114,8 @@ class Kubelet:
 
     def concerns(self, change: Change) -> Iterable[ObjectRef]:
         if is_about(change, "", "Pod"):
-            return (change.ref,)
+            leader = annotation(change.manifest, LEADER_NAME)
+            return (change.ref, ObjectRef("", "Pod", change.ref.namespace, leader)) if leader else (change.ref,)
         if is_about(change, "", "Node") and changed(change, lost_since):
             return [ref_of(pod) for pod in self._store.list("", "Pod") if node_of(pod) == change.ref.name]
         return ()
@@ -158,6 +164,8 @@ class Kubelet:
     def _advance(self, pod: Manifest, run: _Run) -> Outcome:
         self._notice_crash(pod, run)
         self._notice_started(run)
+        if run.stage is Stage.WAITING and self._group_runs(pod):
+            run.due = self._site.clock.monotonic()
         while run.due <= self._site.clock.monotonic():
             self._next_stage(pod, run)
         self._show(pod, run)
@@ -171,11 +179,23 @@ class Kubelet:
                     run.restarts += 1
                 run.running_since_s = self._site.clock.now()
                 run.stage, run.due = Stage.LOADING, now + self._load_s(pod)
-            case Stage.LOADING if engine_container(pod) is not None:
+            case Stage.LOADING if not self._group_runs(pod):
+                run.stage, run.due = Stage.WAITING, math.inf
+            case Stage.LOADING | Stage.WAITING if engine_container(pod) is not None:
                 run.stage, run.due = Stage.STARTING, math.inf
                 run.starting = self._spawn(self._start(pod, run), run)
             case _:
                 run.stage, run.due = Stage.SERVING, math.inf
+
+    def _group_runs(self, pod: Manifest) -> bool:
+        """Whether the workers of a leader run. An engine that spans pods does not come up before all of them do."""
+        size = group_size(pod)
+        if size == 1 or not is_leader(pod):
+            return True
+        labels = {GROUP_KEY: labels_of(pod).get(GROUP_KEY, "")}
+        pods = self._store.list("", "Pod", namespace=namespace_of(pod), labels=labels)
+        running = [found for found in pods if text_at(found, "status", "phase") == "Running" and not is_deleting(found)]
+        return sum(ref_of(found) != ref_of(pod) for found in running) >= size - 1
 
     async def _start(self, pod: Manifest, run: _Run) -> None:
         run.engine = await self._engines.start(pod, self._site.cluster)
@@ -225,11 +245,13 @@ class Kubelet:
         return _look_again(run, now)
 
     def _release(self, pod: Manifest, run: _Run | None) -> Outcome:
-        """Nothing of the pod is left here: let the API remove it."""
+        """Nothing of the pod is left here: let the API remove it. One that others hold back has ended all the same."""
         if run is not None:
             self._kill(run)
         left = [name for name in finalizers_of(pod) if name != KUBELET_FINALIZER]
-        self._store.replace(with_metadata(pod, finalizers=left))
+        bare = self._store.replace(with_metadata(pod, finalizers=left))
+        if left:
+            self._store.replace_status(with_status(bare, phase="Succeeded"))
         return Settled()
 
     def _kill(self, run: _Run) -> None:

@@ -5,9 +5,14 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from modelplane.api.labels import ENGINE_CONTAINER
-from modelplane.local.cluster.objects import Json, items_at, mapping_at, merged_conditions
+from modelplane.local.cluster.lws_pods import is_worker
+from modelplane.local.cluster.objects import Json, items_at, labels_of, mapping_at, merged_conditions
 from modelplane.local.store_rules import timestamp
 from modelplane.reconcile.store import Manifest
+
+KSERVE_CONTAINER = "main"
+KSERVE_PART = "kserve.io/component"
+KSERVE_SERVICE = "workload"
 
 
 class Stage(Enum):
@@ -15,6 +20,7 @@ class Stage(Enum):
 
     PULLING = auto()
     LOADING = auto()
+    WAITING = auto()
     STARTING = auto()
     SERVING = auto()
     BACKOFF = auto()
@@ -22,7 +28,7 @@ class Stage(Enum):
     STOPPING = auto()
 
 
-RUNNING = frozenset({Stage.LOADING, Stage.STARTING, Stage.SERVING, Stage.DRAINING, Stage.STOPPING})
+RUNNING = frozenset({Stage.LOADING, Stage.WAITING, Stage.STARTING, Stage.SERVING, Stage.DRAINING, Stage.STOPPING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,11 @@ class PodView:
 
 
 def engine_container(pod: Manifest) -> Mapping[str, object] | None:
-    """The container that serves, or None."""
-    containers = items_at(pod, "spec", "containers")
-    return next((entry for entry in containers if entry.get("name") == ENGINE_CONTAINER), None)
+    """The container that serves, or None: in a group of pods only the leader's does."""
+    if is_worker(pod):
+        return None
+    name = KSERVE_CONTAINER if labels_of(pod).get(KSERVE_PART) == KSERVE_SERVICE else ENGINE_CONTAINER
+    return next((entry for entry in items_at(pod, "spec", "containers") if entry.get("name") == name), None)
 
 
 def pod_status(pod: Manifest, view: PodView, now_s: float) -> Json:

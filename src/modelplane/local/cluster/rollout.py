@@ -48,8 +48,8 @@ class Bounds:
 
 def bounds(replicas: int, surge: object, unavailable: object) -> Bounds:
     """Bounds of a rolling update, from numbers or percentages."""
-    most_surge = _scaled(surge, replicas, up=True)
-    most_unavailable = _scaled(unavailable, replicas, up=False)
+    most_surge = scaled(surge, replicas, up=True)
+    most_unavailable = scaled(unavailable, replicas, up=False)
     if most_surge == 0 and most_unavailable == 0:
         most_unavailable = 1
     return Bounds(replicas=replicas, surge=most_surge, unavailable=min(most_unavailable, replicas))
@@ -59,7 +59,8 @@ def recreate_bounds(replicas: int) -> Bounds:
     return Bounds(replicas=replicas, surge=0, unavailable=0, recreate=True)
 
 
-def _scaled(value: object, total: int, *, up: bool) -> int:
+def scaled(value: object, total: int, *, up: bool) -> int:
+    """A number, or that share of the total; what is neither is 0."""
     if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
         product = int(value[:-1]) * total
         return -(-product // 100) if up else product // 100
