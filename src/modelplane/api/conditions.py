@@ -33,6 +33,8 @@ class ConditionType(StrEnum):
     WORKLOAD_READY = "WorkloadReady"
     ROUTE_READY = "RouteReady"
     ENDPOINTS_RESOLVED = "EndpointsResolved"
+    DELETABLE = "Deletable"
+    """Written only while a deletion waits for whoever still needs the object."""
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

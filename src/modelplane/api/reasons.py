@@ -67,4 +67,9 @@ class Reason(StrEnum):
 
     PLACED = "Placed", "A replica was given a cluster."
     REMOVED = "Removed", "A replica was removed. The message says why."
+    IN_USE = "InUse", "The object is being deleted and others still need it. It goes when they are gone."
+    NOT_OURS = (
+        "NotOurs",
+        "An object that this one makes exists already and belongs to somebody else. Rename one of them.",
+    )
     BROKEN = "Broken", "Modelplane itself failed on this object and tries again. What runs stays; please report it."

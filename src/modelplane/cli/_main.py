@@ -21,6 +21,10 @@ class Command:
 
 COMMANDS = (
     Command("validate", "check manifests offline: schema, unknown fields, rules, references", "validate"),
+    Command("plan", "what applying manifests would place, move, drop or leave pending, and at what price", "plan"),
+    Command("explain", "why the replicas of a deployment are where they are, with every candidate", "explain"),
+    Command("fleet", "write what the scheduler looks at to a file", "fleet"),
+    Command("replay", "repeat the decisions of a snapshot, bit for bit", "replay"),
     Command("crds", "print the plain CustomResourceDefinitions", "crds"),
     Command("conformance", "run conformance vectors and count what passes", "conformance"),
     Command("up", "start the embedded plane and keep it running", "up"),
@@ -31,6 +35,7 @@ _EPILOG = """\
 start here:
   modelplane demo                      see the whole path work, from manifests to an answered request
   modelplane validate -f examples/     check manifests before anything reads them
+  modelplane plan -f examples/         see where everything would go, before it goes
   modelplane up                        run a plane on this machine and keep it
 
 'modelplane COMMAND --help' explains one command with examples. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
@@ -40,6 +45,13 @@ start here:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Expected failures are one sentence on stderr and a non-zero code, never a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _run(words: Sequence[str]) -> int:
     parser = _parser(words)
     parsed = parser.parse_args(words)
     if parsed.command is None:
@@ -48,13 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(parsed.run(parsed))
     except ModelplaneError as error:
-        print(f"modelplane {parsed.command}: {error}", file=sys.stderr)
-        return EXIT_REFUSED
+        return _refuse(parsed.command, str(error))
     except BrokenPipeError:
         sys.stderr.close()
         return EXIT_REFUSED
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+    except OSError as error:
+        return _refuse(parsed.command, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _refuse(command: str, sentence: str) -> int:
+    print(f"modelplane {command}: {sentence}", file=sys.stderr)
+    return EXIT_REFUSED
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -16,6 +16,7 @@ examples:
   modelplane demo
   modelplane demo -f my-manifests/ --prompt "Why two clusters?"
 """
+_DAY_S = 86_400
 _QUICKSTART = Path(__file__).resolve().parents[3] / "examples" / "quickstart"
 
 
@@ -24,7 +25,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("-f", "--filename", type=Path, default=_QUICKSTART, help="manifests (default: the quickstart)")
     parser.add_argument("--prompt", default="Say hello to the fleet.", help="what to ask the model")
-    parser.add_argument("--timeout", type=float, default=60, metavar="S", help="how long to wait for the service (60)")
+    parser.add_argument(
+        "--timeout", type=_seconds, default=60, metavar="S", help="how long to wait for the service (60)"
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 < seconds <= _DAY_S:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: use seconds above 0")
+    return seconds
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,20 +47,22 @@ def run(arguments: argparse.Namespace) -> int:
 async def _demo(arguments: argparse.Namespace) -> int:
     from modelplane.cli.demo_steps import Steps
     from modelplane.cli.manifests import read_documents
+    from modelplane.local.apply import check_documents
     from modelplane.local.plane import Plane, PlaneSettings
 
     progress = Progress()
     documents = read_documents([arguments.filename])
+    check_documents(documents)
+    if not any(isinstance(each.value, dict) and each.value.get("kind") == "ModelService" for each in documents):
+        raise InputError(f"{arguments.filename}: has no ModelService to send a request to")
     with tempfile.TemporaryDirectory(prefix="modelplane-") as folder:
         progress.say("starting the plane: store, composers, API, Envoy")
         async with Plane(PlaneSettings(data=Path(folder))) as plane:
             progress.say(f"the API answers on {plane.api_url}")
             steps = Steps(plane, progress)
             progress.say(f"applying {_shown(arguments.filename)}")
-            applied = await steps.apply(documents, arguments.timeout)
+            applied = await steps.apply(documents)
             services = [ref for ref in applied if ref.kind == "ModelService"]
-            if not services:
-                raise InputError(f"{arguments.filename}: has no ModelService to send a request to")
             service = await steps.until_serving(services[0], arguments.timeout)
             steps.explain_placement()
             await steps.ask(str(service), arguments.prompt)

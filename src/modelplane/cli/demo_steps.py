@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 
 from modelplane.admission.layout import Document
 from modelplane.api.codec import decode
@@ -10,11 +11,12 @@ from modelplane.api.errors import UnavailableError
 from modelplane.api.models import ModelDeployment, ModelService
 from modelplane.cli.terminal import Progress
 from modelplane.compose.manifests import name_of, text_at
-from modelplane.local.apply import check_documents
 from modelplane.local.plane import Plane
 from modelplane.reconcile.store import ObjectRef
 
 _LOOK_S = 0.05
+_PATIENCE_S = 10.0
+"""How long the models wait for the platform to be ready, so that they spread over all of it."""
 
 
 class Steps:
@@ -22,13 +24,15 @@ class Steps:
         self._plane = plane
         self._progress = progress
 
-    async def apply(self, documents: Sequence[Document], timeout_s: float) -> tuple[ObjectRef, ...]:
+    async def apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
         """The platform team's objects, then, once they are ready, the ML team's: replicas spread over what is there."""
-        check_documents(documents)
         platform = [document for document in documents if _is_platform(document)]
         others = [document for document in documents if not _is_platform(document)]
         first = self._apply(platform)
-        await self._until_ready(first, timeout_s)
+        try:
+            await self._until_ready(first, _PATIENCE_S)
+        except UnavailableError as error:
+            self._progress.say(f"going on though {error}")
         return (*first, *self._apply(others))
 
     def _apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
@@ -88,8 +92,16 @@ class Steps:
 
     async def ask(self, address: str, prompt: str) -> None:
         """One request for a whole answer, and one for a stream, as any user of the openai package would make them."""
-        import openai
+        try:
+            import openai
+        except ImportError:
+            raise UnavailableError("the demo asks with the openai package: install modelplane[demo]") from None
+        try:
+            await self._ask(openai, address, prompt)
+        except openai.OpenAIError as error:
+            raise UnavailableError(f"{address} did not answer: {error}") from error
 
+    async def _ask(self, openai: ModuleType, address: str, prompt: str) -> None:
         async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0) as client:
             model = (await client.models.list()).data[0].id
             self._progress.say(f"POST {address}/v1/chat/completions (model {model})")
@@ -108,9 +120,10 @@ class Steps:
 
     def say_how_to_reach(self) -> None:
         say = self._progress.say
-        say("the plane of a demo ends with it; `modelplane up -f examples/quickstart` stays, and is reached by")
-        say("  any OpenAI client   at the ADDRESS of a ModelService, such as http://127.0.0.1:PORT/default/chat/v1")
-        say(f"  kubectl get md,mr,ms -A   with KUBECONFIG={self._plane.kubeconfig} (or the folder given with --data)")
+        say("the plane of a demo ends with it; to keep one, and reach it with kubectl and any OpenAI client:")
+        say("  modelplane up -f examples/quickstart --data ./plane --gateway-port 8080")
+        say("  KUBECONFIG=./plane/kubeconfig kubectl get md,mr,ms -A")
+        say("  curl http://127.0.0.1:8080/default/chat/v1/models")
 
 
 def _is_platform(document: Document) -> bool:

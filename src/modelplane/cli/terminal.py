@@ -18,7 +18,7 @@ class Progress:
 
 
 def run_until_signal(main: Coroutine[object, object, int]) -> int:
-    """Run to the end; SIGINT and SIGTERM cancel it, so that everything it started is stopped, and end with 128 + n."""
+    """Run to the end. SIGINT, SIGTERM and SIGHUP cancel it, so that it stops what it started, and give 128 + n."""
 
     async def guarded() -> int:
         task = asyncio.ensure_future(main)
@@ -29,7 +29,7 @@ def run_until_signal(main: Coroutine[object, object, int]) -> int:
             received.append(number)
             task.cancel()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, end, number)
         try:
             return await task

@@ -22,7 +22,6 @@ on it goes on from there.
 
 
 _MAX_PORT = 65535
-_PATIENCE_S = 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,17 +42,20 @@ def run(arguments: argparse.Namespace) -> int:
 async def _up(arguments: argparse.Namespace) -> int:
     from modelplane.cli.demo_steps import Steps
     from modelplane.cli.manifests import read_documents
+    from modelplane.local.apply import check_documents
     from modelplane.local.plane import Plane, PlaneSettings
 
     progress = Progress()
     documents = read_documents(arguments.filename)
+    check_documents(documents)
     settings = PlaneSettings(data=arguments.data, api_port=arguments.api_port, gateway_port=arguments.gateway_port)
     progress.say(f"starting the plane on {arguments.data}")
     async with Plane(settings) as plane:
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")
+        progress.say(f"gateway     {plane.gateway_url}")
         steps = Steps(plane, progress)
-        await steps.apply(documents, _PATIENCE_S)
+        await steps.apply(documents)
         progress.say("running; Ctrl-C stops everything")
         await steps.watch()
     return 0
@@ -65,7 +67,6 @@ def _default_data() -> Path:
 
 
 def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= _MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{text} is no port: use 0 to 65535")
-    return number
+    if not text.isascii() or not text.isdigit() or int(text) > _MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: use 0 to {_MAX_PORT}")
+    return int(text)

@@ -5,6 +5,7 @@ import re
 
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise
 from modelplane.api.models import ModelEndpoint, ModelEndpointStatus, Routing
+from modelplane.api.names import is_dns_subdomain
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, kept
 from modelplane.compose.manifests import manifest
@@ -18,7 +19,7 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     endpoint = request.resource
     parsed = _parse(endpoint.spec.url)
     if parsed is None:
-        message = f"spec.url: {endpoint.spec.url!r} is no absolute http or https URL"
+        message = f"spec.url: {endpoint.spec.url!r} is no http or https URL of a host that may be called"
         return _short(request, fails(ConditionType.ROUTE_READY, Reason.INVALID, message))
     if endpoint.spec.auth is not None or endpoint.spec.url.startswith("https://"):
         message = "this build routes to plain HTTP endpoints without credentials only"
@@ -59,6 +60,9 @@ def _parse(url: str) -> dict[str, object] | None:
     if not 0 < port <= _MAX_PORT:
         return None
     try:
-        return {"ip": {"address": str(ipaddress.ip_address(host.strip("[]"))), "port": port}}
+        address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
-        return {"fqdn": {"hostname": host, "port": port}}
+        return {"fqdn": {"hostname": host, "port": port}} if is_dns_subdomain(host.lower()) else None
+    if address.is_link_local or address.is_multicast or address.is_unspecified:
+        return None  # metadata services live there, models do not
+    return {"ip": {"address": str(address), "port": port}}

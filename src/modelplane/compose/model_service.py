@@ -22,7 +22,7 @@ from modelplane.api.models import (
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Manifest, ReadyWhen, Requirement
 from modelplane.compose.manifests import manifest
-from modelplane.compose.readiness import has_condition
+from modelplane.compose.readiness import has_condition, route_problem
 
 API_VERSION = "modelplane.ai/v1alpha1"
 MAX_WEIGHT = 1_000_000
@@ -56,7 +56,7 @@ def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
     address = _address(request)
     conditions = (
         _resolved(total, sum(map(len, answering)), known=fetched is not None),
-        _routed(request, address, ready=route.ready),
+        _routed(request, address, route),
     )
     return ComposeResult(
         desired={_ROUTE: route},
@@ -154,13 +154,16 @@ def _resolved(matched: int, ready: int, *, known: bool) -> Condition:
     return holds(kind, Reason.ENDPOINTS_FOUND, f"{ready} of {matched} endpoints answer")
 
 
-def _routed(request: ComposeRequest[ModelService], address: str | None, *, ready: bool) -> Condition:
+def _routed(request: ComposeRequest[ModelService], address: str | None, route: Desired) -> Condition:
     if address is None:
         waiting = request.fetched(_GATEWAY)
         if waiting is None:
             return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "the gateway was not read yet")
         missing = f"no InferenceGateway named {DEFAULT_GATEWAY}" if not waiting else "the gateway has no address"
         return fails(ConditionType.ROUTE_READY, Reason.WAITING_FOR_GATEWAY, missing)
-    if ready:
+    if route.ready:
         return holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED, address)
-    return fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "the route is not in force yet")
+    seen = request.observed.get(_ROUTE)
+    problem = route_problem(seen.manifest) if seen else None
+    message = f"the gateway says {problem}" if problem else "the route is not in force yet"
+    return fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, message)

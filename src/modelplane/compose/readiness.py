@@ -20,7 +20,7 @@ def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
             return has_condition(manifest, when.value)
         case ReadyWhen.ROUTED:
             parents = list(_mappings(status.get("parents")))
-            return bool(parents) and all(_routed(parent) for parent in parents)
+            return bool(parents) and all(_routed(manifest, parent) for parent in parents)
         case ReadyWhen.ADDRESSED:
             return first_address(manifest) is not None
 
@@ -34,15 +34,19 @@ def _has_pods(manifest: Manifest, status: Mapping[str, object]) -> bool:
 
 def has_condition(manifest: Manifest, kind: str) -> bool:
     """Whether a condition is True, and was made for the newest generation where it says which it was made for."""
-    metadata, status = manifest.get("metadata"), manifest.get("status")
-    if not isinstance(status, Mapping) or not isinstance(metadata, Mapping):
-        return False
-    return any(
-        condition.get("type") == kind
-        and condition.get("status") == "True"
-        and condition.get("observedGeneration", metadata.get("generation")) == metadata.get("generation")
-        for condition in _mappings(status.get("conditions"))
-    )
+    status = manifest.get("status")
+    return isinstance(status, Mapping) and kind in _held(manifest, status.get("conditions"))
+
+
+def _held(manifest: Manifest, conditions: object) -> set[object]:
+    """Types of the conditions that hold for the object as it is now, not for an older generation of it."""
+    metadata = manifest.get("metadata")
+    newest = metadata.get("generation") if isinstance(metadata, Mapping) else None
+    return {
+        condition.get("type")
+        for condition in _mappings(conditions)
+        if condition.get("status") == "True" and condition.get("observedGeneration", newest) == newest
+    }
 
 
 def serves(replica: Manifest) -> bool:
@@ -63,9 +67,18 @@ def first_address(manifest: Manifest) -> str | None:
     return next((str(address["value"]) for address in addresses if address.get("value")), None)
 
 
-def _routed(parent: Mapping[str, object]) -> bool:
-    held = {c.get("type") for c in _mappings(parent.get("conditions")) if c.get("status") == "True"}
-    return {"Accepted", "ResolvedRefs"} <= held
+def _routed(route: Manifest, parent: Mapping[str, object]) -> bool:
+    return {"Accepted", "ResolvedRefs"} <= _held(route, parent.get("conditions"))
+
+
+def route_problem(route: Manifest) -> str | None:
+    """What a gateway says against a route, in its own words."""
+    status = route.get("status")
+    for parent in _mappings(status.get("parents") if isinstance(status, Mapping) else None):
+        for condition in _mappings(parent.get("conditions")):
+            if condition.get("status") == "False":
+                return f"{condition.get('reason')}: {condition.get('message')}"
+    return None
 
 
 def _mappings(value: object) -> Iterable[Mapping[str, object]]:

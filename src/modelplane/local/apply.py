@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from modelplane.admission.admit import Refused, UnknownFields, admit
 from modelplane.admission.layout import Document
+from modelplane.admission.names import NAME_LENGTH
+from modelplane.admission.objectmeta import check_metadata
 from modelplane.admission.references import Severity
 from modelplane.admission.review import review
 from modelplane.api.definitions import definitions
@@ -13,6 +15,8 @@ from modelplane.local.store import Database
 from modelplane.reconcile.store import Manifest, ObjectRef
 
 _SHOWN = 5
+_OTHERS = frozenset((("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "Namespace")))
+"""What our own kinds refer to."""
 
 
 def admitted(manifest: Manifest, before: Manifest | None = None) -> Manifest:
@@ -31,6 +35,7 @@ def check_documents(documents: Sequence[Document]) -> None:
     """InvalidObject names everything that is wrong with the set."""
     found = review(documents)
     wrong = [f"{f.source}:{f.line}: {f.problem}" for f in found.findings if f.severity is Severity.ERROR]
+    wrong += [f"{d.source}:{d.line}: {_foreign(d.value)}" for d in documents if _foreign(d.value)]
     if wrong:
         raise InvalidObject(_sentences(wrong))
 
@@ -50,6 +55,16 @@ def apply_documents(database: Database, documents: Sequence[Document]) -> tuple[
                 store.replace(admitted(_over(before, manifest), before))
             written.append(ref)
     return tuple(written)
+
+
+def _foreign(value: object) -> str:
+    """What is wrong with an object of a kind that is not ours; empty when nothing is."""
+    if not isinstance(value, dict) or (str(value.get("apiVersion")), str(value.get("kind"))) in definitions():
+        return ""
+    if (value.get("apiVersion"), value.get("kind")) not in _OTHERS:
+        return f"the embedded plane keeps no {value.get('apiVersion')} {value.get('kind')}"
+    problems = check_metadata(value.get("metadata"), ("metadata",), longest_name=NAME_LENGTH)
+    return next((str(problem) for problem in problems), "")
 
 
 def _placed(value: object) -> dict[str, object]:

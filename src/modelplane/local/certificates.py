@@ -23,7 +23,8 @@ def server_context(folder: Path, *, now: float) -> tuple[ssl.SSLContext, bytes]:
     certificate, key = _make(datetime.fromtimestamp(now, UTC))
     certificate_path, key_path = folder / "api.crt", folder / "api.key"
     certificate_path.write_bytes(certificate)
-    descriptor = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    key_path.unlink(missing_ok=True)  # a file that is there would keep its mode
+    descriptor = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

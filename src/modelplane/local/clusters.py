@@ -5,6 +5,7 @@ so that a restart of the plane changes nothing of it. A cluster counts as reacha
 that it holds: what its objects said before it went away is no longer so.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 
 from modelplane.api.codec import decode
@@ -26,6 +27,7 @@ from modelplane.reconcile.outcomes import Outcome, Settled
 from modelplane.reconcile.store import Change, Manifest, ObjectRef
 
 _GROUP = "modelplane.ai"
+_log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _WORKERS = 4  # one that takes long to come back must not hold up the others
 
@@ -46,7 +48,7 @@ class Clusters:
         self._settings = settings
         self._edges_changed = edges_changed
         self._running: dict[ClusterName, SimulatedCluster] = {}
-        self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS)
+        self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS, on_broke=_report)
         controller.plane.subscribe(self._heard)
         self._look_at_all()
 
@@ -108,8 +110,8 @@ class Clusters:
         return {each.metadata.name: each for each in found}
 
     def _make(self, name: ClusterName) -> SimulatedCluster:
-        self._controller.cluster_answers(name, answers=False)
         store = self._controller.add_cluster(name)
+        self._controller.cluster_answers(name, answers=False)
         cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings)
         cluster.set_edge_address(f"{_HOST}:{free_port(_HOST)}")
         cluster.on_edge_change(self._edges_changed)
@@ -135,6 +137,10 @@ class Clusters:
             await cluster.stop()
             self._controller.drop_cluster(name)
             self._edges_changed()
+
+
+def _report(name: ClusterName, error: Exception, attempt: int) -> None:
+    _log.error("cluster %s cannot be simulated (attempt %d): %r", name, attempt, error, exc_info=error)
 
 
 def _stated(cluster: Manifest) -> object:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from modelplane.api.codec import decode
+from modelplane.api.conditions import ConditionType, fails
+from modelplane.api.errors import ConflictError
 from modelplane.api.meta import ClusterName
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Helm, Local, Manifest, Remote, Target
+from modelplane.api.reasons import Reason
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Manifest, Remote, Target
 from modelplane.compose.registry import COMPOSERS
 from modelplane.fleet.snapshot import Fleet
-from modelplane.local.ownership import Owner, Ownership, Place, annotations, marked
+from modelplane.local.ownership import Marks, Owner, Ownership, Place, annotations, marked, marks_of
 from modelplane.local.requirements import Requirements
 from modelplane.local.status import conditions_of, merged_status
 from modelplane.reconcile.clock import Clock
@@ -23,10 +26,16 @@ from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
 from modelplane.reconcile.store import ObjectRef, Store
 
 FINALIZER = "modelplane.ai/composition"
+USES = "modelplane.ai/uses"
+_SHOWN = 3
 GROUPS = ("modelplane.ai", "infrastructure.modelplane.ai")
 _MAX_ROUNDS = 5
 _WAIT_FOR_REMOVAL_S = 1.0
 _WAIT_FOR_CLUSTER_S = 5.0
+
+
+class NotOursError(ConflictError):
+    """What should be written exists and belongs to somebody else."""
 
 
 class Defaulting(Protocol):
@@ -34,9 +43,14 @@ class Defaulting(Protocol):
         """The manifest as the API would store it."""
 
 
+class PlaneStore(Store, Protocol):
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """Group and kind of everything in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Composition:
-    plane: Store
+    plane: PlaneStore
     clusters: Callable[[ClusterName], Store | None]
     ownership: Ownership
     requirements: Requirements
@@ -59,6 +73,7 @@ class Composition:
         composite = self._with_finalizer(composite)
         result = self._compose(owner, composite)
         unreachable = self._apply(owner, result)
+        self._note_uses(composite, result)
         self._write_status(ref, result)
         self.record(owner, result)
         waits = [wait for wait in (result.look_again_after_s, _WAIT_FOR_CLUSTER_S if unreachable else None) if wait]
@@ -85,28 +100,33 @@ class Composition:
         for key, desired in result.desired.items():
             store = self._store_of(desired.target)
             if store is not None:
-                self._write(store, owner, key, desired.target)
+                self._write(store, owner, key, desired)
             elif not isinstance(desired.target, Local):
                 self.missed(owner.ref, desired.target.cluster)
                 unreachable = True
-        for key, place in self.ownership.places(owner.uid).items():
-            if key not in result.desired:
-                self._remove(place)
+        unwanted = [key for key in self.ownership.places(owner.uid) if key not in result.desired]
+        for place in self.ownership.removable(owner.uid, unwanted):
+            self._remove(place)
         return unreachable
 
     def _store_of(self, target: Target) -> Store | None:
         return self.plane if isinstance(target, Local) else self.clusters(target.cluster)
 
-    def _write(self, store: Store, owner: Owner, key: str, target: Target) -> None:
+    def _write(self, store: Store, owner: Owner, key: str, desired: Desired) -> None:
+        target = desired.target
         if isinstance(target, Helm):
             raise NotImplementedError("the embedded plane has no charts to install")
         shared = isinstance(target, Remote) and target.shared
-        wanted = target.manifest if shared else marked(target.manifest, owner, key, target.ready_when)
+        marks = Marks(owner, key, target.ready_when, desired.outlives)
+        wanted = target.manifest if shared else marked(target.manifest, marks)
         ref = ref_of(wanted)
         existing = store.get(ref)
         if existing is None:
             store.create(self.admitted(wanted))
         elif not shared:
+            known = marks_of(existing)
+            if known is None or known.owner.uid != owner.uid:
+                raise NotOursError(f"{ref} exists and was not made by {owner.ref}")
             store.replace(self.admitted(_updated(existing, wanted)))
 
     def _remove(self, place: Place) -> None:
@@ -115,8 +135,14 @@ class Composition:
             store.delete(place.ref)
 
     def _finalize(self, owner: Owner, composite: Manifest) -> Outcome:
+        users = self._users(owner.ref)
+        if users:
+            problem = fails(ConditionType.DELETABLE, Reason.IN_USE, f"needed by {users}")
+            status = merged_status(composite.get("status"), None, [problem], self.clock.now())
+            self.plane.replace_status({**composite, "status": status})
+            return LookAgain(_WAIT_FOR_REMOVAL_S)
         self.requirements.forget(owner.ref)
-        for place in self.ownership.places(owner.uid).values():
+        for place in self.ownership.removable(owner.uid, self.ownership.places(owner.uid)):
             self._remove(place)
         if self.ownership.places(owner.uid):
             return LookAgain(_WAIT_FOR_REMOVAL_S)
@@ -124,6 +150,28 @@ class Composition:
         if len(left) < len(_finalizers(composite)):
             self.plane.replace({**composite, "metadata": {**_metadata(composite), "finalizers": left}})
         return Settled()
+
+    def _users(self, used: ObjectRef) -> str:
+        """Who still needs the object, as they wrote on themselves; empty when nobody does."""
+        mark = _use_mark(used)
+        found = [
+            f"{kind} {_text(item, 'name')}"
+            for group, kind in self.plane.kinds()
+            if group in GROUPS
+            for item in self.plane.list(group, kind)
+            if mark in annotations(item).get(USES, "").split()
+        ]
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        return ", ".join(found[:_SHOWN]) + more
+
+    def _note_uses(self, composite: Manifest, result: ComposeResult) -> None:
+        """Written on the user itself, so that it holds across a restart and ends with the user."""
+        marks = sorted(_use_mark(ObjectRef(_group(u.api_version), u.kind, u.namespace, u.name)) for u in result.uses)
+        known = annotations(composite)
+        if known.get(USES, "").split() == marks:
+            return
+        changed = {**known, USES: " ".join(marks)} if marks else {k: v for k, v in known.items() if k != USES}
+        self.plane.replace({**composite, "metadata": {**_metadata(composite), "annotations": changed}})
 
     def _with_finalizer(self, composite: Manifest) -> Manifest:
         finalizers = _finalizers(composite)
@@ -141,9 +189,21 @@ class Composition:
         self.plane.replace_status({**composite, "status": status})
 
 
+def _use_mark(ref: ObjectRef) -> str:
+    return f"{ref.group}/{ref.kind}/{ref.namespace}/{ref.name}"
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
+
+
 def ref_of(manifest: Manifest) -> ObjectRef:
-    group = str(manifest["apiVersion"]).rpartition("/")[0]
-    return ObjectRef(group, str(manifest["kind"]), _text(manifest, "namespace"), _text(manifest, "name"))
+    return ObjectRef(
+        _group(str(manifest["apiVersion"])),
+        str(manifest["kind"]),
+        _text(manifest, "namespace"),
+        _text(manifest, "name"),
+    )
 
 
 def _updated(existing: Manifest, wanted: Manifest) -> dict[str, object]:

@@ -7,13 +7,13 @@ required it, and deployments when capacity changed. All of it goes into one keye
 import logging
 from collections import defaultdict
 
-from modelplane.api.conditions import ConditionType, unknown
+from modelplane.api.conditions import ConditionType, fails, unknown
 from modelplane.api.labels import TENANT
 from modelplane.api.meta import ClusterName
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeResult, Event, Manifest
 from modelplane.compose.registry import COMPOSERS
-from modelplane.local.composition import GROUPS, Composition, Defaulting
+from modelplane.local.composition import GROUPS, Composition, Defaulting, NotOursError
 from modelplane.local.events import write_event
 from modelplane.local.live_fleet import LiveFleet
 from modelplane.local.ownership import Owner, Ownership, labels_of
@@ -23,11 +23,15 @@ from modelplane.local.store import Database, SqliteStore
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome
+from modelplane.reconcile.settings import LoopSettings
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 CLUSTER_PREFIX = "cluster/"
 _MAX_MESSAGE = 1024
 _log = logging.getLogger(__name__)
+# A deployment of a thousand replicas is woken thousands of times while they start: that is work, not a fight. Past this
+# rate a key gets a pass a second, which is as often as anybody reads a status.
+_LOOP = LoopSettings(breaker_passes=200, breaker_probe_s=1.0)
 _SERVER_FIELDS = {"resourceVersion", "managedFields"}
 
 
@@ -55,16 +59,29 @@ class Controller:
             missed=lambda ref, cluster: self._missed[cluster].add(ref),
         )
         self._clock = clock
-        self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, on_broke=self._broke)
+        self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, settings=_LOOP, on_broke=self._broke)
         self._follow(None, self.plane)
+        for name in database.stores():
+            if name.startswith(CLUSTER_PREFIX):
+                self._remember(ClusterName(name.removeprefix(CLUSTER_PREFIX)))
 
     def add_cluster(self, name: ClusterName) -> SqliteStore:
         """Start to carry objects to a cluster."""
+        self._silent.discard(name)
+        if name not in self._clusters:
+            self._open(name)
+        self._wake_for(name)
+        return self._clusters[name]
+
+    def _remember(self, name: ClusterName) -> None:
+        """What was composed on a cluster before a restart stays known, though out of reach until it is added."""
+        self._silent.add(name)
+        self._open(name)
+
+    def _open(self, name: ClusterName) -> None:
         store = self._database.store(f"{CLUSTER_PREFIX}{name}")
         self._clusters[name] = store
         self._follow(name, store)
-        self._wake_for(name)
-        return store
 
     def drop_cluster(self, name: ClusterName) -> None:
         self._clusters.pop(name, None)
@@ -116,7 +133,7 @@ class Controller:
         self.fleet.heard(change)
         if change.ref.group in GROUPS and change.ref.kind in COMPOSERS and _more_than_status(change):
             self.loop.add(change.ref)
-        for concerned in tuple(self._requirements.concerned(change.ref, change.manifest)):
+        for concerned in tuple(self._requirements.concerned(change)):
             self.loop.add(concerned)
 
     def _tidy(self, store: SqliteStore, change: Change) -> None:
@@ -135,8 +152,11 @@ class Controller:
         composite = self.plane.get(ref)
         if composite is None:
             return
-        message = f"{type(error).__name__}: {error}"
-        problem = unknown(ConditionType.READY, Reason.BROKEN, message[:_MAX_MESSAGE])
+        if isinstance(error, NotOursError):
+            problem = fails(ConditionType.READY, Reason.NOT_OURS, str(error))
+        else:
+            message = f"{type(error).__name__}: {error}"
+            problem = unknown(ConditionType.READY, Reason.BROKEN, message[:_MAX_MESSAGE])
         status = merged_status(composite.get("status"), None, [problem], self._clock.now())
         self.plane.replace_status({**composite, "status": status})
 

@@ -5,7 +5,7 @@ those marks is kept by listening to the stores.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from modelplane.api.meta import ClusterName
@@ -16,6 +16,9 @@ from modelplane.reconcile.store import Change, ChangeType, ObjectRef, Store
 OWNER = "modelplane.ai/owner"
 KEY = "modelplane.ai/composition-key"
 READY_WHEN = "modelplane.ai/ready-when"
+OUTLIVES = "modelplane.ai/outlives"
+MARKS = frozenset((OWNER, KEY, READY_WHEN, OUTLIVES))
+"""Annotations that only the plane writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +28,39 @@ class Owner:
     ref: ObjectRef
     uid: str
 
-    def mark(self) -> str:
-        return f"{self.ref.group}/{self.ref.kind}/{self.ref.namespace}/{self.ref.name}/{self.uid}"
 
-    @classmethod
-    def from_mark(cls, mark: str) -> "Owner":
-        group, kind, namespace, name, uid = mark.split("/")
-        return cls(ObjectRef(group, kind, namespace, name), uid)
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is written on a composed object."""
+
+    owner: Owner
+    key: str
+    ready_when: ReadyWhen = ReadyWhen.CREATED
+    outlives: tuple[str, ...] = ()
+
+    def annotations(self) -> dict[str, str]:
+        ref = self.owner.ref
+        marks = {
+            OWNER: f"{ref.group}/{ref.kind}/{ref.namespace}/{ref.name}/{self.owner.uid}",
+            KEY: self.key,
+            READY_WHEN: self.ready_when.value,
+        }
+        return {**marks, OUTLIVES: " ".join(self.outlives)} if self.outlives else marks
+
+
+def marks_of(manifest: Manifest) -> Marks | None:
+    """The marks of an object; None for one that the plane did not compose, whatever somebody wrote on it."""
+    found = annotations(manifest)
+    parts = found.get(OWNER, "").split("/")
+    when = found.get(READY_WHEN, ReadyWhen.CREATED)
+    if len(parts) != _MARK_PARTS or KEY not in found or when not in set(ReadyWhen):
+        return None
+    group, kind, namespace, name, uid = parts
+    owner = Owner(ObjectRef(group, kind, namespace, name), uid)
+    return Marks(owner, found[KEY], ReadyWhen(when), tuple(found.get(OUTLIVES, "").split()))
+
+
+_MARK_PARTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +112,42 @@ class Ownership:
     def places(self, uid: str) -> Mapping[str, Place]:
         return dict(self._places.get(uid, {}))
 
+    def removable(self, uid: str, keys: Iterable[str]) -> list[Place]:
+        """Those of the objects that nothing else of the owner must precede: routes go before what they lead to."""
+        places = self._places.get(uid, {})
+        return [places[key] for key in keys if key in places and not self._awaited(places[key]) & places.keys()]
+
+    def _awaited(self, place: Place) -> set[str]:
+        marks = marks_of(self._stores[place.cluster].get(place.ref) or {})
+        return set(marks.outlives) if marks else set()
+
     def owners_on(self, cluster: ClusterName) -> tuple[ObjectRef, ...]:
         """The composites that have something on a cluster."""
         return tuple(self._owners.get(cluster, {}).values())
 
     def _note(self, cluster: ClusterName | None, ref: ObjectRef, manifest: Manifest) -> Owner | None:
-        marks = annotations(manifest)
-        if OWNER not in marks:
+        marks = marks_of(manifest)
+        if marks is None or self._is_copy(marks, Place(cluster, ref)):
             return None
-        owner = Owner.from_mark(marks[OWNER])
-        self._places[owner.uid][marks[KEY]] = Place(cluster, ref)
+        self._places[marks.owner.uid][marks.key] = Place(cluster, ref)
         if cluster is not None:
-            self._owners[cluster][owner.uid] = owner.ref
-        return owner
+            self._owners[cluster][marks.owner.uid] = marks.owner.ref
+        return marks.owner
+
+    def _is_copy(self, marks: Marks, place: Place) -> bool:
+        """Somebody copied a composed object with its annotations: the original is the one that counts."""
+        known = self._places.get(marks.owner.uid, {}).get(marks.key)
+        return known is not None and known != place and self._stores[known.cluster].get(known.ref) is not None
 
     def _drop(self, ref: ObjectRef, manifest: Manifest) -> Owner | None:
-        marks = annotations(manifest)
-        if OWNER not in marks:
+        marks = marks_of(manifest)
+        if marks is None:
             return None
-        owner = Owner.from_mark(marks[OWNER])
+        owner = marks.owner
         places = self._places.get(owner.uid, {})
-        place = places.get(marks[KEY])
+        place = places.get(marks.key)
         if place is not None and place.ref == ref:
-            del places[marks[KEY]]
+            del places[marks.key]
             self._leave(owner, place.cluster)
         if not places:
             self._places.pop(owner.uid, None)
@@ -120,12 +162,11 @@ class Ownership:
             del self._owners[cluster]
 
 
-def marked(manifest: Manifest, owner: Owner, key: str, ready_when: ReadyWhen) -> dict[str, object]:
+def marked(manifest: Manifest, marks: Marks) -> dict[str, object]:
     """The object as it is written, with the marks of its owner."""
     metadata = manifest["metadata"]
     assert isinstance(metadata, Mapping)  # noqa: S101  composers always give metadata
-    marks = {**annotations(manifest), OWNER: owner.mark(), KEY: key, READY_WHEN: ready_when.value}
-    return {**manifest, "metadata": {**metadata, "annotations": marks}}
+    return {**manifest, "metadata": {**metadata, "annotations": {**annotations(manifest), **marks.annotations()}}}
 
 
 def annotations(manifest: Manifest) -> dict[str, str]:
@@ -144,6 +185,7 @@ def _texts_in(manifest: Manifest, field: str) -> dict[str, str]:
 
 def _observed(place: Place, manifest: Manifest, *, answers: bool) -> Observed:
     """As it was last seen. Nothing on a cluster that does not answer counts as ready, whatever its status once said."""
-    when = ReadyWhen(annotations(manifest).get(READY_WHEN, ReadyWhen.CREATED))
+    marks = marks_of(manifest)
+    when = marks.ready_when if marks else ReadyWhen.CREATED
     target = Local(manifest, when) if place.cluster is None else Remote(place.cluster, manifest, when)
     return Observed(target, answers and is_ready(manifest, when))

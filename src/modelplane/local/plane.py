@@ -8,6 +8,7 @@ import asyncio
 import fcntl
 import os
 import secrets
+import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -56,6 +57,7 @@ class Plane:
         self._clock = clock or SystemClock()
         self._stack = AsyncExitStack()
         self.api_url = ""
+        self.gateway_url = ""
         self.kubeconfig = settings.data / "kubeconfig"
 
     async def __aenter__(self) -> Self:
@@ -91,6 +93,8 @@ class Plane:
         await envoy.start()
         self._stack.push_async_callback(envoy.stop)
         port = self._settings.gateway_port or free_port(HOST)
+        _require_free(port)
+        self.gateway_url = f"http://{HOST}:{port}"
         traffic = Traffic(self._controller.plane, envoy, self._clock, address=(HOST, port))
         self.clusters = Clusters(
             self._controller,
@@ -125,9 +129,22 @@ class Plane:
         self._stack.push_async_callback(server.close)
         context, certificate = server_context(self._settings.data, now=self._clock.now())
         site = web.TCPSite(runner, HOST, self._settings.api_port, ssl_context=context)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise UnavailableError(f"the API cannot listen on {HOST}:{self._settings.api_port}: {error}") from error
         self.api_url = f"https://{HOST}:{runner.addresses[0][1]}"
         write_kubeconfig(self.kubeconfig, server=self.api_url, token=token, certificate=certificate)
+
+
+def _require_free(port: int) -> None:
+    """Envoy would only say that it did not take its configuration."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise UnavailableError(f"the gateway cannot listen on {HOST}:{port}: {error.strerror}") from error
 
 
 def _lock(path: Path) -> IO[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from modelplane.compose.contract import Manifest, Requirement
-from modelplane.reconcile.store import ObjectRef, Store
+from modelplane.reconcile.store import Change, ObjectRef, Store
 
 
 class Requirements:
@@ -27,9 +27,11 @@ class Requirements:
         for by_owner in self._wanted.values():
             by_owner.pop(owner, None)
 
-    def concerned(self, ref: ObjectRef, manifest: Manifest) -> Iterator[ObjectRef]:
-        for owner, requirements in self._wanted.get(ref.kind, {}).items():
-            if any(_matches(requirement, ref, manifest) for requirement in requirements):
+    def concerned(self, change: Change) -> Iterator[ObjectRef]:
+        """Whoever required the object as it is, or as it was: leaving a selection is news too."""
+        versions = [manifest for manifest in (change.manifest, change.before) if manifest is not None]
+        for owner, requirements in self._wanted.get(change.ref.kind, {}).items():
+            if any(_matches(each, change.ref, manifest) for each in requirements for manifest in versions):
                 yield owner
 
     def _find(self, requirement: Requirement) -> tuple[Manifest, ...]:
