@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.fleet.ask import EngineAsk, MemberAsk
-from modelplane.fleet.flow import feasible
+from modelplane.fleet.flow import _flows, feasible
 from modelplane.fleet.hardware import DeviceKind, Hardware
 from modelplane.fleet.matching import Unmatched, engine_ways, held_shape, pod_ways
 from modelplane.fleet.wording import Mismatch
@@ -143,7 +143,7 @@ def test_matching_agrees_with_brute_force(kinds, wanted):
     assert isinstance(found, Unmatched) is not brute_force([(c, s) for c, s in wanted], node)
 
 
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 7)), max_size=4), st.tuples(*[st.integers(0, 3)] * 3))
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 7)), max_size=5), st.tuples(*[st.integers(0, 4)] * 3))
 def test_the_flow_agrees_with_hall(demands, counts):
     halls = all(
         sum(c for at, (c, _) in enumerate(demands) if picked >> at & 1)
@@ -155,6 +155,7 @@ def test_the_flow_agrees_with_hall(demands, counts):
         for picked in range(1, 1 << len(demands))
     )
     assert feasible(demands, counts) is halls
+    assert _flows(demands, counts) is halls
 
 
 def test_a_selector_that_does_not_compile_matches_nothing_and_says_so():

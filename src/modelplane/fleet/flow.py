@@ -1,17 +1,49 @@
-"""Whether demands for devices can be met together: a maximum flow from demands to kinds of device."""
+"""Whether demands for devices can be met together.
+
+By Hall's theorem they can when every set of demands finds enough devices among the kinds that it may use. Demands for
+the same kinds are one demand, so there are few sets; where there are many after all, a maximum flow is worked out.
+"""
 
 from collections.abc import Sequence
 
 Demand = tuple[int, int]
 """How many devices, of which kinds: a count and a mask."""
 
+_MAX_SETS_OF = 6
+
 
 def feasible(demands: Sequence[Demand], counts: Sequence[int]) -> bool:
     """Whether every demand can take its count of distinct devices from the kinds in its mask."""
+    merged: dict[int, int] = {}
+    for count, mask in demands:
+        merged[mask] = merged.get(mask, 0) + count
+    if len(merged) <= _MAX_SETS_OF:
+        return _every_set_finds_enough(list(merged.items()), counts)
+    return _flows([(count, mask) for mask, count in merged.items()], counts)
+
+
+def _every_set_finds_enough(demands: list[tuple[int, int]], counts: Sequence[int]) -> bool:
+    for chosen in range(1, 1 << len(demands)):
+        kinds = wanted = 0
+        for position, (mask, count) in enumerate(demands):
+            if chosen >> position & 1:
+                kinds |= mask
+                wanted += count
+        if wanted > sum(count for bit, count in enumerate(counts) if kinds >> bit & 1):
+            return False
+    return True
+
+
+def _flows(demands: Sequence[Demand], counts: Sequence[int]) -> bool:
     free = list(counts)
     taken = [[0] * len(counts) for _ in demands]
-    for row, (count, _) in enumerate(demands):
-        for _ in range(count):
+    for row, (count, mask) in enumerate(demands):
+        left = count
+        for kind, have in enumerate(free):
+            taken[row][kind] = min(left, have) if mask >> kind & 1 else 0
+            free[kind] -= taken[row][kind]
+            left -= taken[row][kind]
+        for _ in range(left):
             if not _augment(row, demands, free, taken, set()):
                 return False
     return True

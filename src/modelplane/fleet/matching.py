@@ -26,7 +26,7 @@ PodShape = tuple[Demand, ...]
 """The devices that one pod claims of its node: counts by mask, sorted. Empty for a pod that claims nothing."""
 
 _MAX_WAYS = 8
-_MAX_STEPS = 4_096
+_MAX_STEPS = 512
 _CACHED = 16_384
 
 
@@ -163,8 +163,19 @@ def _search(
         if len(chosen) == len(requests):
             found.append(chosen)
             continue
-        stack.extend((*chosen, option) for option in reversed(options[len(chosen)]))
+        stack.extend((*chosen, option) for option in reversed(_worth_trying(requests, options, chosen)))
     return found
+
+
+def _worth_trying(
+    requests: Sequence[DeviceRequest], options: Sequence[tuple[_Option, ...]], chosen: tuple[_Option, ...]
+) -> tuple[_Option, ...]:
+    """The options of the next request. Of requests that are alike a later one takes no earlier option: it was tried."""
+    at = len(chosen)
+    for before in reversed(range(at)):
+        if options[before] == options[at] and requests[before].count == requests[at].count:
+            return options[at][options[at].index(chosen[before]) :]
+    return options[at]
 
 
 def _way(requests: Sequence[DeviceRequest], chosen: tuple[_Option, ...]) -> PodWay:

@@ -2,7 +2,8 @@
 
 A packing that is found is a proof. Nodes are filled by patterns, full ones with the largest pods first, which is the
 usual greedy packing; where that fails fewer nodes of each pattern are tried, exhaustively, with a limit on the steps.
-So an answer of yes is always right, and an answer of no is wrong only where the search was cut short.
+So an answer of yes is always right, and an answer of no is wrong only where the search was cut short: after some steps,
+or before it began where more than eight shapes of pod share the pool.
 """
 
 from functools import lru_cache
@@ -12,7 +13,8 @@ from modelplane.fleet.matching import PodShape
 
 _CACHED = 16_384
 _MAX_STEPS = 2_000
-_MAX_PATTERNS = 400
+_MAX_PATTERNS = 128
+_MAX_SHAPES = 8
 
 _Pods = tuple[tuple[PodShape, int], ...]
 _Pattern = tuple[int, ...]
@@ -22,6 +24,8 @@ _Pattern = tuple[int, ...]
 def fits_packed(counts: tuple[int, ...], nodes: int, use: _Pods) -> bool:
     pods = sorted(use, key=lambda item: (-_size(item[0]), item[0]))
     if sum(_size(shape) * count for shape, count in pods) > nodes * sum(counts):
+        return False
+    if len(pods) > _MAX_SHAPES:
         return False
     shapes = [shape for shape, _ in pods]
     wanted = tuple(count for _, count in pods)

@@ -20,6 +20,9 @@ from modelplane.fleet.site import Site
 from modelplane.fleet.values import Holding
 from modelplane.framework import Refusal, admit
 
+MAX_VICTIMS = 64
+"""As many as a status and a replica can name."""
+
 
 class Eviction(msgspec.Struct, frozen=True, eq=False):
     cluster: ClusterName
@@ -50,7 +53,7 @@ def _on_cluster(state: Pass, board: Board, name: ClusterName) -> Eviction | None
     if board.view(site.traits, state.reading.facts(site.cluster), name)[1] is not None:
         return None
     left = site
-    for count, victim in enumerate(victims, start=1):
+    for count, victim in enumerate(victims[:MAX_VICTIMS], start=1):
         left = left.with_holdings(removed=[victim.id])
         if _offer(state, board, left) is not None:
             return _spare(state, board, left, victims[:count])

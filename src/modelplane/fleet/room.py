@@ -12,7 +12,7 @@ node has of K and c is what Q asks for. Another pod i can hold at most m of K. F
 
 so a pod contributes at most a share f = min(ceil(m / q), ceil(T / q)) / ceil(T / q) towards blocking one node, a
 blocked node needs shares of at least 1, and a pod sits on one node only: at most floor(sum of f) nodes are blocked. p
-fits while that is below N. Any q is right; the one with the smallest sum is used, which lets pods that halve a node
+fits while that is below N. Any q is right, so it is enough that one of them says yes, which lets pods that halve a node
 pack two to a node. Where p has several Q, a pod counts with its largest share. The condition must hold for every shape
 of pod on the pool, not only for the newcomer.
 
@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import lcm
 
+from modelplane.fleet.flow import Demand
 from modelplane.fleet.hardware import count_in
 from modelplane.fleet.matching import PodShape
 from modelplane.fleet.packing import fits_packed
@@ -38,7 +39,7 @@ Use = tuple[tuple[PodShape, int], ...]
 """The pods of a pool: how many of each shape, sorted by shape. Pods that claim nothing are not listed."""
 EMPTY: Use = ()
 
-_MAX_DEMANDS = 6
+_MAX_DEMANDS = 4
 _CACHED = 65_536
 _MOST_PODS = 1 << 20
 _MOST_STEPS = 64
@@ -92,36 +93,35 @@ def spare(counts: tuple[int, ...], nodes: int, use: Use, shape: PodShape, *, pac
 
 def _finds_a_node(shape: PodShape, counts: tuple[int, ...], nodes: int, use: Use) -> bool:
     others = [(other, number - (other == shape)) for other, number in use]
-    columns: list[tuple[int, list[int]]] = []
+    numbers = [number for _, number in others]
+    blockers: list[tuple[int, list[int]]] = []
     for kinds, threshold in _blockers(shape, counts):
         if threshold <= 0:
             return False
-        held = [_most_held(other, kinds, counts) for other, _ in others]
-        columns.append(_weights(held, [number for _, number in others], threshold))
-    unit = lcm(*(whole for whole, _ in columns))
+        blockers.append((threshold, [_most_held(other, kinds, counts) for other, _ in others]))
+    most = max(threshold for threshold, _ in blockers)
+    return any(_within(blockers, numbers, nodes, step) for step in range(1, min(most, _MOST_STEPS) + 1))
+
+
+def _within(blockers: list[tuple[int, list[int]]], numbers: list[int], nodes: int, step: int) -> bool:
+    """Whether the others' shares, counted in steps, block fewer nodes than there are."""
+    wholes = [-(-threshold // step) for threshold, _ in blockers]
+    unit = lcm(*wholes)
     shares = 0
-    for position, (_, number) in enumerate(others):
-        shares += number * max(weights[position] * unit // whole for whole, weights in columns)
+    for position, number in enumerate(numbers):
+        if number:
+            shares += number * max(
+                min(-(-held[position] // step), whole) * unit // whole
+                for (_, held), whole in zip(blockers, wholes, strict=True)
+            )
     return shares < nodes * unit
 
 
-def _weights(held: list[int], numbers: list[int], threshold: int) -> tuple[int, list[int]]:
-    """What each shape counts towards blocking a node, and what blocks one, in the rounding that counts least."""
-    best: tuple[int, list[int]] | None = None
-    for step in range(1, min(threshold, _MOST_STEPS) + 1):
-        whole = -(-threshold // step)
-        weights = [min(-(-amount // step), whole) for amount in held]
-        if best is None or _sum(weights, numbers) * best[0] < _sum(best[1], numbers) * whole:
-            best = whole, weights
-    return best or (1, [])
-
-
-def _sum(weights: list[int], numbers: list[int]) -> int:
-    return sum(map(int.__mul__, weights, numbers))
-
-
 def _blockers(shape: PodShape, counts: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """For each set of demands: the kinds that they may use, and how many devices of those must be held to block."""
+    """For each set of demands: the kinds that they may use, and how many devices of those must be held to block.
+
+    Sets that fall into parts without a kind in common are left out: when such a set is blocked, so is one of its parts.
+    """
     if len(shape) > _MAX_DEMANDS:
         everything = 0
         for _, mask in shape:
@@ -129,12 +129,23 @@ def _blockers(shape: PodShape, counts: tuple[int, ...]) -> Iterator[tuple[int, i
         yield everything, 1
         return
     for chosen in range(1, 1 << len(shape)):
-        kinds = wanted = 0
-        for position, (count, mask) in enumerate(shape):
-            if chosen >> position & 1:
-                kinds |= mask
-                wanted += count
-        yield kinds, count_in(counts, kinds) - wanted + 1
+        demands = [demand for position, demand in enumerate(shape) if chosen >> position & 1]
+        kinds = _joined(demands)
+        if kinds:
+            yield kinds, count_in(counts, kinds) - sum(count for count, _ in demands) + 1
+
+
+def _joined(demands: list[Demand]) -> int:
+    """The kinds of some demands where they hang together; 0 where they do not."""
+    kinds, left = demands[0][1], demands[1:]
+    while left:
+        touching = [mask for _, mask in left if mask & kinds]
+        if not touching:
+            return 0
+        for mask in touching:
+            kinds |= mask
+        left = [demand for demand in left if not demand[1] & kinds]
+    return kinds
 
 
 def _most_held(other: PodShape, kinds: int, counts: tuple[int, ...]) -> int:
