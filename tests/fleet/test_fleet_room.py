@@ -148,7 +148,7 @@ def test_what_is_safe_stays_safe_when_a_pod_leaves_or_a_node_comes(pool):
 
 
 def test_a_pod_of_two_kinds_is_blocked_through_either_and_not_through_both_together():
-    """Sixteen others hold one device of eight each: enough to fill both nodes with GPUs and NICs, not with seven each."""
+    """Sixteen others of one device each can fill both nodes, fourteen cannot: GPUs and NICs are not added up."""
     gpu, nic, both = ((1, 1),), ((1, 2),), ((1, 1), (1, 2))
     assert is_safe((8, 8), 2, tuple(sorted(((gpu, 7), (nic, 7), (both, 1)))))
     assert not is_safe((8, 8), 2, tuple(sorted(((gpu, 8), (nic, 8), (both, 1)))))
