@@ -1,0 +1,40 @@
+"""The import contracts cover every room there is: a room added to the tree cannot slip past them."""
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "modelplane"
+CONTRACTS = {
+    contract["name"]: contract
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+}
+ROOMS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+PURE = {"api", "dra", "admission", "framework", "fleet", "picker", "compose", "views"}
+
+
+def rooms_in(name):
+    return {module.removeprefix("modelplane.") for module in CONTRACTS[name]["source_modules"]}
+
+
+def test_every_pure_room_is_kept_from_the_world():
+    name = "The core touches no world: no network, files, processes, threads, clock, randomness or logging"
+    assert rooms_in(name) == ROOMS & PURE
+
+
+def test_no_room_may_import_the_testing_room():
+    assert rooms_in("Nothing the product runs imports the testing room") == ROOMS - {"testing"}
+
+
+def test_every_composer_is_kept_apart_from_the_others():
+    composers = {
+        path.stem for path in (PACKAGE / "compose").glob("*.py") if "\ndef compose(request" in path.read_text()
+    }
+    listed = {module.rpartition(".")[2] for module in CONTRACTS["Composers do not import each other"]["modules"]}
+    assert listed == composers
+
+
+def test_the_layers_are_exhaustive():
+    rooms = next(contract for contract in CONTRACTS.values() if contract["type"] == "layers")
+    assert rooms["exhaustive"] is True
+    assert rooms["exhaustive_ignores"] == ["testing", "__main__"]
