@@ -364,7 +364,7 @@ _ENVIRONMENT = Environment({}, {}, base_functions())
 def answer(text: str) -> Answer:
     """Compiles and runs an expression that needs no data."""
     try:
-        node, _ = checked_tree(text, _ENVIRONMENT)
+        node = checked_tree(text, _ENVIRONMENT).node
         planner = Planner(base_functions(), ())
         step = planned(text, planner, node)
     except CompileError:

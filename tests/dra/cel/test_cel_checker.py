@@ -45,7 +45,7 @@ _CAPACITY = 'device.capacity["d"].x'
     ],
 )
 def test_type(text, found):
-    assert str(checked_tree(text, _ENVIRONMENT)[1]) == found
+    assert str(checked_tree(text, _ENVIRONMENT).type) == found
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_refusal_points_at_its_place(text, complaint, column):
 
 
 def test_all_overloads_that_fit_are_kept_in_order():
-    node, _ = checked_tree(f"{_ATTRIBUTE}.isGreaterThan({_ATTRIBUTE})", _ENVIRONMENT)
+    node = checked_tree(f"{_ATTRIBUTE}.isGreaterThan({_ATTRIBUTE})", _ENVIRONMENT).node
     assert [overload.id for overload in node.overloads] == ["quantity_is_greater_than", "semver_is_greater_than"]
 
 

@@ -27,7 +27,7 @@ _DEVICE = Device.from_dict("dra.example.com", _WRITTEN)
 
 
 def _emitted(text, *, absorbing=False):
-    node, _ = checked_tree(text, _ENVIRONMENT)
+    node = checked_tree(text, _ENVIRONMENT).node
     return emit(node, _ENVIRONMENT.functions, absorbing=absorbing)
 
 

@@ -44,12 +44,12 @@ _ATTRIBUTE = 'device.attributes["d"].x'
     ],
 )
 def test_worst_case(text, cost):
-    node, _ = checked_tree(text, _ENVIRONMENT)
+    node = checked_tree(text, _ENVIRONMENT).node
     found = estimate(node, DeviceBounds())
     assert found == cost or (cost == MAX and found > 10**18)
 
 
 def test_keys_take_the_size_of_values_where_paths_share_memory():
-    loop, _ = checked_tree('device.attributes["d"].exists(k, v, k == "' + "x" * 64 + '")', _ENVIRONMENT)
-    plain, _ = checked_tree('device.attributes["d"].exists(k, k == "' + "x" * 64 + '")', _ENVIRONMENT)
+    loop = checked_tree('device.attributes["d"].exists(k, v, k == "' + "x" * 64 + '")', _ENVIRONMENT).node
+    plain = checked_tree('device.attributes["d"].exists(k, k == "' + "x" * 64 + '")', _ENVIRONMENT).node
     assert estimate(loop, DeviceBounds()) > estimate(plain, DeviceBounds())

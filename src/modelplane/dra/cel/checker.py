@@ -14,6 +14,9 @@ from modelplane.dra.cel.environment import Environment
 from modelplane.dra.cel.errors import SyntaxFault
 from modelplane.dra.cel.syntax import (
     AND,
+    CONVERSIONS,
+    INDEX,
+    OPTIONAL_INDEX,
     OPTIONAL_SELECT,
     OR,
     Call,
@@ -34,17 +37,27 @@ from modelplane.dra.cel.values import runtime_type
 
 _MAX_REMEMBERED = 512
 _UNUSUAL = CHECKED_CALLS | {OPTIONAL_SELECT}
+# Calls that planning may refuse: conversions of constants, constant patterns, constants that are no keys.
+_PLANNED = CONVERSIONS | {"find", "findAll", "or", "orValue"}
+_INDICES = frozenset({INDEX, OPTIONAL_INDEX})
 _PATH_TYPE_FIELDS = frozenset({"Duration", "Timestamp", "IP", "CIDR"})
 
 
-def check(node: Node, environment: Environment) -> Type:
-    """Annotates the tree with types and overloads and looks at its literals; the type of the whole, or SyntaxFault."""
+def check(node: Node, environment: Environment) -> tuple[Type, bool]:
+    """Annotates the tree with types and overloads and looks at its literals.
+
+    Yields the type of the whole and whether the tree has to be planned to know that all its constants are possible.
+    """
     checker = _Checker(environment)
     checker.check(node)
     for pending in checker.generic:
         pending.type = checker.bindings.settle(_typed(pending))
     checker.watched.validate()
-    return _typed(node)
+    return _typed(node), checker.watched.plans
+
+
+def _is_plain_key(node: Node) -> bool:
+    return isinstance(node, Literal) and isinstance(node.value, str | int)
 
 
 def _typed(node: Node) -> Type:
@@ -127,12 +140,15 @@ class _Checker:
     def call(self, node: Call) -> Type:
         if node.function in _UNUSUAL:
             return self.unusual_call(node)
+        if node.function in _PLANNED or (node.function in _INDICES and not _is_plain_key(node.args[1])):
+            self.watched.plans = True
         return self.usual_call(node)
 
     def unusual_call(self, node: Call) -> Type:
         if node.function == OPTIONAL_SELECT:
             return self.optional_select(node)
         self.watched.calls.append(node)
+        self.watched.plans = True
         self.format_depth += node.function == "format"
         found = self.usual_call(node)
         self.format_depth -= node.function == "format"
@@ -247,6 +263,7 @@ class _Checker:
 
     def map_literal(self, node: MapNode) -> Type:
         self.watched.maps.append((node, self.format_depth > 0))
+        self.watched.plans = True
         key_type: Type | None = None
         value_type: Type | None = None
         for entry in node.entries:

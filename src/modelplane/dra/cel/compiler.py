@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from modelplane.dra.cel.attributes import Step
@@ -17,11 +18,20 @@ _Result = TypeVar("_Result")
 _DEEP_STACK = 20_000
 
 
-def checked_tree(text: str, environment: Environment, *, bind: bool = True) -> tuple[Node, Type]:
-    """The annotated tree of an expression and its type, or CompileError; `bind` says whether cel.bind exists."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A tree that passed the checker; `plans` says that planning may still find a constant impossible."""
+
+    node: Node
+    type: Type
+    plans: bool
+
+
+def checked_tree(text: str, environment: Environment, *, bind: bool = True) -> Checked:
+    """The annotated tree of an expression, or CompileError; `bind` says whether cel.bind exists."""
     node = parse(text, bind=bind)
     try:
-        return node, check(node, environment)
+        return Checked(node, *check(node, environment))
     except SyntaxFault as fault:
         raise placed(fault, text) from None
 

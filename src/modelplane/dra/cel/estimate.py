@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from modelplane.dra.cel.prices import CallArgs, Priced, price_call
+from modelplane.dra.cel.prices import COMPARISONS, CallArgs, Priced, ignores_sizes, price_call
 from modelplane.dra.cel.sizes import MAX, ONE, UNKNOWN, ZERO, Range, exactly, plus, scaled, times, union
 from modelplane.dra.cel.syntax import (
     ACCUMULATOR,
@@ -32,11 +32,6 @@ from modelplane.dra.cel.types import DYN, Kind, Type
 _LIST_COST, _MAP_COST = exactly(10), exactly(30)
 _SCALARS = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
 _SELECTABLE = frozenset({Kind.MAP, Kind.STRUCT, Kind.PARAM})
-_UNORDERED = frozenset({"less", "less_equals", "greater", "greater_equals"})
-_COMPARED = frozenset({f"{name}_{kind}" for name in _UNORDERED for kind in ("string", "bytes")}) | {
-    "equals",
-    "not_equals",
-}
 
 
 class Bounds(Protocol):
@@ -121,6 +116,8 @@ class _Estimator:
             return self.dynamic(node)
         if node.function in {AND, OR}:
             return self.logic(node)
+        if all(ignores_sizes(node.function, overload.id) for overload in node.overloads):
+            return self.plain_call(node)
         arg_costs = [self.cost(arg) for arg in node.args]
         args = [self.described(arg) for arg in node.args]
         target_cost = ZERO if node.target is None else self.cost(node.target)
@@ -139,6 +136,19 @@ class _Estimator:
         if size is not None:
             self.sizes[id(node)] = size
         return plus(target_cost, total)
+
+    def plain_call(self, node: Call) -> Range:
+        """A call of one unit."""
+        cost = ONE
+        for arg in node.args:
+            cost = plus(cost, self.cost(arg))
+        if node.target is not None:
+            cost = plus(cost, self.cost(node.target))
+        for overload in node.overloads:
+            size = self.indexed(node, overload.id, None) or self.size(node)
+            if size is not None:
+                self.sizes[id(node)] = size
+        return cost
 
     def dynamic(self, node: Call) -> Range:
         inner = node.args[0]
@@ -173,7 +183,7 @@ class _Estimator:
         rule = self.builtin.get(overload)
         if rule is not None:
             return rule(self, node, overload, call, arg_costs, total)
-        if overload in _COMPARED:
+        if overload in COMPARISONS:
             return self.comparison(call, total)
         return _Cost(plus(ONE, total), None)
 

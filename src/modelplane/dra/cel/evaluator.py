@@ -33,6 +33,7 @@ from modelplane.dra.cel.membership import Membership, constant_members
 from modelplane.dra.cel.syntax import (
     AND,
     CONDITIONAL,
+    CONVERSIONS,
     EQUALS,
     INDEX,
     NOT_EQUALS,
@@ -53,7 +54,6 @@ from modelplane.dra.cel.syntax import (
 from modelplane.dra.cel.types import DYN, Kind, Type
 from modelplane.dra.cel.values import NONE, Optional, check_hashable, make_map, no_overload, runtime_type
 
-CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 _PATTERNS = {"matches": 1, "find": 1, "findAll": 1}
 
 

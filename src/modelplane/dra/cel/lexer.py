@@ -59,20 +59,19 @@ _HEX = 16
 def tokenize(text: str) -> list[Token]:
     """All tokens of the text, closed by END."""
     tokens: list[Token] = []
-    position, length = 0, len(text)
-    match_at = _TOKENS.match
-    while position < length:
-        match = match_at(text, position)
-        if match is None:
-            raise SyntaxFault(f"unexpected character {text[position]!r}", position)
-        kind = match.lastgroup or ""
+    position = 0
+    for match in _TOKENS.finditer(text):
+        start, end = match.span()
+        if start != position:
+            break
+        position = end
+        kind = match.lastgroup
         if kind != "skip":
-            token = match.group()
-            if kind == "op" or (kind == IDENT and token in _KEYWORDS):
-                kind = token
-            tokens.append((kind, token, position))
-        position = match.end()
-    tokens.append((END, "", length))
+            token = match[0]
+            tokens.append((token if kind == "op" or token in _KEYWORDS else kind or "", token, start))
+    if position < len(text):
+        raise SyntaxFault(f"unexpected character {text[position]!r}", position)
+    tokens.append((END, "", position))
     return tokens
 
 

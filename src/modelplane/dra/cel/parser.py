@@ -137,10 +137,10 @@ class _Parser:
         self.expr_depth += 1
         if self.expr_depth > MAX_DEPTH:
             raise self.too_deep()
-        node = self.logic(OR)
+        node = self.disjunction()
         if self.tokens[self.position][0] == "?":
             offset = self.take("?")
-            then = self.logic(OR)
+            then = self.disjunction()
             self.take(":")
             otherwise = self.expr()
             height = 1 + max(node.height, then.height, otherwise.height)
@@ -148,17 +148,25 @@ class _Parser:
         self.expr_depth -= 1
         return node
 
-    def logic(self, function: str) -> Node:
-        """A chain of `||`, or of `&&` below it."""
-        operator = "||" if function is OR else "&&"
-        first = self.logic(AND) if function is OR else self.relation()
-        if self.tokens[self.position][0] != operator:
+    def disjunction(self) -> Node:
+        first = self.conjunction()
+        if self.tokens[self.position][0] != "||":
             return first
         terms, offsets = [first], []
-        while self.tokens[self.position][0] == operator:
-            offsets.append(self.take(operator))
-            terms.append(self.logic(AND) if function is OR else self.relation())
-        return _balanced(function, terms, offsets, max([term.height for term in terms]))
+        while self.tokens[self.position][0] == "||":
+            offsets.append(self.take("||"))
+            terms.append(self.conjunction())
+        return _balanced(OR, terms, offsets)
+
+    def conjunction(self) -> Node:
+        first = self.relation()
+        if self.tokens[self.position][0] != "&&":
+            return first
+        terms, offsets = [first], []
+        while self.tokens[self.position][0] == "&&":
+            offsets.append(self.take("&&"))
+            terms.append(self.relation())
+        return _balanced(AND, terms, offsets)
 
     def relation(self) -> Node:
         self.relation_depth += 1
@@ -181,9 +189,10 @@ class _Parser:
         self.calc_depth += 1
         if self.calc_depth > MAX_DEPTH:
             raise self.too_deep()
-        left = self.unary()
-        while True:
-            level, function = _ARITHMETIC.get(self.tokens[self.position][0], (0, ""))
+        kind = self.tokens[self.position][0]
+        left = self.unary(kind) if kind == "!" or kind == "-" else self.member()  # noqa: PLR1714  runs for every operand
+        while (operator := _ARITHMETIC.get(self.tokens[self.position][0])) is not None:
+            level, function = operator
             if level < lowest:
                 break
             offset = self.tokens[self.position][2]
@@ -193,10 +202,8 @@ class _Parser:
         self.calc_depth -= 1
         return left
 
-    def unary(self) -> Node:
-        kind, _, offset = self.tokens[self.position]
-        if kind != "!" and kind != "-":  # noqa: PLR1714  this runs for every operand
-            return self.member()
+    def unary(self, kind: str) -> Node:
+        offset = self.tokens[self.position][2]
         start = self.position
         while self.tokens[self.position][0] == kind:
             self.position += 1
@@ -373,8 +380,9 @@ class _Parser:
         return MapNode(offset, entries, height)
 
 
-def _balanced(function: str, terms: list[Node], offsets: list[int], height: int) -> Node:
+def _balanced(function: str, terms: list[Node], offsets: list[int]) -> Node:
     """The terms of a chain as a tree of least depth; evaluation order and value do not depend on its shape."""
+    height = max([term.height for term in terms])
 
     def build(low: int, high: int) -> Node:
         middle = (low + high + 1) // 2

@@ -53,6 +53,14 @@ class CallArgs:
     bounds: "Bounds"
 
 
+def ignores_sizes(function: str, overload: str) -> bool:
+    """Whether a call costs one unit whatever its arguments are."""
+    rule = _BY_FUNCTION.get(function)
+    if rule is not None:
+        return rule is _nominal
+    return not (overload in _SIZED or overload.endswith(("_sort", "_sortByAssociatedKeys")))
+
+
 def price_call(overload: str, call: CallArgs) -> Found:
     """The cost without that of the arguments, and the size of the result; None where no rule applies."""
     rule = _BY_OVERLOAD.get(overload)
@@ -377,3 +385,11 @@ _BY_FAMILY: dict[str, _Rule] = {
     "matches_string": _matches,
     "contains_string": _contains,
 }
+
+_ORDERED = ("less", "less_equals", "greater", "greater_equals")
+COMPARISONS = frozenset({f"{name}_{kind}" for name in _ORDERED for kind in ("string", "bytes")}) | {
+    "equals",
+    "not_equals",
+}
+# Overloads whose price, or whose result's size, depends on the sizes of their arguments.
+_SIZED = _BY_OVERLOAD.keys() | _BY_FAMILY.keys() | COMPARISONS | {"conditional", "add_string", "add_bytes", "add_list"}

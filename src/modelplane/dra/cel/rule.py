@@ -126,9 +126,11 @@ def _compile(text: str, schema: Schema, shape: Shape, *, optional_old: bool) -> 
     surroundings = Environment(
         MappingProxyType({"self": shape.type, "oldSelf": old_type}), struct_fields(shape), base_functions()
     )
-    node, found = checked_tree(text, surroundings, bind=False)
-    if found is not BOOL and found is not STRING:
-        raise CompileError(f"must evaluate to bool, or to string for a message, not {found}")
+    checked = checked_tree(text, surroundings, bind=False)
+    if checked.type is not BOOL and checked.type is not STRING:
+        raise CompileError(f"must evaluate to bool, or to string for a message, not {checked.type}")
     planner = Planner(surroundings.functions, ("self", "oldSelf"))
-    step = planned(text, planner, node)
-    return Rule(text, schema, step, planner.slots.count, _Facts(node, found, shape, optional_old=optional_old))
+    step = planned(text, planner, checked.node)
+    return Rule(
+        text, schema, step, planner.slots.count, _Facts(checked.node, checked.type, shape, optional_old=optional_old)
+    )

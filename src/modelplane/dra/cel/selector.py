@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 
-from modelplane.dra.cel.attributes import State
+from modelplane.dra.cel.attributes import State, Step
 from modelplane.dra.cel.compiler import checked_tree, planned, with_room
 from modelplane.dra.cel.declarations import Functions
 from modelplane.dra.cel.device_view import DEFAULT_GATES, DeviceBounds, Gates, device_value, environment
@@ -43,14 +43,21 @@ class Selector:
     def __init__(self, text: str, node: Node, functions: Functions, estimated_cost: int) -> None:
         self.text = text
         self.estimated_cost = estimated_cost
-        planner = Planner(functions, ("device",))
-        self._step = planned(text, planner, node)
-        self._slot_count = planner.slots.count
+        self._step: Step | None = None
+        self._slot_count = 0
         self._node = node
         self._functions = functions
         self._fast: Callable[[Device], object] | None = None
         self._thorough: Callable[[Device], object] | None = None
         self._asked = self._failed = _WORTH_EMITTING if _LONG_RUN < estimated_cost <= MAX_COST else 0
+
+    def plan(self) -> Step:
+        """The exact evaluator, made when it is first needed; CompileError where a constant is impossible."""
+        if self._step is None:
+            planner = Planner(self._functions, ("device",))
+            self._step = with_room(lambda: planned(self.text, planner, self._node))
+            self._slot_count = planner.slots.count
+        return self._step
 
     def evaluate(self, device: Device) -> Evaluation:
         """Whether the device is selected, or why that cannot be said."""
@@ -89,12 +96,13 @@ class Selector:
 
     def trace(self, device: Device) -> tuple[Evaluation, int]:
         """The exact evaluation and what it cost."""
+        step = self.plan()
         slots: list[object] = [None] * self._slot_count
         state = State(slots, MAX_COST)
 
         def run() -> object:
             slots[0], state.spent = device_value(device), 0
-            value = self._step(state)
+            value = step(state)
             state.check()
             return value
 
@@ -126,10 +134,12 @@ def encoded(text: str) -> bytes:
 
 def _compile(text: str, *, stored: bool, gates: Gates) -> Selector:
     surroundings = environment(gates, stored=stored)
-    node, found = checked_tree(text, surroundings)
-    _check_result(found, gates)
-    cost = estimate(node, DeviceBounds())
-    selector = Selector(text, node, surroundings.functions, cost)
+    checked = checked_tree(text, surroundings)
+    _check_result(checked.type, gates)
+    cost = estimate(checked.node, DeviceBounds())
+    selector = Selector(text, checked.node, surroundings.functions, cost)
+    if checked.plans:
+        selector.plan()
     if not stored:
         _check_cost(cost)
     return selector

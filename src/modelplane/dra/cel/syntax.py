@@ -22,6 +22,9 @@ ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO, NEGATE = "_+_", "_-_", "_*_", "_/_", "_
 INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT = "_[_]", "_[?_]", "_?._"
 NOT_STRICTLY_FALSE = "@not_strictly_false"
 
+# Functions that are computed beforehand where their argument is a constant.
+CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
+
 
 @dataclass(slots=True, eq=False)
 class Literal:

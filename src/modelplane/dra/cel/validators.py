@@ -18,8 +18,12 @@ CHECKED_CALLS = frozenset({"duration", "timestamp", "matches", "format"})
 
 @dataclass(slots=True, eq=False)
 class Watched:
-    """The nodes that need a look once all types are settled; those inside `format` may mix types."""
+    """The nodes that need a look once all types are settled; those inside `format` may mix types.
 
+    `plans` says that some constant may turn out to be impossible when the evaluator is planned.
+    """
+
+    plans: bool = False
     calls: list[Call] = field(default_factory=list)
     lists: list[tuple[ListNode, bool]] = field(default_factory=list)
     maps: list[tuple[MapNode, bool]] = field(default_factory=list)
