@@ -15,6 +15,7 @@ setup-dev: .venv/.dev ## setup, plus what tests and linters need
 
 .venv/.run: requirements.lock pyproject.toml
 	@echo "installing into .venv (hashes required)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "modelplane needs Python 3.11 or newer; set PYTHON=")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
