@@ -46,7 +46,7 @@ _TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 _HOSTILE = {
     "parentheses": "(" * 249 + "true" + ")" * 249,
     "long_list": "[" + ",".join(["1"] * 4_900) + "].size() == 1",
-    "conjunction": "&&".join(["true"] * 2_000),
+    "conjunction": "&&".join(["true"] * 1_700),
     "four_loops": f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, a + b + c + d >= 0))))",
     "four_loops_with_errors": f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, a / 0 >= 0 || true))))",
     "macro_copies": "optional.of(1)" + ".optMap(x, x)" * 200 + ".hasValue()",

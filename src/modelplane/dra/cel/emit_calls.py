@@ -244,8 +244,7 @@ class CallEmitter:
         subject, pattern = args
         if not pattern.is_constant or not isinstance(pattern.constant, str):
             raise NotEmitted
-        matcher = self.constant(regex.matcher(pattern.constant))
-        quick = f"({matcher}({{0}}) is not None)"
+        quick = f"{self.constant(regex.occurrences(pattern.constant))}[{{0}}]"
         if subject.type is STRING:
             return Code(quick.format(subject.text), BOOL)
         general = f"{self.constant(self.functions['matches'].singleton)}({{0}}, {pattern.text})"
