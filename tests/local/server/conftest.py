@@ -11,7 +11,7 @@ from aiohttp import web
 
 from modelplane.local.server.app import ApiServer
 from modelplane.local.server.lifecycle import Lifecycle, ensure_namespaces
-from modelplane.local.server.watches import DEFAULT_LIMITS
+from modelplane.local.server.watches import DEFAULT_LIMITS, Watches, WatchLimits
 from modelplane.local.store import Database, SqliteStore, StoreSettings
 from modelplane.reconcile.clock import SystemClock
 
@@ -26,6 +26,8 @@ class Client:
     session: aiohttp.ClientSession
     store: SqliteStore
     lifecycle: Lifecycle
+    watches: Watches
+    limits: WatchLimits
 
     async def ask(self, method, path, body=None, **options):
         """Status and decoded answer."""
@@ -45,20 +47,20 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(limits=DEFAULT_LIMITS, history=16_384):
+async def serving(limits=DEFAULT_LIMITS, history=16_384, *, collect_garbage=True):
     clock = SystemClock()
     with Database(None, clock=clock, settings=StoreSettings(history_limit=history)) as database:
         store = database.store("plane")
         ensure_namespaces(store)
         lifecycle = Lifecycle(store, clock)
-        loop = asyncio.create_task(lifecycle.loop.run())
+        loop = asyncio.create_task(lifecycle.loop.run() if collect_garbage else asyncio.sleep(0))
         server = ApiServer(store, token=TOKEN, clock=clock, limits=limits)
         await server.runner.setup()
         await web.TCPSite(server.runner, "127.0.0.1", 0).start()
         host, port = server.runner.addresses[0][:2]
         try:
             async with aiohttp.ClientSession(f"http://{host}:{port}") as session:
-                yield Client(session, store, lifecycle)
+                yield Client(session, store, lifecycle, server._watches, limits)
         finally:
             await server.close()
             loop.cancel()

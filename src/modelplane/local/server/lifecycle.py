@@ -119,20 +119,23 @@ class Lifecycle:
 
     def _cut_loose(self, uid: str) -> None:
         for _, item in self._dependents_of(uid):
-            left = [
-                owner for owner in items(metadata_of(item).get("ownerReferences")) if mapping(owner).get("uid") != uid
-            ]
-            self._store.replace(with_metadata(item, ownerReferences=left or None))
+            self._disown(item, uid)
+
+    def _disown(self, item: Manifest, uid: str) -> None:
+        left = [dict(owner) for owner in _owners(item) if owner.get("uid") != uid]
+        self._store.replace(with_metadata(item, ownerReferences=left or None))
 
     def _remove_dependents(self, uid: str) -> bool:
         """Asks the dependents to go. Returns whether one that blocks its owner is still there."""
         for ref, item in self._dependents_of(uid):
-            if not is_deleting(item) and not self._has_other_owner(ref, item, uid):
+            if self._has_other_owner(ref, item, uid):
+                self._disown(item, uid)
+            elif not is_deleting(item):
                 self._store.delete(ref)
         return any(
-            mapping(owner).get("uid") == uid and mapping(owner).get("blockOwnerDeletion") is True
+            owner.get("uid") == uid and owner.get("blockOwnerDeletion") is True
             for _, item in self._dependents_of(uid)
-            for owner in items(metadata_of(item).get("ownerReferences"))
+            for owner in _owners(item)
         )
 
     def _dependents_of(self, uid: str) -> Iterable[tuple[ObjectRef, Manifest]]:

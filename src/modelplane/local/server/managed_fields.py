@@ -13,7 +13,7 @@ at all is given to `before-first-apply` when somebody first applies to it, as up
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -67,8 +67,14 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
+    """What a writer owns since when, and the entry that it was read from, where it is still as it was."""
+
     fields: FieldSet
     time: str
+    entry: Json | None = field(default=None, compare=False)
+
+    def without(self, lost: FieldSet) -> "Holding":
+        return self if self.fields.isdisjoint(lost) else Holding(self.fields - lost, self.time)
 
 
 Owners = Mapping[Writer, Holding]
@@ -105,7 +111,7 @@ def read_owners(manifest: Manifest) -> Owners | None:
                 str(each["apiVersion"]),
                 str(each.get("subresource", "")),
             )
-            found[writer] = Holding(read(each["fieldsV1"]), str(each.get("time", "")))
+            found[writer] = Holding(read(each["fieldsV1"]), str(each.get("time", "")), dict(each))
     except (KeyError, ValueError):
         return None
     return found
@@ -121,6 +127,8 @@ def write_owners(owners: Owners) -> list[Json]:
 
 
 def _entry(writer: Writer, holding: Holding) -> Json:
+    if holding.entry is not None:
+        return holding.entry
     entry: Json = {
         "manager": writer.manager,
         "operation": "Apply" if writer.applies else "Update",
@@ -149,8 +157,7 @@ def updated(before: Manifest | None, after: Manifest, door: Door) -> Json:
         kept = (held.fields if held else EMPTY) - changes.removed
         remaining[door.writer] = Holding(kept | gained, door.now)
     elif door.writer in remaining:
-        holding = remaining[door.writer]
-        remaining[door.writer] = replace(holding, fields=holding.fields - changes.removed)
+        remaining[door.writer] = remaining[door.writer].without(changes.removed)
     return with_metadata(after, managedFields=write_owners(_capped(_kept(remaining))) or None)
 
 
@@ -172,10 +179,7 @@ def _is_reset(manifest: Manifest) -> bool:
 def _yielded(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, Holding]:
     """What everybody is left with after the writer made these changes."""
     lost = changes.added | changes.modified | changes.removed
-    return {
-        each: holding if each == writer else replace(holding, fields=holding.fields - lost)
-        for each, holding in owners.items()
-    }
+    return {each: holding if each == writer else holding.without(lost) for each, holding in owners.items()}
 
 
 def _kept(owners: Mapping[Writer, Holding]) -> dict[Writer, Holding]:
@@ -271,7 +275,7 @@ def _noted(merged: Manifest, config: Manifest, door: Door) -> Manifest:
 
 
 def _ancestors(fields: Iterable[Field]) -> FieldSet:
-    return frozenset(field[:depth] for field in fields for depth in range(1, len(field)))
+    return frozenset(each[:depth] for each in fields for depth in range(1, len(each)))
 
 
 def _conflicts(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, list[Field]]:
@@ -281,13 +285,13 @@ def _conflicts(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writ
 
 
 def _refusal(conflicts: Mapping[Writer, list[Field]]) -> ApiError:
-    pairs = [(writer, field) for writer, fields in conflicts.items() for field in fields]
-    causes = [Cause("FieldManagerConflict", f"conflict with {writer}", spelled(field)) for writer, field in pairs]
+    pairs = [(writer, each) for writer, fields in conflicts.items() for each in fields]
+    causes = [Cause("FieldManagerConflict", f"conflict with {writer}", spelled(each)) for writer, each in pairs]
     if len(pairs) == 1:
-        writer, field = pairs[0]
-        return apply_conflict(f"Apply failed with 1 conflict: conflict with {writer}: {spelled(field)}", causes)
+        writer, only = pairs[0]
+        return apply_conflict(f"Apply failed with 1 conflict: conflict with {writer}: {spelled(only)}", causes)
     said = [
-        f"conflicts with {writer}:\n" + "\n".join(f"- {spelled(field)}" for field in fields)
+        f"conflicts with {writer}:\n" + "\n".join(f"- {spelled(each)}" for each in fields)
         for writer, fields in conflicts.items()
     ]
     return apply_conflict(f"Apply failed with {len(pairs)} conflicts: " + "\n".join(said), causes)

@@ -9,16 +9,23 @@ import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Final, TypeVar
 
-from modelplane.admission.admit import Refused, UnknownFields, admit
+import msgspec
+
+from modelplane.admission.admit import Admitted, Refused, UnknownFields, Verdict, admit
 from modelplane.admission.names import fault_in_namespace
 from modelplane.admission.paths import Key
 from modelplane.admission.problems import Cause, Problem
+from modelplane.admission.schemas import META_FIELDS, properties_of
+from modelplane.api.definitions import Definition
 from modelplane.local.server.failures import ApiError, bad_request, invalid_object
-from modelplane.local.server.resources import Resource
+from modelplane.local.server.resources import Resource, resource_of
 from modelplane.local.server.values import Json, finalizers_of, is_deleting, mapping, text_of, with_metadata
 from modelplane.reconcile.store import Manifest
+
+T = TypeVar("T")
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 HOLD: Final = "kubernetes"
@@ -41,7 +48,7 @@ def admitted(
 ) -> Ready:
     """The object as it is to be stored. ApiError says what is wrong with it."""
     prepared = _PREPARE.get(resource.kind, _as_given)(given, old) if not resource.custom else given
-    verdict = admit(prepared, resource.definition, old=old, unknown=unknown)
+    verdict = _judged(resource, prepared, old, unknown)
     found = verdict.problems if isinstance(verdict, Refused) else verdict.warnings
     strangers = [f'duplicate field "{field}"' for field in duplicates]
     strangers += sorted(f'unknown field "{each.field}"' for each in found if each.cause is Cause.UNKNOWN_FIELD)
@@ -53,6 +60,44 @@ def admitted(
     told = strangers if unknown is UnknownFields.WARN else []
     noted = (f"{each.field}: {each.message}" for each in found if each.cause is not Cause.UNKNOWN_FIELD)
     return Ready(verdict.value, (*told, *noted, *_finalizer_warnings(verdict.value, old)))
+
+
+def _judged(resource: Resource, given: Json, old: Manifest | None, unknown: UnknownFields) -> Verdict:
+    """Parts that are the very ones of the stored object were judged when they were stored, and are not again."""
+    same = _untouched(resource, given, old)
+    definition = _without(resource.group, resource.kind, same) if same else None
+    if definition is None or old is None:
+        return admit(given, resource.definition, old=old, unknown=unknown)
+    verdict = admit(_less(given, same), definition, old=_less(old, same), unknown=unknown)
+    if isinstance(verdict, Refused):
+        return verdict
+    return Admitted({**verdict.value, **{name: old[name] for name in same}}, verdict.warnings)
+
+
+def _untouched(resource: Resource, given: Json, old: Manifest | None) -> frozenset[str]:
+    if old is None or not resource.custom:
+        return frozenset()
+    return frozenset(name for name in old if name not in META_FIELDS and given.get(name) is old[name])
+
+
+@cache
+def _without(group: str, kind: str, parts: frozenset[str]) -> Definition | None:
+    """The definition without these parts; none where a rule over the whole object looks at them."""
+    resource = resource_of(group, kind)
+    if resource is None or "x-kubernetes-validations" in resource.definition.schema:
+        return None
+    schema = resource.definition.schema
+    required = schema.get("required")
+    left = {
+        **schema,
+        "properties": _less(properties_of(schema), parts),
+        "required": [name for name in required if name not in parts] if isinstance(required, list) else [],
+    }
+    return msgspec.structs.replace(resource.definition, schema=left)
+
+
+def _less(value: Mapping[str, T], names: frozenset[str]) -> dict[str, T]:
+    return {name: item for name, item in value.items() if name not in names}
 
 
 class StrictError(ApiError):

@@ -125,6 +125,8 @@ _ABSENT = object()
 
 
 def _compare(old: object, new: object, schema: Schema | None, at: Field, found: _Differences) -> None:
+    if old is new:
+        return
     present = new if old is _ABSENT else old
     shape = _shape(present, schema)
     if old is not _ABSENT and new is not _ABSENT and shape is not _shape(new, schema):
