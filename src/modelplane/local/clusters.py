@@ -15,6 +15,7 @@ from modelplane.api.models import InferenceClass, InferenceCluster
 from modelplane.local.cluster.cluster import SimulatedCluster
 from modelplane.local.cluster.controller import changed
 from modelplane.local.cluster.engines import EngineFactory
+from modelplane.local.cluster.furniture import furniture
 from modelplane.local.cluster.knobs import Knobs, knobs_of
 from modelplane.local.cluster.objects import annotated, mapping_at
 from modelplane.local.cluster.pools import pools_of
@@ -101,7 +102,10 @@ class Clusters:
         knobs = knobs_of(manifest)
         cluster = self._running.get(name) or self._make(name)
         cluster.set_load_seconds(knobs.load_s)
-        cluster.set_pools(knobs.limited(pools_of(decode(InferenceCluster, manifest), self._classes())))
+        declared = decode(InferenceCluster, manifest)
+        pools = pools_of(declared, self._classes())
+        cluster.set_pools(knobs.limited(pools))
+        cluster.furnish(furniture(declared, pools, self._settings.device_resources, knobs.quota))
         await self._switch(name, cluster, knobs)
         return Settled()
 

@@ -10,6 +10,9 @@ Every controller is level-based and owns its part of the truth:
     statefulsets     pods of a StatefulSet                                  kube-controller-manager
     claims           ResourceClaims from templates, their release           kube-controller-manager
     scheduler        binding, DRA allocation                                kube-scheduler
+    podgrouper       PodGroups for pods that name none, their status        KAI's and Volcano's controllers
+    queues           use of the queues                                      KAI's and Volcano's controllers
+    kueue            Workloads, their admission, use of the queues          Kueue
     kubelet          containers, engines, pod status                        kubelet
     services         EndpointSlices                                         kube-controller-manager
     gateways         status of Gateways and HTTPRoutes                      the Gateway controller
@@ -35,14 +38,18 @@ from modelplane.local.cluster.controller import ClusterStore, Controller, Site, 
 from modelplane.local.cluster.deployments import Deployments
 from modelplane.local.cluster.edge import Edge
 from modelplane.local.cluster.engines import EngineFactory
+from modelplane.local.cluster.furniture import put_furniture
 from modelplane.local.cluster.garbage import Garbage, Namespaces
 from modelplane.local.cluster.gateways import Gateways
 from modelplane.local.cluster.kubelet import Kubelet
+from modelplane.local.cluster.kueue import Kueue
 from modelplane.local.cluster.lws import LeaderWorkerSets
 from modelplane.local.cluster.node_lifecycle import NodeLifecycle, node_ref
 from modelplane.local.cluster.nodes import Nodes
-from modelplane.local.cluster.objects import annotated, ref_of, with_spec
+from modelplane.local.cluster.objects import Json, annotated, ref_of, with_spec
+from modelplane.local.cluster.podgrouper import PodGrouper
 from modelplane.local.cluster.pools import PoolSpec
+from modelplane.local.cluster.quotas import Queues
 from modelplane.local.cluster.replicasets import ReplicaSets
 from modelplane.local.cluster.scheduler import Scheduler
 from modelplane.local.cluster.services import Services
@@ -103,6 +110,11 @@ class SimulatedCluster:
         """The hardware from now on. Nodes that are no longer there lose their pods."""
         self._nodes.set_pools(pools)
         self._loop.add(Work(Nodes.name, self._nodes.key))
+
+    def furnish(self, objects: Iterable[Json]) -> None:
+        """What the platform team set up, from now on."""
+        with self._store.batch():
+            put_furniture(self._store, objects)
 
     def set_load_seconds(self, seconds: float | None) -> None:
         """How long engines that start from now on load, where their pods do not say; None for the usual time."""
@@ -240,6 +252,9 @@ def _others(site: Site) -> Sequence[Controller]:
         StatefulSets(site),
         Claims(site),
         Scheduler(site),
+        PodGrouper(site),
+        Queues(site),
+        Kueue(site),
         Services(site),
         Garbage(site),
         Namespaces(site),

@@ -6,17 +6,21 @@ from dataclasses import dataclass, field, replace
 
 from modelplane.local.cluster.objects import annotation
 from modelplane.local.cluster.pools import PoolSpec
-from modelplane.local.cluster.settings import FAILED, LOAD_SECONDS, STOCK
+from modelplane.local.cluster.settings import FAILED, LOAD_SECONDS, QUOTA, STOCK
 from modelplane.reconcile.store import Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
-    """failed: the cluster is dark. load_s: how long engines load, where pods do not say. stock: nodes to be had."""
+    """failed: the cluster is dark. load_s: how long engines load, where pods do not say. stock: nodes to be had.
+
+    quota: the devices that the scheduler's queue may give away.
+    """
 
     failed: bool = False
     load_s: float | None = None
     stock: Mapping[str, int] = field(default_factory=dict)
+    quota: int | None = None
 
     def limited(self, pools: Iterable[PoolSpec]) -> tuple[PoolSpec, ...]:
         """The pools with no more nodes than there are to be had."""
@@ -24,10 +28,12 @@ class Knobs:
 
 
 def knobs_of(cluster: Manifest) -> Knobs:
+    quota = annotation(cluster, QUOTA)
     return Knobs(
         failed=annotation(cluster, FAILED).lower() == "true",
         load_s=seconds(annotation(cluster, LOAD_SECONDS)),
         stock=stock_of(cluster),
+        quota=int(quota) if quota.isdecimal() else None,
     )
 
 

@@ -8,8 +8,12 @@ Among nodes that pass, the pod goes where fewest pods of its own controller run,
 spreading that the real one does by default, without its random choice among equals.
 
 A pod that does not fit says why in kube-scheduler's words and waits until something changes. Never preempts: the real
-one does not preempt for devices either. Pods of every schedulerName are treated alike, one by one: gangs are not known
-here. CPU and memory are not modelled.
+one does not preempt for devices either. CPU and memory are not modelled.
+
+Pods of KAI and Volcano are decided about as gangs: enough of the pods of a PodGroup fit, and all that fit are bound, or
+none is. Their queues limit what may run (`quotas`), and they fill one node after the other. kube-scheduler places each
+pod by itself, so a gang that does not fit as a whole is left half placed. A gang that falls below its size later is not
+evicted, which KAI does after a while.
 """
 
 from collections import Counter
@@ -17,11 +21,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from modelplane.compose.manifests import name_of, text_at, value_at
-from modelplane.dra.allocate import Allocated, Fatal, GaveUp, Placed
+from modelplane.dra.allocate import Fatal, GaveUp, Placed
+from modelplane.local.cluster.board import GATED, SCHEDULER_ERROR, UNSCHEDULABLE, Binding, Board, Waits
 from modelplane.local.cluster.claims import CLAIM_FINALIZER, claim_names, is_finished
 from modelplane.local.cluster.controller import Site, changed
-from modelplane.local.cluster.devices import DeviceBook, Devices, allocation_of
-from modelplane.local.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, NodeState, is_within, refusal
+from modelplane.local.cluster.devices import Devices, allocation_of
+from modelplane.local.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, is_within, refusal
+from modelplane.local.cluster.gangs import Gang, gang_of, group_ref
 from modelplane.local.cluster.node_lifecycle import node_of
 from modelplane.local.cluster.nodes import RESOURCE_GROUP
 from modelplane.local.cluster.objects import (
@@ -38,51 +44,19 @@ from modelplane.local.cluster.objects import (
     with_spec,
     with_status,
 )
+from modelplane.local.cluster.quotas import book_of
 from modelplane.local.cluster.settings import KUBELET_FINALIZER
 from modelplane.local.store_rules import timestamp
 from modelplane.reconcile.outcomes import Outcome, Settled
 from modelplane.reconcile.store import Change, Manifest, ObjectRef
 
-UNSCHEDULABLE, SCHEDULER_ERROR, GATED = "Unschedulable", "SchedulerError", "SchedulingGated"
-
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """The pod fits: where, and what its claims that had no devices get there."""
+class _Unit:
+    """Pods that are decided about together, in the order of the queue."""
 
-    node: str
-    allocation: Allocated | None
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """The pod does not fit, or cannot be judged."""
-
-    reason: str
-    message: str
-
-
-@dataclass(slots=True)
-class _Board:
-    """The cluster during one pass: decisions of the pass are visible to the pods after them."""
-
-    nodes: Mapping[str, Manifest]
-    pods: Counter[str]
-    siblings: Counter[tuple[str, str]]
-    devices: DeviceBook
-
-    def states(self) -> Iterable[NodeState]:
-        return (NodeState(node, self.pods[name]) for name, node in self.nodes.items())
-
-    def by_preference(self, pod: Manifest, nodes: Iterable[Manifest]) -> list[Manifest]:
-        owner = str(controller_of(pod).get("uid", ""))
-        return sorted(nodes, key=lambda n: (self.siblings[owner, name_of(n)], self.pods[name_of(n)], name_of(n)))
-
-    def bind(self, pod: Manifest, binding: Binding) -> None:
-        self.pods[binding.node] += 1
-        self.siblings[str(controller_of(pod).get("uid", "")), binding.node] += 1
-        if binding.allocation is not None:
-            self.devices.take(binding.allocation.claims)
+    gang: Gang | None
+    pods: list[Manifest]
 
 
 class Scheduler:
@@ -105,22 +79,71 @@ class Scheduler:
         if not waiting:
             return Settled()
         board = self._board(pods)
-        for pod in sorted(waiting, key=self._queue_order):
-            decision = self._decide(pod, board)
-            if isinstance(decision, Binding):
-                self._bind(pod, decision)
-                board.bind(pod, decision)
+        for unit in self._units(sorted(waiting, key=self._queue_order)):
+            if unit.gang is None:
+                self._place_alone(unit.pods[0], board)
             else:
-                self._explain(pod, decision)
+                self._place_gang(unit.pods, unit.gang, board, self._bound(unit.gang, pods))
         return Settled()
 
-    def _board(self, pods: Sequence[Manifest]) -> _Board:
+    def _units(self, waiting: Iterable[Manifest]) -> list[_Unit]:
+        """In the order of their first pods."""
+        units: list[_Unit] = []
+        gangs: dict[ObjectRef, _Unit] = {}
+        for pod in waiting:
+            gang = gang_of(pod, self._store)
+            if gang is None or value_at(pod, "spec", "schedulingGates"):
+                units.append(_Unit(None, [pod]))
+            elif gang.ref in gangs:
+                gangs[gang.ref].pods.append(pod)
+            else:
+                gangs[gang.ref] = _Unit(gang, [pod])
+                units.append(gangs[gang.ref])
+        return units
+
+    def _bound(self, gang: Gang, pods: Iterable[Manifest]) -> int:
+        alive = (pod for pod in pods if node_of(pod) and not is_deleting(pod) and not is_finished(pod))
+        return sum(group_ref(pod) == gang.ref for pod in alive)
+
+    def _place_alone(self, pod: Manifest, board: Board) -> None:
+        decision = self._decide(pod, board)
+        if isinstance(decision, Binding):
+            self._bind(pod, decision)
+            board.bind(pod, decision)
+        else:
+            self._explain(pod, decision)
+
+    def _place_gang(self, pods: Sequence[Manifest], gang: Gang, board: Board, bound: int) -> None:
+        lacking = max(1, gang.least - bound)
+        trial = board.trial()
+        fitting: list[tuple[Manifest, Binding]] = []
+        refused: list[tuple[Manifest, Waits]] = []
+        for pod in pods if gang.found and len(pods) >= lacking else ():
+            decision = self._decide(pod, trial)
+            if isinstance(decision, Binding):
+                trial.bind(pod, decision)
+                fitting.append((pod, decision))
+            else:
+                refused.append((pod, decision))
+        if len(fitting) >= lacking:
+            board.adopt(trial)
+            for pod, binding in fitting:
+                self._bind(pod, binding)
+            for pod, waits in refused:
+                self._explain(pod, waits)
+            return
+        words = _gang_words(gang, len(pods), len(fitting), lacking, refused[0][1].message if refused else "")
+        for pod in pods:
+            self._explain(pod, Waits(UNSCHEDULABLE, words))
+
+    def _board(self, pods: Sequence[Manifest]) -> Board:
         bound = [pod for pod in pods if node_of(pod) and not is_finished(pod)]
-        return _Board(
+        return Board(
             nodes={name_of(node): node for node in self._store.list("", "Node")},
             pods=Counter(node_of(pod) for pod in bound),
             siblings=Counter((str(controller_of(pod).get("uid", "")), node_of(pod)) for pod in bound),
             devices=self._devices.book(),
+            queues=book_of(self._store, self._site.settings.device_resources, bound),
         )
 
     def _queue_order(self, pod: Manifest) -> tuple[int, str, str, str]:
@@ -132,7 +155,7 @@ class Scheduler:
         found = self._store.get(ObjectRef("scheduling.k8s.io", "PriorityClass", "", name)) if name else None
         return int_at(found, "value") if found is not None else int_at(pod, "spec", "priority")
 
-    def _decide(self, pod: Manifest, board: _Board) -> Binding | Waits:
+    def _decide(self, pod: Manifest, board: Board) -> Binding | Waits:
         if value_at(pod, "spec", "schedulingGates"):
             return Waits(GATED, "Scheduling is blocked due to non-empty scheduling gates")
         names = claim_names(pod)
@@ -142,6 +165,8 @@ class Scheduler:
             return _nowhere(board, f'pod "{namespace_of(pod)}/{name_of(pod)}": ResourceClaim not created yet')
         if not board.nodes:
             return Waits(UNSCHEDULABLE, "no nodes available to schedule pods")
+        if refused := board.queues.refusal(pod):
+            return Waits(UNSCHEDULABLE, refused)
         return _place(pod, found, board)
 
     def _claim(self, pod: Manifest, name: str) -> Manifest | None:
@@ -175,7 +200,7 @@ class Scheduler:
         self._store.replace_status(with_status(pod, phase=phase, conditions=conditions))
 
 
-def _place(pod: Manifest, claims: Sequence[Manifest], board: _Board) -> Binding | Waits:
+def _place(pod: Manifest, claims: Sequence[Manifest], board: Board) -> Binding | Waits:
     refused: Counter[str] = Counter()
     fitting: list[Manifest] = []
     selectors = [value_at(claim, "status", "allocation", "nodeSelector") for claim in claims]
@@ -195,7 +220,7 @@ def _place(pod: Manifest, claims: Sequence[Manifest], board: _Board) -> Binding 
 
 
 def _allocate(
-    claims: Sequence[Manifest], nodes: Sequence[Manifest], board: _Board, refused: Counter[str]
+    claims: Sequence[Manifest], nodes: Sequence[Manifest], board: Board, refused: Counter[str]
 ) -> Binding | Waits:
     if missing := board.devices.missing_class(claims):
         return _nowhere(board, missing)
@@ -210,12 +235,12 @@ def _allocate(
     return _unavailable(board, refused)
 
 
-def _unavailable(board: _Board, refused: Mapping[str, int]) -> Waits:
+def _unavailable(board: Board, refused: Mapping[str, int]) -> Waits:
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in refused.items()))
     return _nowhere(board, reasons)
 
 
-def _nowhere(board: _Board, reasons: str) -> Waits:
+def _nowhere(board: Board, reasons: str) -> Waits:
     return Waits(UNSCHEDULABLE, f"0/{len(board.nodes)} nodes are available: {reasons}.")
 
 
@@ -229,15 +254,26 @@ def _matters(change: Change) -> bool:
     """Whether a waiting pod may be judged differently after it."""
     match change.ref.group, change.ref.kind:
         case "", "Pod":
-            return changed(change, lambda pod: (node_of(pod), is_finished(pod), claim_names(pod), _gates(pod)))
+            return changed(change, _pod_facts)
         case "", "Node":
             return changed(change, lambda node: (node.get("spec"), mapping_at(node, "metadata").get("labels")))
         case "resource.k8s.io", "ResourceClaim":
             return changed(change, lambda claim: value_at(claim, "status", "allocation"))
+        case ("scheduling.run.ai" | "scheduling.volcano.sh", "PodGroup" | "Queue"):
+            return changed(change, lambda item: (item.get("spec"), value_at(item, "status", "state")))
         case ("resource.k8s.io", "ResourceSlice" | "DeviceClass") | ("scheduling.k8s.io", "PriorityClass"):
             return True
     return False
 
 
-def _gates(pod: Manifest) -> object:
-    return value_at(pod, "spec", "schedulingGates")
+def _gang_words(gang: Gang, pods: int, fitting: int, lacking: int, why: str) -> str:
+    if not gang.found:
+        return f"PodGroup {gang.ref.name} does not exist"
+    if pods < lacking:
+        return f"PodGroup {gang.ref.name} needs {gang.least} pods, and {lacking - pods} of them are not there yet"
+    return f"Resources were found for {fitting} pods while {lacking} are required for gang scheduling. {why}"
+
+
+def _pod_facts(pod: Manifest) -> object:
+    gates = value_at(pod, "spec", "schedulingGates")
+    return node_of(pod), is_finished(pod), claim_names(pod), gates, group_ref(pod), is_deleting(pod)

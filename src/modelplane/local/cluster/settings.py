@@ -1,6 +1,7 @@
 """The numbers a simulated cluster runs by, and the annotations that change them for one pod or node."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 
@@ -8,6 +9,8 @@ FAILED = "sim.modelplane.ai/failed"
 """On an InferenceCluster, `true`: the whole cluster is dark."""
 STOCK = "sim.modelplane.ai/stock"
 """On an InferenceCluster, `<pool>=<nodes>,...`: all the nodes of a pool that its provider has to give."""
+QUOTA = "sim.modelplane.ai/quota"
+"""On an InferenceCluster: the devices that the queue of its scheduler may give away."""
 PULL_SECONDS = "sim.modelplane.ai/pull-seconds"
 """On a pod: how long its images take to arrive."""
 LOAD_SECONDS = "sim.modelplane.ai/load-seconds"
@@ -37,6 +40,8 @@ class ClusterSettings:
     restart_backoff_s, restart_backoff_most_s: the wait before the second restart; it doubles up to the most.
     node_grace_s: how long a silent node still counts as ready (node-monitor-grace-period).
     eviction_s: how long pods stay bound to an unreachable node (default tolerationSeconds).
+    device_resources: the resource that quotas count the devices of a DeviceClass under (Kueue's deviceClassMappings);
+        a class that is not named here counts under its own name.
     pods_per_node: as the kubelet's own limit.
     namespaces: present from the start, as a platform team would have made them.
     """
@@ -53,4 +58,5 @@ class ClusterSettings:
     node_grace_s: float = 50.0
     eviction_s: float = 300.0
     pods_per_node: int = 110
+    device_resources: Mapping[str, str] = field(default_factory=lambda: {"gpu.nvidia.com": "nvidia.com/gpu"})
     namespaces: tuple[str, ...] = ("default", "kube-system", SYSTEM_NAMESPACE)
