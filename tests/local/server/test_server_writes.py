@@ -1,5 +1,8 @@
 """Writes: what recorded answers do not show, such as dry runs, limits and the kinds that only the plane writes."""
 
+import asyncio
+from urllib.parse import quote
+
 import pytest
 
 from modelplane.local.server.objects import HOLD
@@ -191,5 +194,37 @@ def test_a_large_body_is_read_beside_others(over_http):
         data = {"a": "x" * 300_000}
         code, made = await client.ask("POST", MAPS, {"metadata": {"name": "big"}, "data": data})
         assert (code, made["data"]) == (201, data)
+
+    over_http(story)
+
+
+def test_no_update_of_many_writers_is_lost(over_http):
+    async def count_up(client, times):
+        done = 0
+        while done < times:
+            _, found = await client.ask("GET", f"{MAPS}/count")
+            found["data"]["n"] = str(int(found["data"]["n"]) + 1)
+            code, _ = await client.ask("PUT", f"{MAPS}/count", found)
+            assert code in {200, 409}
+            done += code == 200
+
+    async def story(client):
+        await client.ask("POST", MAPS, config_map("count", data={"n": "0"}))
+        await asyncio.gather(*(count_up(client, 10) for _ in range(6)))
+        assert (await client.ask("GET", f"{MAPS}/count"))[1]["data"] == {"n": "60"}
+
+    over_http(story)
+
+
+@pytest.mark.parametrize("hostile", ["<script>", "\u202e", "\r\nSet-Cookie: a=b", "../../x", "\x00", "ä", '"', "%00"])
+def test_hostile_text_comes_back_as_json_or_not_at_all(over_http, hostile):
+    async def story(client):
+        body = {**service("a"), "spec": {**service("a")["spec"], hostile: 1}, hostile: 2}
+        code, _, headers = await client.answer("POST", SERVICES, body)
+        assert (code, headers["Content-Type"]) == (201, "application/json")
+        assert all(text.isascii() and text.isprintable() for text in headers.getall("Warning"))
+        assert "Set-Cookie" not in headers
+        code, _, headers = await client.answer("GET", f"{SERVICES}/{quote(hostile, safe='')}")
+        assert (code, headers["Content-Type"].partition(";")[0]) in {(404, "application/json"), (404, "text/plain")}
 
     over_http(story)

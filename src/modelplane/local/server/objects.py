@@ -22,7 +22,15 @@ from modelplane.admission.schemas import META_FIELDS, properties_of
 from modelplane.api.definitions import Definition
 from modelplane.local.server.failures import ApiError, bad_request, invalid_object
 from modelplane.local.server.resources import Resource, resource_of
-from modelplane.local.server.values import Json, finalizers_of, is_deleting, mapping, text_of, with_metadata
+from modelplane.local.server.values import (
+    Json,
+    finalizers_of,
+    is_deleting,
+    mapping,
+    metadata_of,
+    text_of,
+    with_metadata,
+)
 from modelplane.reconcile.store import Manifest
 
 T = TypeVar("T")
@@ -63,15 +71,22 @@ def admitted(
 
 
 def _judged(resource: Resource, given: Json, old: Manifest | None, unknown: UnknownFields) -> Verdict:
-    """Parts that are the very ones of the stored object were judged when they were stored, and are not again."""
+    """Parts that are the very ones of the stored object were judged when they were stored, and are not again.
+
+    Who owns which fields is read by `managed_fields`, which ignores what it cannot read; so it is not judged at all.
+    """
     same = _untouched(resource, given, old)
     definition = _without(resource.group, resource.kind, same) if same else None
+    owners = metadata_of(given).get("managedFields")
+    plain = with_metadata(given, managedFields=None) if owners is not None else given
     if definition is None or old is None:
-        return admit(given, resource.definition, old=old, unknown=unknown)
-    verdict = admit(_less(given, same), definition, old=_less(old, same), unknown=unknown)
+        verdict = admit(plain, resource.definition, old=old, unknown=unknown)
+    else:
+        verdict = admit(_less(plain, same), definition, old=_less(old, same), unknown=unknown)
     if isinstance(verdict, Refused):
         return verdict
-    return Admitted({**verdict.value, **{name: old[name] for name in same}}, verdict.warnings)
+    value = {**verdict.value, **{name: old[name] for name in same if old is not None}}
+    return Admitted(with_metadata(value, managedFields=owners), verdict.warnings)
 
 
 def _untouched(resource: Resource, given: Json, old: Manifest | None) -> frozenset[str]:
