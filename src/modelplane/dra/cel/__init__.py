@@ -1,4 +1,21 @@
-"""CEL as Kubernetes runs it: device selectors and the validation rules of custom resources."""
+"""CEL as Kubernetes 1.36 runs it: device selectors and the validation rules of custom resources.
+
+A text becomes tokens, a tree with its macros expanded, a typed tree with an estimated cost, and then up to three
+programs that give the same answers: a Python function for expressions whose cost cannot reach the limit, one that
+also forgives errors where the language does, and an evaluator that counts the cost as upstream does, to the unit.
+
+Where an answer differs from upstream's, it is one of these:
+
+- Messages of protocol buffers and their enumerations are unknown: `google.protobuf.Int64Value{value: 1}` or
+  `google.protobuf.NullValue.NULL_VALUE` does not compile.
+- A text above 32 MiB, a list above 2,000,000 elements or a pattern with an enormous automaton ends the evaluation,
+  and nested `optMap` macros that would copy an operand thousands of times do not compile. Upstream builds them.
+- Maps are read in the order they were made; upstream's order is random, and so is any answer that depends on it.
+- What the `validate` of a format says about a text is worded differently, so the cost of working on those words differs.
+- An evaluation that exceeds its budget may notice a few units later; it is an error in both.
+- Time zones are those of this machine. A big capacity that an evaluation rounds is not rounded for the next one.
+- A rule that reads an absent `oldSelf` costs a unit more or less than upstream counts.
+"""
 
 from modelplane.dra.cel.device_view import Gates
 from modelplane.dra.cel.errors import CompileError

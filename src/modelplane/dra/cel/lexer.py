@@ -19,22 +19,24 @@ _ESCAPE = r"\\(?:[abfnrtv\"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F
 _QUOTED = (
     rf'"""(?s:(?:{_ESCAPE}|[^\\])*?)"""'
     rf"|'''(?s:(?:{_ESCAPE}|[^\\])*?)'''"
-    rf'|"(?:{_ESCAPE}|[^\\"\n\r])*"'
-    rf"|'(?:{_ESCAPE}|[^\\'\n\r])*'"
+    rf'|"[^\\"\n\r]*+(?:{_ESCAPE}[^\\"\n\r]*+)*"'
+    rf"|'[^\\'\n\r]*+(?:{_ESCAPE}[^\\'\n\r]*+)*'"
     r'|[rR]"""(?s:.*?)"""'
     r"|[rR]'''(?s:.*?)'''"
     r'|[rR]"[^"\n\r]*"'
     r"|[rR]'[^'\n\r]*'"
 )
+# The commonest tokens come first; each has to look ahead for the rarer ones that begin like it.
 _TOKENS = re.compile(
-    r"(?P<skip>[\t \r\n\f]+|//[^\n]*)"
+    r"(?P<identifier>[A-Za-z_][A-Za-z0-9_]*+(?![\"']))"
+    r"|(?P<op>[-+*%?:,()\[\]{}]|\.(?![0-9])|==|&&|\|\||[<>!]=?+|/(?!/))"
+    r"|(?P<skip>[\t \r\n\f]+|//[^\n]*)"
+    rf"|(?P<string>{_QUOTED})"
     r"|(?P<float>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<uint>0x[0-9a-fA-F]+[uU]|[0-9]+[uU])"
     r"|(?P<int>0x[0-9a-fA-F]+|[0-9]+)"
     rf"|(?P<bytes>[bB](?:{_QUOTED}))"
-    rf"|(?P<string>{_QUOTED})"
-    r"|(?P<identifier>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<op>==|!=|<=|>=|&&|\|\||[-+*/%<>!?:.,()\[\]{}])"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 )
 _KEYWORDS = frozenset({"in", "true", "false", "null"})
 _SIMPLE_ESCAPES = {
@@ -66,9 +68,14 @@ def tokenize(text: str) -> list[Token]:
             break
         position = end
         kind = match.lastgroup
-        if kind != "skip":
+        if kind in {"identifier", "name"}:
             token = match[0]
-            tokens.append((token if kind == "op" or token in _KEYWORDS else kind or "", token, start))
+            tokens.append((token if token in _KEYWORDS else IDENT, token, start))
+        elif kind == "op":
+            token = match[0]
+            tokens.append((token, token, start))
+        elif kind != "skip":
+            tokens.append((kind or "", match[0], start))
     if position < len(text):
         raise SyntaxFault(f"unexpected character {text[position]!r}", position)
     tokens.append((END, "", position))
