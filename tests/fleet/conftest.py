@@ -1,14 +1,9 @@
 """Whole schedules as values that read at a glance."""
 
 import pytest
-from hypothesis import settings
 
 from modelplane.fleet.schedule import schedule
 from modelplane.fleet.snapshot import Fleet
-
-# A deadline measures the machine, which is shared; pytest's own time limit is there for what never ends.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
 
 
 def show(decided):
