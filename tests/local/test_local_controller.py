@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modelplane.api.codec import decode
 from modelplane.api.meta import ClusterName
+from modelplane.api.models import InferenceClass
+from modelplane.local.cluster import ClusterSettings, PoolSpec
+from modelplane.local.cluster.controller import Site
+from modelplane.local.cluster.nodes import Nodes
 from modelplane.local.controller import Controller
 from modelplane.local.store import Database
 from modelplane.reconcile.store import ObjectRef
@@ -26,6 +31,8 @@ class Fleet:
         self.controller = Controller(self.database, clock, admitted=lambda manifest: manifest)
         self.plane = self.controller.plane
         self.clusters = {name: self.controller.add_cluster(ClusterName(name)) for name in ("east", "west")}
+        for name, store in self.clusters.items():
+            publish_nodes(name, store, clock)
 
     def apply_quickstart(self):
         for path in sorted(EXAMPLES.glob("*.yaml")):
@@ -67,6 +74,14 @@ class Fleet:
 
     def delete(self, kind, name, namespace=""):
         self.plane.delete(ObjectRef("modelplane.ai", kind, namespace, name))
+
+
+def publish_nodes(name, store, clock):
+    """The hardware that the quickstart declares."""
+    (hardware,) = yaml.safe_load_all((EXAMPLES / "1-hardware.yaml").read_text())
+    nodes = Nodes(Site(name, store, clock, ClusterSettings()))
+    nodes.set_pools([PoolSpec(name="h200", nodes=2, devices=decode(InferenceClass, hardware).spec.devices)])
+    nodes.reconcile(nodes.key)
 
 
 @asynccontextmanager
@@ -288,7 +303,9 @@ def test_scaling_down_and_deleting_leave_nothing_behind():
         fleet.delete("InferenceClass", "h200-8x")
         await clock.sleep(30)
         for store in fleet.clusters.values():
-            assert [m["metadata"]["name"] for g, k in store.kinds() for m in store.list(g, k)] == ["modelplane-system"]
+            left = [kind for _, kind in store.kinds() if kind not in {"Node", "ResourceSlice", "DeviceClass"}]
+            assert left == ["Namespace"]
+            assert [m["metadata"]["name"] for m in store.list("", "Namespace")] == ["modelplane-system"]
         assert {kind for _, kind in fleet.plane.kinds()} == {"Event"}
 
     virtually(story)

@@ -190,14 +190,37 @@ def test_a_failure_outlives_a_restart_of_the_plane():
     run_virtual(main)
 
 
-def test_a_cluster_that_is_removed_takes_what_was_on_it():
+def test_a_cluster_that_is_removed_is_simulated_no_more():
     async def story(fleet, clock):
+        fleet.plane.delete(ObjectRef("modelplane.ai", "ModelDeployment", "default", "qwen3-8b"))
+        await clock.sleep(30)
+        assert fleet.replicas() == {}
         fleet.plane.delete(ObjectRef("modelplane.ai", "InferenceCluster", "", "east"))
         await clock.sleep(30)
-        assert fleet.replicas() == {("west", 0): "True", ("west", 1): "True"}
         assert fleet.clusters.get("east") is None
+        assert fleet.clusters.get("west") is not None
+        assert "cluster/east" not in fleet.database.stores()
 
-    virtually(story, gracePeriodSeconds=600)
+    virtually(story)
+
+
+def observed(fleet, cluster):
+    item = fleet.plane.get(ObjectRef("modelplane.ai", "InferenceCluster", "", cluster))
+    (pool,) = item["status"]["gpuPools"]
+    return pool.get("observedNodes"), sum(device.get("free", 0) for device in pool["devices"])
+
+
+def test_the_plane_sees_what_the_nodes_of_a_cluster_have_left():
+    async def story(fleet, clock):
+        assert observed(fleet, "east") == (2, 15)
+        fleet.clusters.get("east").cordon_node("h200-1")
+        await clock.sleep(5)
+        assert observed(fleet, "east") == (1, 7)
+        fleet.clusters.fail("east")
+        await clock.sleep(5)
+        assert observed(fleet, "east")[0] == 1
+
+    virtually(story)
 
 
 class Load:

@@ -45,7 +45,7 @@ class Controller:
         self._silent: set[ClusterName] = set()
         self._missed: defaultdict[ClusterName, set[ObjectRef]] = defaultdict(set)
         self._ownership = Ownership(answers=self.answers)
-        self._requirements = Requirements(self.plane)
+        self._requirements = Requirements(self.plane, self._reachable)
         self.fleet = LiveFleet(capacity_changed=self._wake_deployments)
         self._composition = Composition(
             plane=self.plane,
@@ -127,14 +127,14 @@ class Controller:
         owner = self._ownership.heard(cluster, change)
         if owner is not None:
             self.loop.add(owner.ref)
+        for concerned in tuple(self._requirements.concerned(change, cluster)):
+            self.loop.add(concerned)
         if cluster is not None:
             self._tidy(self._clusters[cluster], change)
             return
         self.fleet.heard(change)
         if change.ref.group in GROUPS and change.ref.kind in COMPOSERS and _more_than_status(change):
             self.loop.add(change.ref)
-        for concerned in tuple(self._requirements.concerned(change)):
-            self.loop.add(concerned)
 
     def _tidy(self, store: SqliteStore, change: Change) -> None:
         """A tenant's namespace goes with the last thing in it: replicas share it, so none of them may remove it."""

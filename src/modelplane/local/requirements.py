@@ -1,46 +1,58 @@
 """What composites asked to be told about: answers their requirements and knows whom a change concerns."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
+from modelplane.api.meta import ClusterName
 from modelplane.compose.contract import Manifest, Requirement
 from modelplane.reconcile.store import Change, ObjectRef, Store
 
 
 class Requirements:
-    def __init__(self, store: Store) -> None:
+    """`clusters` gives the store of a cluster, or None while it cannot be reached."""
+
+    def __init__(self, store: Store, clusters: Callable[[ClusterName], Store | None] = lambda _name: None) -> None:
         self._store = store
-        self._wanted: dict[str, dict[ObjectRef, tuple[Requirement, ...]]] = {}
+        self._clusters = clusters
+        self._wanted: dict[tuple[ClusterName | None, str], dict[ObjectRef, tuple[Requirement, ...]]] = {}
+        self._asked: dict[ObjectRef, set[tuple[ClusterName | None, str]]] = {}
 
     def fetch(self, owner: ObjectRef, wanted: Mapping[str, Requirement]) -> dict[str, tuple[Manifest, ...]]:
         """The objects asked for. The owner is woken when one of them changes, appears or goes.
 
-        What is asked of another cluster stays unfetched: only the plane's own objects are looked at.
+        What is asked of a cluster that cannot be reached stays unfetched.
         """
         self.forget(owner)
-        wanted = {name: requirement for name, requirement in wanted.items() if requirement.cluster is None}
-        for requirement in wanted.values():
-            by_owner = self._wanted.setdefault(requirement.kind, {})
+        found: dict[str, tuple[Manifest, ...]] = {}
+        for name, requirement in wanted.items():
+            by_owner = self._wanted.setdefault((requirement.cluster, requirement.kind), {})
             by_owner[owner] = (*by_owner.get(owner, ()), requirement)
-        return {name: self._find(requirement) for name, requirement in wanted.items()}
+            self._asked.setdefault(owner, set()).add((requirement.cluster, requirement.kind))
+            store = self._store if requirement.cluster is None else self._clusters(requirement.cluster)
+            if store is not None:
+                found[name] = _find(store, requirement)
+        return found
 
     def forget(self, owner: ObjectRef) -> None:
-        for by_owner in self._wanted.values():
-            by_owner.pop(owner, None)
+        for key in self._asked.pop(owner, ()):
+            self._wanted[key].pop(owner, None)
+            if not self._wanted[key]:
+                del self._wanted[key]
 
-    def concerned(self, change: Change) -> Iterator[ObjectRef]:
+    def concerned(self, change: Change, cluster: ClusterName | None = None) -> Iterator[ObjectRef]:
         """Whoever required the object as it is, or as it was: leaving a selection is news too."""
         versions = [manifest for manifest in (change.manifest, change.before) if manifest is not None]
-        for owner, requirements in self._wanted.get(change.ref.kind, {}).items():
+        for owner, requirements in self._wanted.get((cluster, change.ref.kind), {}).items():
             if any(_matches(each, change.ref, manifest) for each in requirements for manifest in versions):
                 yield owner
 
-    def _find(self, requirement: Requirement) -> tuple[Manifest, ...]:
-        group = _group(requirement.api_version)
-        if requirement.name is not None:
-            ref = ObjectRef(group, requirement.kind, requirement.namespace or "", requirement.name)
-            found = self._store.get(ref)
-            return () if found is None else (found,)
-        return self._store.list(group, requirement.kind, namespace=requirement.namespace, labels=requirement.labels)
+
+def _find(store: Store, requirement: Requirement) -> tuple[Manifest, ...]:
+    group = _group(requirement.api_version)
+    if requirement.name is not None:
+        ref = ObjectRef(group, requirement.kind, requirement.namespace or "", requirement.name)
+        found = store.get(ref)
+        return () if found is None else (found,)
+    return store.list(group, requirement.kind, namespace=requirement.namespace, labels=requirement.labels)
 
 
 def _matches(requirement: Requirement, ref: ObjectRef, manifest: Manifest) -> bool:
