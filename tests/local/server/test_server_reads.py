@@ -104,3 +104,21 @@ def test_bytes_are_kept_for_as_long_as_the_object_stays_and_within_bounds():
     for ref in refs.values():
         wire.forget(ref)
     assert wire._held == 0
+
+
+def test_long_lists_are_written_in_turns(over_http):
+    async def story(client):
+        with client.store.batch():
+            for number in range(1100):
+                metadata = {"name": f"n{number:04}", "namespace": "default"}
+                client.store.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        _, listed = await client.ask("GET", MAPS)
+        assert names(listed) == [f"n{number:04}" for number in range(1100)]
+        _, table = await client.ask("GET", MAPS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+        assert [row["cells"][0] for row in table["rows"]] == names(listed)
+        revision = client.store.revision
+        assert len((await client.ask("DELETE", MAPS))[1]["items"]) == 1100
+        assert client.store.revision == revision + 1100
+        assert (await client.ask("GET", MAPS))[1]["items"] == []
+
+    over_http(story)

@@ -180,3 +180,17 @@ def test_a_watcher_that_leaves_is_forgotten(over_http):
         raise AssertionError("the watch is still open")
 
     over_http(story)
+
+
+def test_much_to_begin_with_is_no_lag(over_http):
+    async def story(client):
+        for name in "abc":
+            body = {"metadata": {"name": name}, "data": {"x": "y" * client.limits.lag_bytes}}
+            await client.ask("POST", MAPS, body)
+
+        async def changes():
+            await client.ask("POST", MAPS, config_map("d"))
+
+        assert [event[0] for event in told(await follow(client, "", changes))] == ["ADDED"] * 4
+
+    over_http(story, limits=WatchLimits(lag_bytes=1000))

@@ -97,7 +97,7 @@ class Api:
         selector = _selector(target, query)
         if watch:
             return await _stream(request, self._watches.open(target, selector, options, form))
-        return _response(self._reads.list_all(target, selector, options, form))
+        return _response(await self._reads.list_all(target, selector, options, form))
 
     async def _create(self, request: web.BaseRequest, target: Target, raw: bytes) -> web.Response:
         options = write_options(request.query, _OPTIONS["POST"], request.headers.get("User-Agent", ""))

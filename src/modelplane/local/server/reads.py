@@ -4,9 +4,10 @@ A list that goes on (`limit` and `continue`) shows the state of its first page: 
 the store's own history. When that no longer reaches back, the client is told to start again.
 """
 
+import asyncio
 import base64
 import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -19,12 +20,14 @@ from modelplane.local.server.options import ListOptions
 from modelplane.local.server.paths import Target
 from modelplane.local.server.selectors import Selector
 from modelplane.local.server.values import Json, text_of
-from modelplane.local.server.wire import Wire, encode, listing
+from modelplane.local.server.wire import Wire, encode, listing, tabled
 from modelplane.local.store import Expired, SqliteStore
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import Manifest, ObjectRef
 
 _META = "meta.k8s.io/v1"
+_TURN = 500
+"""So many objects are encoded before others get a turn."""
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -56,7 +59,9 @@ class Reads:
             case Form.PARTIAL:
                 return encode(tables.partial(shown(resource, found)))
             case Form.TABLE:
-                return self._table(target, [found], options, {"resourceVersion": text_of(found, "resourceVersion")})
+                metadata: Json = {"resourceVersion": text_of(found, "resourceVersion")}
+                row = self._renderer(target, options, form)(found)
+                return tabled(tables.column_definitions(resource), metadata, [row])
 
     def find(self, target: Target) -> Manifest:
         found = self._store.get(target.ref)
@@ -64,24 +69,33 @@ class Reads:
             raise not_found(target.resource, target.name)
         return found
 
-    def list_all(self, target: Target, selector: Selector, options: ListOptions, form: Form) -> bytes:
+    async def list_all(self, target: Target, selector: Selector, options: ListOptions, form: Form) -> bytes:
+        """A list, encoded in turns: long ones leave room for other requests in between."""
         page = self.page(target, selector, options)
-        resource = target.resource
+        render, parts = self._renderer(target, options, form), list[bytes]()
+        for start in range(0, len(page.items), _TURN):
+            if start:
+                await asyncio.sleep(0)
+            parts.extend(render(each) for each in page.items[start : start + _TURN])
+        names = target.resource.definition.names
         match form:
             case Form.OBJECT:
-                encoded = (self._wire.object(resource, ref_of(target, each), each) for each in page.items)
-                return listing(resource.api_version, resource.definition.names.list_kind, page.metadata, encoded)
+                return listing(target.resource.api_version, names.list_kind, page.metadata, parts)
             case Form.PARTIAL:
-                encoded = (encode(tables.partial(shown(resource, each))) for each in page.items)
-                return listing(_META, "PartialObjectMetadataList", page.metadata, encoded)
+                return listing(_META, "PartialObjectMetadataList", page.metadata, parts)
             case Form.TABLE:
-                return self._table(target, page.items, options, page.metadata)
+                return tabled(tables.column_definitions(target.resource), page.metadata, parts)
 
-    def _table(self, target: Target, found: Iterable[Manifest], options: ListOptions, metadata: Json) -> bytes:
-        resource = target.resource
-        seen = (shown(resource, each) for each in found)
-        rows = tables.rows(resource, seen, self._clock.now(), options.include)
-        return encode(tables.table(rows, tables.column_definitions(resource), metadata))
+    def _renderer(self, target: Target, options: ListOptions, form: Form) -> Callable[[Manifest], bytes]:
+        """How one object of a list is written."""
+        resource, now = target.resource, self._clock.now()
+        match form:
+            case Form.OBJECT:
+                return lambda each: self._wire.object(resource, ref_of(target, each), each)
+            case Form.PARTIAL:
+                return lambda each: encode(tables.partial(shown(resource, each)))
+            case Form.TABLE:
+                return lambda each: encode(tables.rows(resource, [shown(resource, each)], now, options.include)[0])
 
     def page(self, target: Target, selector: Selector, options: ListOptions) -> Page:
         """The items that a list answers with. ApiError where its revision is not known (any more)."""

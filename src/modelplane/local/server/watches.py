@@ -179,6 +179,8 @@ class Watch:
             self._append(self._line(ref_of(self.target, event.manifest), event))
         if self._shape.options.initial_events:
             self._append(self._bookmark({INITIAL_EVENTS_END: "true"}))
+        # What there was to begin with is no lag.
+        self._waiting_bytes = 0
 
     def heard(self, change: Change) -> None:
         if self._ended or not _concerns(self.target, change.ref):

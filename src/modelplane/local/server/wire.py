@@ -13,6 +13,7 @@ from modelplane.local.server.objects import shown
 from modelplane.local.server.resources import Resource
 from modelplane.reconcile.store import Manifest, ObjectRef
 
+_TABLE: Final = "meta.k8s.io/v1"
 _MOST_BYTES: Final = 64 * 1024 * 1024
 
 _encoder = msgspec.json.Encoder()
@@ -51,3 +52,9 @@ def listing(api_version: str, kind: str, metadata: object, items: Iterable[bytes
     """A list of objects that are encoded already."""
     head = encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
     return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
+
+
+def tabled(columns: object, metadata: object, rows: Iterable[bytes]) -> bytes:
+    """A table of rows that are encoded already."""
+    head = encode({"kind": "Table", "apiVersion": _TABLE, "metadata": metadata, "columnDefinitions": columns})
+    return head[:-1] + b',"rows":[' + b",".join(rows) + b"]}"

@@ -215,9 +215,15 @@ class Writes:
             self._store.replace(with_metadata(before, finalizers=[*finalizers_of(before), *added]))
 
     def delete_all(self, target: Target, selector: Selector, page: ListOptions, options: DeleteOptions) -> Page:
+        """All of them in one transaction. Returns them as they were."""
         found = self._reads.page(target, selector, page)
-        for each in found.items:
-            self._attempt(lambda each=each: self._delete(ref_of(target, each), each, options), dry_run=options.dry_run)  # type: ignore[misc]  # bound at once
+
+        def delete() -> None:
+            with self._store.batch():
+                for each in found.items:
+                    self._delete(ref_of(target, each), each, options)
+
+        self._attempt(delete, dry_run=options.dry_run)
         return found
 
     def _check_preconditions(self, target: Target, before: Manifest, options: DeleteOptions) -> None:
