@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -121,6 +122,53 @@ def test_a_restart_goes_on_where_the_plane_was(tmp_path):
     read_until(again, "ModelService default/chat: Available")
     again.terminate()
     again.communicate(timeout=20)
+
+
+def call(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=30)
+
+
+def test_status_tells_and_down_ends_a_running_plane(tmp_path):
+    process = start("up", "--clusters", "2", "-f", QUICKSTART / "3-model.yaml", "--data", tmp_path)
+    read_until(process, "ModelService default/chat: Available")
+    shown = call("status", "--data", tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"^sim-1 +Ready +4 ", shown.stdout, re.MULTILINE)
+    assert re.search(r"^default/qwen3-8b +Ready +2 +2 +2 ", shown.stdout, re.MULTILINE)
+    assert re.search(r"^default/chat +Ready +2 +2 +http://127.0.0.1:\d+/default/chat", shown.stdout, re.MULTILINE)
+    ended = call("down", "--data", tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, f"stopped the plane on {tmp_path} (process {process.pid})\n")
+    process.communicate(timeout=20)
+    for command in ("status", "down"):
+        again = call(command, "--data", tmp_path)
+        assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+        assert f"no plane runs on {tmp_path}" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--data", "/dev/null", "modelplane up: /dev/null: File exists"),
+        ("--api-port", "abc", "'abc' is no port"),
+        ("--clusters", "0", "'0' is no count of clusters"),
+    ],
+)
+def test_a_start_that_cannot_be_is_one_sentence(tmp_path, option, value, says):
+    done = call("up", "--data", tmp_path / "plane", option, value)
+    assert done.returncode in {1, 2}
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--api-port", "--gateway-port"])
+def test_a_port_in_use_is_named(tmp_path, option):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = call("up", "--data", tmp_path, option, port)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ COMMANDS = (
     Command("crds", "print the plain CustomResourceDefinitions", "crds"),
     Command("conformance", "run conformance vectors and count what passes", "conformance"),
     Command("up", "start the embedded plane and keep it running", "up"),
+    Command("status", "what the clusters, deployments and services of a running plane say", "status"),
+    Command("down", "stop a running plane and everything that it started", "down"),
     Command("demo", "two clusters, one model, one answered request; ends by itself", "demo"),
 )
 

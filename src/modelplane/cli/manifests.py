@@ -11,6 +11,21 @@ from modelplane.admission.text import MAX_BYTES, escape
 from modelplane.api.errors import InputError
 
 STDIN = "-"
+_CLASS = """\
+kind: InferenceClass
+metadata: {name: h200-8x}
+spec:
+  devices:
+  - name: gpu
+    driver: gpu.nvidia.com
+    deviceClassName: gpu.nvidia.com
+    count: 8
+    attributes:
+      productName: {string: NVIDIA H200}
+      architecture: {string: Hopper}
+      cudaComputeCapability: {version: 9.0.0}
+    capacity:
+      memory: {value: 143771Mi}"""
 _SUFFIXES = frozenset((".yaml", ".yml", ".json"))
 
 
@@ -18,6 +33,21 @@ def read_documents(paths: Sequence[str | Path]) -> list[Document]:
     """Every document behind the paths; the first text that cannot be taken apart is refused with its place."""
     sources = [source for path in paths for source in expand(str(path))]
     return [document for source in sources for document in parse_documents(read(source), source=shown(source))]
+
+
+def simulated_fleet(clusters: int) -> list[Document]:
+    """A class, a gateway and so many clusters, for a plane that is started without manifests of its own."""
+    if clusters == 0:
+        return []
+    pools = "nodePools: [{name: h200, className: h200-8x, nodeCount: 4}]"
+    source = "cluster: {source: Existing, existing: {secretRef: {name: simulated}}}"
+    each = [
+        f"kind: InferenceCluster\nmetadata: {{name: sim-{number}}}\nspec:\n  {source}\n  {pools}"
+        for number in range(1, clusters + 1)
+    ]
+    parts = [_CLASS, "kind: InferenceGateway\nmetadata: {name: default}\nspec: {}", *each]
+    text = "\n---\n".join(f"apiVersion: modelplane.ai/v1alpha1\n{part}" for part in parts)
+    return list(parse_documents(text.encode(), source="--clusters"))
 
 
 def expand(path: str) -> Iterator[str]:

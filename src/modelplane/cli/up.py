@@ -1,15 +1,17 @@
 """`modelplane up`: an embedded plane on this machine, until it is stopped."""
 
 import argparse
-import os
+import secrets
 from pathlib import Path
 
+from modelplane.cli.running import add_data_argument
 from modelplane.cli.terminal import Progress, run_until_signal
 
 _EPILOG = """\
 examples:
   modelplane up -f examples/quickstart/
   modelplane up --data ./plane --gateway-port 8080
+  modelplane up --clusters 5
 
 Then, in another terminal, with the folder that it prints:
   export KUBECONFIG=FOLDER/kubeconfig
@@ -22,6 +24,7 @@ on it goes on from there.
 
 
 _MAX_PORT = 65535
+_MAX_CLUSTERS = 1000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--filename", type=Path, action="append", default=[], metavar="PATH", help="manifests to apply"
     )
-    parser.add_argument("--data", type=Path, default=_default_data(), metavar="DIR", help="where its state is kept")
+    parser.add_argument(
+        "--clusters", type=_count, default=0, metavar="N", help="add N simulated clusters of four 8-GPU nodes each"
+    )
+    add_data_argument(parser)
     parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
     parser.add_argument("--gateway-port", type=_port, default=0, metavar="N", help="port for requests (default: any)")
 
@@ -41,12 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _up(arguments: argparse.Namespace) -> int:
     from modelplane.cli.demo_steps import Steps
-    from modelplane.cli.manifests import read_documents
+    from modelplane.cli.manifests import read_documents, simulated_fleet
     from modelplane.local.apply import check_documents
     from modelplane.local.plane import Plane, PlaneSettings
+    from modelplane.web.server import serve
 
     progress = Progress()
-    documents = read_documents(arguments.filename)
+    documents = [*simulated_fleet(arguments.clusters), *read_documents(arguments.filename)]
     check_documents(documents)
     settings = PlaneSettings(data=arguments.data, api_port=arguments.api_port, gateway_port=arguments.gateway_port)
     progress.say(f"starting the plane on {arguments.data}")
@@ -54,16 +61,22 @@ async def _up(arguments: argparse.Namespace) -> int:
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")
         progress.say(f"gateway     {plane.gateway_url}")
+        page = await serve(plane.overview, token=secrets.token_urlsafe(16))
+        progress.say(f"page        {page.url}")
         steps = Steps(plane, progress)
         await steps.apply(documents)
         progress.say("running; Ctrl-C stops everything")
-        await steps.watch()
+        try:
+            await steps.watch()
+        finally:
+            await page.close()
     return 0
 
 
-def _default_data() -> Path:
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "modelplane"
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_CLUSTERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count of clusters: use 1 to {_MAX_CLUSTERS}")
+    return int(text)
 
 
 def _port(text: str) -> int:

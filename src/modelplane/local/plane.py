@@ -34,8 +34,10 @@ from modelplane.local.store import Database
 from modelplane.local.traffic import Traffic
 from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.reconcile.store import ObjectRef, Store
+from modelplane.views.overview import Overview, overview
 
 HOST = "127.0.0.1"
+_GROUP = "modelplane.ai"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,16 @@ class Plane:
     @property
     def store(self) -> Store:
         return self._controller.plane
+
+    def overview(self) -> Overview:
+        """What every cluster, deployment and service says of itself."""
+        store = self._controller.plane
+        return overview(
+            clusters=store.list(_GROUP, "InferenceCluster"),
+            deployments=store.list(_GROUP, "ModelDeployment"),
+            replicas=store.list(_GROUP, "ModelReplica"),
+            services=store.list(_GROUP, "ModelService"),
+        )
 
     def apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
         """Create or replace every object, or none of them."""

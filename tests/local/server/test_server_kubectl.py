@@ -143,7 +143,7 @@ def test_apply_get_scale_label_wait_and_delete(kubectl, namespace):
     ]
     code, shown = ask("get", "md")
     assert (code, shown.split()[:4]) == (0, ["NAME", "DESIRED", "PLACED", "SERVING"])
-    assert "WHY" in ask("get", "md", "-o", "wide")[1]
+    assert "PLACEMENT" in ask("get", "md", "-o", "wide")[1]
     assert ask("scale", "md", "m", "--replicas=5") == (0, "modeldeployment.modelplane.ai/m scaled\n")
     assert ask("get", "md", "m", "-o", "jsonpath={.spec.replicas}") == (0, "5")
     assert ask("label", "md", "m", "x=y")[0] == 0

@@ -74,12 +74,12 @@ def cells(plural, manifest, group="", version="v1"):
     return rows(resources()[group, version, plural], [{**manifest, "metadata": named}], NOW, Include.NONE)[0]["cells"]
 
 
-def test_a_column_shows_the_first_of_several_and_keeps_types_apart():
-    status = {"replicas": 2, "readyReplicas": "x", "clusters": [{"name": "east"}, {"name": "west"}], **CONDITIONS}
+def test_a_column_keeps_types_apart():
+    status = {"replicas": 2, "readyReplicas": "x", "placement": {"summary": "1 on east, 1 on west"}, **CONDITIONS}
     shown = cells("modeldeployments", {"spec": {"replicas": 3}, "status": status}, "modelplane.ai", "v1alpha1")
-    assert shown == ["n", 3, 2, None, "east", None, "True", "100s"]
-    shown = cells("inferenceclasses", {"spec": {"devices": [{"name": "gpu", "count": 8}]}}, "modelplane.ai", "v1alpha1")
-    assert shown[:3] == ["n", "gpu", "8"]
+    assert shown == ["n", 3, 2, None, "1 on east, 1 on west", "True", "100s"]
+    shown = cells("inferenceclasses", {"status": {"claimableDevices": 8}}, "modelplane.ai", "v1alpha1")
+    assert shown[:2] == ["n", 8]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,72 @@
+"""A plane that runs: where its state is, who it is, and how to ask it."""
+
+import argparse
+import base64
+import fcntl
+import json
+import os
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.api.errors import NotFoundError, UnavailableError
+
+_TIMEOUT_S = 10.0
+
+
+def add_data_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, default=_default_data(), metavar="DIR", help="where its state is kept")
+
+
+def _default_data() -> Path:
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "modelplane"
+
+
+def process_of(data: Path) -> int | None:
+    """The process that runs the plane of a folder; None when none does."""
+    lock = data / "lock"
+    if not lock.exists():
+        return None
+    with lock.open() as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            text = handle.read().strip()
+            return int(text) if text.isdigit() else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPlane:
+    """The API of a running plane, by its own kubeconfig."""
+
+    server: str
+    token: str
+    context: ssl.SSLContext
+
+    @classmethod
+    def of(cls, data: Path) -> "RunningPlane":
+        if process_of(data) is None:
+            raise NotFoundError(f"no plane runs on {data}; `modelplane up --data {data}` starts one")
+        config = json.loads((data / "kubeconfig").read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        return cls(cluster["server"], user["token"], ssl.create_default_context(cadata=trusted))
+
+    def items(self, plural: str) -> tuple[Mapping[str, object], ...]:
+        """All objects of one of our public kinds."""
+        return tuple(self._get(f"/apis/modelplane.ai/v1alpha1/{plural}")["items"])
+
+    def _get(self, path: str) -> dict[str, list[Mapping[str, object]]]:
+        headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json"}
+        request = urllib.request.Request(self.server + path, headers=headers)  # noqa: S310  our own https address
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=self.context) as answer:  # noqa: S310  as above
+                found: dict[str, list[Mapping[str, object]]] = json.load(answer)
+                return found
+        except urllib.error.URLError as error:
+            raise UnavailableError(f"the plane at {self.server} does not answer: {error.reason}") from error

@@ -1,0 +1,140 @@
+"""The fleet at a glance: what every cluster, deployment and service says of itself, as rows.
+
+One read model for `modelplane status` and for the page: both show it, neither computes anything.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from modelplane.api.codec import decode
+from modelplane.api.conditions import Condition
+from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica, ModelService
+
+Manifest = Mapping[str, object]
+READY, NOT_READY, UNKNOWN = "Ready", "NotReady", "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether an object is ready, and why not in its own words."""
+
+    state: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    name: str
+    health: Health
+    nodes: int
+    free_devices: int
+    replicas: int
+    pools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentRow:
+    namespace: str
+    name: str
+    health: Health
+    wanted: int
+    placed: int
+    serving: int
+    placement: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRow:
+    namespace: str
+    name: str
+    health: Health
+    deployment: str
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRow:
+    namespace: str
+    name: str
+    health: Health
+    address: str
+    endpoints: int
+    serving: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    clusters: tuple[ClusterRow, ...] = ()
+    deployments: tuple[DeploymentRow, ...] = ()
+    replicas: tuple[ReplicaRow, ...] = ()
+    services: tuple[ServiceRow, ...] = ()
+
+
+def overview(
+    *,
+    clusters: Iterable[Manifest],
+    deployments: Iterable[Manifest],
+    replicas: Iterable[Manifest],
+    services: Iterable[Manifest],
+) -> Overview:
+    return Overview(
+        clusters=tuple(_cluster(decode(InferenceCluster, item)) for item in clusters),
+        deployments=tuple(_deployment(decode(ModelDeployment, item)) for item in deployments),
+        replicas=tuple(_replica(decode(ModelReplica, item)) for item in replicas),
+        services=tuple(_service(decode(ModelService, item)) for item in services),
+    )
+
+
+def _cluster(item: InferenceCluster) -> ClusterRow:
+    status = item.status
+    return ClusterRow(
+        name=item.metadata.name,
+        health=_health(status.conditions),
+        nodes=status.nodes or 0,
+        free_devices=status.free_devices or 0,
+        replicas=status.replicas or 0,
+        pools=tuple(pool.name for pool in status.gpu_pools),
+    )
+
+
+def _deployment(item: ModelDeployment) -> DeploymentRow:
+    status = item.status
+    return DeploymentRow(
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        health=_health(status.conditions),
+        wanted=item.spec.replicas,
+        placed=status.replicas or 0,
+        serving=status.ready_replicas or 0,
+        placement=(status.placement.summary if status.placement else None) or "",
+    )
+
+
+def _replica(item: ModelReplica) -> ReplicaRow:
+    return ReplicaRow(
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        health=_health(item.status.conditions),
+        deployment=item.spec.deployment.name if item.spec.deployment else "",
+        cluster=item.spec.cluster_name,
+    )
+
+
+def _service(item: ModelService) -> ServiceRow:
+    counts = item.status.endpoints
+    return ServiceRow(
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        health=_health(item.status.conditions),
+        address=item.status.address or "",
+        endpoints=(counts.matched if counts else None) or 0,
+        serving=(counts.ready if counts else None) or 0,
+    )
+
+
+def _health(conditions: Iterable[Condition]) -> Health:
+    ready = next((condition for condition in conditions if condition.type == "Ready"), None)
+    if ready is None:
+        return Health(UNKNOWN, "nothing was decided yet")
+    state = {"True": READY, "False": NOT_READY}.get(ready.status, UNKNOWN)
+    return Health(state, "" if state == READY else f"{ready.reason}: {ready.message}".rstrip(": "))

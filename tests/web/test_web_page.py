@@ -1,0 +1,84 @@
+"""The page: escaped, without script, and for whoever has the token only."""
+
+import asyncio
+import re
+
+import aiohttp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.views.overview import ClusterRow, DeploymentRow, Health, Overview, ReplicaRow, ServiceRow
+from modelplane.web.page import render
+from modelplane.web.server import serve
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'; DROP TABLE x; --",
+    "</td></tr></table><h1>x",
+    "javascript:alert(1)",
+    "&lt;b&gt;",
+    "\u202e<b>",
+]
+
+
+def everything(text):
+    health = Health("NotReady", text)
+    return Overview(
+        clusters=(ClusterRow(text, health, 1, 2, 3, (text, text)),),
+        deployments=(DeploymentRow(text, text, health, 3, 2, 1, text),),
+        replicas=(ReplicaRow(text, text, health, text, text),),
+        services=(ServiceRow(text, text, health, text, 2, 1),),
+    )
+
+
+def tags(html):
+    return set(re.findall(r"</?([a-z0-9]+)", html))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_an_object_says_becomes_markup(text):
+    assert tags(render(everything(text))) == tags(render(everything("x")))
+
+
+@given(st.text(min_size=1))
+def test_any_text_is_shown_as_text(text):
+    assert tags(render(everything(text))) == tags(render(everything("x")))
+
+
+def test_the_page_shows_what_is_there_and_says_when_nothing_is():
+    page = render(Overview(clusters=(ClusterRow("east", Health("Ready", ""), 2, 14, 2, ("h200",)),)))
+    assert "<td>east</td>" in page
+    assert page.count('<p class="none">none</p>') == 3
+    assert "<script" not in page
+
+
+async def fetch(session, url, **options):
+    async with session.get(url, allow_redirects=False, **options) as answer:
+        return answer.status, await answer.text(), answer.headers
+
+
+def test_the_token_opens_the_page_once_and_the_cookie_keeps_it_open():
+    async def main():
+        page = await serve(Overview, token="secret")
+        plain = page.url.partition("?")[0]
+        try:
+            async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+                assert (await fetch(session, plain))[0] == 401
+                assert (await fetch(session, f"{plain}?token=wrong"))[0] == 401
+                status, _, headers = await fetch(session, page.url)
+                assert (status, headers["Location"]) == (302, "/")
+                assert "HttpOnly" in headers["Set-Cookie"]
+                assert "SameSite=Strict" in headers["Set-Cookie"]
+                status, text, headers = await fetch(session, plain)
+                assert (status, "Modelplane" in text) == (200, True)
+                assert "default-src 'none'" in headers["Content-Security-Policy"]
+                assert (await fetch(session, f"{plain}style.css"))[0] == 200
+                assert (await fetch(session, plain, headers={"Host": "evil.example.com:80"}))[0] == 403
+                async with session.post(plain) as answer:
+                    assert answer.status == 405
+        finally:
+            await page.close()
+
+    asyncio.run(main())
