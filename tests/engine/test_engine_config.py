@@ -1,6 +1,7 @@
 import pytest
 
 from modelplane.api.errors import InputError
+from modelplane.engine import Adapter
 
 
 def test_served_by_names_cluster_and_pod(config):
@@ -14,9 +15,20 @@ def test_served_by_names_cluster_and_pod(config):
         ({"models": ("",)}, "engine east/demo-0: models: give at least one name, none of them empty"),
         ({"speed": 0}, "engine east/demo-0: speed: must be above 0, not 0"),
         ({"max_num_seqs": 0}, "engine east/demo-0: max_num_seqs: must be at least 1, not 0"),
+        ({"block_size": 0}, "engine east/demo-0: block_size: must be at least 1, not 0"),
+        ({"max_num_batched_tokens": 0}, "engine east/demo-0: max_num_batched_tokens: must be at least 1, not 0"),
+        ({"embedding_size": 0}, "engine east/demo-0: embedding_size: must be at least 1, not 0"),
         (
-            {"max_model_len": 9, "kv_capacity_tokens": 8},
-            "engine east/demo-0: max_model_len: must be between 1 and the 8 tokens the cache holds, not 9",
+            {"max_model_len": 33, "kv_capacity_tokens": 47},
+            "engine east/demo-0: max_model_len: must be between 1 and the 32 tokens the cache holds, not 33",
+        ),
+        (
+            {"adapters": (Adapter("a", "/a"),)},
+            "engine east/demo-0: adapters: LoRA is not enabled, max_loras is 0",
+        ),
+        (
+            {"max_loras": 1, "adapters": (Adapter("demo", "/a"),)},
+            "engine east/demo-0: adapters: every adapter and model needs a name of its own",
         ),
     ],
 )

@@ -93,3 +93,82 @@ def test_errors_become_the_clients_exceptions(play, fields, kind, code, param):
         assert (caught.value.code, caught.value.param) == (code, param)
 
     play(scenario)
+
+
+def test_several_choices_and_prompts(play):
+    async def scenario(_engine, address):
+        async with client(address) as api:
+            chat = await api.chat.completions.create(model="demo", messages=MESSAGES, n=3)
+            assert [choice.index for choice in chat.choices] == [0, 1, 2]
+            assert len({choice.message.content for choice in chat.choices}) == 3
+            stream = await api.chat.completions.create(model="demo", messages=MESSAGES, n=3, stream=True)
+            texts = ["", "", ""]
+            async for chunk in stream:
+                texts[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
+            assert texts == [choice.message.content for choice in chat.choices]
+            text = await api.completions.create(model="demo", prompt=["one", "two three"], n=2, max_tokens=3)
+            assert (len(text.choices), text.usage.prompt_tokens, text.usage.completion_tokens) == (4, 3, 12)
+
+    play(scenario)
+
+
+def test_a_stop_string_ends_the_answer(play):
+    async def scenario(_engine, address):
+        async with client(address) as api:
+            answer = await api.chat.completions.create(model="demo", messages=MESSAGES, stop=" answer")
+        assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == ("This is a simulated", "stop")
+        # The stop string was computed, too: "simulated" is two tokens, " answer" one.
+        assert answer.usage.completion_tokens == 6
+
+    play(scenario)
+
+
+def test_cached_tokens(play):
+    async def scenario(_engine, address):
+        messages = [{"role": "user", "content": "a long question " * 40}]
+        async with client(address) as api:
+            usages = [(await api.chat.completions.create(model="demo", messages=messages)).usage for _ in range(2)]
+        assert [usage.prompt_tokens_details.cached_tokens for usage in usages] == [0, 112]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+def test_embeddings(play, encoding):
+    async def scenario(_engine, address):
+        async with client(address) as api:
+            found = await api.embeddings.create(
+                model="demo", input=["hello there", "hello"], dimensions=64, encoding_format=encoding
+            )
+            plain = await api.embeddings.create(model="demo", input="hello there", dimensions=64)
+        assert (len(found.data), found.usage.prompt_tokens) == (2, 3)
+        assert encoding == "base64" or found.data[0].embedding == pytest.approx(plain.data[0].embedding)
+        assert len(plain.data[0].embedding) == 64
+
+    play(scenario)
+
+
+def test_injected_failures_become_the_clients_exceptions(play):
+    async def scenario(_engine, address):
+        async with client(address) as api:
+            for status, kind in ((429, openai.RateLimitError), (503, openai.InternalServerError)):
+                with pytest.raises(kind):
+                    await api.chat.completions.create(
+                        model="demo", messages=MESSAGES, extra_headers={"x-sim-fault": f"error={status}"}
+                    )
+
+    play(scenario)
+
+
+def test_the_same_seed_says_the_same_and_another_does_not(play):
+    said = []
+
+    async def scenario(_engine, address):
+        async with client(address) as api:
+            answer = await api.chat.completions.create(model="demo", messages=MESSAGES)
+            said.append((answer.id, answer.choices[0].message.content))
+
+    for seed in (1, 1, 2):
+        play(scenario, seed=seed)
+    assert said[0] == said[1]
+    assert said[0][0] != said[2][0]

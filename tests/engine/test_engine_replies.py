@@ -1,9 +1,15 @@
 import json
 
-from modelplane.engine.replies import DONE, Reply, Usage, models_body
+from modelplane.engine import Adapter
+from modelplane.engine.replies import DONE, Reply, Usage, embeddings_body, models_body
 
-USAGE = Usage(3, 2)
-USAGE_BODY = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+USAGE = Usage(3, 2, 1)
+USAGE_BODY = {
+    "prompt_tokens": 3,
+    "completion_tokens": 2,
+    "total_tokens": 5,
+    "prompt_tokens_details": {"cached_tokens": 1},
+}
 
 
 def reply(kind, **changes):
@@ -24,7 +30,7 @@ def delta(content, reason=None):
 
 
 def test_a_whole_chat_answer():
-    assert json.loads(reply("chat").whole("hi", "stop", USAGE)) == {
+    assert json.loads(reply("chat").whole([("hi", "stop")], USAGE)) == {
         "id": "chatcmpl-7",
         "object": "chat.completion",
         "created": 9,
@@ -42,7 +48,7 @@ def test_a_whole_chat_answer():
 
 
 def test_a_whole_completion():
-    assert json.loads(reply("text").whole("hi", "length", USAGE)) == {
+    assert json.loads(reply("text").whole([("hi", "length")], USAGE)) == {
         "id": "cmpl-7",
         "object": "text_completion",
         "created": 9,
@@ -54,7 +60,7 @@ def test_a_whole_completion():
 
 def test_a_streamed_chat_answer():
     stream = reply("chat")
-    assert events([*stream.opening(), stream.token("hi"), *stream.closing("stop", USAGE)]) == [
+    assert events([*stream.opening(), stream.tokens(["hi"]), stream.closing("stop"), *stream.ending(USAGE)]) == [
         chunk([delta({"role": "assistant", "content": ""})]),
         chunk([delta({"content": "hi"})]),
         chunk([delta({}, "stop")]),
@@ -64,7 +70,7 @@ def test_a_streamed_chat_answer():
 
 def test_usage_comes_last_and_is_null_before():
     stream = reply("chat", include_usage=True)
-    assert events([stream.token("hi"), *stream.closing("stop", USAGE)]) == [
+    assert events([stream.tokens(["hi"]), stream.closing("stop"), *stream.ending(USAGE)]) == [
         chunk([delta({"content": "hi"})], usage=None),
         chunk([delta({}, "stop")], usage=None),
         chunk([], usage=USAGE_BODY),
@@ -75,7 +81,7 @@ def test_usage_comes_last_and_is_null_before():
 def test_a_streamed_completion_has_no_role():
     stream = reply("text")
     envelope = {"id": "cmpl-7", "object": "text_completion", "created": 9, "model": "demo"}
-    assert events([*stream.opening(), stream.token("hi"), *stream.closing("length", USAGE)]) == [
+    assert events([*stream.opening(), stream.tokens(["hi"]), stream.closing("length"), *stream.ending(USAGE)]) == [
         {**envelope, "choices": [{"index": 0, "text": "hi", "logprobs": None, "finish_reason": None}]},
         {**envelope, "choices": [{"index": 0, "text": "", "logprobs": None, "finish_reason": "length"}]},
         DONE,
@@ -88,3 +94,45 @@ def test_the_list_of_models():
         "object": "list",
         "data": [{"id": "a", **entry}, {"id": "b", **entry}],
     }
+
+
+def test_several_tokens_are_several_events_in_one_piece():
+    texts = ["a", '"', "\u00e9", "\u0000token\u0000"]
+    pieces = reply("chat").tokens(texts, 2).split(b"\n\n")
+    assert pieces[-1] == b""
+    assert [json.loads(piece.removeprefix(b"data: ")) for piece in pieces[:-1]] == [
+        chunk([{**delta({"content": text}), "index": 2}]) for text in texts
+    ]
+
+
+def test_several_choices_are_numbered():
+    body = json.loads(reply("text").whole([("a", "stop"), ("b", "length")], USAGE))
+    assert [(choice["index"], choice["text"], choice["finish_reason"]) for choice in body["choices"]] == [
+        (0, "a", "stop"),
+        (1, "b", "length"),
+    ]
+
+
+def test_a_prefill_leg_says_where_its_cache_is():
+    body = json.loads(reply("text").whole([("a", "length")], USAGE, {"remote_port": 5}))
+    assert body["kv_transfer_params"] == {"remote_port": 5}
+
+
+def test_embeddings():
+    assert json.loads(embeddings_body([[0.5], "AAAA"], model="m", prompt_tokens=4)) == {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": 0, "embedding": [0.5]},
+            {"object": "embedding", "index": 1, "embedding": "AAAA"},
+        ],
+        "model": "m",
+        "usage": {"prompt_tokens": 4, "total_tokens": 4},
+    }
+
+
+def test_adapters_are_models_with_a_parent():
+    body = json.loads(models_body(("m",), [Adapter("a", "/a")], created=1, max_model_len=2))
+    assert [(model["id"], model["root"], model["parent"]) for model in body["data"]] == [
+        ("m", "m", None),
+        ("a", "/a", "m"),
+    ]

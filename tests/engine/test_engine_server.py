@@ -105,3 +105,35 @@ def test_many_engines_share_a_loop_and_cost_no_task(config):
         await asyncio.gather(*(engine.stop() for engine in engines))
 
     asyncio.run(scenario())
+
+
+def test_a_crash_resets_everybody_and_tells_once(config):
+    async def scenario():
+        crashes = []
+        engine = Engine(config(), crashed=lambda: crashes.append(1))
+        address = await engine.start("127.0.0.1")
+        url = f"http://{address}/v1/chat/completions"
+        async with aiohttp.ClientSession() as session:
+            running = asyncio.create_task(read_stream(f"http://{address}", ENDLESS, asyncio.Event()))
+            await asyncio.sleep(0.05)
+            with pytest.raises(aiohttp.ClientError):
+                await session.post(url, json=ENDLESS, headers={"x-sim-fault": "crash"})
+            with pytest.raises(aiohttp.ClientError):
+                await running
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await session.get(f"http://{address}/health")
+        assert crashes == [1]
+        await engine.stop(grace_s=0)
+
+    asyncio.run(scenario())
+
+
+def test_a_slow_start_listens_late(config):
+    async def scenario():
+        engine = Engine(config(startup_s=100))
+        before = asyncio.get_running_loop().time()
+        await engine.start("127.0.0.1")
+        assert asyncio.get_running_loop().time() - before >= 0.09
+        await engine.stop()
+
+    asyncio.run(scenario())

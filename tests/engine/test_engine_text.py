@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.engine.text import LONGEST_TOKEN, Answer, finish, prompt_digest, split_tokens, write_answer
+from modelplane.engine.text import (
+    LONGEST_TOKEN,
+    VOCABULARY,
+    Answer,
+    finish,
+    prompt_digest,
+    split_tokens,
+    token_id,
+    token_ids,
+    write_answer,
+)
 
 
 def say(question: str = "hi", *, seed: int = 0, endless: bool = False):
@@ -54,15 +64,28 @@ def test_an_endless_answer_ends_at_its_limit(limit):
 @pytest.mark.parametrize(
     ("limit", "stops", "expected"),
     [
-        (9, [], Answer(("one", " two", " three"), "stop")),
-        (3, [], Answer(("one", " two", " three"), "stop")),
-        (2, [], Answer(("one", " two"), "length")),
-        (9, ["wo"], Answer(("one", " t"), "stop")),
-        (9, ["three", "two"], Answer(("one", " "), "stop")),
-        (9, ["one"], Answer((), "stop")),
-        (2, ["three"], Answer(("one", " two"), "length")),
-        (9, [""], Answer(("one", " two", " three"), "stop")),
+        (9, [], Answer(("one", " two", " three"), "stop", ("one", " two", " three"))),
+        (3, [], Answer(("one", " two", " three"), "stop", ("one", " two", " three"))),
+        (2, [], Answer(("one", " two"), "length", ("one", " two"))),
+        # What it took to see the stop string was computed, although it is not sent.
+        (9, ["wo"], Answer(("one", " t"), "stop", ("one", " two"))),
+        (9, ["o th"], Answer(("one", " tw"), "stop", ("one", " two", " three"))),
+        (9, ["three", "two"], Answer(("one", " "), "stop", ("one", " two"))),
+        (9, ["one"], Answer((), "stop", ("one",))),
+        (2, ["three"], Answer(("one", " two"), "length", ("one", " two"))),
+        (9, [""], Answer(("one", " two", " three"), "stop", ("one", " two", " three"))),
     ],
 )
 def test_an_answer_is_cut_where_the_request_says(limit, stops, expected):
     assert finish(iter(("one", " two", " three")), max_tokens=limit, stops=stops) == expected
+
+
+@given(st.text())
+def test_ids_are_those_of_the_vocabulary_one_a_token(text):
+    ids = token_ids(text)
+    assert len(ids) == len(split_tokens(text))
+    assert all(0 <= number < VOCABULARY for number in ids)
+
+
+def test_ids_are_the_same_in_every_process():
+    assert token_ids("hello there") == [token_id("hello"), token_id(" there")] == [52_870, 10_782]

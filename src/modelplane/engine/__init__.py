@@ -2,11 +2,40 @@
 
 One `Engine` stands for one serving pod. Hundreds share an event loop: an idle engine is a listening socket and a few
 small objects, no task and no timer. What it answers depends on its seed and the prompt only; how long it takes follows
-times measured on a real GPU (`timing`), divided by `speed`.
+from what else it is doing: a step of the batch costs what was measured on a real GPU (`timing`), divided by `speed`.
+
+    http      server → service → answering        sockets, paths, streams
+    words     bodies → requests → replies         what was asked, what is said
+    engine    core → batch → schedule → blocks    the batch, step by step; the cache, block by block
+
+`schedule` decides and `timing` says what it costs; neither knows about time or sockets.
 """
 
-from modelplane.engine.config import EngineConfig
+from modelplane.engine.config import Adapter, EngineConfig, KvRole, KvTransfer
+from modelplane.engine.faults import Faults
+from modelplane.engine.hardware import Gpu, ModelShape, gpu_of, kv_capacity_tokens, shape_of, timing_for
+from modelplane.engine.kv_events import KvBatch
 from modelplane.engine.server import Address, Engine
 from modelplane.engine.timing import LLAMA_8B_H200, LLAMA_70B_H200, Timing
+from modelplane.engine.transfer import Exchange
 
-__all__ = ["LLAMA_8B_H200", "LLAMA_70B_H200", "Address", "Engine", "EngineConfig", "Timing"]
+__all__ = [
+    "LLAMA_8B_H200",
+    "LLAMA_70B_H200",
+    "Adapter",
+    "Address",
+    "Engine",
+    "EngineConfig",
+    "Exchange",
+    "Faults",
+    "Gpu",
+    "KvBatch",
+    "KvRole",
+    "KvTransfer",
+    "ModelShape",
+    "Timing",
+    "gpu_of",
+    "kv_capacity_tokens",
+    "shape_of",
+    "timing_for",
+]

@@ -1,142 +1,133 @@
-"""When a sequence may run and when its next token is ready.
+"""The engine's one clock: runs the scheduler's steps when they are due, and wakes those who wait for tokens.
 
-This is the seam for everything that makes engines slow each other's requests down. What holds here: sequences are
-admitted in order of arrival while there is a slot and the cache has room for the prompt; each step costs what the
-batch costs at that moment; a sequence holds its cache until it ends, also when its client leaves. What is left coarse:
-a prefill does not stretch the decode of its neighbours, and a cache that decode fills up preempts nobody.
+An engine that has nothing to do has no timer. One that works has a single one, for the end of its current step. Ends
+are absolute: a timer that fires late delays the tokens of that turn and nothing after it, and when it fires very late
+(a busy machine) several steps are caught up with in one turn, so that load on the host shows as burstier and not as
+slower answers. Beyond `_MOST_LAG_S` it does show: a simulation cannot answer for more work than the machine can do.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Protocol
 
-from modelplane.engine.timing import Timing
+from modelplane.engine.schedule import Scheduler, Step
+from modelplane.engine.sequence import Sequence
+
+_MOST_LAG_S = 0.25
+# How many steps one turn may run before others get theirs.
+_STEPS_PER_TURN = 64
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Seconds that only grow; a test brings one that does not wait."""
+    """Seconds that only grow; a test brings one that does not wait. `tick` is what its timers cannot tell apart."""
+
+    @property
+    def tick(self) -> float: ...
 
     def now(self) -> float: ...
 
-    async def sleep_until(self, when: float) -> None: ...
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer: ...
 
 
 class LoopClock:
-    """The running event loop's time."""
+    """The running event loop's time. Its timers are kept in whole milliseconds by the system's poll."""
 
-    # Below what timers can keep. Deadlines are absolute, so what is not slept here is slept by a later token.
-    _RESOLUTION = 0.0005
+    tick = 0.001
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    async def sleep_until(self, when: float) -> None:
-        delay = when - self.now()
-        if delay >= self._RESOLUTION:
-            await asyncio.sleep(delay)
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_at(when, callback)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    max_num_seqs: int
-    kv_capacity_tokens: int
+async def pause(clock: Clock, seconds: float) -> None:
+    """Sleep on this clock."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    def end() -> None:
+        if not done.done():
+            done.set_result(None)
 
-class Sequence:
-    """One admitted request. Its first token comes with the prefill, each later one with a decode step."""
-
-    __slots__ = ("_batch", "_ready_at", "kv_tokens")
-
-    def __init__(self, batch: "Batch", prompt_tokens: int) -> None:
-        self._batch = batch
-        self._ready_at = batch.clock.now()
-        self.kv_tokens = prompt_tokens
-
-    async def prefill(self) -> None:
-        await self._elapse(self._batch.timing.prefill_ms(self.kv_tokens))
-
-    async def decode(self) -> None:
-        self.kv_tokens += 1
-        self._batch.kv_tokens += 1
-        cost = self._batch.timing.decode_ms(sequences=self._batch.running, kv_tokens=self._batch.kv_tokens)
-        await self._elapse(cost)
-
-    async def _elapse(self, cost_ms: float) -> None:
-        self._ready_at += cost_ms / 1000
-        await self._batch.clock.sleep_until(self._ready_at)
+    timer = clock.call_at(clock.now() + seconds, end)
+    try:
+        await done
+    finally:
+        timer.cancel()
 
 
 class Batch:
-    """The sequences that run on one engine, and those that wait for it."""
+    """Drives one scheduler. `published` is called after every turn that may have changed the cache."""
 
-    def __init__(self, timing: Timing, limits: Limits, clock: Clock) -> None:
-        self.timing = timing
-        self.clock = clock
-        self.running = 0
-        self.kv_tokens = 0
-        self._limits = limits
-        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+    def __init__(self, scheduler: Scheduler, clock: Clock, published: Callable[[], None]) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+        self._published = published
+        self._step: Step | None = None
+        self._start = self._end = 0.0
+        self._timer: Timer | None = None
+        self._stalled = False
 
-    @property
-    def waiting(self) -> int:
-        return sum(not turn.cancelled() for _, turn in self._queue)
+    def submit(self, sequence: Sequence) -> None:
+        self._scheduler.add(sequence, self._clock.now())
+        self.kick()
 
-    @property
-    def kv_usage(self) -> float:
-        """The share of the cache in use, from 0 to 1."""
-        return min(1.0, self.kv_tokens / self._limits.kv_capacity_tokens)
+    def abort(self, sequence: Sequence) -> None:
+        self._scheduler.abort(sequence)
+        self.kick()
 
-    @asynccontextmanager
-    async def sequence(self, prompt_tokens: int) -> AsyncIterator[Sequence]:
-        await self._admit(prompt_tokens)
-        sequence = Sequence(self, prompt_tokens)
-        try:
-            yield sequence
-        finally:
-            self._release(sequence.kv_tokens)
+    def kick(self) -> None:
+        """Something changed from outside: look at it in the next turn, unless a step is running."""
+        if self._step is None:
+            self._arm(self._clock.now())
 
-    async def _admit(self, tokens: int) -> None:
-        if not self._queue and self._fits(tokens):
-            self._take(tokens)
+    def stall(self, *, stalled: bool) -> None:
+        """A stalled engine computes nothing and says nothing about it, as one whose GPU hangs."""
+        self._stalled = stalled
+        if not stalled:
+            self._arm(self._clock.now())
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_at(when, self._turn)
+
+    def _turn(self) -> None:
+        self._timer = None
+        if self._stalled:
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append((tokens, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            self._leave(tokens, turn)
-            raise
+        now = self._clock.now()
+        for _ in range(_STEPS_PER_TURN):
+            if not self._advance(now):
+                break
+        self._published()
+        if self._step is not None:
+            self._arm(self._end)
+        elif (moment := self._scheduler.next_event()) is not None:
+            self._arm(moment)
 
-    def _leave(self, tokens: int, turn: "asyncio.Future[None]") -> None:
-        """A waiter was cancelled: give back what its turn took, or let the next one step up."""
-        if turn.cancelled():
-            self._call_next()
-        else:
-            self._release(tokens)
-
-    def _fits(self, tokens: int) -> bool:
-        has_slot = self.running < self._limits.max_num_seqs
-        return has_slot and self.kv_tokens + tokens <= self._limits.kv_capacity_tokens
-
-    def _take(self, tokens: int) -> None:
-        self.running += 1
-        self.kv_tokens += tokens
-
-    def _release(self, tokens: int) -> None:
-        self.running -= 1
-        self.kv_tokens -= tokens
-        self._call_next()
-
-    def _call_next(self) -> None:
-        while self._queue:
-            tokens, turn = self._queue[0]
-            # A cancelled waiter stays in the queue until somebody looks; its place is worth nothing.
-            if not turn.cancelled():
-                if not self._fits(tokens):
-                    return
-                self._take(tokens)
-                turn.set_result(None)
-            self._queue.popleft()
+    def _advance(self, now: float) -> bool:
+        """End the step that is due and start the next; False when there is none of either."""
+        at = now
+        if self._step is not None:
+            if self._end > now + self._clock.tick / 2:
+                return False
+            step, self._step, at = self._step, None, self._end
+            self._scheduler.complete(step, start=self._start, end=at)
+        self._scheduler.settle(max(at, now))
+        self._start = max(at, now - _MOST_LAG_S)
+        behind = max(0.0, now - self._start)
+        self._step = self._scheduler.plan(self._start, horizon_s=behind + self._clock.tick)
+        if self._step is None:
+            return False
+        self._end = self._start + self._step.seconds
+        return True

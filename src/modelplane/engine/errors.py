@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+_SERVER_ERRORS = 500
+
 
 class ApiError(Exception):
     """One refused request: the status, and the fields of the `error` object in the body."""
@@ -15,8 +17,8 @@ class ApiError(Exception):
         self.headers: dict[str, str] = {}
 
     def body(self) -> dict[str, dict[str, str | None]]:
-        fields = {"message": self.message, "type": "invalid_request_error", "param": self.param, "code": self.code}
-        return {"error": fields}
+        kind = "invalid_request_error" if self.status < _SERVER_ERRORS else "server_error"
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
 
 def malformed(reason: str) -> ApiError:
@@ -54,3 +56,24 @@ def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> ApiErr
 
 def too_large(limit: int) -> ApiError:
     return ApiError(413, f"The body is larger than the limit of {limit} bytes.", code="request_too_large")
+
+
+def invalid_header(name: str, reason: str) -> ApiError:
+    return ApiError(400, f"header {name}: {reason}.", code="invalid_value", param=name)
+
+
+def not_simulated(field: str, reason: str) -> ApiError:
+    return ApiError(400, f"{field}: {reason}.", code="unsupported_value", param=field)
+
+
+def injected(status: int) -> ApiError:
+    return ApiError(status, f"This is a simulated failure with status {status}.", code="simulated_failure")
+
+
+def cache_lost() -> ApiError:
+    message = "The keys and values of this prompt could not be fetched from the engine that computed them."
+    return ApiError(500, message, code="kv_load_failed")
+
+
+def refused_adapter(status: int, message: str) -> ApiError:
+    return ApiError(status, message, code="invalid_adapter", param="lora_name")

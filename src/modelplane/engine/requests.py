@@ -1,84 +1,80 @@
-"""From the bytes of a request to what the engine needs to know, or an `ApiError` that names the field.
+"""From the bytes of a request to the sequences it asks for, or an `ApiError` that names the field."""
 
-Accepted and without effect, because a simulated answer has no distribution to shape: `temperature`, `top_p` and every
-field not listed here. Refused rather than half done: more than one choice (`n`), several prompts in one request,
-`echo`, and content that is not text.
-"""
-
-import re
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
-
-import msgspec
-from msgspec import Meta, Struct
 
 from modelplane.engine import errors
+from modelplane.engine.bodies import (
+    ChatBody,
+    EmbeddingBody,
+    GenerationBody,
+    Message,
+    TextBody,
+    TokenizeBody,
+    check_simulated,
+    decode,
+    prompts_of,
+)
 from modelplane.engine.config import EngineConfig
-from modelplane.engine.text import LONGEST_TOKEN, Answer, finish, prompt_digest, split_tokens, write_answer
+from modelplane.engine.text import (
+    LONGEST_TOKEN,
+    VOCABULARY,
+    Answer,
+    finish,
+    prompt_digest,
+    token_id,
+    token_ids,
+    write_answer,
+)
+from modelplane.engine.transfer import KvTransferParams
 
-# Role, separators and the turn's end, as chat templates add them around each message.
+# As in Llama 3: a message opens with a mark, its role and another mark, and closes with a third.
+_OPEN, _SEPARATE, _CLOSE = VOCABULARY, VOCABULARY + 1, VOCABULARY + 2
 TOKENS_PER_MESSAGE = 4
+TOKENS_TO_ANSWER = 3
+"""The opening of the assistant's own message, which ends every prompt."""
 # What the completions API documents as the default of max_tokens; chat has none but the context.
 _DEFAULT_TEXT_TOKENS = 16
 
-_PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(?P<field>[^`]*)`")
 
-_Positive = Annotated[int, Meta(ge=1)]
-_Stops = str | Annotated[list[str], Meta(max_length=4)] | None
-_Body = TypeVar("_Body", "_ChatBody", "_TextBody")
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer to one prompt."""
 
+    prompt: Sequence[int]
+    answer: Answer
 
-class _StreamOptions(Struct):
-    include_usage: bool = False
-
-
-class _TextPart(Struct, tag_field="type", tag="text"):
-    text: str
+    def answer_ids(self) -> tuple[int, ...]:
+        return tuple(map(token_id, self.answer.generated))
 
 
-class _Message(Struct):
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[_TextPart] | None = None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One accepted request: what will be said, and how to send it. Choices of one prompt follow each other."""
 
-    def text(self) -> str:
-        if isinstance(self.content, list):
-            return "\n".join(part.text for part in self.content)
-        return self.content or ""
-
-
-class _Common(Struct, kw_only=True):
     model: str
-    stream: bool | None = None
-    stream_options: _StreamOptions | None = None
-    max_tokens: _Positive | None = None
-    n: _Positive | None = None
-    stop: _Stops = None
-    seed: int | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
-    ignore_eos: bool = False
+    adapter: str | None
+    choices: tuple[Choice, ...]
+    per_prompt: int = 1
+    stream: bool = False
+    include_usage: bool = False
+    max_tokens: int | None = None
+    salt: str | None = None
+    transfer: KvTransferParams | None = None
 
-
-class _ChatBody(_Common, kw_only=True):
-    messages: Annotated[list[_Message], Meta(min_length=1)]
-    max_completion_tokens: _Positive | None = None
-
-
-class _TextBody(_Common, kw_only=True):
-    prompt: str | list[str | int]
-    echo: bool | None = None
+    @property
+    def prompt_tokens(self) -> int:
+        """Each prompt counts once, however many answers it gets."""
+        return sum(len(choice.prompt) for choice in self.choices[:: self.per_prompt])
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One accepted request: what it cost to read, what will be said, and how to send it."""
-
+class EmbeddingAsk:
     model: str
-    prompt_tokens: int
-    answer: Answer
-    stream: bool
-    include_usage: bool
+    adapter: str | None
+    inputs: tuple[Sequence[int], ...]
+    size: int
+    base64: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,59 +82,79 @@ class _Prompt:
     field: str
     text: str
     question: str
-    tokens: int
+    ids: Sequence[int]
 
 
-def read_chat(body: bytes, config: EngineConfig) -> Ask:
-    chat = _decode(body, _ChatBody)
-    _check_common(chat, config)
+def read_chat(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> Ask:
+    chat = decode(body, ChatBody)
+    adapter = _resolve(chat.model, config, adapters)
+    check_simulated(chat)
     texts = [message.text() for message in chat.messages]
-    _check_size("messages", sum(map(len, texts)), config)
+    tools = "".join(bytes(tool).decode() for tool in chat.tools or ())
+    _check_size("messages", sum(map(len, texts)) + len(tools), config)
     turns = list(zip(chat.messages, texts, strict=True))
     prompt = _Prompt(
         field="messages",
-        text="\0".join(f"{message.role}\0{text}" for message, text in turns),
+        text="\0".join((tools, *(f"{message.role}\0{text}" for message, text in turns))),
         question=next((text for message, text in reversed(turns) if message.role == "user"), ""),
-        tokens=sum(TOKENS_PER_MESSAGE + len(split_tokens(text)) for text in texts),
+        ids=[*token_ids(tools), *chat_ids(chat.messages)],
     )
-    return _ask(chat, prompt, chat.max_completion_tokens or chat.max_tokens, config)
+    return _ask(chat, adapter, [prompt], chat.max_completion_tokens or chat.max_tokens, config)
 
 
-def read_text(body: bytes, config: EngineConfig) -> Ask:
-    completion = _decode(body, _TextBody)
-    _check_common(completion, config)
-    if completion.echo:
-        raise errors.invalid_field("echo", "a simulated engine does not repeat the prompt")
-    prompt = _text_prompt(completion.prompt, config)
-    return _ask(completion, prompt, completion.max_tokens or _DEFAULT_TEXT_TOKENS, config)
+def read_text(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> Ask:
+    completion = decode(body, TextBody)
+    adapter = _resolve(completion.model, config, adapters)
+    check_simulated(completion)
+    prompts = [_text_prompt(prompt, config) for prompt in prompts_of("prompt", completion.prompt)]
+    return _ask(completion, adapter, prompts, completion.max_tokens or _DEFAULT_TEXT_TOKENS, config)
 
 
-def _decode(body: bytes, kind: type[_Body]) -> _Body:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        raise _field_error(str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise errors.malformed(str(error).removeprefix("JSON is malformed: ")) from None
-    except RecursionError:
-        raise errors.malformed("it is nested too deeply") from None
+def read_embedding(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> EmbeddingAsk:
+    asked = decode(body, EmbeddingBody)
+    adapter = _resolve(asked.model, config, adapters)
+    size = asked.dimensions or config.embedding_size
+    if size > config.embedding_size:
+        raise errors.invalid_field("dimensions", f"this model has {config.embedding_size}")
+    inputs = tuple(_ids("input", prompt, config) for prompt in prompts_of("input", asked.input))
+    for ids in inputs:
+        if len(ids) > config.max_model_len:
+            raise errors.context_exceeded(limit=config.max_model_len, asked=str(len(ids)), param="input")
+    return EmbeddingAsk(asked.model, adapter, inputs, size, asked.encoding_format == "base64")
 
 
-def _field_error(sentence: str) -> errors.ApiError:
-    found = _PLACE.fullmatch(sentence)
-    what, path = (found["what"], found["path"] or None) if found else (sentence, None)
-    if missing := _MISSING.fullmatch(what):
-        return errors.missing_field(f"{path}.{missing['field']}" if path else missing["field"])
-    return errors.invalid_field(path, what[:1].lower() + what[1:])
+def read_tokenize(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> Sequence[int]:
+    asked = decode(body, TokenizeBody)
+    _resolve(asked.model or config.models[0], config, adapters)
+    if (asked.prompt is None) == (asked.messages is None):
+        raise errors.invalid_field("prompt", "give either prompt or messages")
+    if asked.messages is None:
+        return token_ids(asked.prompt or "")
+    return chat_ids(asked.messages)
 
 
-def _check_common(body: _Common, config: EngineConfig) -> None:
-    if body.model not in config.models:
-        raise errors.unknown_model(body.model)
-    if body.n not in {None, 1}:
-        raise errors.invalid_field("n", "a simulated engine gives one choice")
-    if body.stream_options is not None and not body.stream:
-        raise errors.invalid_field("stream_options", "only allowed together with stream: true")
+def chat_ids(messages: Sequence[Message]) -> list[int]:
+    """A conversation as its model reads it, up to where the answer begins."""
+    return [*(piece for message in messages for piece in _message_ids(message)), *_opening("assistant")]
+
+
+def _message_ids(message: Message) -> Iterator[int]:
+    yield from _opening(message.role)
+    yield from token_ids(message.text())
+    yield _CLOSE
+
+
+def _opening(role: str) -> tuple[int, int, int]:
+    return _OPEN, token_id(role), _SEPARATE
+
+
+def _resolve(model: str, config: EngineConfig, adapters: Container[str]) -> str | None:
+    """The adapter that a model's name means; None for the base model."""
+    if model in config.models:
+        return None
+    if model in adapters:
+        return model
+    raise errors.unknown_model(model)
 
 
 def _check_size(field: str, characters: int, config: EngineConfig) -> None:
@@ -148,29 +164,50 @@ def _check_size(field: str, characters: int, config: EngineConfig) -> None:
         raise errors.context_exceeded(limit=config.max_model_len, asked=f"at least {fewest}", param=field)
 
 
-def _text_prompt(prompt: str | list[str | int], config: EngineConfig) -> _Prompt:
+def _text_prompt(prompt: str | list[int], config: EngineConfig) -> _Prompt:
+    ids = _ids("prompt", prompt, config)
     if isinstance(prompt, str):
-        _check_size("prompt", len(prompt), config)
-        return _Prompt("prompt", prompt, prompt, max(1, len(split_tokens(prompt))))
-    if prompt and all(isinstance(token, int) for token in prompt):
-        return _Prompt("prompt", " ".join(map(str, prompt)), "", len(prompt))
-    if len(prompt) == 1:
-        return _text_prompt(str(prompt[0]), config)
-    raise errors.invalid_field("prompt", "a simulated engine takes one text, or one list of token ids, a request")
+        return _Prompt("prompt", prompt, prompt, ids)
+    return _Prompt("prompt", " ".join(map(str, prompt)), "", ids)
 
 
-def _ask(body: _Common, prompt: _Prompt, max_tokens: int | None, config: EngineConfig) -> Ask:
-    room = config.max_model_len - prompt.tokens
-    if room < (max_tokens or 1):
-        asked = f"{prompt.tokens} in the prompt and asks for {max_tokens or 1}"
-        raise errors.context_exceeded(limit=config.max_model_len, asked=asked, param=prompt.field)
-    digest = prompt_digest(seed=config.seed, request_seed=body.seed, model=body.model, prompt=prompt.text)
-    words = write_answer(digest=digest, model=body.model, question=prompt.question, endless=body.ignore_eos)
-    stops = [body.stop] if isinstance(body.stop, str) else body.stop or []
+def _ids(field: str, prompt: str | list[int], config: EngineConfig) -> Sequence[int]:
+    if isinstance(prompt, str):
+        _check_size(field, len(prompt), config)
+        return token_ids(prompt) or [_OPEN]
+    if not prompt:
+        raise errors.invalid_field(field, "a list of token ids has at least one")
+    return prompt
+
+
+def _ask(
+    body: GenerationBody, adapter: str | None, prompts: Sequence[_Prompt], max_tokens: int | None, config: EngineConfig
+) -> Ask:
+    per_prompt = body.n or 1
     return Ask(
         model=body.model,
-        prompt_tokens=prompt.tokens,
-        answer=finish(words, max_tokens=max_tokens or room, stops=stops),
+        adapter=adapter,
+        choices=tuple(
+            Choice(prompt.ids, _answer(body, prompt, max_tokens, config, number))
+            for prompt in prompts
+            for number in range(per_prompt)
+        ),
+        per_prompt=per_prompt,
         stream=bool(body.stream),
         include_usage=body.stream_options is not None and body.stream_options.include_usage,
+        max_tokens=max_tokens,
+        salt=body.cache_salt,
+        transfer=body.kv_transfer_params,
     )
+
+
+def _answer(body: GenerationBody, prompt: _Prompt, max_tokens: int | None, config: EngineConfig, number: int) -> Answer:
+    room = config.max_model_len - len(prompt.ids)
+    if room < (max_tokens or 1):
+        asked = f"{len(prompt.ids)} in the prompt and asks for {max_tokens or 1}"
+        raise errors.context_exceeded(limit=config.max_model_len, asked=asked, param=prompt.field)
+    text = f"{prompt.text}\0{number}" if number else prompt.text
+    digest = prompt_digest(seed=config.seed, request_seed=body.seed, model=body.model, prompt=text)
+    words = write_answer(digest=digest, model=body.model, question=prompt.question, endless=body.ignore_eos)
+    stops = [body.stop] if isinstance(body.stop, str) else body.stop or []
+    return finish(words, max_tokens=max_tokens or room, stops=stops)

@@ -5,13 +5,16 @@ more than their sockets. A client that leaves cancels its request and frees its 
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from modelplane.engine.batch import Clock, LoopClock
+from modelplane.engine.batch import Clock, LoopClock, pause
 from modelplane.engine.config import EngineConfig
+from modelplane.engine.kv_events import Listener
 from modelplane.engine.service import Service
+from modelplane.engine.transfer import Exchange
 
 # How long a cancelled answer has to unwind; it waits for nothing, so this only bounds a defect.
 _UNWIND_S = 1.0
@@ -31,9 +34,19 @@ class Address:
 class Engine:
     """One simulated serving pod. `start` returns once it accepts connections, `stop` once nothing of it is left."""
 
-    def __init__(self, config: EngineConfig, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        *,
+        clock: Clock | None = None,
+        exchange: Exchange | None = None,
+        crashed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`exchange` is shared by engines that copy caches to each other; `crashed` is called when a fault ends it."""
         self.config = config
-        self._service = Service(config, clock or LoopClock())
+        self._clock = clock or LoopClock()
+        self._crashed = crashed
+        self._service = Service(config, self._clock, exchange=exchange, crash=self._crash)
         self._in_flight: set[asyncio.Task[object]] = set()
         self._connections: web.Server | None = None
         self._listener: asyncio.Server | None = None
@@ -42,10 +55,28 @@ class Engine:
         """Listen on `host`; port 0 takes any free one."""
         if self._listener is not None:
             raise RuntimeError(f"engine {self.config.served_by} is already started")
+        if self.config.startup_s:
+            await pause(self._clock, self.config.startup_s / self.config.speed)
         self._connections = web.Server(self._handle, handler_cancellation=True, access_log=None)
         self._listener = await asyncio.get_running_loop().create_server(self._connections, host, port)
         bound = self._listener.sockets[0].getsockname()
+        self._service.core.open(bound[0], bound[1])
         return Address(bound[0], bound[1])
+
+    def on_kv_events(self, listener: Listener) -> Callable[[], None]:
+        """Call it with every batch of KV events, if the engine tells any, until the returned function is called."""
+        return self._service.core.log.listen(listener)
+
+    def _crash(self) -> None:
+        """End as a killed process does: nothing is listening and every connection is reset."""
+        if self._listener is None or self._connections is None:
+            return
+        self._listener.close()
+        for connection in self._connections.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
+        self._service.core.close()
+        self._crashed()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Refuse new connections, let running answers end for up to `grace_s`, then cut what is left."""
@@ -63,6 +94,7 @@ class Engine:
             task.cancel()
         await connections.shutdown(_UNWIND_S)
         await listener.wait_closed()
+        self._service.core.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         task = asyncio.current_task()

@@ -1,20 +1,25 @@
 """The words of a simulated answer, and what counts as a token.
 
 A token is at most eight word characters or one other character, with the blank before it: lossless, cheap, and near the
-four characters a token that English has under real vocabularies. The answer is a pure function of the seed, the model
+four characters a token that English has under real vocabularies. Its id is a checksum, so equal texts have equal ids in
+every process, and different ones may share one. The answer is a pure function of the seed, the model
 and the prompt, so every replica of a model with one seed says the same and a test can expect it.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Literal
+from zlib import crc32
 
 FinishReason = Literal["stop", "length"]
 
 LONGEST_TOKEN = 9
+VOCABULARY = 128_000
+"""Ids below are of text, as in Llama 3; those from here on are marks of the chat template."""
 _TOKEN = re.compile(r"\s?\w{1,8}|\s?[^\w\s]|\s")
 _QUOTED_WORDS = 8
 _SENTENCES_BETWEEN = (2, 4)
@@ -37,14 +42,24 @@ _SENTENCES = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The tokens to send, in order, and why they end."""
+    """The texts to send, why they end, and the tokens that were computed for it: with a stop string, a few more."""
 
     tokens: tuple[str, ...]
     finish_reason: FinishReason
+    generated: tuple[str, ...]
 
 
 def split_tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
+
+
+@lru_cache(maxsize=1 << 16)
+def token_id(token: str) -> int:
+    return crc32(token.encode(errors="surrogatepass")) % VOCABULARY
+
+
+def token_ids(text: str) -> list[int]:
+    return [token_id(token) for token in split_tokens(text)]
 
 
 def write_answer(*, digest: bytes, model: str, question: str, endless: bool) -> Iterator[str]:
@@ -62,9 +77,11 @@ def write_answer(*, digest: bytes, model: str, question: str, endless: bool) -> 
 def finish(tokens: Iterator[str], *, max_tokens: int, stops: Sequence[str]) -> Answer:
     """Cut an answer where the request says: at the first stop string, else after `max_tokens`."""
     taken = tuple(islice(tokens, max_tokens))
-    if (cut := _first_stop("".join(taken), stops)) is not None:
-        return Answer(_clip(taken, cut), "stop")
-    return Answer(taken, "stop" if next(tokens, None) is None else "length")
+    if (found := _first_stop("".join(taken), stops)) is not None:
+        start, end = found
+        needed = 1 + sum(length < end for length in accumulate(map(len, taken)))
+        return Answer(_clip(taken, start), "stop", taken[:needed])
+    return Answer(taken, "stop" if next(tokens, None) is None else "length", taken)
 
 
 def prompt_digest(*, seed: int, request_seed: int | None, model: str, prompt: str) -> bytes:
@@ -90,8 +107,9 @@ def _pick(digest: bytes, wanted: int | None) -> Iterator[str]:
         position += 1
 
 
-def _first_stop(text: str, stops: Sequence[str]) -> int | None:
-    found = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+def _first_stop(text: str, stops: Sequence[str]) -> tuple[int, int] | None:
+    """Where the earliest stop string starts and ends."""
+    found = [(place, place + len(stop)) for stop in stops if stop and (place := text.find(stop)) >= 0]
     return min(found, default=None)
 
 

@@ -8,8 +8,10 @@ import pytest
 
 from modelplane.api.errors import InputError
 from modelplane.compose.manifests import manifest, name_of
+from modelplane.engine import LLAMA_8B_H200
 from modelplane.local.cluster import ClusterSettings, LocalEngines, Running, SimulatedCluster
-from modelplane.local.cluster.engines import ServeArguments
+from modelplane.local.cluster.engines import GPUS, engine_config, with_gpus
+from modelplane.local.cluster.serve_arguments import ServeArguments
 from modelplane.local.store import Database
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.store import ObjectRef
@@ -117,6 +119,65 @@ def test_a_bad_command_line_leaves_nothing_behind():
         return len(engines)
 
     assert asyncio.run(main()) == 0
+
+
+def engine_of(gpus, *args):
+    made = pod(args=args)
+    made["metadata"]["annotations"] = {GPUS: gpus}
+    return engine_config(made, "east", speed=1.0, timing=LLAMA_8B_H200)
+
+
+def test_the_gpus_of_a_pod_decide_how_fast_its_engine_is():
+    h200 = engine_of("NVIDIA H200", "meta/llama-8b")
+    slow = engine_of("NVIDIA L4", "meta/llama-8b")
+    large = engine_of(",".join(["NVIDIA H200"] * 8), "meta/llama-70b", "--tensor-parallel-size", "8")
+    assert h200.timing.decode_ms(sequences=1, kv_tokens=0) == pytest.approx(5.6, rel=0.02)
+    assert slow.timing.decode_ms(sequences=1, kv_tokens=0) > 10 * h200.timing.decode_ms(sequences=1, kv_tokens=0)
+    assert slow.kv_capacity_tokens < h200.kv_capacity_tokens < large.kv_capacity_tokens
+    assert (large.tensor_parallel, large.kv_bytes_per_token) == (8, pytest.approx(327_680, rel=0.05))
+    assert engine_of("Abacus 3000", "meta/llama-70b").timing == LLAMA_8B_H200
+
+
+def test_a_cache_is_never_too_small_for_its_context():
+    assert engine_of("NVIDIA L4", "meta/llama-70b", "--max-model-len", "128k").kv_capacity_tokens == 256_000
+
+
+class Shelf:
+    def __init__(self, *items):
+        self.items = items
+
+    def get(self, ref):
+        return next((item for item in self.items if item["metadata"]["name"] == ref.name), None)
+
+    def list(self, _group, kind):
+        return [item for item in self.items if item["kind"] == kind]
+
+
+def test_a_pod_is_shown_to_its_engine_with_the_gpus_of_its_claims():
+    results = [{"driver": "gpu.nvidia.com", "pool": "node-1", "device": f"gpu-{index}"} for index in (0, 1)]
+    claim = {
+        "kind": "ResourceClaim",
+        "metadata": {"name": "p-gpus", "namespace": "team"},
+        "status": {"allocation": {"devices": {"results": results}}},
+    }
+    devices = [
+        {"name": "gpu-0", "attributes": {"productName": {"string": "NVIDIA H200"}}},
+        {"name": "gpu-1", "attributes": {"gpu.nvidia.com/productName": {"string": "NVIDIA H200"}}},
+        {"name": "gpu-2", "attributes": {"productName": {"string": "NVIDIA L4"}}},
+    ]
+    pieces = {
+        "kind": "ResourceSlice",
+        "metadata": {"name": "slice"},
+        "spec": {"driver": "gpu.nvidia.com", "pool": {"name": "node-1"}, "devices": devices},
+    }
+    plain = pod(args=["m"])
+    holder = {**plain, "status": {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": "p-gpus"}]}}
+    store = Shelf(claim, pieces)
+    assert with_gpus(holder, store)["metadata"]["annotations"] == {GPUS: "NVIDIA H200,NVIDIA H200"}
+    assert with_gpus(plain, store) is plain
+    assert with_gpus(holder, Shelf(claim)) is holder
+    named = {**holder, "metadata": {**holder["metadata"], "annotations": {GPUS: "NVIDIA L4"}}}
+    assert with_gpus(named, store) is named
 
 
 SETTINGS = ClusterSettings(pull_s=0, load_s=0.05, drain_s=0.05, edge_address="127.0.0.1:1")

@@ -1,20 +1,34 @@
 """Engines behind pods: the seam that the kubelet starts them through, and the one that runs them in this process."""
 
 import asyncio
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from modelplane.api.errors import InputError
-from modelplane.compose.manifests import name_of
-from modelplane.engine import LLAMA_8B_H200, Engine, EngineConfig, Timing
-from modelplane.local.cluster.objects import namespace_of
-from modelplane.local.cluster.pod_status import engine_container
-from modelplane.reconcile.store import Manifest
+from modelplane.compose.manifests import name_of, text_at
+from modelplane.engine import (
+    LLAMA_8B_H200,
+    Engine,
+    EngineConfig,
+    Exchange,
+    Timing,
+    gpu_of,
+    kv_capacity_tokens,
+    shape_of,
+    timing_for,
+)
+from modelplane.local.cluster.objects import annotated, annotation, items_at, mapping_at, namespace_of
+from modelplane.local.cluster.serve_arguments import ServeArguments
+from modelplane.reconcile.store import Manifest, ObjectRef
+
+GPUS = "sim.modelplane.ai/gpus"
+"""On a pod: the product names of the GPUs that it holds, separated by commas. They decide how fast its engine is."""
 
 _PROBE_TIMEOUT_S = 1.0
-_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+_RESOURCE_GROUP = "resource.k8s.io"
+# Twice the context that an engine has unless it is told otherwise.
+_LEAST_CACHE_TOKENS = 65_536
+_PRODUCT_ATTRIBUTES = ("productName", "model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +52,30 @@ class EngineFactory(Protocol):
         """Refuse new requests, let running ones end for up to grace_s, then cut what is left."""
 
 
+class Lookup(Protocol):
+    """What `with_gpus` asks of a cluster's store."""
+
+    def get(self, ref: ObjectRef) -> Manifest | None: ...
+
+    def list(self, group: str, kind: str) -> Iterable[Manifest]: ...
+
+
 class LocalEngines:
-    """Simulated engines in this process, on loopback. `speed` divides every simulated time."""
+    """Simulated engines in this process, on loopback. `speed` divides every simulated time.
+
+    How long a step takes follows from the pod's model and GPUs where both are known; else `timing` holds, with the
+    cache of an 8B on an H200.
+    """
 
     def __init__(self, *, host: str = "127.0.0.1", speed: float = 1.0, timing: Timing = LLAMA_8B_H200) -> None:
         self._host = host
         self._speed = speed
         self._timing = timing
+        self._exchange = Exchange()
         self._engines: dict[Running, Engine] = {}
 
     async def start(self, pod: Manifest, cluster: str) -> Running:
-        arguments = ServeArguments.of(pod)
-        config = EngineConfig(
-            cluster=cluster,
-            namespace=namespace_of(pod),
-            pod=name_of(pod),
-            models=arguments.models,
-            speed=self._speed,
-            timing=self._timing,
-            **arguments.limits(),
-        )
-        engine = Engine(config)
+        engine = Engine(engine_config(pod, cluster, speed=self._speed, timing=self._timing), exchange=self._exchange)
         try:
             address = await engine.start(self._host)
         except BaseException:
@@ -95,79 +112,71 @@ async def _answers(running: Running) -> bool:
         writer.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeArguments:
-    """What vLLM would read from the command line of an engine container."""
-
-    models: tuple[str, ...]
-    max_model_len: int | None = None
-    max_num_seqs: int | None = None
-
-    @classmethod
-    def of(cls, pod: Manifest) -> "ServeArguments":
-        container = engine_container(pod) or {}
-        command = _words(container, "command")
-        words = list(_unwrapped([*command, *_words(container, "args")]))
-        flags = _flags(words)
-        served = flags.get("--served-model-name") or flags.get("--model", [])[:1]
-        positional = _positional(words, whole=not command)
-        return cls(
-            models=tuple(served or positional or [_image_name(str(container.get("image", "")))]),
-            max_model_len=_number("--max-model-len", flags),
-            max_num_seqs=_number("--max-num-seqs", flags),
-        )
-
-    def limits(self) -> dict[str, int]:
-        given = {"max_model_len": self.max_model_len, "max_num_seqs": self.max_num_seqs}
-        return {name: value for name, value in given.items() if value is not None}
+def engine_config(pod: Manifest, cluster: str, *, speed: float, timing: Timing) -> EngineConfig:
+    """What a pod's engine is: its command line, and its GPUs where `GPUS` names some that are known."""
+    arguments = ServeArguments.of(pod)
+    given: dict[str, int | Timing] = {"timing": timing, **arguments.limits(), **_hardware(pod, arguments)}
+    plain = EngineConfig(
+        cluster=cluster,
+        namespace=namespace_of(pod),
+        pod=name_of(pod),
+        models=arguments.models,
+        speed=speed,
+        tensor_parallel=arguments.tensor_parallel,
+        prefix_caching=arguments.prefix_caching,
+        max_loras=arguments.max_loras,
+        adapters=arguments.adapters,
+        runtime_lora=arguments.runtime_lora,
+        kv_transfer=arguments.kv_transfer,
+        kv_events=arguments.kv_events,
+    )
+    return replace(plain, **given)  # type: ignore[arg-type]  # each field with a value of its own type
 
 
-def _words(container: Mapping[str, object], field: str) -> list[str]:
-    found = container.get(field)
-    return [str(word) for word in found] if isinstance(found, list | tuple) else []
+def with_gpus(pod: Manifest, store: Lookup) -> Manifest:
+    """The pod as its engine is to see it: with the product names of the GPUs that its claims hold."""
+    if annotation(pod, GPUS):
+        return pod
+    names = [str(entry.get("resourceClaimName")) for entry in items_at(pod, "status", "resourceClaimStatuses")]
+    claims = (store.get(ObjectRef(_RESOURCE_GROUP, "ResourceClaim", namespace_of(pod), name)) for name in names)
+    held = [
+        (str(entry.get("driver")), str(entry.get("pool")), str(entry.get("device")))
+        for claim in claims
+        if claim is not None
+        for entry in items_at(claim, "status", "allocation", "devices", "results")
+    ]
+    products = _products(store.list(_RESOURCE_GROUP, "ResourceSlice")) if held else {}
+    gpus = [products[device] for device in held if device in products]
+    return annotated(pod, GPUS, ",".join(gpus)) if gpus else pod
 
 
-def _unwrapped(words: Sequence[str]) -> Iterator[str]:
-    """The words of a command, with those of a shell script in place of the script."""
-    for before, word in zip(["", *words], words, strict=False):
-        if before.startswith("-") and before.endswith("c") and not before.startswith("--"):
-            yield from shlex.split(word, comments=True)
-        else:
-            yield word
+def _products(slices: Iterable[Manifest]) -> dict[tuple[str, str, str], str]:
+    return {
+        (text_at(item, "spec", "driver"), text_at(item, "spec", "pool", "name"), str(device.get("name"))): product
+        for item in slices
+        for device in items_at(item, "spec", "devices")
+        if (product := _product(mapping_at(device, "attributes")))
+    }
 
 
-def _flags(words: Sequence[str]) -> dict[str, list[str]]:
-    """Each option with the words that follow it, up to the next option."""
-    flags: dict[str, list[str]] = {}
-    values: list[str] = []
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            values = flags[name.replace("_", "-")] = [value] if equals else []
-        else:
-            values.append(word)
-    return flags
+def _product(attributes: Mapping[str, object]) -> str:
+    """An attribute's name may be qualified by its driver's."""
+    for key, value in attributes.items():
+        if key.rpartition("/")[2] in _PRODUCT_ATTRIBUTES and isinstance(value, Mapping):
+            return str(value.get("string", ""))
+    return ""
 
 
-def _positional(words: Sequence[str], *, whole: bool) -> list[str]:
-    """The model after `serve`; first of all words where the image's own entry point is `vllm serve`."""
-    first = words.index("serve") + 1 if "serve" in words else 0 if whole else len(words)
-    return [word for word in words[first : first + 1] if not word.startswith("-")]
-
-
-def _image_name(image: str) -> str:
-    name = image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-    return name or "model"
-
-
-def _number(flag: str, flags: Mapping[str, Sequence[str]]) -> int | None:
-    """A number as vLLM reads it: 32768, 32k (thousands) or 32K (of 1024)."""
-    given = flags.get(flag)
-    if not given:
-        return None
-    text = given[0]
-    digits, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
-    try:
-        return int(float(digits) * unit) if unit > 1 else int(digits)
-    except ValueError:
-        raise InputError(f"{flag}: {text!r} is not a number") from None
+def _hardware(pod: Manifest, arguments: ServeArguments) -> dict[str, int | Timing]:
+    """Time and room on the pod's GPUs; room for two contexts at least, whatever the weights were guessed to take."""
+    gpus = [gpu for name in annotation(pod, GPUS).split(",") if (gpu := gpu_of(name)) is not None]
+    if not gpus:
+        return {}
+    shape = shape_of(arguments.checkpoint)
+    shards = max(arguments.tensor_parallel, 1)
+    room = kv_capacity_tokens(shape, gpus[0], gpus=max(shards, len(gpus)))
+    return {
+        "timing": timing_for(shape, gpus[0], tensor_parallel=shards),
+        "kv_capacity_tokens": max(room, _LEAST_CACHE_TOKENS, 2 * (arguments.max_model_len or 0)),
+        "kv_bytes_per_token": shape.kv_bytes_per_token,
+    }
