@@ -103,7 +103,7 @@ def run_cluster(
     """Run `main` beside a cluster named east, with a tenant's namespace. A defect of a controller fails the run."""
 
     async def inside(clock: VirtualClock) -> T:
-        made = make_lab(clock, settings or ClusterSettings())
+        made = make_lab(clock, settings or ClusterSettings(system_nodes=0))
         made.cluster.set_pools(pools)
         made.cluster.api.create(manifest("v1", "Namespace", TENANT_NAMESPACE))
         await made.cluster.start()

@@ -40,7 +40,11 @@ def test_the_queue_that_the_cluster_names_is_there(scheduler, quota, endless):
 
 def test_priorities_are_there_and_no_queue_without_a_scheduler():
     items = made(type="None", priorities=[{"name": "high", "value": 7}])
-    assert [(item["kind"], name_of(item), item["value"]) for item in items] == [("PriorityClass", "high", 7)]
+    assert [(item["kind"], name_of(item)) for item in items] == [
+        ("PriorityClass", "high"),
+        ("StorageClass", "standard"),
+    ]
+    assert items[0]["value"] == 7
 
 
 def test_what_was_declared_before_goes_and_what_others_made_stays():

@@ -118,7 +118,7 @@ BACKEND = "rules__0__backendRefs"
             [gateway(), changed(route(), **{BACKEND: [{"group": "x", "kind": "Y", "name": "z"}]}), service()],
             "ResolvedRefs",
             "InvalidKind",
-            "backend Y team/z is not a Service",
+            "backend Y team/z is neither a Service nor an InferencePool",
         ),
         (
             "another namespace",

@@ -4,7 +4,7 @@ import dataclasses
 
 from modelplane.api.models import ClassDevice, Taint
 from modelplane.compose.manifests import name_of
-from modelplane.local.cluster import PoolSpec
+from modelplane.local.cluster import ClusterSettings, PoolSpec
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
 
 READY = {
@@ -182,3 +182,14 @@ def test_a_cluster_that_starts_again_keeps_devices_that_are_not_known():
         return lab.store.revision == before
 
     assert run_cluster(main, pools=[gpu_pool("h200", 1)])
+
+
+def test_a_cluster_has_nodes_for_what_needs_no_devices():
+    async def main(lab):
+        await lab.settle()
+        (node,) = [item for item in lab.store.list("", "Node") if name_of(item) == "system-0"]
+        return node["metadata"]["labels"], node["spec"].get("taints")
+
+    labels, taints = run_cluster(main, pools=[gpu_pool()], settings=ClusterSettings(system_nodes=1))
+    assert (labels["kubernetes.io/hostname"], taints) == ("system-0", None)
+    assert "modelplane.ai/pool" not in labels

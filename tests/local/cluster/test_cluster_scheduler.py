@@ -134,7 +134,7 @@ def test_pods_without_claims_are_placed_by_the_other_filters_only():
         return per_node(lab), waiting(lab)
 
     cpu = PoolSpec(name="cpu", nodes=1)
-    small = ClusterSettings(pods_per_node=2)
+    small = ClusterSettings(system_nodes=0, pods_per_node=2)
     assert run_cluster(main, pools=[cpu, gpu_pool()], settings=small) == (
         {"cpu-0": 2},
         ["0/2 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s)."],
@@ -170,7 +170,7 @@ def test_higher_priority_goes_first_and_nobody_is_preempted():
         await lab.settle()
         return first, sorted(name_of(p) for p in lab.pods() if "nodeName" in p["spec"])
 
-    settings_ = ClusterSettings(pods_per_node=1)
+    settings_ = ClusterSettings(system_nodes=0, pods_per_node=1)
     assert run_cluster(main, pools=[PoolSpec(name="cpu", nodes=1)], settings=settings_) == (["z"], ["z"])
 
 

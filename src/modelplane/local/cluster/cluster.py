@@ -7,6 +7,10 @@ Every controller is level-based and owns its part of the truth:
     deployments      ReplicaSets of a Deployment, rollouts, its status      kube-controller-manager
     replicasets      pods of a ReplicaSet                                   kube-controller-manager
     leaderworkersets StatefulSets of leaders and of their workers, status   LeaderWorkerSet's controller and webhook
+    jobs             pods of a Job, until enough have succeeded             kube-controller-manager
+    volumes          PersistentVolumes of claims                            kube-controller-manager and a provisioner
+    inferencepools   status of InferencePools                               the Gateway controller
+    llminferenceservices  workloads, Service and pool of one                KServe
     statefulsets     pods of a StatefulSet                                  kube-controller-manager
     claims           ResourceClaims from templates, their release           kube-controller-manager
     scheduler        binding, DRA allocation                                kube-scheduler
@@ -23,8 +27,9 @@ Every controller is level-based and owns its part of the truth:
 They talk through objects only. A change of the store wakes those whom it concerns; with no change nothing runs.
 
 Statuses tell what was simulated to happen. Not modelled: CPU and memory, container images beyond the time they take,
-DNS and cluster addresses, cluster autoscaling, Events, preemption, gangs, and defaults that a real API server writes
-into specs. Objects of other kinds are kept and otherwise ignored.
+DNS and cluster addresses, cluster autoscaling, Events, preemption, picking among the pods of a pool, and defaults that
+a real API server writes into specs. What each controller leaves out is said where it is. Objects of other kinds are
+kept and otherwise ignored.
 """
 
 import asyncio
@@ -41,6 +46,9 @@ from modelplane.local.cluster.engines import EngineFactory
 from modelplane.local.cluster.furniture import put_furniture
 from modelplane.local.cluster.garbage import Garbage, Namespaces
 from modelplane.local.cluster.gateways import Gateways
+from modelplane.local.cluster.inference_pools import InferencePools
+from modelplane.local.cluster.jobs import Jobs
+from modelplane.local.cluster.kserve import LlmInferenceServices
 from modelplane.local.cluster.kubelet import Kubelet
 from modelplane.local.cluster.kueue import Kueue
 from modelplane.local.cluster.lws import LeaderWorkerSets
@@ -55,6 +63,7 @@ from modelplane.local.cluster.scheduler import Scheduler
 from modelplane.local.cluster.services import Services
 from modelplane.local.cluster.settings import CRASH, LOST, ClusterSettings
 from modelplane.local.cluster.statefulsets import StatefulSets
+from modelplane.local.cluster.volumes import Volumes
 from modelplane.local.envoy.view import GatewayView
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop, LoopStats
@@ -249,6 +258,10 @@ def _others(site: Site) -> Sequence[Controller]:
         Deployments(site),
         ReplicaSets(site),
         LeaderWorkerSets(site),
+        LlmInferenceServices(site),
+        Jobs(site),
+        Volumes(site),
+        InferencePools(site),
         StatefulSets(site),
         Claims(site),
         Scheduler(site),

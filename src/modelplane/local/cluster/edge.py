@@ -1,16 +1,25 @@
 """The cluster's traffic as its gateway should carry it: the routes in force, and where their backends really answer.
 
-The view is made from the cluster's own objects: HTTPRoutes that a Gateway accepted, their Services, and the endpoints
-that EndpointSlices call ready. Only the addresses are translated, from those of the simulated network to loopback.
+The view is made from the cluster's own objects: HTTPRoutes that a Gateway accepted, their Services with the endpoints
+that EndpointSlices call ready, and InferencePools with the pods that are. Only the addresses are translated, from those
+of the simulated network to loopback.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from modelplane.compose.manifests import name_of, text_at
 from modelplane.local.cluster.controller import Site, changed, is_about
 from modelplane.local.cluster.gateways import CONTROLLER, GATEWAY_GROUP, Gateways
+from modelplane.local.cluster.inference_pools import (
+    KIND,
+    POOL_GROUPS,
+    is_pool,
+    ready_pods,
+    service_name,
+    target_port,
+)
 from modelplane.local.cluster.objects import Json, annotation, int_at, items_at, labels_of, mapping_at, namespace_of
-from modelplane.local.cluster.services import DISCOVERY, SERVICE_NAME
+from modelplane.local.cluster.services import DISCOVERY, SERVICE_NAME, is_serving, ports_of
 from modelplane.local.cluster.settings import LISTENS_ON
 from modelplane.local.envoy.view import GatewayView
 from modelplane.reconcile.outcomes import Outcome, Settled
@@ -23,7 +32,9 @@ _KINDS = {
     (GATEWAY_GROUP, "Gateway"),
     (GATEWAY_GROUP, "ReferenceGrant"),
     (DISCOVERY, "EndpointSlice"),
+    *((group, KIND) for group in POOL_GROUPS),
 }
+_POOL_PORT = 80
 
 
 class Edge:
@@ -45,7 +56,7 @@ class Edge:
     def concerns(self, change: Change) -> Iterable[ObjectRef]:
         if (change.ref.group, change.ref.kind) in _KINDS:
             return (self.key,)
-        moved = is_about(change, "", "Pod") and changed(change, lambda pod: annotation(pod, LISTENS_ON))
+        moved = is_about(change, "", "Pod") and changed(change, _place)
         return (self.key,) if moved else ()
 
     def reconcile(self, _ref: ObjectRef) -> Outcome:
@@ -68,9 +79,9 @@ class Edge:
             name=self._cluster,
             host=host.strip("[]"),
             port=int(port),
-            routes=tuple(_bare(item) for item in self._store.list(GATEWAY_GROUP, "HTTPRoute") if _is_accepted(item)),
-            services=tuple(_bare(item) for item in self._store.list("", "Service")),
-            slices=tuple(self._slices()),
+            routes=tuple(_served(item) for item in self._store.list(GATEWAY_GROUP, "HTTPRoute") if _is_accepted(item)),
+            services=(*(_bare(item) for item in self._store.list("", "Service")), *map(_pool_service, self._pools())),
+            slices=(*self._slices(), *self._pool_slices()),
             grants=tuple(_bare(item) for item in self._store.list(GATEWAY_GROUP, "ReferenceGrant")),
         )
 
@@ -83,24 +94,83 @@ class Edge:
 
     def _translated(self, item: Manifest, endpoint: Mapping[str, object]) -> Iterator[Json]:
         name = text_at(endpoint, "targetRef", "name")
-        pod = self._store.get(ObjectRef("", "Pod", namespace_of(item), name))
-        served, _, address = annotation(pod or {}, LISTENS_ON).partition("=")
-        host, _, number = address.rpartition(":")
-        ports = [port for port in items_at(item, "ports") if str(int_at(port, "port")) == served]
-        if not ports or not number.isdigit():
-            return
-        yield {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                "name": f"{name_of(item)}.{name}",
-                "namespace": namespace_of(item),
-                "labels": {SERVICE_NAME: labels_of(item).get(SERVICE_NAME, "")},
-            },
-            "addressType": "IPv4",
-            "ports": [{**port, "port": int(number)} for port in ports],
-            "endpoints": [{"addresses": [host], "conditions": {"ready": True}}],
-        }
+        pod = self._store.get(ObjectRef("", "Pod", namespace_of(item), name)) or {}
+        address = _address(pod)
+        ports = [port for port in items_at(item, "ports") if _answers(pod, int_at(port, "port"))]
+        if ports and address is not None:
+            service = labels_of(item).get(SERVICE_NAME, "")
+            yield _one_endpoint(f"{name_of(item)}.{name}", service, namespace_of(item), ports, address)
+
+    def _pools(self) -> Iterator[Manifest]:
+        for group in POOL_GROUPS:
+            yield from self._store.list(group, KIND)
+
+    def _pool_slices(self) -> Iterator[Json]:
+        for pool in self._pools():
+            port = target_port(pool)
+            pods = self._store.list("", "Pod", namespace=namespace_of(pool))
+            for pod in ready_pods(pool, pods):
+                address = _address(pod)
+                if address is not None and _answers(pod, port):
+                    service, name = service_name(name_of(pool)), name_of(pod)
+                    yield _one_endpoint(f"{service}.{name}", service, namespace_of(pool), [{"name": "http"}], address)
+
+
+def _place(pod: Manifest) -> object:
+    return annotation(pod, LISTENS_ON), is_serving(pod)
+
+
+def _address(pod: Manifest) -> tuple[str, int] | None:
+    """Where the engine of a pod really answers."""
+    host, _, number = annotation(pod, LISTENS_ON).partition("=")[2].rpartition(":")
+    return (host, int(number)) if number.isdigit() else None
+
+
+def _answers(pod: Manifest, port: int) -> bool:
+    """Every port that a serving pod declares leads to its engine: what a sidecar would do on the way is left out."""
+    served = annotation(pod, LISTENS_ON).partition("=")[0]
+    return str(port) == served or any(int_at(entry, "containerPort") == port for entry in ports_of(pod))
+
+
+def _one_endpoint(
+    name: str, service: str, namespace: str, ports: Sequence[Mapping[str, object]], address: tuple[str, int]
+) -> Json:
+    host, number = address
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name, "namespace": namespace, "labels": {SERVICE_NAME: service}},
+        "addressType": "IPv4",
+        "ports": [{**port, "port": number} for port in ports],
+        "endpoints": [{"addresses": [host], "conditions": {"ready": True}}],
+    }
+
+
+def _served(route: Manifest) -> Json:
+    """The route, with Services in the place of InferencePools."""
+    bare = _bare(route)
+    rules = [
+        {**rule, "backendRefs": [_as_service(entry) for entry in items_at(rule, "backendRefs")]}
+        for rule in items_at(route, "spec", "rules")
+    ]
+    return {**bare, "spec": {**mapping_at(route, "spec"), "rules": rules}}
+
+
+def _as_service(entry: Mapping[str, object]) -> Mapping[str, object]:
+    if not is_pool(entry):
+        return entry
+    kept = {key: value for key, value in entry.items() if key not in {"group", "kind", "name", "port"}}
+    return {**kept, "name": service_name(str(entry.get("name"))), "port": _POOL_PORT}
+
+
+def _pool_service(pool: Manifest) -> Json:
+    metadata = {"name": service_name(name_of(pool)), "namespace": namespace_of(pool)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata,
+        "spec": {"ports": [{"name": "http", "port": _POOL_PORT}]},
+    }
 
 
 def _bare(item: Manifest) -> Json:

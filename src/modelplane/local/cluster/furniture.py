@@ -1,4 +1,4 @@
-"""What a platform team would have set up on a cluster before anything is placed there: priorities and queues.
+"""What a platform team would have set up on a cluster before anything is placed there: priorities, queues, storage.
 
 An InferenceCluster names its scheduler, its queue and its priorities; a simulated one has them, with as much quota as
 the knob says, or without an end. Objects that others made under the same name are left alone.
@@ -10,8 +10,9 @@ from modelplane.api.models import InferenceCluster
 from modelplane.compose.manifests import manifest
 from modelplane.local.cluster.controller import ClusterStore
 from modelplane.local.cluster.nodes import PUBLISHED
-from modelplane.local.cluster.objects import Json, labels_of, ref_of
+from modelplane.local.cluster.objects import Json, labels_of, ref_of, with_metadata
 from modelplane.local.cluster.pools import PoolSpec, device_classes
+from modelplane.local.cluster.volumes import DEFAULT_CLASS
 
 _PLENTY = 1_000_000
 _FLAVOR = "default-flavor"
@@ -24,6 +25,7 @@ def furniture(
     scheduling = cluster.spec.scheduling
     for priority in scheduling.priorities:
         yield _object("scheduling.k8s.io/v1", "PriorityClass", priority.name, value=priority.value)
+    yield from _classes(cluster)
     match scheduling.type_:
         case "KAI":
             yield from _kai(scheduling.queue or "default-queue", quota)
@@ -34,6 +36,16 @@ def furniture(
         case "Kueue" if scheduling.queue:
             named = sorted({resources.get(name, name) for name in device_classes(pools)})
             yield from _kueue(scheduling.queue, named, quota)
+
+
+def _classes(cluster: InferenceCluster) -> Iterator[Json]:
+    """A class that is used by default, and the one that the cluster names."""
+    named = cluster.spec.storage.storage_class_name
+    body = {"provisioner": "sim.modelplane.ai/volumes", "volumeBindingMode": "Immediate", "reclaimPolicy": "Delete"}
+    default = _object("storage.k8s.io/v1", "StorageClass", "standard", **body)
+    yield with_metadata(default, annotations={DEFAULT_CLASS: "true"})
+    if named and named != "standard":
+        yield _object("storage.k8s.io/v1", "StorageClass", named, **body)
 
 
 def _kai(queue: str, quota: int | None) -> Iterator[Json]:
@@ -73,6 +85,7 @@ def put_furniture(store: ClusterStore, wanted: Iterable[Json]) -> None:
 
 _KINDS = (
     ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "StorageClass"),
     ("scheduling.run.ai", "Queue"),
     ("scheduling.volcano.sh", "Queue"),
     ("kueue.x-k8s.io", "ClusterQueue"),

@@ -1,8 +1,9 @@
 """Status of Gateways and HTTPRoutes: what a Gateway controller of the cluster would accept, and why not.
 
-Checked: the parent is a Gateway of our class, one of its listeners takes routes of that namespace, every backend is a
-Service that exists and has the port, and a ReferenceGrant allows backends in other namespaces. A route whose parents
-are no Gateways of ours gets no status, because nobody here answers for it. Hostnames, TLS and weights are not judged.
+Checked: the parent is a Gateway of our class, one of its listeners takes routes of that namespace, every backend is an
+InferencePool or a Service that exists and has the port, and a ReferenceGrant allows backends in other namespaces. A
+route whose parents are no Gateways of ours gets no status, because nobody here answers for it. Hostnames, TLS and
+weights are not judged.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from modelplane.reconcile.outcomes import Outcome, Settled
 from modelplane.reconcile.store import Change, Manifest, ObjectRef
 
 GATEWAY_GROUP = "gateway.networking.k8s.io"
+_POOL_GROUPS = ("inference.networking.k8s.io", "inference.networking.x-k8s.io")
+_BACKEND_KINDS = {("", "Service"), *((group, "InferencePool") for group in _POOL_GROUPS)}
 CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 
 
@@ -43,7 +46,7 @@ class Gateways:
         if is_about(change, GATEWAY_GROUP, "Gateway"):
             routes = self._store.list(GATEWAY_GROUP, "HTTPRoute")
             return (change.ref, *(ref_of(route) for route in routes if change.ref in _parents(route)))
-        if is_about(change, "", "Service") or is_about(change, GATEWAY_GROUP, "ReferenceGrant"):
+        if (change.ref.group, change.ref.kind) in _BACKEND_KINDS or is_about(change, GATEWAY_GROUP, "ReferenceGrant"):
             return [ref_of(route) for route in self._routes_to(change.ref)]
         return ()
 
@@ -136,14 +139,15 @@ class Gateways:
 
     def _problem(self, route: Manifest, entry: Mapping[str, object]) -> Json | None:
         ref = _backend(route, entry)
-        if (ref.group, ref.kind) != ("", "Service"):
-            return _condition("ResolvedRefs", "InvalidKind", f"backend {ref} is not a Service")
+        pool = ref.group in _POOL_GROUPS and ref.kind == "InferencePool"
+        if (ref.group, ref.kind) != ("", "Service") and not pool:
+            return _condition("ResolvedRefs", "InvalidKind", f"backend {ref} is neither a Service nor an InferencePool")
         if ref.namespace != namespace_of(route) and not self._is_granted(route, ref):
             return _condition("ResolvedRefs", "RefNotPermitted", f"no ReferenceGrant allows {ref}")
         service = self._store.get(ref)
         if service is None:
             return _condition("ResolvedRefs", "BackendNotFound", f"{ref} not found")
-        if not any(port.get("port") == entry.get("port") for port in items_at(service, "spec", "ports")):
+        if not pool and not any(port.get("port") == entry.get("port") for port in items_at(service, "spec", "ports")):
             return _condition("ResolvedRefs", "PortNotFound", f"{ref} has no port {entry.get('port')}")
         return None
 
@@ -190,7 +194,9 @@ def _is_from(entry: Mapping[str, object], route: Manifest) -> bool:
 
 
 def _is_to(entry: Mapping[str, object], ref: ObjectRef) -> bool:
-    return (entry.get("group", ""), entry.get("kind")) == ("", "Service") and entry.get("name", ref.name) == ref.name
+    return (entry.get("group", ""), entry.get("kind")) == (ref.group, ref.kind) and entry.get(
+        "name", ref.name
+    ) == ref.name
 
 
 def _gateway_conditions(*, addressed: bool) -> list[Json]:

@@ -18,7 +18,7 @@ import asyncio
 import ipaddress
 import math
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from modelplane.api.labels import ENGINE_PORT
 from modelplane.compose.manifests import text_at, value_at
@@ -42,8 +42,24 @@ from modelplane.local.cluster.objects import (
     with_metadata,
     with_status,
 )
-from modelplane.local.cluster.pod_status import Exit, PodView, Stage, engine_container, pod_status, restart_count
-from modelplane.local.cluster.settings import CRASH, KUBELET_FINALIZER, LISTENS_ON, LOAD_SECONDS, PULL_SECONDS
+from modelplane.local.cluster.pod_status import (
+    Exit,
+    PodView,
+    Stage,
+    ended_status,
+    engine_container,
+    pod_status,
+    restart_count,
+)
+from modelplane.local.cluster.settings import (
+    CRASH,
+    EXIT_CODE,
+    KUBELET_FINALIZER,
+    LISTENS_ON,
+    LOAD_SECONDS,
+    PULL_SECONDS,
+    RUN_SECONDS,
+)
 from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
 from modelplane.reconcile.store import Change, Manifest, ObjectRef
 
@@ -167,6 +183,8 @@ class Kubelet:
         if run.stage is Stage.WAITING and self._group_runs(pod):
             run.due = self._site.clock.monotonic()
         while run.due <= self._site.clock.monotonic():
+            if run.stage is Stage.SERVING:
+                return self._end(pod, run)
             self._next_stage(pod, run)
         self._show(pod, run)
         return _look_again(run, self._site.clock.monotonic())
@@ -185,7 +203,22 @@ class Kubelet:
                 run.stage, run.due = Stage.STARTING, math.inf
                 run.starting = self._spawn(self._start(pod, run), run)
             case _:
-                run.stage, run.due = Stage.SERVING, math.inf
+                run.stage, run.due = Stage.SERVING, now + self._run_s(pod)
+
+    def _end(self, pod: Manifest, run: _Run) -> Outcome:
+        """The containers have done what they were started for, or failed to."""
+        code = annotation(pod, EXIT_CODE)
+        ended = Exit(int(code) if code.isdecimal() else 0, "Completed", "", self._site.clock.now())
+        if ended.code:
+            ended = replace(ended, reason="Error")
+        if ended.code and text_at(pod, "spec", "restartPolicy") == "OnFailure":
+            self._fall(run, ended)
+            return self._advance(pod, run)
+        self._kill(run)
+        left = [name for name in finalizers_of(pod) if name != KUBELET_FINALIZER]
+        bare = self._store.replace(with_metadata(pod, finalizers=left))
+        self._store.replace_status({**bare, "status": ended_status(bare, run.view(), ended)})
+        return Settled()
 
     def _group_runs(self, pod: Manifest) -> bool:
         """Whether the workers of a leader run. An engine that spans pods does not come up before all of them do."""
@@ -302,6 +335,12 @@ class Kubelet:
             return 0.0
         usual = self._site.settings.load_s if self.load_s is None else self.load_s
         return _seconds(pod, LOAD_SECONDS, usual)
+
+    def _run_s(self, pod: Manifest) -> float:
+        """How long the containers run before they end by themselves."""
+        if text_at(pod, "spec", "restartPolicy") not in {"Never", "OnFailure"}:
+            return math.inf
+        return _seconds(pod, RUN_SECONDS, self._site.settings.run_s)
 
     def _drain_s(self, pod: Manifest) -> float:
         asked = value_at(engine_container(pod) or {}, "lifecycle", "preStop", "sleep", "seconds")

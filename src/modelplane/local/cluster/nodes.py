@@ -21,6 +21,7 @@ from modelplane.local.cluster.objects import (
     mapping_at,
     ref_of,
     uid_of,
+    with_metadata,
 )
 from modelplane.local.cluster.pools import PoolSpec, device_classes, drivers_of, published_devices
 from modelplane.local.store_rules import timestamp
@@ -35,6 +36,9 @@ LIFECYCLE_TAINTS = "node.kubernetes.io/"
 
 _POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0/9 in blocks of 256 addresses, one for each node
 _BLOCKS = 1 << 15
+
+
+_SYSTEM = PoolSpec(name="system", nodes=0)
 
 
 class Nodes:
@@ -64,6 +68,7 @@ class Nodes:
         if self._pools is None:
             return Settled()
         wanted = {pool.node_name(index): (pool, index) for pool in self._pools for index in range(pool.nodes)}
+        self._publish_system_nodes()
         for item in self._store.list("", "Node"):
             if name_of(item) not in wanted and POOL in labels_of(item):
                 self._store.delete(ref_of(item))
@@ -73,6 +78,14 @@ class Nodes:
                 self._publish_slices(node, pool)
         self._publish_classes(self._pools)
         return Settled()
+
+    def _publish_system_nodes(self) -> None:
+        for index in range(self._site.settings.system_nodes):
+            name = f"{_SYSTEM.name}-{index}"
+            if self._store.get(ObjectRef("", "Node", "", name)) is None:
+                node = self._new_node(name, _SYSTEM, index)
+                labels = {key: value for key, value in labels_of(node).items() if key != POOL}
+                self._store.create(with_metadata(node, labels=labels))
 
     def _publish_node(self, name: str, pool: PoolSpec, index: int) -> Manifest:
         known = self._store.get(ObjectRef("", "Node", "", name))

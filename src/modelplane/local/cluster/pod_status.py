@@ -76,6 +76,31 @@ def pod_status(pod: Manifest, view: PodView, now_s: float) -> Json:
     }
 
 
+def ended_status(pod: Manifest, view: PodView, ended: Exit) -> Json:
+    """The status of a pod whose containers have ended for good."""
+    phase = "Failed" if ended.code else "Succeeded"
+    reason = "PodFailed" if ended.code else "PodCompleted"
+    conditions = [{"type": kind, "status": "False", "reason": reason} for kind in ("Ready", "ContainersReady")]
+    containers = [
+        {
+            "name": container.get("name"),
+            "image": container.get("image"),
+            "ready": False,
+            "started": False,
+            "restartCount": view.restarts,
+            "state": {"terminated": _terminated(ended)},
+        }
+        for container in items_at(pod, "spec", "containers")
+    ]
+    known = items_at(pod, "status", "conditions")
+    return {
+        **mapping_at(pod, "status"),
+        "phase": phase,
+        "containerStatuses": containers,
+        "conditions": merged_conditions(known, conditions, ended.at_s),
+    }
+
+
 def restart_count(pod: Manifest) -> int | None:
     """How often the containers had restarted when the status was written; None when they had never run."""
     for entry in items_at(pod, "status", "containerStatuses"):

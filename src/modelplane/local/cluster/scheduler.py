@@ -46,6 +46,7 @@ from modelplane.local.cluster.objects import (
 )
 from modelplane.local.cluster.quotas import book_of
 from modelplane.local.cluster.settings import KUBELET_FINALIZER
+from modelplane.local.cluster.volumes import volume_fault
 from modelplane.local.store_rules import timestamp
 from modelplane.reconcile.outcomes import Outcome, Settled
 from modelplane.reconcile.store import Change, Manifest, ObjectRef
@@ -167,6 +168,8 @@ class Scheduler:
             return Waits(UNSCHEDULABLE, "no nodes available to schedule pods")
         if refused := board.queues.refusal(pod):
             return Waits(UNSCHEDULABLE, refused)
+        if fault := volume_fault(pod, self._store):
+            return _nowhere(board, fault)
         return _place(pod, found, board)
 
     def _claim(self, pod: Manifest, name: str) -> Manifest | None:
@@ -257,6 +260,8 @@ def _matters(change: Change) -> bool:
             return changed(change, _pod_facts)
         case "", "Node":
             return changed(change, lambda node: (node.get("spec"), mapping_at(node, "metadata").get("labels")))
+        case "", "PersistentVolumeClaim":
+            return changed(change, lambda claim: value_at(claim, "status", "phase"))
         case "resource.k8s.io", "ResourceClaim":
             return changed(change, lambda claim: value_at(claim, "status", "allocation"))
         case ("scheduling.run.ai" | "scheduling.volcano.sh", "PodGroup" | "Queue"):

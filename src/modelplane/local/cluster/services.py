@@ -101,11 +101,13 @@ def resolved_port(port: Mapping[str, object], pod: Manifest) -> int | None:
     target = port.get("targetPort", port.get("port"))
     if isinstance(target, int):
         return target
-    for container in items_at(pod, "spec", "containers"):
-        for entry in items_at(container, "ports"):
-            if entry.get("name") == target:
-                return int_at(entry, "containerPort")
-    return None
+    return next((int_at(entry, "containerPort") for entry in ports_of(pod) if entry.get("name") == target), None)
+
+
+def ports_of(pod: Manifest) -> Iterator[Mapping[str, object]]:
+    """The ports that the containers of a pod declare, sidecars included."""
+    for container in (*items_at(pod, "spec", "containers"), *items_at(pod, "spec", "initContainers")):
+        yield from items_at(container, "ports")
 
 
 def _facts(pod: Manifest) -> object:

@@ -15,6 +15,10 @@ PULL_SECONDS = "sim.modelplane.ai/pull-seconds"
 """On a pod: how long its images take to arrive."""
 LOAD_SECONDS = "sim.modelplane.ai/load-seconds"
 """On a pod, or on an InferenceCluster for all its pods: how long an engine loads the model before it listens."""
+RUN_SECONDS = "sim.modelplane.ai/run-seconds"
+"""On a pod that runs to an end: how long that takes."""
+EXIT_CODE = "sim.modelplane.ai/exit-code"
+"""On a pod that runs to an end: what its containers end with; 0 where it does not say."""
 CRASH = "sim.modelplane.ai/crash"
 """On a running pod: each new value makes its containers exit once."""
 LOST = "sim.modelplane.ai/lost"
@@ -32,6 +36,7 @@ class ClusterSettings:
 
     edge_address: what the Gateways of `gateway_class` get as their address; none while it is not known.
     pull_s, load_s: from the binding of a pod to its containers running, and from there to the engine listening.
+    run_s: how long the pods of Jobs run.
     probe_s: how long the kubelet waits between readiness probes until the first one succeeds. Later it does not probe:
         the engines of thousands of pods live in one process, and one that ends is known without asking.
     drain_s: how long a pod that is being deleted still serves after it left the endpoints, so that proxies can follow:
@@ -42,6 +47,7 @@ class ClusterSettings:
     eviction_s: how long pods stay bound to an unreachable node (default tolerationSeconds).
     device_resources: the resource that quotas count the devices of a DeviceClass under (Kueue's deviceClassMappings);
         a class that is not named here counts under its own name.
+    system_nodes: nodes without devices and taints, for whatever needs none: pickers, Jobs.
     pods_per_node: as the kubelet's own limit.
     namespaces: present from the start, as a platform team would have made them.
     """
@@ -50,6 +56,7 @@ class ClusterSettings:
     gateway_class: str = "envoy"
     pull_s: float = 0.5
     load_s: float = 1.0
+    run_s: float = 2.0
     probe_s: float = 1.0
     drain_s: float = 0.5
     grace_s: float = 30.0
@@ -57,6 +64,7 @@ class ClusterSettings:
     restart_backoff_most_s: float = 300.0
     node_grace_s: float = 50.0
     eviction_s: float = 300.0
+    system_nodes: int = 1
     pods_per_node: int = 110
     device_resources: Mapping[str, str] = field(default_factory=lambda: {"gpu.nvidia.com": "nvidia.com/gpu"})
     namespaces: tuple[str, ...] = ("default", "kube-system", SYSTEM_NAMESPACE)
