@@ -9,8 +9,9 @@ from modelplane.engine import Address, Engine, EngineConfig, Timing
 from modelplane.engine.batch import Batch
 from modelplane.engine.figures import Figures
 from modelplane.engine.kv_events import KvEventLog
-from modelplane.engine.schedule import Limits, Scheduler
+from modelplane.engine.schedule import Scheduler
 from modelplane.engine.sequence import Draft, Sequence
+from modelplane.engine.steps import Limits
 
 Scenario = Callable[[Engine, Address], Awaitable[None]]
 

@@ -8,10 +8,13 @@ slower answers. Beyond `_MOST_LAG_S` it does show: a simulation cannot answer fo
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from modelplane.engine.schedule import Scheduler, Step
+from modelplane.engine.schedule import Scheduler
 from modelplane.engine.sequence import Sequence
+
+if TYPE_CHECKING:
+    from modelplane.engine.steps import Step
 
 _MOST_LAG_S = 0.25
 # How many steps one turn may run before others get theirs.

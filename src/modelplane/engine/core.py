@@ -10,8 +10,9 @@ from modelplane.engine.figures import Figures
 from modelplane.engine.kv_events import KvEventLog
 from modelplane.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
 from modelplane.engine.requests import Ask, Choice, EmbeddingAsk
-from modelplane.engine.schedule import Limits, Scheduler
+from modelplane.engine.schedule import Scheduler
 from modelplane.engine.sequence import Draft, Notify, RemoteCache, Sequence
+from modelplane.engine.steps import Limits
 from modelplane.engine.transfer import Exchange, remote_cache, where_kept
 
 

@@ -1,6 +1,6 @@
 """From the bytes of a request to the sequences it asks for, or an `ApiError` that names the field."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from modelplane.engine import errors
@@ -135,13 +135,13 @@ def read_tokenize(body: bytes, config: EngineConfig, adapters: Container[str] = 
 
 def chat_ids(messages: Sequence[Message]) -> list[int]:
     """A conversation as its model reads it, up to where the answer begins."""
-    return [*(piece for message in messages for piece in _message_ids(message)), *_opening("assistant")]
-
-
-def _message_ids(message: Message) -> Iterator[int]:
-    yield from _opening(message.role)
-    yield from token_ids(message.text())
-    yield _CLOSE
+    ids: list[int] = []
+    for message in messages:
+        ids += _opening(message.role)
+        ids += token_ids(message.text())
+        ids.append(_CLOSE)
+    ids += _opening("assistant")
+    return ids
 
 
 def _opening(role: str) -> tuple[int, int, int]:

@@ -53,6 +53,9 @@ def split_tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
+_SENTENCE_TOKENS = tuple(tuple(split_tokens(f" {sentence}")) for sentence in _SENTENCES)
+
+
 @lru_cache(maxsize=1 << 16)
 def token_id(token: str) -> int:
     return crc32(token.encode(errors="surrogatepass")) % VOCABULARY
@@ -70,8 +73,8 @@ def write_answer(*, digest: bytes, model: str, question: str, endless: bool) -> 
     yield "."
     few, many = _SENTENCES_BETWEEN
     wanted = few + digest[0] % (many - few + 1)
-    for sentence in _pick(digest, None if endless else wanted):
-        yield from split_tokens(f" {sentence}")
+    for number in _pick(digest, None if endless else wanted):
+        yield from _SENTENCE_TOKENS[number]
 
 
 def finish(tokens: Iterator[str], *, max_tokens: int, stops: Sequence[str]) -> Answer:
@@ -98,12 +101,12 @@ def _quote(question: str) -> str:
     return f"{short} ..." if len(words) > _QUOTED_WORDS else short
 
 
-def _pick(digest: bytes, wanted: int | None) -> Iterator[str]:
-    """Sentences in an order drawn from the digest, none twice before all were used."""
+def _pick(digest: bytes, wanted: int | None) -> Iterator[int]:
+    """Numbers of sentences in an order drawn from the digest, none twice before all were used."""
     order = sorted(range(len(_SENTENCES)), key=lambda index: digest[index + 1 : index + 3])
     position = 0
     while wanted is None or position < wanted:
-        yield _SENTENCES[order[position % len(order)]]
+        yield order[position % len(order)]
         position += 1
 
 

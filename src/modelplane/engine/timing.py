@@ -70,7 +70,7 @@ class Timing:
         return replace(self.scaled(compute=speed, bandwidth=speed), overhead=self.overhead / speed)
 
 
-# Fitted to 73 medians of 5 on one NVIDIA H200 (driver 580.159, PyTorch 2.11, CUDA 13, bf16), random weights in the
+# Fitted to 67 medians of 5 on one NVIDIA H200 (driver 580.159, PyTorch 2.11, CUDA 13, bf16), random weights in the
 # shape of Llama 3 8B scaled from 8 layers, steps of up to 512 prompt tokens and all decode under CUDA graphs: prompts
 # of 64 to 32,768 tokens, batches of 1 to 256 with contexts of 1k and 4k, mixtures of both, and the shards that 2 and 4
 # tensor-parallel ranks would hold. Worst error: prompts from 1,024 tokens 4%, shorter ones 13%, decode 7%, mixed 7%.
@@ -80,6 +80,6 @@ LLAMA_8B_H200 = Timing(
     overhead=1.52, weights=4.07, per_token=0.02283, per_pair=5.35e-7, per_kv_token=2.99e-5, blend=3.5
 )
 
-# The same with 88 medians in the shape of Llama 3 70B, for one GPU's worth of compute and for the shards of 2, 4 and 8
+# The same with 102 medians in the shape of Llama 3 70B, for one GPU's worth of compute and for the shards of 2, 4 and 8
 # ranks. Worst error: prompts from 1,024 tokens 7%, shorter ones 15%, decode 8%, mixed 10%.
 LLAMA_70B_H200 = Timing(overhead=4.47, weights=36.0, per_token=0.217, per_pair=3.01e-6, per_kv_token=7.46e-5, blend=5.5)
