@@ -283,3 +283,42 @@ def test_members_may_stand_in_any_order(scene):
     spec = msgspec.structs.replace(turned.replica.spec, engines=(swapped,))
     turned.replica = msgspec.structs.replace(turned.replica, spec=spec)
     assert turned.compose().desired == made.compose().desired
+
+
+def at_generation(made, generation: int, served: int | None) -> None:
+    metadata = msgspec.structs.replace(made.replica.metadata, generation=generation)
+    status = ModelReplicaStatus(served_generation=served)
+    made.replica = msgspec.structs.replace(made.replica, metadata=metadata, status=status)
+
+
+BETWEEN = {"status": {"observedGeneration": 2, "updatedReplicas": 1, "replicas": 2}}
+ANOTHER = {"metadata": {"annotations": {"modelplane.ai/rendered": "another"}}}
+
+
+@pytest.mark.parametrize(
+    ("ready", "workload", "known", "expected"),
+    [
+        pytest.param(True, {}, None, 2, id="all its pods serve"),
+        pytest.param(True, ANOTHER, 1, 1, id="what is observed is of the generation before"),
+        pytest.param(True, BETWEEN, 1, 1, id="some pods are of the generation before"),
+        pytest.param(False, {}, 1, 1, id="it does not serve the change yet"),
+        pytest.param(False, {}, 2, None, id="it ceased to serve without a change"),
+        pytest.param(False, {}, None, None, id="it never served"),
+    ],
+)
+def test_the_served_generation_is_the_newest_that_all_pods_served(scene, ready, workload, known, expected):
+    made = scene("single-gpu")
+    at_generation(made, 2, known)
+    observe(made, ready=ready, workload_main_deployment=workload)
+    assert made.compose().status.served_generation == expected
+
+
+def test_a_change_that_is_refused_was_not_served(scene):
+    made = scene("single-gpu")
+    at_generation(made, 2, 1)
+    observe(made)
+    made.replica = msgspec.structs.replace(
+        made.replica, spec=msgspec.structs.replace(made.replica.spec, priority="nobody")
+    )
+    made.required["cluster"][0]["spec"]["scheduling"]["priorities"] = [{"name": "production", "value": 1}]
+    assert made.compose().status.served_generation == 1

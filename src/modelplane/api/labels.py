@@ -25,6 +25,9 @@ TENANT = "modelplane.ai/tenant"
 
 RESERVED_PREFIX = "modelplane.ai/"
 
+RENDERED = "modelplane.ai/rendered"
+"""Annotation of a workload: a hash of its spec as it was rendered, to tell whether what is observed is of it."""
+
 REPLICA_HEADER = "modelplane-replica"
 """Set by the fleet gateway for the backend it chose; the cluster's gateway routes by it. Clients cannot choose it."""
 

@@ -233,6 +233,7 @@ class ModelServiceSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 class ModelReplicaStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[Condition, ...] = ()
     address: str | None = None
+    served_generation: int | None = msgspec.field(name="servedGeneration", default=None)
 
 
 class TlsSecretRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -41,6 +41,7 @@ from modelplane.compose.contract import (
     Event,
     EventType,
     Local,
+    Manifest,
     Observed,
     ReadyWhen,
     Requirement,
@@ -49,8 +50,9 @@ from modelplane.compose.contract import (
 from modelplane.compose.inventory import fleet_of
 from modelplane.compose.lowering import Engine, Lowered, lower
 from modelplane.compose.readiness import serves
+from modelplane.compose.rolling import Rollout, roll
 from modelplane.dra.cel import CompileError, compile_selector
-from modelplane.fleet.fates import Fate, Placement
+from modelplane.fleet.fates import Fate
 from modelplane.fleet.schedule import Schedule, schedule
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.trace import Candidate as Found
@@ -140,10 +142,11 @@ def _decided(
 ) -> ComposeResult:
     desired: dict[str, Desired] = {}
     serving: Counter[str] = Counter()
+    rollout, targets = _targets(request, lowered, decided)
     for placement in decided.placements:
         holding = placement.holding
         seen = request.observed.get(_replica_key(holding))
-        target = _target(request.resource, lowered, placement, seen)
+        target = targets[_replica_key(holding)]
         desired[_replica_key(holding)] = Desired(target, seen is not None and seen.ready)
         endpoint = _endpoint(target, seen) if seen is not None and serves(seen.manifest) else None
         if endpoint is not None:
@@ -151,7 +154,10 @@ def _decided(
             known = request.observed.get(key)
             desired[key] = Desired(Local(encode(endpoint), ReadyWhen.READY), known is not None and known.ready)
             serving[holding.cluster] += 1
-    conditions = (_scheduled(request.resource, decided, fleet), _serving(request.resource, decided, serving.total()))
+    conditions = (
+        _scheduled(request.resource, decided, fleet),
+        _serving(request.resource, decided, serving.total(), rollout),
+    )
     return ComposeResult(
         desired=desired,
         status=_status(request.resource, decided, serving),
@@ -178,11 +184,27 @@ def _endpoint_key(holding: Holding) -> str:
     return f"{_ENDPOINT}{holding.cluster}-{holding.index}"
 
 
-def _target(deployment: ModelDeployment, lowered: Lowered, placement: Placement, seen: Observed | None) -> Local:
-    """The replica as it should be. One that moves stays as it is: its pool may not suit what is asked for today."""
-    if placement.fate is Fate.MOVING and seen is not None and isinstance(seen.target, Local):
-        return seen.target
-    return Local(encode(_replica(deployment, lowered, placement.holding)), ReadyWhen.READY)
+def _targets(
+    request: ComposeRequest[ModelDeployment], lowered: Lowered, decided: Schedule
+) -> tuple[Rollout, dict[str, Local]]:
+    """The replicas as they should be. One that moves stays as it is: its pool may not suit what is asked for today."""
+    moving: dict[str, Local] = {}
+    wanted: dict[str, ModelReplica] = {}
+    seen: dict[str, Manifest] = {}
+    for placement in decided.placements:
+        key = _replica_key(placement.holding)
+        known = request.observed.get(key)
+        if placement.fate is Fate.MOVING and known is not None and isinstance(known.target, Local):
+            moving[key] = known.target
+            continue
+        wanted[key] = _replica(request.resource, lowered, placement.holding)
+        if known is not None:
+            seen[wanted[key].metadata.name] = known.manifest
+    rollout = roll(tuple(wanted.values()), seen)
+    rolled = {
+        key: Local(encode(replica), ReadyWhen.READY) for key, replica in zip(wanted, rollout.replicas, strict=True)
+    }
+    return rollout, {**moving, **rolled}
 
 
 def _replica(deployment: ModelDeployment, lowered: Lowered, holding: Holding) -> ModelReplica:
@@ -270,9 +292,11 @@ def _scheduled(deployment: ModelDeployment, decided: Schedule, fleet: Fleet) -> 
     return fails(ConditionType.REPLICAS_SCHEDULED, Reason.INSUFFICIENT_CAPACITY, message)
 
 
-def _serving(deployment: ModelDeployment, decided: Schedule, serving: int) -> Condition:
+def _serving(deployment: ModelDeployment, decided: Schedule, serving: int, rollout: Rollout) -> Condition:
     wanted = deployment.spec.replicas
     message = f"{serving} of {wanted} replicas answer requests"
+    if rollout.message:
+        message = f"{message}; {rollout.message}"
     if wanted == 0:
         return holds(ConditionType.REPLICAS_READY, Reason.SCALED_TO_ZERO, "no replica was asked for")
     if serving >= wanted:

@@ -23,8 +23,9 @@ from modelplane.compose.claims import KEY_PREFIX, claim_templates
 from modelplane.compose.context import Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, kept
 from modelplane.compose.manifests import name_of
+from modelplane.compose.readiness import SERVING
 from modelplane.compose.replica_inputs import Inputs, gather, requirements, uses
-from modelplane.compose.rollout import failure, mentions, progress, rolled_out
+from modelplane.compose.rollout import failure, mentions, progress, rolled_out, same_stamp, stamped
 from modelplane.compose.routes import http_route
 from modelplane.compose.scheduling import priority_fault, scheduling_fault
 from modelplane.compose.tenancy import network_policy, tenant_namespace
@@ -48,7 +49,9 @@ def compose(request: ComposeRequest[ModelReplica]) -> ComposeResult:
     replica = request.resource
     return ComposeResult(
         desired=desired,
-        status=ModelReplicaStatus(address=inputs.address),
+        status=ModelReplicaStatus(
+            address=inputs.address, served_generation=_served_generation(request, desired, conditions)
+        ),
         conditions=conditions,
         ready=summarise(conditions),
         events=transitions(replica.status.conditions, conditions),
@@ -66,7 +69,7 @@ def render(context: Context) -> tuple[dict[str, Desired], Rendered]:
     desired = {_NAMESPACE: Desired(tenant_namespace(context)), "policy": Desired(policy, outlives=workloads)}
     desired |= {key: Desired(target, outlives=workloads) for key, target in rendered.support.items()}
     desired |= {key: Desired(target, outlives=workloads) for key, target in claim_templates(context).items()}
-    desired |= {key: Desired(target, outlives=route) for key, target in rendered.workloads.items()}
+    desired |= {key: Desired(stamped(target), outlives=route) for key, target in rendered.workloads.items()}
     desired |= {key: Desired(target, outlives=route) for key, target in rendered.targets.items()}
     desired[_ROUTE] = Desired(http_route(context, rendered.backend_refs))
     return desired, rendered
@@ -147,6 +150,32 @@ def _workload(request: ComposeRequest[ModelReplica], desired: dict[str, Desired]
         return fails(kind, Reason.WORKLOAD_FAILED, words)
     message = "; ".join(progress(item) for item in seen) or "its pods were asked for and not seen yet"
     return fails(kind, Reason.WORKLOAD_STARTING, message)
+
+
+def _served_generation(
+    request: ComposeRequest[ModelReplica], desired: dict[str, Desired], conditions: tuple[Condition, ...]
+) -> int | None:
+    """The newest generation that served with all its pods: by it a deployment changes one replica at a time."""
+    replica = request.resource
+    generation, known = replica.metadata.generation or None, replica.status.served_generation
+    serving = all(condition.status is Status.TRUE for condition in conditions if condition.type in SERVING)
+    accepted = conditions[0].status is Status.TRUE
+    if serving and accepted and all(_is_current(request, key, item) for key, item in desired.items()):
+        return generation
+    return known if serving or known != generation else None
+
+
+def _is_current(request: ComposeRequest[ModelReplica], key: str, item: Desired) -> bool:
+    """Whether what is observed of a workload is what it should be, down to its pods."""
+    if not key.startswith(_WORKLOAD):
+        return True
+    seen = request.observed.get(key)
+    return (
+        seen is not None
+        and isinstance(item.target, Remote)
+        and same_stamp(item.target.manifest, seen.manifest)
+        and rolled_out(seen.manifest)
+    )
 
 
 def _routed(desired: dict[str, Desired], inputs: Inputs) -> Condition:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from modelplane.api.conditions import ConditionType
 from modelplane.compose.contract import Manifest, ReadyWhen
 
-_SERVING = frozenset({ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY})
+SERVING = frozenset({ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY})
+"""What has to hold of a replica for it to answer requests."""
 
 
 def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
@@ -57,7 +58,7 @@ def serves(replica: Manifest) -> bool:
     status = replica.get("status")
     conditions = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
     held = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
-    return held >= _SERVING
+    return held >= SERVING
 
 
 def first_address(manifest: Manifest) -> str | None:

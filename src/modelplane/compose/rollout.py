@@ -1,10 +1,15 @@
 """What a workload on its cluster says of itself."""
 
+import hashlib
+from dataclasses import replace
+
 import msgspec
 
-from modelplane.compose.contract import Manifest
+from modelplane.api.labels import RENDERED
+from modelplane.compose.contract import Manifest, Remote
 from modelplane.compose.manifests import text_at, value_at
 
+_HASH_LENGTH = 8
 _REFUSED = {"ReplicaFailure": "True"}
 """Conditions by which a workload says that the cluster refuses its pods."""
 
@@ -17,6 +22,21 @@ def rolled_out(item: Manifest) -> bool:
     wanted = value_at(item, "spec", "replicas")
     updated, current = value_at(item, "status", "updatedReplicas"), value_at(item, "status", "replicas")
     return updated is None or updated == current == wanted
+
+
+def stamped(target: Remote) -> Remote:
+    """The workload with a hash of its spec, which clusters keep as it is while they complete the spec itself."""
+    item = dict(target.manifest)
+    digest = hashlib.sha256(msgspec.json.encode(item.get("spec"))).hexdigest()[:_HASH_LENGTH]
+    metadata = item.get("metadata")
+    metadata = dict(metadata) if isinstance(metadata, dict) else {}
+    metadata["annotations"] = {**metadata.get("annotations", {}), RENDERED: digest}
+    return replace(target, manifest={**item, "metadata": metadata})
+
+
+def same_stamp(wanted: Manifest, seen: Manifest) -> bool:
+    path = ("metadata", "annotations", RENDERED)
+    return value_at(wanted, *path) == value_at(seen, *path)
 
 
 def mentions(item: Manifest, name: str) -> bool:

@@ -1,0 +1,204 @@
+"""A change reaches the replicas of a deployment one at a time, and reaches all of them."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.codec import decode, encode
+from modelplane.api.models import ModelDeployment, ModelReplica
+from modelplane.compose import model_deployment
+from modelplane.compose.contract import ComposeRequest, Local, Observed
+from modelplane.compose.rolling import roll
+
+OLD, NEW, NEWER = "engine:1", "engine:2", "engine:3"
+SERVING = {"WorkloadReady": "True", "RouteReady": "True"}
+DOWN = {"WorkloadReady": "False", "RouteReady": "True"}
+
+
+def replica(index: int, image: str, *, generation: int = 0, served: int | None = None, **conditions: str) -> dict:
+    template = {"spec": {"containers": [{"name": "engine", "image": image}]}}
+    item = {
+        "metadata": {"name": f"r{index}", "namespace": "n", "generation": generation},
+        "spec": {
+            "clusterName": "east",
+            "index": index,
+            "engines": [{"name": "m", "members": [{"role": "Standalone", "nodePoolName": "p", "template": template}]}],
+        },
+        "status": {
+            "conditions": [
+                {"type": kind, "status": status, "reason": "X", "observedGeneration": generation}
+                for kind, status in conditions.items()
+            ],
+            **({"servedGeneration": served} if served else {}),
+        },
+    }
+    return encode(decode(ModelReplica, item))
+
+
+def images(seen: list[dict | None], image: str = NEW) -> tuple[list[str], str]:
+    wanted = [decode(ModelReplica, replica(index, image)) for index in range(len(seen))]
+    found = roll(wanted, {item["metadata"]["name"]: item for item in seen if item is not None})
+    containers = [item.spec.engines[0].members[0].template.spec.containers[0] for item in found.replicas]
+    return [container.image for container in containers], found.message
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(
+            [replica(at, OLD, generation=1, served=1, **SERVING) for at in range(3)],
+            ([NEW, OLD, OLD], "1 of 3 replicas runs the new version"),
+            id="of those that serve one is changed",
+        ),
+        pytest.param(
+            [
+                replica(0, NEW, generation=2, served=1, **DOWN),
+                replica(1, OLD, generation=1, served=1, **SERVING),
+                replica(2, OLD, generation=1, served=1, **SERVING),
+            ],
+            ([NEW, OLD, OLD], "1 of 3 replicas runs the new version"),
+            id="until it serves, the others wait",
+        ),
+        pytest.param(
+            [
+                replica(0, NEW, generation=2, served=1, **SERVING),
+                replica(1, OLD, generation=1, served=1, **SERVING),
+            ],
+            ([NEW, OLD], "1 of 2 replicas runs the new version"),
+            id="that it still answers from before the change is not enough",
+        ),
+        pytest.param(
+            [
+                replica(0, NEW, generation=2, served=2, **SERVING),
+                replica(1, OLD, generation=1, served=1, **SERVING),
+                replica(2, OLD, generation=1, served=1, **SERVING),
+            ],
+            ([NEW, NEW, OLD], "2 of 3 replicas run the new version"),
+            id="then the next one is changed",
+        ),
+        pytest.param(
+            [
+                replica(0, OLD, generation=1, served=1, **SERVING),
+                replica(1, OLD, generation=1, **DOWN),
+                replica(2, OLD, generation=1, **DOWN),
+            ],
+            ([NEW, NEW, NEW], ""),
+            id="those that do not serve are changed at once",
+        ),
+        pytest.param(
+            [replica(0, OLD, generation=1, served=1, **SERVING), None, replica(2, NEW, generation=1, **DOWN)],
+            ([NEW, NEW, NEW], ""),
+            id="new ones start with the new version and hold nothing up",
+        ),
+        pytest.param(
+            [
+                replica(0, NEW, generation=2, served=1, Accepted="False", **SERVING),
+                replica(1, OLD, generation=1, served=1, **SERVING),
+            ],
+            ([NEW, NEW], ""),
+            id="one that refuses the change holds nothing up",
+        ),
+    ],
+)
+def test_which_replicas_change(seen, expected):
+    assert images(seen) == expected
+
+
+def test_a_version_that_does_not_start_is_replaced_at_once_and_goes_no_further():
+    broken = [replica(0, NEW, generation=2, served=1, **DOWN), replica(1, OLD, generation=1, served=1, **SERVING)]
+    assert images(broken, NEWER) == ([NEWER, OLD], "1 of 2 replicas runs the new version")
+
+
+def test_a_change_that_is_taken_back_leaves_those_that_never_saw_it_alone():
+    broken = [replica(0, NEW, generation=2, served=1, **DOWN), replica(1, OLD, generation=1, served=1, **SERVING)]
+    assert images(broken, OLD) == ([OLD, OLD], "")
+
+
+def test_what_is_no_matter_of_the_pods_reaches_every_replica():
+    seen = {item["metadata"]["name"]: item for item in (replica(at, OLD, **SERVING) for at in range(3))}
+    wanted = [decode(ModelReplica, {**item, "spec": {**item["spec"], "protected": True}})
+              for item in (replica(at, NEW) for at in range(3))]  # fmt: skip
+    assert [item.spec.protected for item in roll(wanted, seen).replicas] == [True, True, True]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_every_change_arrives_and_never_stops_two_that_serve(serving, random):
+    """Replicas restart in any order and at any speed; in each pass at most one that served is down for the change."""
+    fleet = [replica(at, OLD, generation=1, served=1 if up else None, **(SERVING if up else DOWN))
+             for at, up in enumerate(serving)]  # fmt: skip
+    for _ in range(8 * len(fleet)):
+        targets, _message = images(fleet)
+        for at, image in enumerate(targets):
+            metadata, status = fleet[at]["metadata"], fleet[at]["status"]
+            if image != _image(fleet[at]):
+                generation, served = metadata["generation"] + 1, status.get("servedGeneration")
+                fleet[at] = replica(at, image, generation=generation, served=served, **DOWN)
+            elif image == NEW and random.random() < 0.5:
+                fleet[at] = replica(
+                    at, NEW, generation=metadata["generation"], served=metadata["generation"], **SERVING
+                )
+        changing = [
+            item for item in fleet if item["status"].get("servedGeneration", 9) < item["metadata"]["generation"]
+        ]
+        assert len(changing) <= 1
+        if all(_image(item) == NEW for item in fleet):
+            return
+    pytest.fail(f"not done: {[_image(item) for item in fleet]}")
+
+
+def _image(item: dict) -> str:
+    return item["spec"]["engines"][0]["members"][0]["template"]["spec"]["containers"][0]["image"]
+
+
+def test_a_deployment_says_how_far_a_change_is():
+    """From the edit of a deployment to its replicas: one is changed, the endpoints stay, the condition tells."""
+    before, cluster = _deployment(OLD), _cluster()
+    placed = model_deployment.compose(ComposeRequest(before, required=_required([], cluster)))
+    observed = {key: Observed(Local(_answering(item.target.manifest)), ready=True)
+                for key, item in placed.desired.items()}  # fmt: skip
+    replicas = [seen.manifest for seen in observed.values()]
+    result = model_deployment.compose(
+        ComposeRequest(_deployment(NEW), observed=observed, required=_required(replicas, cluster))
+    )
+    targets = {key: item.target.manifest for key, item in result.desired.items()}
+    assert [_image(item) for key, item in targets.items() if key.startswith("replica-")] == [NEW, OLD, OLD]
+    assert sum(key.startswith("endpoint-") for key in targets) == 3
+    assert result.conditions[1].message == "3 of 3 replicas answer requests; 1 of 3 replicas runs the new version"
+
+
+def _required(replicas: list[dict], cluster: dict) -> dict:
+    return {"clusters": (cluster,), "replicas": tuple(replicas), "caches": ()}
+
+
+def _answering(item: dict) -> dict:
+    found = copy.deepcopy(item)
+    conditions = [{"type": kind, "status": "True", "reason": "X"} for kind in ("Ready", *SERVING)]
+    found["metadata"] |= {"generation": 1, "uid": found["metadata"]["name"]}
+    found["status"] = {"address": "http://192.0.2.1", "servedGeneration": 1, "conditions": conditions}
+    return found
+
+
+def _deployment(image: str) -> ModelDeployment:
+    workers = {"engine": "vLLM", "template": {"spec": {"containers": [{"name": "engine", "image": image}]}}}
+    spec = {"replicas": 3, "nodeSelector": {"devices": [{"name": "gpu", "count": 1}]}, "workers": workers}
+    return decode(ModelDeployment, {"metadata": {"name": "d", "namespace": "n", "uid": "u"}, "spec": spec})
+
+
+def _cluster() -> dict:
+    device = {"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com", "count": 8}
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": {"name": "east"},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "k"}}},
+            "nodePools": [{"name": "p", "className": "c", "nodeCount": 2}],
+        },
+        "status": {
+            "gateway": {"address": "192.0.2.1"},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "X"}],
+            "gpuPools": [{"name": "p", "className": "c", "nodes": 2, "devices": [device]}],
+        },
+    }
