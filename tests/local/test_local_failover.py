@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -11,13 +10,11 @@ import yaml
 
 from modelplane.local.apply import admitted
 from modelplane.local.cluster import ClusterSettings
-from modelplane.local.clusters import Clusters
-from modelplane.local.controller import Controller
 from modelplane.local.plane import Plane, PlaneSettings
 from modelplane.local.store import Database
 from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.clock import run_virtual
-from modelplane.testing.cluster import FakeEngines
+from modelplane.testing.local_fleet import running_fleet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 QUICK = ClusterSettings(pull_s=0.1, load_s=0.2, probe_s=0.1)
@@ -31,51 +28,9 @@ def quickstart(**failover):
             yield manifest
 
 
-class Fleet:
-    """The plane without its API and its Envoy."""
-
-    def __init__(self, clock, database=None):
-        self.clock = clock
-        self.database = database or Database(None, clock=clock)
-        self.controller = Controller(self.database, clock, admitted=lambda manifest: manifest)
-        self.plane = self.controller.plane
-        self.engines = FakeEngines(clock)
-        self.clusters = Clusters(self.controller, clock, self.engines, ClusterSettings(), edges_changed=lambda: None)
-
-    def replicas(self):
-        """Cluster and index of every replica, with whether it is ready or on its way out."""
-        found = {}
-        for item in self.plane.list("modelplane.ai", "ModelReplica"):
-            conditions = {c["type"]: c["status"] for c in item.get("status", {}).get("conditions", ())}
-            state = "leaving" if "deletionTimestamp" in item["metadata"] else conditions.get("Ready", "Unknown")
-            found[item["spec"]["clusterName"], item["spec"].get("index", 0)] = state
-        return found
-
-    def endpoints(self):
-        items = self.plane.list("modelplane.ai", "ModelEndpoint")
-        return Counter(item["spec"]["replica"]["clusterName"] for item in items)
-
-    def is_ready(self, cluster):
-        item = self.plane.get(ObjectRef("modelplane.ai", "InferenceCluster", "", cluster))
-        return {c["type"]: c["status"] for c in item["status"]["conditions"]}["Ready"] == "True"
-
-
-@asynccontextmanager
-async def running(clock, database=None):
-    fleet = Fleet(clock, database)
-    loops = [asyncio.create_task(loop.run()) for loop in (fleet.controller.loop, fleet.clusters.loop)]
-    try:
-        yield fleet
-    finally:
-        for task in loops:
-            task.cancel()
-        await asyncio.gather(*loops, return_exceptions=True)
-        await fleet.clusters.stop()
-
-
 def virtually(story, **failover):
     async def main(clock):
-        async with running(clock) as fleet:
+        async with running_fleet(clock) as fleet:
             for manifest in quickstart(**failover):
                 if manifest["kind"] == "ModelDeployment":
                     await clock.sleep(5)
@@ -173,13 +128,13 @@ def test_flapping_moves_nothing_and_starts_the_grace_anew():
 def test_a_failure_outlives_a_restart_of_the_plane():
     async def main(clock):
         database = Database(None, clock=clock)
-        async with running(clock, database) as fleet:
+        async with running_fleet(clock, database) as fleet:
             for manifest in quickstart():
                 fleet.plane.create(manifest)
             await clock.sleep(20)
             fleet.clusters.fail("east")
             await clock.sleep(5)
-        async with running(clock, database) as again:
+        async with running_fleet(clock, database) as again:
             await clock.sleep(20)
             assert again.endpoints() == {"west": 1}
             assert not again.is_ready("east")
@@ -205,8 +160,7 @@ def test_a_cluster_that_is_removed_is_simulated_no_more():
 
 
 def observed(fleet, cluster):
-    item = fleet.plane.get(ObjectRef("modelplane.ai", "InferenceCluster", "", cluster))
-    (pool,) = item["status"]["gpuPools"]
+    (pool,) = fleet.get("InferenceCluster", cluster)["status"]["gpuPools"]
     return pool.get("observedNodes"), sum(device.get("free", 0) for device in pool["devices"])
 
 

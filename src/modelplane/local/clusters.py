@@ -78,6 +78,10 @@ class Clusters:
             raise NotFoundError(f"there is no InferenceCluster {name}")
         return found
 
+    def pools(self, name: ClusterName) -> tuple[str, ...]:
+        """The names of its pools, as declared."""
+        return tuple(pool.name for pool in decode(InferenceCluster, self.declared(name)).spec.node_pools)
+
     async def stop(self) -> None:
         for cluster in self._running.values():
             await cluster.stop()

@@ -30,6 +30,7 @@ from modelplane.local.envoy import EnvoyProcess, free_port
 from modelplane.local.kubeconfig import write_kubeconfig
 from modelplane.local.server.app import ApiServer
 from modelplane.local.server.lifecycle import Lifecycle, ensure_namespaces
+from modelplane.local.sim import PREFIX, Simulation
 from modelplane.local.store import Database
 from modelplane.local.traffic import Traffic
 from modelplane.reconcile.clock import Clock, SystemClock
@@ -135,7 +136,8 @@ class Plane:
 
     async def _serve_api(self) -> None:
         token = secrets.token_urlsafe(32)
-        server = ApiServer(self._controller.plane, token=token, clock=self._clock)
+        others = {PREFIX: Simulation(self.clusters).answer}
+        server = ApiServer(self._controller.plane, token=token, clock=self._clock, others=others)
         runner = server.runner
         await runner.setup()
         self._stack.push_async_callback(server.close)

@@ -52,9 +52,9 @@ from modelplane.local.cluster.kserve import LlmInferenceServices
 from modelplane.local.cluster.kubelet import Kubelet
 from modelplane.local.cluster.kueue import Kueue
 from modelplane.local.cluster.lws import LeaderWorkerSets
-from modelplane.local.cluster.node_lifecycle import NodeLifecycle, node_ref
+from modelplane.local.cluster.node_lifecycle import NodeLifecycle, node_of, node_ref
 from modelplane.local.cluster.nodes import Nodes
-from modelplane.local.cluster.objects import Json, annotated, ref_of, with_spec
+from modelplane.local.cluster.objects import Json, annotated, is_deleting, ref_of, with_spec
 from modelplane.local.cluster.podgrouper import PodGrouper
 from modelplane.local.cluster.pools import PoolSpec
 from modelplane.local.cluster.quotas import Queues
@@ -212,6 +212,15 @@ class SimulatedCluster:
     def cordon_node(self, name: str, *, cordoned: bool = True) -> None:
         """Pods that are there stay; no more come."""
         self._store.replace(with_spec(self._node(name), unschedulable=cordoned))
+
+    def drain_node(self, name: str) -> int:
+        """No more pods come, and those that are there are told to leave. Returns how many."""
+        self.cordon_node(name)
+        pods = [pod for pod in self._store.list("", "Pod") if node_of(pod) == name and not is_deleting(pod)]
+        with self._store.batch():
+            for pod in pods:
+                self._store.delete(ref_of(pod))
+        return len(pods)
 
     def crash_pod(self, namespace: str, name: str) -> None:
         """Its containers exit once, and are restarted."""

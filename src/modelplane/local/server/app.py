@@ -10,6 +10,7 @@ number of reads a second.
 import asyncio
 import hmac
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from aiohttp import web
@@ -29,6 +30,7 @@ from modelplane.local.server.writes import Writes
 from modelplane.local.store import SqliteStore
 from modelplane.reconcile.clock import Clock
 
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
 _HOSTS: Final = frozenset(("127.0.0.1", "localhost", "[::1]"))
 _OPEN_PATHS: Final = frozenset(("/healthz", "/livez", "/readyz"))
@@ -37,11 +39,21 @@ _OPEN_PATHS: Final = frozenset(("/healthz", "/livez", "/readyz"))
 class ApiServer:
     """Answers from one store. `runner` is what a site is started with; `close` ends the watches first."""
 
-    def __init__(self, store: SqliteStore, *, token: str, clock: Clock, limits: WatchLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        store: SqliteStore,
+        *,
+        token: str,
+        clock: Clock,
+        limits: WatchLimits = DEFAULT_LIMITS,
+        others: Mapping[str, Handler] | None = None,
+    ) -> None:
+        """`others` answer what is under their prefix of the path, behind the same checks."""
         wire = Wire()
         reads = Reads(store, wire, clock)
         self._watches = Watches(store, reads, wire, clock, limits)
         self._api = Api(reads, Writes(store, reads, clock), self._watches)
+        self._others = tuple((others or {}).items())
         self._expected = f"Bearer {token}".encode()
         self._runner = web.ServerRunner(
             web.Server(self._handle, request_factory=_request, handler_cancellation=True, access_log=None),
@@ -59,6 +71,9 @@ class ApiServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             self._check(request)
+            for prefix, handler in self._others:
+                if request.path.startswith(prefix):
+                    return await handler(request)
             return await self._api.answer(request)
         except ModelplaneError as error:
             return failed(as_api_error(error))

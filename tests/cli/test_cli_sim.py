@@ -1,0 +1,83 @@
+"""`modelplane sim`: what a command line asks for, and a running plane that does it."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.errors import InputError, NotFoundError
+from modelplane.cli import sim
+from modelplane.local.apply import admitted
+from modelplane.local.cluster import ClusterSettings
+from modelplane.local.plane import Plane, PlaneSettings
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
+
+
+def parsed(*words):
+    parser = argparse.ArgumentParser(prog="modelplane sim")
+    sim.configure(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("fail cluster east", ("fail-cluster", "east", "", "")),
+        ("recover cluster east", ("recover-cluster", "east", "", "")),
+        ("lose node east h200-0", ("lose-node", "east", "h200-0", "")),
+        ("drain node east h200-0", ("drain-node", "east", "h200-0", "")),
+        ("crash pod east team/p", ("crash-pod", "east", "team/p", "")),
+        ("slow-load east 60", ("slow-load", "east", "", "60")),
+        ("stock-out east h200", ("stock-out", "east", "h200", "0")),
+        ("stock-out east h200 --nodes 2", ("stock-out", "east", "h200", "2")),
+        ("restock east h200", ("stock-out", "east", "h200", "off")),
+        ("quota east off", ("quota", "east", "", "off")),
+    ],
+)
+def test_what_a_command_line_asks_for(words, expected):
+    ask = sim.ask_of(parsed(*words.split()))
+    assert (ask["verb"], ask["cluster"], ask["name"], ask["value"]) == expected
+
+
+@pytest.mark.parametrize("words", ["", "fail", "fail node east", "lose node east", "quota east"])
+def test_what_is_incomplete_is_wrong_usage(words, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parsed(*words.split())
+    assert "usage: modelplane sim" in capsys.readouterr().err
+
+
+def test_without_a_plane_it_says_how_to_start_one(tmp_path):
+    with pytest.raises(NotFoundError, match="no plane runs on"):
+        sim.run(parsed("fail", "cluster", "east", "--data", str(tmp_path)))
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(60)
+def test_a_running_plane_does_as_it_is_told(tmp_path, capsys):
+    def command(*words):
+        sim.run(parsed(*words, "--data", str(tmp_path)))
+        return capsys.readouterr().out
+
+    async def main():
+        quick = ClusterSettings(pull_s=0.1, load_s=0.1, probe_s=0.1)
+        async with Plane(PlaneSettings(data=tmp_path, cluster=quick)) as plane:
+            for path in sorted(EXAMPLES.glob("[12]-*.yaml")):
+                for manifest in yaml.safe_load_all(path.read_text()):
+                    plane.store.create(admitted(manifest))
+            async with asyncio.timeout(20):
+                while plane.clusters.get("east") is None or not plane.clusters.get("east").reachable:  # noqa: ASYNC110  tells nobody
+                    await asyncio.sleep(0.05)
+            shown = await asyncio.to_thread(command, "show", "east")
+            assert "h200-0" in shown
+            said = await asyncio.to_thread(command, "fail", "cluster", "east")
+            assert said.startswith("cluster east goes dark")
+            with pytest.raises(InputError, match="there is no InferenceCluster south"):
+                await asyncio.to_thread(command, "fail", "cluster", "south")
+            async with asyncio.timeout(10):
+                while plane.clusters.get("east").reachable:  # noqa: ASYNC110  as above
+                    await asyncio.sleep(0.05)
+
+    asyncio.run(main())
