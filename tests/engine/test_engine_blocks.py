@@ -147,5 +147,5 @@ class PoolMachine(RuleBasedStateMachine):
         assert {name: self.pool.find([name])[0] for name in self.names} == self.names
 
 
-PoolMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+PoolMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
 test_a_pool_never_leaks = PoolMachine.TestCase

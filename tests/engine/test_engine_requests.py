@@ -143,6 +143,21 @@ def test_what_cannot_be_simulated_is_refused(config, fields, param, message):
     assert refusal(read_text, text(**fields), config()) == (400, param, "unsupported_value", message)
 
 
+@pytest.mark.parametrize(
+    ("fields", "param", "message"),
+    [
+        ({"prompt": ["a"] * 9, "n": 128}, "n", "n: a request may ask for 1024 answers, this one asks for 1152."),
+        (
+            {"n": 128, "ignore_eos": True, "max_tokens": 10_000},
+            "max_tokens",
+            "max_tokens: a request may ask for 1048576 tokens in all, this one asks for 1280000.",
+        ),
+    ],
+)
+def test_a_request_for_too_much_is_refused(config, fields, param, message):
+    assert refusal(read_text, text(**fields), config()) == (400, param, "invalid_value", message)
+
+
 def test_an_unknown_model_is_not_found(config):
     expected = (404, "model", "model_not_found", "The model `nope` does not exist.")
     assert refusal(read_chat, chat(model="nope"), config()) == expected

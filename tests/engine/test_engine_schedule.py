@@ -279,7 +279,7 @@ LIMITS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(LOADS, LIMITS, st.sampled_from([0.0, 3.0]))
 def test_every_load_ends_with_nothing_held_and_everything_counted(rig, load, limits, tick):
     # The longest sequence just fits, so preemption is common.
@@ -299,7 +299,7 @@ def test_every_load_ends_with_nothing_held_and_everything_counted(rig, load, lim
     assert all(moments == sorted(moments) for moments in bench.tokens.values())
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(LOADS, LIMITS)
 def test_the_same_load_gives_the_same_moments(rig, load, limits):
     blocks = -(-32 // limits["block_size"])
@@ -310,7 +310,7 @@ def test_the_same_load_gives_the_same_moments(rig, load, limits):
     assert one.events() == other.events()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(LOADS, LIMITS)
 def test_first_steps_come_in_order_of_arrival(rig, load, limits):
     plain = [(at, prompt, answer, prefix, None, False, None) for at, prompt, answer, prefix, *_ in load]
@@ -319,7 +319,7 @@ def test_first_steps_come_in_order_of_arrival(rig, load, limits):
     assert moments == sorted(moments)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(LOADS, LIMITS)
 def test_steps_planned_at_once_end_when_steps_planned_one_by_one_do(rig, load, limits):
     """What arrives during steps that were planned together waits for their end, so all arrive at the start here."""
@@ -331,7 +331,7 @@ def test_steps_planned_at_once_end_when_steps_planned_one_by_one_do(rig, load, l
     assert many.clock.turns <= one.clock.turns
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(LOADS, LIMITS)
 def test_replaying_the_events_gives_the_cache(rig, load, limits):
     bench = rig(blocks=-(-32 // limits["block_size"]), **limits)

@@ -35,6 +35,8 @@ TOKENS_TO_ANSWER = 3
 """The opening of the assistant's own message, which ends every prompt."""
 # What the completions API documents as the default of max_tokens; chat has none but the context.
 _DEFAULT_TEXT_TOKENS = 16
+_MOST_ANSWERS = 1024
+_MOST_TOKENS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,7 @@ def _ask(
     body: GenerationBody, adapter: str | None, prompts: Sequence[_Prompt], max_tokens: int | None, config: EngineConfig
 ) -> Ask:
     per_prompt = body.n or 1
+    _check_amount(body, len(prompts) * per_prompt, max_tokens or config.max_model_len)
     return Ask(
         model=body.model,
         adapter=adapter,
@@ -199,6 +202,15 @@ def _ask(
         salt=body.cache_salt,
         transfer=body.kv_transfer_params,
     )
+
+
+def _check_amount(body: GenerationBody, answers: int, tokens: int) -> None:
+    """Answers are written when a request is read, so one request must not ask for a library."""
+    if answers > _MOST_ANSWERS:
+        raise errors.invalid_field("n", f"a request may ask for {_MOST_ANSWERS} answers, this one asks for {answers}")
+    if body.ignore_eos and answers * tokens > _MOST_TOKENS:
+        asked = f"a request may ask for {_MOST_TOKENS} tokens in all, this one asks for {answers * tokens}"
+        raise errors.invalid_field("max_tokens", asked)
 
 
 def _answer(body: GenerationBody, prompt: _Prompt, max_tokens: int | None, config: EngineConfig, number: int) -> Answer:
