@@ -10,6 +10,7 @@ from modelplane.compose.context import RenderError
 from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.bootstrap import RAY_WORKER, VLLM_DATA_PARALLEL, VLLM_RAY_LEADER
 from modelplane.compose.engines.launch import Launch, LaunchAsk, flag_value
+from modelplane.compose.engines.vllm import given_model
 
 ANYWHERE = "0.0.0.0"  # noqa: S104  the address of a server inside its pod
 RENDEZVOUS = (
@@ -41,12 +42,57 @@ def launched(kind: str, **given) -> Launch:
     ("given", "args"),
     [
         ({}, ("/mnt/models", "--served-model-name", "qwen")),
-        ({"args": ("Qwen/Q", "--x")}, ("Qwen/Q", "--x")),
-        ({"args": ("--model", "Qwen/Q")}, ("--model", "Qwen/Q")),
-        ({"args": ("--model=Qwen/Q",), "topology": Topology(tensor=4)},
-         ("--tensor-parallel-size", "4", "--model=Qwen/Q")),
         ({"args": ("--served-model-name", "mine")}, ("/mnt/models", "--served-model-name", "mine")),
         ({"port": 9000}, ("/mnt/models", "--served-model-name", "qwen", "--port", "9000")),
+        ({"args": ("--x",), "adapters": (("sql", "/a/sql"),)},
+         ("/mnt/models", "--served-model-name", "qwen", "--enable-lora", "--max-loras", "1", "--lora-modules",
+          "sql=/a/sql", "--x")),
+    ],
+)  # fmt: skip
+def test_vllm_serves_the_weights_that_are_mounted(given, args):
+    assert launched("vLLM", **given) == Launch((), args, ("vllm", "serve"))
+
+
+@pytest.mark.parametrize(
+    ("given", "args"),
+    [
+        (("Qwen/Q", "--x"), ("/mnt/models", "--served-model-name", "Qwen/Q", "qwen", "--x")),
+        (("--model", "Qwen/Q"), ("/mnt/models", "--served-model-name", "Qwen/Q", "qwen")),
+        (("--max-model-len", "8", "Qwen/Q"),
+         ("/mnt/models", "--served-model-name", "Qwen/Q", "qwen", "--max-model-len", "8")),
+        (("qwen",), ("/mnt/models", "--served-model-name", "qwen")),
+        (("Qwen/Q", "--served-model-name", "mine"), ("/mnt/models", "--served-model-name", "mine")),
+        (("/mnt/models/sub", "--x"), ("/mnt/models/sub", "--x")),
+    ],
+)  # fmt: skip
+def test_vllm_serves_mounted_weights_under_the_name_that_the_args_give(given, args):
+    assert launched("vLLM", args=given) == Launch((), args, ("vllm", "serve"))
+
+
+@pytest.mark.parametrize(
+    ("args", "model"),
+    [
+        (("Q",), "Q"),
+        (("--max-model-len", "32768", "Q"), "Q"),
+        (("--max-model-len=32768", "Q"), "Q"),
+        (("--enable-prefix-caching", "Q", "--seed", "-1"), "Q"),
+        (("--seed", "-1", "Q"), "Q"),
+        (("--trust-remote-code", "--model", "Q"), "Q"),
+        (("--served-model-name", "a", "b"), None),
+        (("--lora-modules", "a=/a", "b=/b", "--x", "y"), None),
+        ((), None),
+    ],
+)
+def test_vllm_finds_its_model_wherever_it_is_named(args, model):
+    assert given_model(args)[0] == model
+
+
+@pytest.mark.parametrize(
+    ("given", "args"),
+    [
+        ({"args": ("Qwen/Q", "--x")}, ("Qwen/Q", "--x")),
+        ({"args": ("--model=Qwen/Q",), "topology": Topology(tensor=4)}, ("Qwen/Q", "--tensor-parallel-size", "4")),
+        ({"args": ("--max-model-len", "8", "Qwen/Q")}, ("Qwen/Q", "--max-model-len", "8")),
         ({"args": ("Q", "--port=9000"), "port": 9000}, ("Q", "--port=9000")),
         ({"args": ("Q", "-tp", "2"), "topology": Topology(tensor=8)}, ("Q", "-tp", "2")),
         ({"args": ("Q",), "topology": Topology(tensor=2, data=4)},
@@ -57,12 +103,12 @@ def launched(kind: str, **given) -> Launch:
     ],
 )  # fmt: skip
 def test_vllm_on_one_node(given, args):
-    assert launched("vLLM", **given) == Launch((), args, ("vllm", "serve"))
+    assert launched("vLLM", model_path=None, **given) == Launch((), args, ("vllm", "serve"))
 
 
 @pytest.mark.parametrize("role", ["Leader", "Worker"])
 def test_vllm_splits_layers_over_nodes_without_ray(role):
-    found = launched("vLLM", args=("Q",), role=role, nodes=2, topology=Topology(tensor=8, pipeline=2))
+    found = launched("vLLM", args=("Q",), model_path=None, role=role, nodes=2, topology=Topology(tensor=8, pipeline=2))
     headless = ("--headless",) if role == "Worker" else ()
     sizes = ("--tensor-parallel-size", "8", "--pipeline-parallel-size", "2")
     assert (found.command, found.args) == ((), ("Q", *sizes, *RENDEZVOUS, *headless))
@@ -80,8 +126,6 @@ def test_vllm_may_take_its_model_from_a_configuration_file():
 @pytest.mark.parametrize(
     ("given", "args"),
     [
-        ({}, ("--model-path", "/mnt/models", "--served-model-name", "qwen",
-              "--host", ANYWHERE, "--port", "8000", "--enable-metrics")),
         ({"args": ("--model-path", "Q", "--port", "30000"), "port": 30000},
          ("--host", ANYWHERE, "--enable-metrics", "--model-path", "Q", "--port", "30000")),
         ({"args": ("--model-path", "Q"), "topology": Topology(tensor=2, data=4)},
@@ -93,7 +137,25 @@ def test_vllm_may_take_its_model_from_a_configuration_file():
     ],
 )  # fmt: skip
 def test_sglang_on_one_node(given, args):
-    assert launched("SGLang", **given) == Launch(("python3", "-m", "sglang.launch_server"), args)
+    assert launched("SGLang", model_path=None, **given) == Launch(("python3", "-m", "sglang.launch_server"), args)
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "rest"),
+    [
+        ((), ("--served-model-name", "qwen"), ()),
+        (("--model-path", "Qwen/Q", "--x"), ("--served-model-name", "Qwen/Q"), ("--x",)),
+        (("--model=Qwen/Q",), ("--served-model-name", "Qwen/Q"), ()),
+        (("--model-path", "Q", "--served-model-name", "mine"), (), ("--served-model-name", "mine")),
+    ],
+)
+def test_sglang_serves_mounted_weights_under_the_name_that_the_args_give(given, named, rest):
+    server = ("--host", ANYWHERE, "--port", "8000", "--enable-metrics")
+    assert launched("SGLang", args=given).args == ("--model-path", "/mnt/models", *named, *server, *rest)
+
+
+def test_sglang_leaves_a_path_that_the_args_give():
+    assert launched("SGLang", args=("--model-path", "/mnt/models/sub")).args[-2:] == ("--model-path", "/mnt/models/sub")
 
 
 def test_sglang_counts_the_gpus_of_all_nodes_when_ranks_are_split():
@@ -172,10 +234,10 @@ def test_a_ray_worker_waits_for_its_leader(tmp_path):
 
 
 def test_ray_is_used_when_asked_for():
-    leader = launched("vLLM", args=("Q",), role="Leader", nodes=2, coordination="Ray", topology=Topology(pipeline=2))
+    leader = launched("vLLM", args=("/m/Q",), role="Leader", nodes=2, coordination="Ray", topology=Topology(pipeline=2))
     worker = launched("vLLM", args=("Q",), role="Worker", nodes=2, coordination="Ray", topology=Topology(pipeline=2))
     assert leader.command == ("python3", "-c", VLLM_RAY_LEADER)
-    assert leader.args == ("Q", "--pipeline-parallel-size", "2")
+    assert leader.args == ("/m/Q", "--pipeline-parallel-size", "2")
     assert (worker.command, worker.args) == (("python3", "-c", RAY_WORKER), ())
 
 

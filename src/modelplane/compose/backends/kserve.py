@@ -20,6 +20,8 @@ from modelplane.compose.backends.lws import leader_and_worker
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.context import Context, RenderError, group_size, head_member, is_gang
 from modelplane.compose.contract import ReadyWhen, Remote
+from modelplane.compose.engines.launch import is_path
+from modelplane.compose.engines.vllm import given_model
 from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.gang.marks import Marks, gang_of
 from modelplane.compose.manifests import manifest
@@ -111,10 +113,11 @@ def _model(context: Context, head: ReplicaEngine, release: Release) -> dict[str,
     if weights is not None:
         path = f"/{weights.sub_path}" if weights.sub_path else ""
         return {"uri": f"pvc://{weights.claim_name}{path}", "name": context.deployment}
-    args = engine_container(head_member(head)).args
-    named = args[0] if head.type_ == "vLLM" and args and not args[0].startswith(("-", "/")) else None
+    named = given_model(engine_container(head_member(head)).args)[0] if head.type_ == "vLLM" else None
+    if named is not None and is_path(named):
+        named = None
     if named is None and not release.leaves_storage:
-        message = f"engine {head.name}: KServe 0.16 needs a cache of weights, or the model as the first of the args"
+        message = f"engine {head.name}: KServe 0.16 needs a cache of weights, or the model's name in the args"
         raise RenderError(Reason.NOT_SUPPORTED, message)
     return {"uri": f"hf://{named or context.deployment}", "name": context.deployment}
 

@@ -66,6 +66,47 @@ def flag_value(args: Sequence[str], name: str) -> str | None:
     return None
 
 
+def without_flag(args: Sequence[str], name: str) -> tuple[str, ...]:
+    """Less a flag and its one value."""
+    rest: list[str] = []
+    skipped = False
+    for arg in args:
+        if skipped or arg.startswith(f"{name}="):
+            skipped = False
+        elif arg == name:
+            skipped = True
+        else:
+            rest.append(arg)
+    return tuple(rest)
+
+
+def first_positional(args: Sequence[str], *, alone: tuple[str, ...], many: frozenset[str]) -> int | None:
+    """Where the first word is that belongs to no flag.
+
+    The word after a flag is its value, unless the flag's name begins with one of `alone`. Flags of `many` take all
+    words up to the next flag.
+    """
+    flag: str | None = None
+    for index, arg in enumerate(args):
+        if arg.startswith("-") and not arg[1:2].isdigit():
+            flag = None if "=" in arg or arg.startswith(alone) else arg
+        elif flag is None:
+            return index
+        elif flag not in many:
+            flag = None
+    return None
+
+
+def is_path(model: str) -> bool:
+    """Whether a model is named by where its files are in the container."""
+    return model.startswith(("/", "."))
+
+
+def names_for(ask: LaunchAsk, given: str | None) -> tuple[str, ...]:
+    """What a model that is served from its mount is called: as the user names it first."""
+    return tuple(dict.fromkeys((*([given] if given else []), *ask.served_names)))
+
+
 def unless_given(args: Sequence[str], names: Sequence[str], *words: str) -> tuple[str, ...]:
     """The words of a flag, unless the user gave it under one of its names."""
     return () if has_flag(args, *names) else words

@@ -12,12 +12,16 @@ from modelplane.compose.engines.launch import (
     RANK,
     Launch,
     LaunchAsk,
+    flag_value,
     has_flag,
+    is_path,
+    names_for,
     unless_given,
+    without_flag,
 )
 
 SERVE = ("python3", "-m", "sglang.launch_server")
-_MODEL = ("--model-path", "--model", "--config")
+_MODEL, _CONFIG = ("--model-path", "--model"), "--config"
 _RENDEZVOUS_PORT = 20000
 
 
@@ -25,18 +29,22 @@ def launch(ask: LaunchAsk) -> Launch:
     if ask.coordination == "Ray":
         message = f"engine {ask.engine}: SGLang finds its nodes by itself; coordination Ray belongs to vLLM"
         raise RenderError(Reason.INVALID, message)
-    args = (*_model(ask), *_server(ask), *_parallelism(ask), *_nodes(ask), *_adapters(ask), *ask.args)
-    return Launch(SERVE, args)
+    model, rest = _model(ask)
+    return Launch(SERVE, (*model, *_server(ask), *_parallelism(ask), *_nodes(ask), *_adapters(ask), *rest))
 
 
-def _model(ask: LaunchAsk) -> tuple[str, ...]:
-    if has_flag(ask.args, *_MODEL):
-        return ()
+def _model(ask: LaunchAsk) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The model with its name, and what the user wrote besides. Weights that are mounted are not fetched again."""
+    flag = next((name for name in _MODEL if has_flag(ask.args, name)), None)
+    given = flag_value(ask.args, flag) if flag else None
+    if has_flag(ask.args, _CONFIG) or (given is not None and (ask.model_path is None or is_path(given))):
+        return (), ask.args
     if ask.model_path is None:
         message = f"engine {ask.engine}: no model: mount a cache of weights or give --model-path in the engine's args"
         raise RenderError(Reason.INVALID, message)
-    named = unless_given(ask.args, ["--served-model-name"], "--served-model-name", *ask.served_names[:1])
-    return ("--model-path", ask.model_path, *named)
+    rest = without_flag(ask.args, flag) if flag else ask.args
+    named = unless_given(rest, ["--served-model-name"], "--served-model-name", *names_for(ask, given)[:1])
+    return ("--model-path", ask.model_path, *named), rest
 
 
 def _server(ask: LaunchAsk) -> tuple[str, ...]:

@@ -15,21 +15,38 @@ from modelplane.compose.engines.launch import (
     RANK,
     Launch,
     LaunchAsk,
+    first_positional,
+    flag_value,
     has_flag,
+    is_path,
+    names_for,
     pod_ip,
     unless_given,
+    without_flag,
 )
 
 SERVE = ("vllm", "serve")
 DEFAULT_PORT = 8000
 DATA_RPC_PORT = "13345"
+_ALONE = (
+    *("--enable-", "--disable-", "--no-", "--async-scheduling", "--enforce-eager", "--headless", "--trust-remote-code"),
+    *("--skip-", "--use-", "--return-", "--calculate-kv-scales"),
+)
+"""How flags without a value begin."""
+_MANY = frozenset(
+    {
+        *("--served-model-name", "--lora-modules", "--middleware", "--api-key", "--compilation-sizes"),
+        *("--cudagraph-capture-sizes", "--cuda-graph-sizes", "--logits-processors"),
+    }
+)
+"""Flags with several values: a model after their values would be one of them."""
 
 
 def launch(ask: LaunchAsk) -> Launch:
     if ask.coordination == "Ray" and ask.role == "Worker":
         return Launch((*PYTHON, RAY_WORKER), (), env=(pod_ip("VLLM_HOST_IP"),))
     model, rest = _model(ask)
-    args = (*model, *_names(ask), *_port(ask), *_parallelism(ask), *_adapters(ask))
+    args = (*model, *_port(ask), *_parallelism(ask), *_adapters(ask))
     if ask.role == "Standalone":
         return Launch((), (*args, *rest), SERVE)
     env = (pod_ip("VLLM_HOST_IP"),)
@@ -41,24 +58,31 @@ def launch(ask: LaunchAsk) -> Launch:
     return Launch((), (*args, *_nodes(ask), *rest), SERVE, env)
 
 
+def given_model(args: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """The model that the user names, wherever among the args, and the other args."""
+    index = first_positional(args, alone=_ALONE, many=_MANY)
+    if index is not None:
+        return args[index], (*args[:index], *args[index + 1 :])
+    return flag_value(args, "--model"), without_flag(args, "--model")
+
+
 def _model(ask: LaunchAsk) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The model as the first argument, and what the user wrote besides. Given twice, the engine refuses it."""
-    if ask.args and not ask.args[0].startswith("-"):
-        return ask.args[:1], ask.args[1:]
-    if has_flag(ask.args, "--model", "--config"):
+    """The model as the first argument with its names, and what the user wrote besides.
+
+    Weights that are mounted are served under the name that the user gave: by that name alone the engine would fetch
+    them again from where they came from.
+    """
+    given, rest = given_model(ask.args)
+    if given is not None and (ask.model_path is None or is_path(given)):
+        return (given,), rest
+    if given is None and has_flag(ask.args, "--config"):
         return (), ask.args
     if ask.model_path is None:
         message = f"engine {ask.engine}: no model: mount a cache of weights or name the model in the engine's args"
         raise RenderError(Reason.INVALID, message)
-    return (ask.model_path,), ask.args
-
-
-def _names(ask: LaunchAsk) -> tuple[str, ...]:
-    if ask.model_path is None or has_flag(ask.args, "--model", "--config") or not ask.served_names:
-        return ()
-    if ask.args and not ask.args[0].startswith("-"):
-        return ()
-    return unless_given(ask.args, ["--served-model-name"], "--served-model-name", *ask.served_names)
+    names = names_for(ask, given)
+    named = unless_given(rest, ["--served-model-name"], "--served-model-name", *names) if names else ()
+    return (ask.model_path, *named), rest
 
 
 def _port(ask: LaunchAsk) -> tuple[str, ...]:
