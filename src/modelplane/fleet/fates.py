@@ -24,7 +24,6 @@ class Fate(StrEnum):
 class DropReason(StrEnum):
     """Of a replica that should not be.
 
-    CLUSTER_GONE     its cluster does not exist
     TAINTED          a NoExecute taint is not tolerated, or no longer
     OVERSUBSCRIBED   its pool was promised twice, and others come first
     PREEMPTED        a replica of higher priority takes its place
@@ -32,7 +31,6 @@ class DropReason(StrEnum):
     REPLACED         a successor serves, or takes its place
     """
 
-    CLUSTER_GONE = "ClusterGone"
     TAINTED = "Tainted"
     OVERSUBSCRIBED = "Oversubscribed"
     PREEMPTED = "Preempted"

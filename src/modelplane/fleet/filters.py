@@ -137,12 +137,13 @@ class QueueRoom:
     name: Final = "Queue"
 
     def refuse(self, _state: Pass, offer: Offer, /) -> Refusal | None:
-        left = offer.view.traits.queue_left
-        if left is None or offer.devices <= left:
+        traits = offer.view.traits
+        left, limit = traits.queue_left, traits.queue_limit
+        if left is None or limit is None or offer.devices <= left:
             return None
-        return Refusal(
-            self.name, Code.REFUSED, "needs {} devices, the cluster's queue has {} left", (offer.devices, max(left, 0))
-        )
+        code = Code.EXCLUDED if offer.devices > limit else Code.REFUSED
+        text = "needs {} devices, the cluster's queue has {} of {} left"
+        return Refusal(self.name, code, text, (offer.devices, max(left, 0), limit))
 
 
 class Spread:

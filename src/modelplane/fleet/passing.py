@@ -65,6 +65,10 @@ class Pass:
             if holding.cluster in self.fleet.sites:
                 self.trial[holding.cluster] = self.site(holding.cluster).with_holdings(removed=[holding.id])
 
+    def renew(self, holding: Holding) -> None:
+        """Charge a replica as it will be instead of as it is."""
+        self.trial[holding.cluster] = self.site(holding.cluster).with_holdings([holding])
+
     def seat(self, holding: Holding, evicted: Iterable[HoldingId] = ()) -> None:
         self.trial[holding.cluster] = self.site(holding.cluster).with_holdings([holding], evicted)
         self.taken.setdefault(holding.cluster, set()).add(holding.index)

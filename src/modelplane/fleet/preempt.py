@@ -55,7 +55,7 @@ def _on_cluster(state: Pass, board: Board, name: ClusterName) -> Eviction | None
     left = site
     for count, victim in enumerate(victims[:MAX_VICTIMS], start=1):
         left = left.with_holdings(removed=[victim.id])
-        if _offer(state, board, left) is not None:
+        if offer_on(state, board, left) is not None:
             return _spare(state, board, left, victims[:count])
     return None
 
@@ -85,16 +85,16 @@ def _spare(state: Pass, board: Board, left: Site, victims: list[Holding]) -> Evi
     needed = list(victims)
     for victim in reversed(victims):
         back = left.with_holdings([victim])
-        if _offer(state, board, back) is not None:
+        if offer_on(state, board, back) is not None:
             left = back
             needed.remove(victim)
-    offer = _offer(state, board, left)
+    offer = offer_on(state, board, left)
     if offer is None or left.cluster is None:
         return None
     return Eviction(left.cluster.name, offer, tuple(needed))
 
 
-def _offer(state: Pass, board: Board, site: Site) -> Offer | None:
+def offer_on(state: Pass, board: Board, site: Site) -> Offer | None:
     """The seats that a replica would get on a site, with every filter asked."""
     if site.cluster is None:
         return None

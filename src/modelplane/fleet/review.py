@@ -1,9 +1,13 @@
 """Retain: which replicas stay where they are.
 
 A replica stays while its cluster exists and every pool that it is pinned to still serves its engines, whatever else
-becomes better elsewhere. It is dropped at once when its cluster is gone, a NoExecute taint drains it, or it was evicted
-for a replica of higher priority. Everything else that makes its place wrong (edited selectors, relabelled clusters, a
-cluster that failed for longer than its grace) marks it as moving: it stays until a successor takes over.
+becomes better elsewhere. It is dropped at once when a NoExecute taint drains it, or it was evicted for a replica of
+higher priority. Everything else that makes its place wrong (edited selectors, relabelled clusters, a cluster that is
+gone or failed for longer than its grace) marks it as moving: it stays until a successor takes over.
+
+Replicas are looked at in one order, by cluster and index, each on the site as those before it leave it. One that asks
+for more than it has grows in place only where its pools, its namespace's quota and the cluster's queue still bear it;
+the first that they do not bear moves, and what it holds stays charged as it is.
 """
 
 from collections.abc import Iterable
@@ -46,7 +50,7 @@ def review(state: Pass) -> Review:
 
 
 def _consider(state: Pass, holding: Holding, found: Review) -> None:
-    site = state.fleet.sites[holding.cluster]
+    site = state.site(holding.cluster)
     if holding.leaving:
         found.leaving.append(holding)
         return
@@ -54,17 +58,20 @@ def _consider(state: Pass, holding: Holding, found: Review) -> None:
     if dropped is not None:
         found.dropped.append(dropped)
         return
-    wrong = _misplaced(state, site, found)
+    wrong = _misplaced(state, holding, site, found)
     seats = _reseated(state, holding, site) if wrong is None else ""
     if isinstance(seats, str):
         found.moving.append((holding, wrong or seats))
     else:
-        found.kept.append(_renewed(state, holding, site, seats))
+        kept = _renewed(state, holding, site, seats)
+        found.kept.append(kept)
+        if kept is not holding:
+            state.renew(kept)
 
 
 def _must_go(state: Pass, holding: Holding, site: Site, found: Review) -> Dropped | None:
     if site.cluster is None:
-        return Dropped(holding, DropReason.CLUSTER_GONE, f"cluster {holding.cluster} does not exist")
+        return None
     for taint in _taints(holding, site, site.cluster):
         at = drains_at(taint, state.ask.tolerations)
         if at <= state.now:
@@ -105,11 +112,11 @@ def condemned(site: Site) -> frozenset[object]:
     )
 
 
-def _misplaced(state: Pass, site: Site, found: Review) -> str | None:
+def _misplaced(state: Pass, holding: Holding, site: Site, found: Review) -> str | None:
     """Why the cluster is the wrong one."""
     ask, cluster = state.ask, site.cluster
     if cluster is None:
-        return None
+        return f"cluster {holding.cluster} does not exist"
     if not selects(ask.cluster_selector, cluster.labels):
         return "its cluster no longer matches the clusterSelector"
     if ask.required and not any(selects(selector, cluster.labels) for selector in ask.required):
@@ -143,7 +150,8 @@ def _reseated(state: Pass, holding: Holding, site: Site) -> tuple[Seat, ...] | s
         seats.append(before if before in options else options[0])
     if tuple(seats) == holding.seats:
         return holding.seats
-    return tuple(seats) if _still_fits(holding, site, tuple(seats)) else "what it asks for no longer fits its pool"
+    changed = site.with_holdings([msgspec.structs.replace(holding, seats=tuple(seats))])
+    return too_much(site, changed, holding.deployment.namespace) or tuple(seats)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -152,12 +160,18 @@ def _seats_on(engine: EngineAsk, pool: PoolName, hardware: Hardware) -> tuple[Se
     return ways if isinstance(ways, Unmatched) else tuple(make_seat(engine, pool, way) for way in ways)
 
 
-def _still_fits(holding: Holding, site: Site, seats: tuple[Seat, ...]) -> bool:
-    changed = site.with_holdings([msgspec.structs.replace(holding, seats=seats)])
-    return all(
-        after == before or fits(kind.counts, kind.nodes, after, packed=kind.packed)
-        for kind, before, after in zip(site.kinds, site.uses, changed.uses, strict=True)
-    )
+def too_much(before: Site, after: Site, namespace: str) -> str | None:
+    """What a change asks of a site beyond what it has; None where all of it fits. Asking for less is no harm."""
+    for kind, was, use in zip(before.kinds, before.uses, after.uses, strict=True):
+        if was != use and not fits(kind.counts, kind.nodes, use, packed=kind.packed):
+            return "what it asks for no longer fits its pool"
+    had, quota = before.traits.quota_left(namespace), after.traits.quota_left(namespace)
+    if had is not None and quota is not None and quota[0] < min(had[0], 0):
+        return f"what it asks for exceeds the quota of namespace {namespace}"
+    room, left = before.traits.queue_left, after.traits.queue_left
+    if room is not None and left is not None and left < min(room, 0):
+        return "what it asks for exceeds the cluster's queue"
+    return None
 
 
 def _renewed(state: Pass, holding: Holding, site: Site, seats: tuple[Seat, ...]) -> Holding:

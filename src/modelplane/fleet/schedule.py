@@ -4,7 +4,8 @@ Identity. A replica is (cluster, index) under its deployment's key (namespace, n
 a new replica under another index or cluster, and the old one's deletion. Equal input gives equal output, in whatever
 order the objects came.
 
-1. Retain. A replica keeps its place while its cluster exists and its pools still serve it; see `review`.
+1. Retain. A replica keeps its place while its cluster exists and its pools still serve it; see `review`. Whatever
+   is kept, grown, given room or brought back in a pass is judged on one trial of the fleet, in a fixed order.
 2. Repair. Where a pool was promised twice, replicas that do not serve yet give way in an order that every observer
    computes alike; see `repair`.
 3. Scale down. The highest index of the cluster that has most goes first, so no cluster is emptied while another has
@@ -31,9 +32,9 @@ from modelplane.fleet.fates import Dropped, DropReason, Fate, Placement, Preempt
 from modelplane.fleet.index import Place
 from modelplane.fleet.offers import Offer
 from modelplane.fleet.passing import Pass
-from modelplane.fleet.preempt import find_eviction
+from modelplane.fleet.preempt import find_eviction, offer_on
 from modelplane.fleet.repair import giving_way
-from modelplane.fleet.review import Review, make_seat, review
+from modelplane.fleet.review import Review, make_seat, review, too_much
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.taints import FOREVER
 from modelplane.fleet.trace import Finding, Trace
@@ -129,10 +130,8 @@ class _Work:
         state.stay(found.kept, state.fleet.owned_by(state.ask.deployment))
         going = [*(moving for moving, _ in found.moving), *(dropped.holding for dropped in found.dropped)]
         state.returning = frozenset(holding.cluster for holding in going if holding.cluster in state.fleet.sites)
-        for holding in found.kept:
-            known = state.fleet.sites[holding.cluster].held.get(holding.id)
-            if known is not holding:
-                state.trial[holding.cluster] = state.site(holding.cluster).with_holdings([holding])
+        self.released: frozenset[HoldingId] = frozenset()
+        """Replicas in the wrong place whose room was offered to others."""
 
     @property
     def short(self) -> int:
@@ -162,22 +161,23 @@ class _Work:
         """Let go of what does not serve; and of one that serves, when all others do and nothing else is under way."""
         idle = [holding for holding, _ in self.found.moving if not holding.serving]
         self.state.release(idle)
+        self.released = frozenset(holding.id for holding in idle)
         board = self._fill_from(Board(self.state), self.short)
         under_way = self.placed or self.found.leaving or not all(holding.serving for holding in self.found.kept)
         serving = [(holding, why) for holding, why in self.found.moving if holding.serving]
         if not self.short or under_way or not serving:
             return board
-        victim, why = serving[-1]
-        before = self.state.trial.get(victim.cluster)
-        self.state.release([victim])
-        retried = self._fill_from(Board(self.state), 1)
-        if self.placed:
-            self.found.moving.remove((victim, why))
-            self.found.dropped.append(Dropped(victim, DropReason.REPLACED, why))
-            return retried
-        if before is None:
-            del self.state.trial[victim.cluster]
-        else:
+        for victim, why in reversed(serving):
+            before = self.state.site(victim.cluster)
+            left = before.with_holdings(removed=[victim.id])
+            if offer_on(self.state, board, left) is None:
+                continue
+            self.state.trial[victim.cluster] = left
+            retried = self._fill_from(Board(self.state), 1)
+            if self.placed:
+                self.found.moving.remove((victim, why))
+                self.found.dropped.append(Dropped(victim, DropReason.REPLACED, why))
+                return retried
             self.state.trial[victim.cluster] = before
         return board
 
@@ -204,11 +204,22 @@ class _Work:
         stay: list[tuple[Holding, str]] = []
         for holding, why in ordered:
             needed = len(stay) < gap if holding.serving else len(stay) < self.short
-            if needed:
+            if needed and self._stays(holding):
                 stay.append((holding, why))
             else:
                 self.found.dropped.append(Dropped(holding, DropReason.REPLACED, why))
         return stay
+
+    def _stays(self, holding: Holding) -> bool:
+        """Whether a replica in the wrong place can have its room back, where that was offered to others."""
+        if holding.id not in self.released:
+            return True
+        site = self.state.site(holding.cluster)
+        back = site.with_holdings([holding])
+        if too_much(site, back, holding.deployment.namespace) is not None:
+            return False
+        self.state.trial[holding.cluster] = back
+        return True
 
 
 def _seated(state: Pass, offer: Offer, place: Place) -> Holding:
@@ -246,8 +257,11 @@ def _schedule(work: _Work, movers: list[tuple[Holding, str]]) -> Schedule:
 
 
 def _chosen(placements: tuple[Placement, ...]) -> dict[ClusterName, tuple[PoolName, ...]]:
+    """The pools of each cluster, each as often as it has replicas."""
     chosen: dict[ClusterName, tuple[PoolName, ...]] = {}
     for placement in placements:
         holding = placement.holding
-        chosen[holding.cluster] = chosen.get(holding.cluster, ()) + tuple(seat.pool for seat in holding.seats)
+        chosen[holding.cluster] = chosen.get(holding.cluster, ()) + tuple(
+            dict.fromkeys(seat.pool for seat in holding.seats)
+        )
     return chosen

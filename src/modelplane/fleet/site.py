@@ -52,6 +52,7 @@ class Traits(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """One for each namespace that holds devices where quotas are set, and one for "*"."""
     queue_left: int | None = None
     """Devices left in the cluster's queue; None for no limit."""
+    queue_limit: int | None = None
 
     def quota_left(self, namespace: str) -> tuple[int, int] | None:
         """What is left and what the limit is, for a namespace; None for no limit."""
@@ -71,6 +72,14 @@ class Site(msgspec.Struct, frozen=True, eq=False, gc=False):
     traits: Traits
     evicting: bool = False
     """Whether some replica may have been seated in the place of others."""
+    queued: int = 0
+    """Devices that others use of the cluster's queue, as far as its books tell."""
+
+    @property
+    def observed(self) -> bool:
+        """Whether the cluster reports what others hold of it."""
+        cluster = self.cluster
+        return cluster is not None and (cluster.queue is not None or any(pool.seen_held for pool in self.pools))
 
     def position(self, pool: str) -> int | None:
         return next((position for position, found in enumerate(self.pools) if found.name == pool), None)
@@ -91,9 +100,9 @@ class Site(msgspec.Struct, frozen=True, eq=False, gc=False):
         cluster = self.cluster
         traits = self.traits
         if cluster is not None and (cluster.quotas or cluster.queue is not None):
-            traits = _traits(cluster, held)
+            traits = _traits(cluster, held, self.queued)
         evicting = self.evicting or any(holding.preempts for holding in newcomers.values())
-        return Site(cluster, held, self.pools, self.kinds, tuple(uses), traits, evicting)
+        return Site(cluster, held, self.pools, self.kinds, tuple(uses), traits, evicting, self.queued)
 
 
 _NO_TRAITS = Traits(ready=False, cordoned=False)
@@ -104,8 +113,10 @@ def make_site(cluster: Cluster | None, holdings: Iterable[Holding] = ()) -> Site
     if cluster is None:
         return Site(None, held, (), (), (), _NO_TRAITS)
     pools, kinds = _laid_out(cluster.pools, packed=cluster.packing is Packing.BIN_PACK)
+    queued = _queued(cluster, held)
     if not held and not any(pool.seen_held for pool in pools):
-        return Site(cluster, held, pools, kinds, (EMPTY,) * len(pools), _traits(cluster, held))
+        traits = _traits(cluster, held, queued)
+        return Site(cluster, held, pools, kinds, (EMPTY,) * len(pools), traits, queued=queued)
     uses = [EMPTY] * len(pools)
     for holding in held.values():
         for position, pods in charges(holding, pools):
@@ -114,7 +125,7 @@ def make_site(cluster: Cluster | None, holdings: Iterable[Holding] = ()) -> Site
         if pool.seen_held:
             uses[position] = add(uses[position], _strangers(pool, uses[position]))
     evicting = any(holding.preempts for holding in held.values())
-    return Site(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held), evicting)
+    return Site(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held, queued), evicting, queued)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -155,14 +166,15 @@ def _strangers(pool: Pool, ours: Use) -> Use:
     return pods
 
 
-def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> Traits:
+def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding], queued: int) -> Traits:
     plain = _plain_traits(cluster.ready, cluster.cordoned, cluster.taints, cluster.priorities, cluster.default_priority)
     if not cluster.quotas and cluster.queue is None:
         return plain
     return msgspec.structs.replace(
         plain,
         quotas=_quotas(cluster, held) if cluster.quotas else (),
-        queue_left=_queue_left(cluster, held),
+        queue_left=_queue_left(cluster, held, queued),
+        queue_limit=cluster.queue.quota if cluster.queue is not None and cluster.queue.quota >= 0 else None,
     )
 
 
@@ -192,9 +204,15 @@ def _quotas(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> tuple[QuotaS
     )
 
 
-def _queue_left(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> int | None:
-    """What the queue has left. Replicas that do not serve yet may not be in its books, so they are taken off."""
+def _queued(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> int:
+    """What others use of the queue: what its books say, less replicas that exist and so are taken to be in them."""
+    if cluster.queue is None:
+        return 0
+    return max(cluster.queue.used - sum(holding.devices for holding in held.values() if holding.created), 0)
+
+
+def _queue_left(cluster: Cluster, held: Mapping[HoldingId, Holding], queued: int) -> int | None:
     queue = cluster.queue
     if queue is None or queue.quota < 0:
         return None
-    return queue.quota - queue.used - sum(holding.devices for holding in held.values() if not holding.serving)
+    return queue.quota - queued - sum(holding.devices for holding in held.values())

@@ -1,0 +1,188 @@
+"""What edits and lost clusters do to replicas that run: nothing is promised twice, nothing is given up early.
+
+A fleet is filled by its own schedules, then a deployment is edited or clusters go, and passes follow while replicas
+start at random.
+"""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelplane.fleet.fates import DropReason, Fate
+from modelplane.fleet.room import fits
+from modelplane.fleet.schedule import schedule, survey
+from modelplane.fleet.snapshot import Fleet
+from modelplane.fleet.trace import Verdict
+from modelplane.fleet.values import Queue
+from modelplane.testing.fleets import (
+    ask,
+    claim,
+    cluster,
+    engine,
+    hardware,
+    holding,
+    kind,
+    labelled,
+    pool,
+    product_is,
+    request,
+    seat,
+)
+
+PRODUCTS = ("H200", "H100")
+MAX_PASSES = 16
+SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
+sizes = st.sampled_from([1, 2, 4, 8])
+chosen = st.sampled_from([(), (), (product_is("H200"),), (product_is("H100"),)])
+heavy = settings(max_examples=100)
+
+
+@st.composite
+def clusters(draw):
+    return [
+        cluster(
+            f"c{at}",
+            *(
+                pool(f"p{number}", draw(st.integers(1, 3)), hardware(kind(product=draw(st.sampled_from(PRODUCTS)))))
+                for number in range(draw(st.integers(1, 2)))
+            ),
+            labels={"zone": draw(st.sampled_from("ab"))},
+            quotas=draw(st.sampled_from([(), (), (("team", 12),)])),
+            queue=draw(st.sampled_from([None, None, Queue("q", 16)])),
+        )
+        for at in range(draw(st.integers(1, 3)))
+    ]
+
+
+@st.composite
+def wishes(draw, name):
+    nodes = draw(st.sampled_from([1, 1, 2]))
+    return ask(draw(st.integers(1, 4)), engine(request(draw(sizes), *draw(chosen)), nodes=nodes), name=name)
+
+
+@st.composite
+def settled(draw, *, serving=None):
+    """A fleet that three deployments filled, and what they asked for."""
+    fleet, asks = Fleet.of(draw(clusters())), [draw(wishes(name)) for name in "xyz"]
+    for asked in asks:
+        placed = [
+            msgspec.structs.replace(
+                p.holding, created=SERVING["created"], serving=draw(st.booleans()) if serving is None else serving
+            )
+            for p in schedule(asked, fleet).placements
+        ]
+        fleet = fleet.with_holdings(placed)
+    return fleet, asks
+
+
+@st.composite
+def edits(draw):
+    fleet, asks = draw(settled())
+    edited = draw(wishes(draw(st.sampled_from("xyz"))))
+    where = draw(st.sampled_from([None, None, labelled(zone="a")]))
+    return fleet, asks, msgspec.structs.replace(edited, cluster_selector=where)
+
+
+def follow(fleet, asked, decided, starts):
+    """The fleet once the schedule is in force, with what `starts` names serving."""
+    come = [
+        msgspec.structs.replace(
+            p.holding, serving=p.holding.serving or starts(p.holding), created=p.holding.created or SERVING["created"]
+        )
+        for p in decided.placements
+    ]
+    return fleet.with_holdings(come, [held.id for held in fleet.owned_by(asked.deployment)])
+
+
+def overdrawn(fleet):
+    """Pools, quotas and queues that more is promised of than they have."""
+    for name, site in fleet.sites.items():
+        for where, use in zip(site.kinds, site.uses, strict=True):
+            if use and not fits(where.counts, where.nodes, use, packed=where.packed):
+                yield name, "pool"
+        left = site.traits.quota_left("team")
+        if left is not None and left[0] < 0:
+            yield name, "quota"
+        if site.traits.queue_left is not None and site.traits.queue_left < 0:
+            yield name, "queue"
+
+
+@heavy
+@given(edits(), st.randoms(use_true_random=False))
+def test_no_edit_promises_anything_twice_and_it_settles(world, random):
+    fleet, _, edited = world
+    assert list(overdrawn(fleet)) == []
+    before = None
+    for at in range(MAX_PASSES):
+        decided = schedule(edited, fleet)
+        # Half of the passes see replicas start at random, so that every mixture comes up; then all of them do.
+        fleet = follow(fleet, edited, decided, lambda _, at=at: at >= MAX_PASSES // 2 or random.random() < 0.6)
+        assert list(overdrawn(fleet)) == []
+        after = [(p.holding.id, p.holding.seats, p.fate) for p in decided.placements]
+        if at > MAX_PASSES // 2 and after == before:
+            return
+        before = after
+    raise AssertionError("did not settle")
+
+
+@heavy
+@given(edits())
+def test_an_edit_gives_up_no_more_than_one_that_serves_at_a_time(world):
+    fleet, _, edited = world
+    decided = schedule(edited, fleet)
+    before = sum(held.serving for held in fleet.owned_by(edited.deployment))
+    after = sum(p.holding.serving for p in decided.placements)
+    assert after >= min(before, edited.replicas) - 1
+
+
+@heavy
+@given(settled(), st.data())
+def test_clusters_that_go_take_no_replica_along_before_a_successor_serves(world, data):
+    fleet, asks = world
+    asked = data.draw(st.sampled_from(asks))
+    gone = data.draw(st.sets(st.sampled_from(sorted(fleet.sites)), min_size=1))
+    for name in gone:
+        fleet = fleet.without_cluster(name)
+    wanted = min(asked.replicas, sum(held.serving for held in fleet.owned_by(asked.deployment)))
+    for _ in range(MAX_PASSES):
+        decided = schedule(asked, fleet)
+        assert sum(p.holding.serving for p in decided.placements) >= wanted
+        fleet = follow(fleet, asked, decided, lambda held: held.cluster not in gone)
+    assert decided.dropped == ()
+    lost = [p for p in decided.placements if p.holding.cluster in gone]
+    assert len(decided.placements) <= asked.replicas or not lost
+    assert schedule(msgspec.structs.replace(asked, replicas=0), fleet).placements == ()
+
+
+def test_replicas_that_start_in_the_wrong_place_leave_where_their_room_was_given_away():
+    starting = [holding("a", at, seat("p", claim(4)), created="2026-01-01T00:00:00Z") for at in range(2)]
+    fleet, asked = Fleet.of([cluster("a", pool("p", 1))], starting), ask(3, engine(request(8)))
+    decided = schedule(asked, fleet)
+    assert list(overdrawn(follow(fleet, asked, decided, lambda _: False))) == []
+    assert [(p.holding.index, p.fate) for p in decided.placements] == [(2, Fate.NEW)]
+    assert [d.reason for d in decided.dropped] == [DropReason.REPLACED] * 2
+
+
+def test_of_those_in_the_wrong_place_one_makes_way_whose_leaving_helps():
+    old = seat("p", claim(8), engine_name="old")
+    held = [holding("a", 0, old, **SERVING), holding("z", 0, old, **SERVING)]
+    decided = schedule(ask(2, engine(request(8))), Fleet.of([cluster("a", pool("p", 1))], held))
+    assert [(*p.holding.id[1:], p.fate) for p in decided.placements] == [("a", 1, Fate.NEW), ("z", 0, Fate.MOVING)]
+
+
+@pytest.mark.parametrize(
+    ("quota", "used", "may_pass"),
+    [pytest.param(4, 0, False, id="too small for good"), pytest.param(8, 4, True, id="too full as things are")],
+)
+def test_a_queue_that_is_too_small_is_told_from_one_that_is_full(quota, used, may_pass):
+    fleet = Fleet.of([cluster("a", queue=Queue("q", quota, used))])
+    (found,) = [c for c in schedule(ask(1, engine(request(8))), fleet).trace.candidates() if c.pool]
+    assert (found.filter, found.may_pass) == ("Queue", may_pass)
+    assert found.reason == f"needs 8 devices, the cluster's queue has 4 of {quota} left"
+
+
+def test_a_replica_with_several_engines_on_a_pool_is_one_replica():
+    asked = ask(1, engine(request(1)), engine(request(1), name="prefill"))
+    found = survey(asked, Fleet.of([cluster("a", pool(nodes=4))])).trace.candidates()
+    assert [c.reason for c in found if c.verdict is Verdict.CHOSEN] == ["holds a replica"]
