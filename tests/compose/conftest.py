@@ -28,11 +28,12 @@ SCHEDULERS = {
     },
     "volcano": {"type": "Volcano", "queue": "serving"},
 }
+IMAGES = {"picker": "example/picker:1", "routingSidecar": "example/routing-sidecar:1"}
 BACKENDS = {
-    "native": {"type": "Native"},
+    "native": {"type": "Native", "images": IMAGES},
     "kserve": {"type": "KServe", "kserve": {"version": "0.20"}},
     "kserve016": {"type": "KServe", "kserve": {"version": "v0.16.0"}},
-    "pool": {"type": "Native", "routing": "InferencePool"},
+    "pool": {"type": "Native", "routing": "InferencePool", "images": IMAGES},
 }
 POOLS = {"prefill": "h200-prefill", "decode": "h200-decode"}
 PASSTHROUGH = {

@@ -750,8 +750,8 @@ class InferenceClusterStatus(msgspec.Struct, frozen=True, kw_only=True, omit_def
 
 
 class Images(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    picker: str = "modelplane/picker:0.1.0"
-    routing_sidecar: str = msgspec.field(name="routingSidecar", default="llm-d/llm-d-router-disagg-sidecar:v0.9.0")
+    picker: str | None = None
+    routing_sidecar: str | None = msgspec.field(name="routingSidecar", default=None)
 
 
 class Kserve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

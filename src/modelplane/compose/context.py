@@ -88,6 +88,15 @@ class Context:
     def adapters(self) -> tuple[Volume, ...]:
         return tuple(volume for volume in self.volumes if volume.kind == "Adapter")
 
+    def image(self, field: Literal["picker", "routing_sidecar"]) -> str:
+        """An image of ours that the cluster names: we cannot know which registry its nodes reach."""
+        image: str | None = getattr(self.cluster.spec.backend.images, field)
+        if image is None:
+            spelled = {"picker": "picker", "routing_sidecar": "routingSidecar"}[field]
+            message = f"cluster {self.replica.spec.cluster_name}: this replica needs spec.backend.images.{spelled}"
+            raise RenderError(Reason.NOT_SUPPORTED, message)
+        return image
+
     def workload_name(self, engine: ReplicaEngine, limit: int = MAX_GANG_NAME) -> str:
         return make_name(f"{self.name}-{engine.name}", self.name, engine.name, limit=limit)
 

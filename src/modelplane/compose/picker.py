@@ -173,7 +173,7 @@ def _container(context: Context) -> dict[str, object]:
     health = {"grpc": {"port": HEALTH_PORT}, "periodSeconds": 5, "timeoutSeconds": 2}
     return {
         "name": PICKER,
-        "image": context.cluster.spec.backend.images.picker,
+        "image": context.image("picker"),
         "args": [
             f"--pool-name={pool_name(context)}",
             f"--pool-namespace={context.namespace}",

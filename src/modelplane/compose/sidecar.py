@@ -35,7 +35,7 @@ def _sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> 
     port = serving_port(context)
     container: dict[str, object] = {
         "name": CONTAINER,
-        "image": context.cluster.spec.backend.images.routing_sidecar,
+        "image": context.image("routing_sidecar"),
         "args": [
             f"--port={port}",
             f"--vllm-port={engine_port(context, engine)}",
