@@ -4,13 +4,31 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import InvalidObject
+from modelplane.api.meta import Key
 from modelplane.api.models import InferenceClass, InferenceCluster, ModelCache, ModelReplica
-from modelplane.compose.inventory import cache_of, class_kinds, cluster_of, epoch_s, holding_of
+from modelplane.compose.inventory import cache_of, class_kinds, cluster_of, epoch_s, fleet_of, holding_of
 from modelplane.fleet.values import Effect, Packing, Price, Queue, Taint
 
 READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 3}
 DOWN = {**READY, "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+MISSING_CLASS = {**DOWN, "type": "ClusterReady", "reason": "ClassMissing"}
+GATEWAY_RUNS = {**READY, "type": "GatewayReady", "reason": "GatewayRunning"}
+GATEWAY_FAILS = {
+    **GATEWAY_RUNS,
+    "status": "False",
+    "reason": "WaitingForCluster",
+    "lastTransitionTime": "2026-01-01T00:01:00Z",
+}
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
+
+
+def test_a_cluster_that_was_made_long_ago_and_lost_its_status_is_not_known_to_fail():
+    manifest = {
+        "metadata": {"name": "east", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}}, "nodePools": []},
+    }
+    found = cluster_of(decode(InferenceCluster, manifest))
+    assert (found.ready, found.unready_since) == (False, None)
 
 
 def read(*, conditions=(READY,), address="192.0.2.1", spec=None, pool=None, declared=None, status=None):
@@ -40,6 +58,18 @@ def read(*, conditions=(READY,), address="192.0.2.1", spec=None, pool=None, decl
         pytest.param({"conditions": [DOWN]}, False, 1767225600.0, id="not ready since then"),
         pytest.param({"conditions": [{**DOWN, "lastTransitionTime": None}]}, False, None, id="since when is not known"),
         pytest.param({"conditions": []}, False, None, id="never said"),
+        pytest.param(
+            {"conditions": [DOWN, MISSING_CLASS, GATEWAY_RUNS]},
+            False,
+            None,
+            id="only a class is missing: no grace runs",
+        ),
+        pytest.param(
+            {"conditions": [DOWN, MISSING_CLASS, GATEWAY_FAILS]},
+            False,
+            1767225660.0,
+            id="a class is missing and the gateway fails since then",
+        ),
     ],
 )
 def test_whether_a_cluster_is_ready_and_since_when_it_is_not(found, ready, since):
@@ -61,6 +91,33 @@ def test_whether_a_cluster_is_ready_and_since_when_it_is_not(found, ready, since
 def test_nodes_that_may_be_counted_on(pool, declared, expected):
     (found,) = read(pool=pool, declared=declared).pools
     assert (found.nodes, found.nodes_now) == expected
+
+
+@pytest.mark.parametrize(
+    ("pool", "declared", "meant"),
+    [
+        pytest.param({"observedNodes": 4}, {}, None, id="all are there"),
+        pytest.param({"nodes": 3, "observedNodes": 3}, {}, 4, id="one is away"),
+        pytest.param({"observedNodes": 1}, {"maxNodeCount": 4}, None, id="scales"),
+    ],
+)
+def test_nodes_that_a_pool_should_have(pool, declared, meant):
+    assert read(pool=pool, declared=declared).pools[0].meant == meant
+
+
+def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
+    broken = {"metadata": {"name": "east"}, "status": {"gpuPools": [{"name": "gpus", "nodes": "two"}]}}
+    owner = {"name": "chat", "uid": "u"}
+    replica = {
+        "metadata": {"name": "r", "namespace": "team"},
+        "spec": {"clusterName": "east", "index": 2, "deployment": owner, "engines": "none"},
+    }
+    fleet = fleet_of([broken, {"metadata": {}}, 7], [replica, {"spec": {}}], [{"metadata": "?"}])
+    (cluster,), (holding,) = fleet.clusters, fleet.holdings
+    assert (cluster.name, cluster.ready, cluster.unready_since, cluster.pools) == ("east", False, None, ())
+    assert cluster.fault
+    assert (holding.id, holding.seats, holding.serving) == ((Key("team", "chat", "u"), "east", 2), (), True)
+    assert "engines" in holding.fault
 
 
 def test_prices_taints_and_what_strangers_hold():

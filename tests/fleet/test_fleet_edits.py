@@ -171,6 +171,14 @@ def test_of_those_in_the_wrong_place_one_makes_way_whose_leaving_helps():
     assert [(*p.holding.id[1:], p.fate) for p in decided.placements] == [("a", 1, Fate.NEW), ("z", 0, Fate.MOVING)]
 
 
+def test_a_node_that_is_away_takes_no_promise_back():
+    away = msgspec.structs.replace(pool("p", 1), meant=2)
+    starting = [holding("a", at, seat("p", claim(8)), created="2026-01-01T00:00:00Z") for at in range(2)]
+    decided = schedule(ask(3, engine(request(8))), Fleet.of([cluster("a", away)], starting))
+    assert [p.fate for p in decided.placements] == [Fate.KEPT, Fate.KEPT]
+    assert (decided.dropped, decided.pending) == ((), 1)
+
+
 @pytest.mark.parametrize(
     ("quota", "used", "may_pass"),
     [pytest.param(4, 0, False, id="too small for good"), pytest.param(8, 4, True, id="too full as things are")],

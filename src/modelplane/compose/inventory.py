@@ -11,11 +11,12 @@ from functools import lru_cache
 import msgspec
 
 from modelplane.api.codec import decode
-from modelplane.api.conditions import ConditionType, Status
-from modelplane.api.errors import InvalidObject
-from modelplane.api.meta import ClusterName, Key, PoolName, Uid
+from modelplane.api.conditions import Condition, ConditionType, Status
+from modelplane.api.errors import InputError, InvalidObject
+from modelplane.api.meta import ClusterName, Key, ObjectMeta, PoolName, Uid
 from modelplane.api.models import (
     ClassDevice,
+    DeploymentReference,
     GpuPool,
     InferenceClass,
     InferenceCluster,
@@ -26,6 +27,7 @@ from modelplane.api.models import (
     ReplicaEngine,
 )
 from modelplane.api.models import Taint as TaintSpec
+from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Manifest
 from modelplane.dra.device import Device, DeviceError
 from modelplane.fleet.hardware import DeviceKind, Hardware
@@ -49,6 +51,8 @@ _MAX_HARDWARE = 4_096
 _MAX_POOLS = 16_384
 _encode = msgspec.json.Encoder().encode
 _SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
+_PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_READY.value})
+_HARMLESS = frozenset({Reason.CLASS_MISSING.value, Reason.UNRESOLVED.value})
 _NO_TAINTS: tuple[Taint, ...] = ()
 
 
@@ -82,7 +86,10 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
 
 
 def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
-    """Ready by its own condition for the newest generation, and with an address; or since when it is not."""
+    """Ready by its own condition for the newest generation, and with an address; or since when it is not.
+
+    A cluster that says nothing is not ready, and it is not known since when: no news is no failure.
+    """
     metadata = resource.metadata
     for condition in resource.status.conditions:
         if condition.type == ConditionType.READY:
@@ -91,8 +98,18 @@ def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
             if condition.status is Status.TRUE:
                 # A condition of an older generation is no news of a failure, so no grace period runs.
                 return fresh and gateway is not None and bool(gateway.address), None
-            return False, epoch_s(condition.last_transition_time)
-    return False, epoch_s(metadata.creation_timestamp)
+            return False, _failing_since(resource, condition)
+    return False, None
+
+
+def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None:
+    """Since when the cluster or its gateway fails. A class that is missing or not read yet stops nothing that runs."""
+    parts = [condition for condition in resource.status.conditions if condition.type in _PARTS]
+    amiss = [condition for condition in parts if condition.status is not Status.TRUE]
+    if not amiss:
+        amiss = [ready]
+    since = [epoch_s(condition.last_transition_time) for condition in amiss if condition.reason not in _HARMLESS]
+    return min((moment for moment in since if moment is not None), default=None)
 
 
 @lru_cache(maxsize=_MAX_POOLS)
@@ -149,6 +166,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
 def _described_pool(description: bytes) -> Pool:
     pool = msgspec.json.decode(description, type=_PoolDescription)
     nodes, now = _nodes(pool)
+    meant = pool.declared[0] if pool.declared is not None and pool.declared[1] is None else nodes
     return Pool(
         pool.name,
         nodes,
@@ -156,6 +174,7 @@ def _described_pool(description: bytes) -> Pool:
         _taints(pool.declared[2]) if pool.declared is not None else _NO_TAINTS,
         _price(pool.price, pool.currency) if pool.price else None,
         now,
+        meant if meant > nodes else None,
         pool.seen_held,
     )
 
@@ -264,8 +283,68 @@ def cache_of(resource: ModelCache) -> Cache:
 
 
 def fleet_of(clusters: Iterable[Manifest], replicas: Iterable[Manifest], caches: Iterable[Manifest] = ()) -> Fleet:
+    """One object that cannot be read stops nobody else: it is in the fleet with its fault, and nothing is put on it."""
     return Fleet.of(
-        (cluster_of(decode(InferenceCluster, item)) for item in clusters),
-        (holding_of(decode(ModelReplica, item)) for item in replicas),
-        (cache_of(decode(ModelCache, item)) for item in caches),
+        (cluster for item in clusters if (cluster := read_cluster(item)) is not None),
+        (holding for item in replicas if (holding := read_replica(item)) is not None),
+        (cache for item in caches if (cache := _read_cache(item)) is not None),
     )
+
+
+def read_cluster(manifest: Manifest) -> Cluster | None:
+    """A cluster; with its fault where it cannot be read, or None where not even its name can."""
+    try:
+        return cluster_of(decode(InferenceCluster, manifest))
+    except InputError as error:
+        named = _outline(manifest)
+        return Cluster(name=ClusterName(named.metadata.name), ready=False, fault=str(error)) if named else None
+
+
+def read_replica(manifest: Manifest) -> Holding | None:
+    """A replica; with its fault where it cannot be read, or None where not even its owner and cluster can."""
+    try:
+        return holding_of(decode(ModelReplica, manifest))
+    except InputError as error:
+        named = _outline(manifest)
+        if named is None or not named.spec.cluster_name:
+            return None
+        owner, metadata = named.spec.deployment, named.metadata
+        return Holding(
+            deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
+            cluster=ClusterName(named.spec.cluster_name),
+            index=named.spec.index,
+            seats=(),
+            # Whether it serves is not known either; it must not go before others do.
+            serving=True,
+            created=metadata.creation_timestamp or "",
+            leaving=metadata.deletion_timestamp is not None,
+            fault=str(error),
+        )
+
+
+def _read_cache(manifest: Manifest) -> Cache | None:
+    try:
+        return cache_of(decode(ModelCache, manifest))
+    except InputError:
+        return None
+
+
+class _OutlineSpec(msgspec.Struct, frozen=True, rename="camel"):
+    cluster_name: str = ""
+    index: int = 0
+    deployment: DeploymentReference | None = None
+
+
+class _Outline(msgspec.Struct, frozen=True):
+    """What must be readable of an object for it to have a place at all."""
+
+    metadata: ObjectMeta
+    spec: _OutlineSpec = _OutlineSpec()
+
+
+def _outline(manifest: Manifest) -> _Outline | None:
+    try:
+        found = decode(_Outline, manifest)
+    except InputError:
+        return None
+    return found if found.metadata.name else None

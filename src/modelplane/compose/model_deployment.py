@@ -281,6 +281,9 @@ def _endpoint(target: Local, seen: Observed) -> ModelEndpoint | None:
 
 def _scheduled(deployment: ModelDeployment, decided: Schedule, fleet: Fleet) -> Condition:
     wanted, placed = deployment.spec.replicas, len(decided.placements)
+    if placed and not len(fleet):
+        message = f"no cluster is known; {placed} of {wanted} replicas stay as they are until one is"
+        return unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, message)
     if decided.pending == 0:
         return holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, f"{placed} of {wanted} replicas placed")
     refusals = list(decided.trace.refusals())

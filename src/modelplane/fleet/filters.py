@@ -87,6 +87,8 @@ class ClusterReady:
     name: Final = "ClusterReady"
 
     def refuse(self, _state: Pass, view: ClusterView, /) -> Refusal | None:
+        if view.traits.fault:
+            return Refusal(self.name, Code.REFUSED, "the cluster cannot be read: {}", (view.traits.fault,))
         return None if view.traits.ready else Refusal(self.name, Code.REFUSED, "the cluster is not ready")
 
 

@@ -2,7 +2,8 @@
 
 Two deployments can be scheduled at once from the same stale view. Replicas of a cluster are put in one order that every
 observer agrees on: those that serve first, then by priority, then the oldest, then by key. Going through it, a replica
-keeps its place while its pools stay safe and its namespace within its quota. Those that serve always keep theirs. What
+keeps its place while its pools stay safe and its namespace within its quota. Those that serve always keep theirs. A
+pool counts with the nodes that it should have: a node that is drained or reboots breaks no promise. What
 is left over gives way, and since whoever did not fit beside those before it does not fit beside all that stay, it will
 not come back to the same pool.
 """
@@ -10,14 +11,14 @@ not come back to the same pool.
 from modelplane.fleet.review import condemned
 from modelplane.fleet.room import EMPTY, Use, add, fits
 from modelplane.fleet.site import Site, charges
-from modelplane.fleet.values import Cluster, Holding, HoldingId
+from modelplane.fleet.values import Cluster, Holding, HoldingId, Pool
 
 
 def is_oversubscribed(site: Site) -> bool:
     """Whether something was promised twice. Replicas that are on their way out are counted too."""
     crowded = any(
-        use and not fits(kind.counts, kind.nodes, use, packed=kind.packed)
-        for kind, use in zip(site.kinds, site.uses, strict=True)
+        use and not fits(kind.counts, _nodes(pool), use, packed=kind.packed)
+        for pool, kind, use in zip(site.pools, site.kinds, site.uses, strict=True)
     )
     return crowded or any(quota.used > quota.limit for quota in site.traits.quotas)
 
@@ -54,9 +55,13 @@ def _rank(holding: Holding, cluster: Cluster) -> tuple[bool, int, bool, str, Hol
 
 def _fit(site: Site, before: list[Use], after: list[Use]) -> bool:
     return all(
-        was == use or fits(kind.counts, kind.nodes, use, packed=kind.packed)
-        for kind, was, use in zip(site.kinds, before, after, strict=True)
+        was == use or fits(kind.counts, _nodes(pool), use, packed=kind.packed)
+        for pool, kind, was, use in zip(site.pools, site.kinds, before, after, strict=True)
     )
+
+
+def _nodes(pool: Pool) -> int:
+    return max(pool.nodes, pool.meant or 0)
 
 
 def _within(limit: int | None, devices: int) -> bool:

@@ -117,6 +117,10 @@ def _misplaced(state: Pass, holding: Holding, site: Site, found: Review) -> str 
     ask, cluster = state.ask, site.cluster
     if cluster is None:
         return f"cluster {holding.cluster} does not exist"
+    if holding.fault:
+        return f"it cannot be read: {holding.fault}"
+    if cluster.fault:
+        return None
     if not selects(ask.cluster_selector, cluster.labels):
         return "its cluster no longer matches the clusterSelector"
     if ask.required and not any(selects(selector, cluster.labels) for selector in ask.required):
@@ -132,6 +136,8 @@ def _misplaced(state: Pass, holding: Holding, site: Site, found: Review) -> str 
 
 def _reseated(state: Pass, holding: Holding, site: Site) -> tuple[Seat, ...] | str:
     """Its seats by what the deployment asks today, on the pools that it has; or why that cannot be."""
+    if site.traits.fault:
+        return holding.seats
     pinned = {seat.engine: seat for seat in holding.seats}
     if pinned.keys() != {engine.name for engine in state.ask.engines}:
         return "the deployment has other engines"

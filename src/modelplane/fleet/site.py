@@ -53,6 +53,7 @@ class Traits(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     queue_left: int | None = None
     """Devices left in the cluster's queue; None for no limit."""
     queue_limit: int | None = None
+    fault: str = ""
 
     def quota_left(self, namespace: str) -> tuple[int, int] | None:
         """What is left and what the limit is, for a namespace; None for no limit."""
@@ -168,6 +169,8 @@ def _strangers(pool: Pool, ours: Use) -> Use:
 
 def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding], queued: int) -> Traits:
     plain = _plain_traits(cluster.ready, cluster.cordoned, cluster.taints, cluster.priorities, cluster.default_priority)
+    if cluster.fault:
+        return msgspec.structs.replace(plain, fault=cluster.fault)
     if not cluster.quotas and cluster.queue is None:
         return plain
     return msgspec.structs.replace(

@@ -47,6 +47,8 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     price: Price | None = None
     nodes_now: int | None = None
     """Nodes that are there, where that differs from what may be counted on."""
+    meant: int | None = None
+    """Nodes that it should have, where fewer are there: what was promised on those that are away still stands."""
     seen_held: tuple[tuple[str, int], ...] = ()
     """Devices of each kind that the cluster itself reports as held, by whomever; empty where it was not looked at."""
 
@@ -83,6 +85,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     quotas: tuple[tuple[str, int], ...] = ()
     """Devices that the replicas of a namespace may hold here; "*" stands for every namespace that is not listed."""
     queue: Queue | None = None
+    fault: str = ""
+    """Why it could not be read. Nothing new goes there; replicas on it stay as they are."""
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools if pool.name == name), None)
@@ -128,6 +132,8 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """It is being deleted: it holds its devices until it is gone, and will not come back."""
     preempts: tuple[str, ...] = ()
     """Digests of the replicas that make room for this one."""
+    fault: str = ""
+    """Why it could not be read; what it holds is not known then."""
 
     @property
     def id(self) -> HoldingId:
