@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,61 @@ def test_a_snapshot_can_be_written_to_standard_output_and_not_to_nowhere(capsys,
     assert yaml.safe_load(capsys.readouterr().out)["kind"] == "FleetSnapshot"
     with pytest.raises(InputError, match="No such file"):
         run("fleet", "snapshot", "-f", QUICKSTART, "-o", tmp_path / "no" / "such")
+
+
+def test_plan_on_a_snapshot_sees_edits_of_clusters(capsys, snapshot, model, tmp_path):
+    many = model("replicas: 2", "replicas: 40")
+    assert run("plan", "-f", many, "--fleet", snapshot) == 3
+    (text,) = [path.read_text() for path in QUICKSTART.glob("*.yaml") if "kind: InferenceCluster" in path.read_text()]
+    assert "nodeCount: 2" in text
+    edited = tmp_path / "clusters.yaml"
+    edited.write_text(text.replace("nodeCount: 2", "nodeCount: 20"))
+    assert run("plan", "-f", many, edited, "--fleet", snapshot) == 0
+    assert "FitsNow" in capsys.readouterr().out
+
+
+def test_a_snapshot_is_of_the_present_or_of_the_moment_that_is_given(capsys):
+    before = time.time()
+    assert run("fleet", "snapshot", "-f", QUICKSTART) == 0
+    assert before <= yaml.safe_load(capsys.readouterr().out)["now"] <= time.time()
+    for given in ("2026-01-01T00:00:00Z", "1767225600"):
+        assert run("fleet", "snapshot", "-f", QUICKSTART, "--now", given) == 0
+        assert yaml.safe_load(capsys.readouterr().out)["now"] == 1767225600.0
+    with pytest.raises(SystemExit):
+        run("fleet", "snapshot", "-f", QUICKSTART, "--now", "noon")
+    assert "noon is neither a time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("now", "moves"),
+    [
+        pytest.param("2026-01-01T00:01:00Z", False, id="within its grace"),
+        pytest.param("2026-01-01T00:10:00Z", True, id="beyond its grace"),
+    ],
+)
+def test_explain_lets_a_grace_period_run_out(capsys, snapshot, tmp_path, now, moves):
+    document = yaml.safe_load(snapshot.read_text())
+    planned = document["clusters"][0]
+    condition = {"type": "Ready", "status": "False", "reason": "X", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    planned["status"]["conditions"] = [condition]
+    devices = [{"name": "gpu", "deviceClassName": "gpu.nvidia.com", "count": 1}]
+    pool = planned["status"]["gpuPools"][0]["name"]
+    pod = {"spec": {"containers": [{"name": "engine", "image": "i"}]}}
+    members = [{"role": "Standalone", "nodePoolName": pool, "deviceRequests": devices, "template": pod}]
+    document["replicas"] = [
+        {
+            "kind": "ModelReplica",
+            "metadata": {"name": "r", "namespace": "default"},
+            "spec": {
+                "clusterName": planned["metadata"]["name"],
+                "index": 0,
+                "deployment": {"name": "qwen3-8b"},
+                "engines": [{"name": "main", "members": members}],
+            },
+        }
+    ]
+    path = tmp_path / "failed.yaml"
+    path.write_text(yaml.safe_dump(document))
+    run("explain", "deployment", "qwen3-8b", "--fleet", path, "--now", now, "-o", "json")
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert any("not ready for longer than 300 s" in row.get("reason", "") for row in rows) is moves

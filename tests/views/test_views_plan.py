@@ -273,3 +273,49 @@ def test_a_snapshot_does_not_hold_what_pods_are_told():
 def test_a_snapshot_that_is_none_is_refused(document, says):
     with pytest.raises(InputError, match=says):
         replay(document)
+
+
+def later(inputs, **changes):
+    """The inputs of a snapshot whose first cluster was observed."""
+    document = snapshot_document(inputs)
+    document["clusters"][0]["status"]["gpuPools"][0].update(changes)
+    return gather([document])
+
+
+def test_an_edited_cluster_is_planned_with_the_pools_that_it_would_have():
+    base = gather([snapshot_document(gather([CLASS, make_cluster("east")], now=7.0))])
+    wanted = gather([make_cluster("east", 20), make_deployment(20)])
+    assert plan(merge(base, wanted)).answer is Answer.FITS_NOW
+    assert plan(merge(base, gather([make_deployment(20)]))).answer is Answer.WAITS_FOR_ROOM
+    assert merge(base, wanted).now == 7.0
+
+
+def test_an_edit_adds_its_nodes_to_those_that_were_observed_and_keeps_who_holds_what():
+    gpu = {**CLASS["spec"]["devices"][0], "allocated": 3}
+    base = later(gather([CLASS, make_cluster("east", 4)]), observedNodes=3, devices=[gpu])
+    (manifest,) = merge(base, gather([make_cluster("east", 6)])).clusters
+    (found,) = manifest["status"]["gpuPools"]
+    assert (found["nodes"], found["observedNodes"]) == (6, 5)
+    assert [(device["allocated"], device["free"]) for device in found["devices"]] == [(3, 45)]
+
+
+def test_an_edited_class_is_planned_with_the_devices_that_it_would_have():
+    base = gather([snapshot_document(gather([CLASS, make_cluster("east", 1)]))])
+    bigger = copy.deepcopy(CLASS)
+    bigger["spec"]["devices"][0]["count"] = 16
+    assert plan(merge(base, gather([bigger, make_deployment(2)]))).answer is Answer.FITS_NOW
+    assert plan(merge(base, gather([make_deployment(2)]))).answer is Answer.WAITS_FOR_ROOM
+
+
+def test_without_its_class_an_edited_pool_keeps_its_devices_and_a_new_one_is_refused():
+    document = snapshot_document(gather([CLASS, make_cluster("east", 1)]))
+    del document["classes"]
+    base = gather([document])
+    assert plan(merge(base, gather([make_cluster("east", 3), make_deployment(3)]))).answer is Answer.FITS_NOW
+    with pytest.raises(InputError, match="no InferenceClass named b200"):
+        merge(base, gather([make_cluster("east", 3, className="b200")]))
+
+
+def test_a_cluster_that_nobody_edits_is_taken_as_it_says():
+    base = later(gather(FLEET), nodes=1)
+    assert merge(base, gather([make_cluster("west", 9)])).clusters[0] == base.clusters[0]

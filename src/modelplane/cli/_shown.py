@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -11,6 +12,7 @@ from modelplane.admission.references import Severity
 from modelplane.admission.review import review
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import read_documents
+from modelplane.compose.inventory import epoch_s
 from modelplane.views.inputs import SNAPSHOT_KIND, Inputs, gather, merge
 
 EXIT_DOES_NOT_FIT = 3
@@ -27,13 +29,31 @@ def add_inputs(parser: argparse.ArgumentParser, *, manifests_required: bool) -> 
         required=manifests_required, help="manifests: a file, a folder, or - for standard input",
     )  # fmt: skip
     parser.add_argument("--fleet", metavar="SNAPSHOT", help="what is there: a file of `modelplane fleet snapshot`")
+    parser.add_argument(
+        "--now", metavar="TIME", type=_moment, default=None,
+        help="the moment to decide at, as 2026-01-31T12:00:00Z or in seconds of the epoch "
+        "(default: that of the snapshot, or the present)",
+    )  # fmt: skip
 
 
-def read_inputs(paths: Sequence[str], fleet: str | None = None) -> Inputs:
-    """Manifests over a snapshot. Manifests that an API server would refuse are refused here."""
-    base = gather(_mappings(fleet)) if fleet else Inputs()
-    if not paths:
-        return base
+def _moment(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        moment = epoch_s(text)
+    if moment is None:
+        raise argparse.ArgumentTypeError(f"{text} is neither a time such as 2026-01-31T12:00:00Z nor a number")
+    return moment
+
+
+def read_inputs(paths: Sequence[str], fleet: str | None = None, now: float | None = None) -> Inputs:
+    """Manifests over a snapshot, as of a moment. Manifests that an API server would refuse are refused here."""
+    base = gather(_mappings(fleet) if fleet else (), now=time.time())
+    found = merge(base, _reviewed(paths)) if paths else base
+    return found if now is None else msgspec.structs.replace(found, now=now)
+
+
+def _reviewed(paths: Sequence[str]) -> Inputs:
     documents = read_documents(list(paths))
     found = review([document for document in documents if not _is_snapshot(document.value)])
     wrong = [finding for finding in found.findings if finding.severity is Severity.ERROR]
@@ -44,7 +64,7 @@ def read_inputs(paths: Sequence[str], fleet: str | None = None) -> Inputs:
             f"{first.source}:{first.line}: {first.kind}/{first.name}: {first.problem}{more}; "
             "`modelplane validate` shows all"
         )
-    return merge(base, gather(document.value for document in documents if isinstance(document.value, dict)))
+    return gather(document.value for document in documents if isinstance(document.value, dict))
 
 
 def _mappings(path: str) -> list[dict[str, object]]:

@@ -29,7 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if not arguments.fleet and not arguments.manifests:
         raise InputError("give what is there with --fleet SNAPSHOT, or manifests with -f")
-    found = explain(read_inputs(arguments.manifests, arguments.fleet), arguments.name, arguments.namespace)
+    found = explain(
+        read_inputs(arguments.manifests, arguments.fleet, arguments.now), arguments.name, arguments.namespace
+    )
     if arguments.output == "table":
         _show(found)
     else:

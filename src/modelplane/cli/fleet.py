@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import yaml
 
-    document = snapshot_document(read_inputs(arguments.manifests, arguments.fleet))
+    document = snapshot_document(read_inputs(arguments.manifests, arguments.fleet, arguments.now))
     text = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=120, allow_unicode=True)
     if arguments.output == "-":
         sys.stdout.write(text)

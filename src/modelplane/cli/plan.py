@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = plan(read_inputs(arguments.manifests, arguments.fleet))
+    found = plan(read_inputs(arguments.manifests, arguments.fleet, arguments.now))
     if arguments.output == "table":
         _show(found)
     else:

@@ -2,7 +2,7 @@
 
 A cluster whose manifest has no status yet is taken as it would be once it runs: its pools come from the classes beside
 it, by the same composer that publishes them in a plane, and it counts as ready. One that carries a status is taken as
-it says.
+it says; where manifests lie over it that edit it or its classes, its pools are worked out again (see `repool`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,10 +15,10 @@ from modelplane.api.errors import InputError
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceCluster, InferenceClusterStatus, ModelDeployment, StatusGateway
 from modelplane.api.reasons import Reason
-from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, Manifest
+from modelplane.compose.contract import Manifest
 from modelplane.compose.inventory import fleet_of
 from modelplane.fleet.snapshot import Fleet
+from modelplane.views.repool import pools_of, repooled
 
 SNAPSHOT_KIND = "FleetSnapshot"
 API_VERSION = "modelplane.ai/v1alpha1"
@@ -65,18 +65,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         cluster = decode(InferenceCluster, manifest)
         if cluster.status.gpu_pools or cluster.status.conditions:
             return manifest
-        classes = {_name(item): item for item in self.classes}
-        wanted = inference_cluster.compose(ComposeRequest(cluster)).requirements
-        required = {
-            key: (classes[requirement.name],) if requirement.name in classes else ()
-            for key, requirement in wanted.items()
-            if requirement.kind == "InferenceClass" and requirement.name is not None
-        }
-        missing = sorted(key.removeprefix("class-") for key, found in required.items() if not found)
-        if missing:
-            raise InputError(f"InferenceCluster {cluster.metadata.name}: no InferenceClass named {', '.join(missing)}")
-        status = inference_cluster.compose(ComposeRequest(cluster, required=required)).status
-        pools = status.gpu_pools if isinstance(status, InferenceClusterStatus) else ()
+        pools = pools_of(cluster, {_name(item): item for item in self.classes})
         ready = Condition(type=ConditionType.READY, status=Status.TRUE, reason=Reason.AVAILABLE, message="assumed")
         assumed = InferenceClusterStatus(
             conditions=(ready,), gateway=StatusGateway(address=ASSUMED_ADDRESS), gpu_pools=pools
@@ -89,7 +78,7 @@ def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> Inputs:
     found: dict[str, dict[tuple[str, str], Manifest]] = {part: {} for part in _PARTS.values()}
     for manifest in manifests:
         if manifest.get("kind") == SNAPSHOT_KIND:
-            now = _moment(manifest)
+            now = _moment(manifest) or now
         for item in _objects(manifest):
             part = _PARTS.get(str(item.get("kind")))
             if part is not None:
@@ -101,7 +90,27 @@ def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> Inputs:
 def merge(base: Inputs, over: Inputs) -> Inputs:
     """Both together; of an object that is in both, the second says what it is and the first how it is doing."""
     newer = [_with_status(base, manifest) for manifest in _all(over)]
-    return gather([*_all(base), *newer], now=over.now or base.now)
+    merged = gather([*_all(base), *newer], now=over.now or base.now)
+    return msgspec.structs.replace(merged, clusters=tuple(_repooled(base, over, merged)))
+
+
+def _repooled(base: Inputs, over: Inputs, merged: Inputs) -> Iterator[Manifest]:
+    """The clusters of both, with the pools of those worked out again that were edited or whose classes were."""
+    classes = {_name(item): item for item in merged.classes}
+    before = {_name(item): item for item in base.clusters}
+    stated = {_name(item): "status" in item for item in over.clusters}
+    edited = {_name(item) for item in over.classes}
+    for manifest in merged.clusters:
+        name = _name(manifest)
+        touched = name in stated or not edited.isdisjoint(_classes_of(manifest))
+        if name in before and touched and not stated.get(name, False):
+            yield repooled(manifest, before[name], classes)
+        else:
+            yield manifest
+
+
+def _classes_of(manifest: Manifest) -> set[str]:
+    return {pool.class_name for pool in decode(InferenceCluster, manifest).spec.node_pools}
 
 
 def _all(inputs: Inputs) -> list[Manifest]:

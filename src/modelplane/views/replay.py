@@ -30,6 +30,7 @@ def snapshot_document(inputs: Inputs) -> dict[str, object]:
         "apiVersion": API_VERSION,
         "kind": SNAPSHOT_KIND,
         "now": inputs.now,
+        "classes": [_trimmed(item) for item in completed.classes],
         "clusters": [_trimmed(item) for item in completed.clusters],
         "replicas": [_trimmed(item) for item in completed.replicas],
         "caches": [_trimmed(item) for item in completed.caches],
