@@ -26,10 +26,11 @@ def kai_queue(gpu: dict | None, allocated: object = None) -> dict:
 @pytest.mark.parametrize(
     ("item", "quota", "used"),
     [
-        (kai_queue({"quota": 8, "limit": 16}, "3"), 16, 3),
+        (kai_queue({"quota": 8, "limit": 16}, "3"), 8, 3),
         (kai_queue({"quota": 8, "limit": 0}), 8, 0),
         (kai_queue({"quota": -1}), -1, 0),
-        (kai_queue({"quota": 4, "limit": -1}, "1500m"), -1, 2),
+        (kai_queue({"quota": 4, "limit": -1}, "1500m"), 4, 2),
+        (kai_queue({"limit": -1}), 0, 0),
         (kai_queue({"quota": 2.7}), 2, 0),
         (kai_queue(None), 0, 0),
         (kai_queue({"quota": "many"}, "garbage"), 0, 0),
@@ -37,6 +38,40 @@ def kai_queue(gpu: dict | None, allocated: object = None) -> dict:
 )
 def test_kai(item, quota, used):
     assert kai.read(item) == Queue(name="q", scheduler="KAI", quota=quota, used=used)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "quota"),
+    [({"quota": 8, "limit": 16}, 16), ({"quota": 4, "limit": -1}, -1), ({"quota": -1}, -1), ({"quota": 8}, 8)],
+)
+def test_only_pods_that_may_be_preempted_use_a_kai_queue_beyond_its_quota(gpu, quota):
+    assert kai.read(kai_queue(gpu), preemptible=True).quota == quota
+
+
+LOW, HIGH = {"name": "train", "value": 50}, {"name": "inference", "value": 125}
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "preemptible"),
+    [
+        ({}, False),
+        ({"priorities": [LOW]}, False),
+        ({"priorities": [LOW], "defaultPriority": "train"}, True),
+        ({"priorities": [LOW, HIGH], "defaultPriority": "train"}, False),
+        ({"defaultPriority": "train"}, False),
+        ({"defaultLabels": {"kai.scheduler/preemptibility": "preemptible"}}, True),
+        ({"defaultLabels": {"kai.scheduler/preemptibility": "non-preemptible"}, "priorities": [LOW],
+          "defaultPriority": "train"}, False),
+    ],
+)  # fmt: skip
+def test_a_clusters_pods_may_be_preempted_when_all_of_them_are_known_to(scheduling, preemptible):
+    made = cluster("KAI", scheduling=scheduling)
+    assert kai.is_preemptible(made.spec.scheduling) is preemptible
+    read = ComposeRequest(made, required={"observed-queues": (kai_queue({"quota": 4, "limit": 9}),)})
+    assert [queue.quota for queue in capacity.queues_of(read)] == [9 if preemptible else 4]
+
+
+CPU_ONLY = [{"flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "9"}, {"name": "memory"}]}]}]
 
 
 def cluster_queue(**spec) -> dict:
@@ -58,6 +93,8 @@ def cluster_queue(**spec) -> dict:
     [
         (cluster_queue(), 24),
         (cluster_queue(stopPolicy="Hold"), 0),
+        (cluster_queue(resourceGroups=CPU_ONLY), -1),
+        (cluster_queue(resourceGroups=CPU_ONLY, stopPolicy="Hold"), 0),
         ({**cluster_queue(), "status": {"conditions": [{"type": "Active", "status": "False"}]}}, 0),
         ({"metadata": {"name": "q"}}, 0),
     ],
@@ -189,8 +226,8 @@ def test_what_is_observed_never_adds_to_what_was_declared(nodes, devices, held, 
     assert gpu.allocated >= ours
 
 
-def cluster(scheduler: str, **status) -> InferenceCluster:
-    spec = {"cluster": {"source": "Existing"}, "scheduling": {"type": scheduler, "queue": "z"}}
+def cluster(scheduler: str, *, scheduling: dict | None = None, **status) -> InferenceCluster:
+    spec = {"cluster": {"source": "Existing"}, "scheduling": {"type": scheduler, "queue": "z", **(scheduling or {})}}
     return decode(InferenceCluster, {"metadata": {"name": "east"}, "spec": spec, "status": status})
 
 
@@ -199,6 +236,15 @@ def test_everything_is_asked_of_the_cluster_itself(scheduler):
     wanted = capacity.requirements(cluster(scheduler))
     assert {requirement.cluster for requirement in wanted.values()} == {"east"}
     assert ("observed-queues" in wanted) is (scheduler != "None")
+
+
+@pytest.mark.parametrize(
+    ("version", "api"), [("0.14.3", "v1beta1"), ("0.15", "v1beta2"), (None, "v1beta2"), ("newest", "v1beta2")]
+)
+def test_kueue_is_read_in_the_version_that_it_is_written_in(version, api):
+    wanted = capacity.requirements(cluster("Kueue", scheduling={"version": version} if version else {}))
+    found = {wanted[key].api_version for key in ("observed-queues", "observed-local-queues")}
+    assert found == {f"kueue.x-k8s.io/{api}"}
 
 
 def test_queues_that_cannot_be_read_stay_as_known_and_ours_comes_first():

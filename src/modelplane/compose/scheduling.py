@@ -9,6 +9,20 @@ _LABELLED = ("KAI", "Kueue")
 _VERSION = re.compile(r"v?[0-9]+\.[0-9]+(\.[0-9]+)?")
 
 
+def version_before(scheduling: Scheduling, minor: int) -> bool:
+    """Whether the scheduler is older than 0.`minor`. One that does not say, or cannot, is taken for a recent one."""
+    text = scheduling.version
+    if text is None or not _VERSION.fullmatch(text):
+        return False
+    major, found = (int(part) for part in text.removeprefix("v").split(".")[:2])
+    return (major, found) < (0, minor)
+
+
+def kueue_api(scheduling: Scheduling) -> str:
+    """What Kueue's objects are written and read in."""
+    return f"kueue.x-k8s.io/{'v1beta1' if version_before(scheduling, 15) else 'v1beta2'}"
+
+
 def scheduling_fault(scheduling: Scheduling) -> str | None:
     """What is wrong with it, as a sentence that names the field."""
     queue, version = scheduling.queue, scheduling.version

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from modelplane.api.meta import ClusterName
-from modelplane.api.models import InferenceCluster, Queue
+from modelplane.api.models import InferenceCluster, Queue, Scheduling
 from modelplane.compose.capacity import kai, kueue, volcano
 from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, observed_pools
 from modelplane.compose.contract import ComposeRequest, Manifest, Requirement
+from modelplane.compose.scheduling import kueue_api
 
 _NODES, _SLICES, _CLAIMS, _QUEUES = "observed-nodes", "observed-slices", "observed-claims", "observed-queues"
 _LOCAL_QUEUES = "observed-local-queues"
@@ -22,16 +23,20 @@ MAX_QUEUES = 64
 
 @dataclass(frozen=True, slots=True)
 class QueueReader:
-    api_version: str
+    api_version: Callable[[Scheduling], str]
     kind: str
-    read: Callable[[Manifest], Queue]
+    read: Callable[[Manifest, Scheduling], Queue]
 
 
 READERS: Mapping[str, QueueReader] = MappingProxyType(
     {
-        "KAI": QueueReader(kai.API_VERSION, kai.KIND, kai.read),
-        "Kueue": QueueReader(kueue.API_VERSION, kueue.KIND, kueue.read),
-        "Volcano": QueueReader(volcano.API_VERSION, volcano.KIND, volcano.read),
+        "KAI": QueueReader(
+            lambda _: kai.API_VERSION,
+            kai.KIND,
+            lambda item, scheduling: kai.read(item, preemptible=kai.is_preemptible(scheduling)),
+        ),
+        "Kueue": QueueReader(kueue_api, kueue.KIND, lambda item, _: kueue.read(item)),
+        "Volcano": QueueReader(lambda _: volcano.API_VERSION, volcano.KIND, lambda item, _: volcano.read(item)),
     }
 )
 """By `spec.scheduling.type` of an InferenceCluster."""
@@ -45,9 +50,9 @@ def requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
     }
     reader = READERS.get(cluster.spec.scheduling.type_)
     if reader is not None:
-        wanted[_QUEUES] = Requirement(reader.api_version, reader.kind, cluster=name)
+        wanted[_QUEUES] = Requirement(reader.api_version(cluster.spec.scheduling), reader.kind, cluster=name)
     if cluster.spec.scheduling.type_ == "Kueue":
-        wanted[_LOCAL_QUEUES] = Requirement(kueue.API_VERSION, kueue.LOCAL_KIND, cluster=name)
+        wanted[_LOCAL_QUEUES] = Requirement(kueue_api(cluster.spec.scheduling), kueue.LOCAL_KIND, cluster=name)
     return wanted
 
 
@@ -61,8 +66,11 @@ def queues_of(request: ComposeRequest[InferenceCluster]) -> tuple[Queue, ...]:
     if found is None:
         return cluster.status.queues
     items = (*found, *(request.fetched(_LOCAL_QUEUES) or ()))
-    ours = cluster.spec.scheduling.queue
-    queues = sorted((reader.read(item) for item in items), key=lambda queue: (queue.name != ours, queue.name))
+    scheduling = cluster.spec.scheduling
+    ours = scheduling.queue
+    queues = sorted(
+        (reader.read(item, scheduling) for item in items), key=lambda queue: (queue.name != ours, queue.name)
+    )
     return tuple(queues[:MAX_QUEUES])
 
 

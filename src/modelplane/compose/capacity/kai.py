@@ -1,18 +1,35 @@
-"""KAI queues. A quota that is not set is nothing; a limit above it may be used when others leave room."""
+"""KAI queues. A quota that is not set is nothing; a limit above it is for pods that may be preempted.
 
-from modelplane.api.models import Queue
+Serving is not preempted and so has the quota alone, unless the cluster says that all its pods may be: by the label that
+it puts on them, or because every priority that it offers is below the one from which KAI preempts nothing.
+"""
+
+from modelplane.api.models import Queue, Scheduling
 from modelplane.compose.capacity.amounts import UNLIMITED, devices_in, whole_quota, whole_use
 from modelplane.compose.contract import Manifest
 from modelplane.compose.manifests import name_of, value_at
 
 API_VERSION, KIND = "scheduling.run.ai/v2", "Queue"
+_PREEMPTIBILITY = "kai.scheduler/preemptibility"
+_NEVER_PREEMPTED = 100
 
 
-def read(item: Manifest) -> Queue:
+def read(item: Manifest, *, preemptible: bool = False) -> Queue:
     quota, limit = (_number(value_at(item, "spec", "resources", "gpu", field)) for field in ("quota", "limit"))
-    most = UNLIMITED if UNLIMITED in {quota, limit} else max(quota, limit)
+    most = quota
+    if preemptible:
+        most = UNLIMITED if UNLIMITED in {quota, limit} else max(quota, limit)
     used = devices_in(value_at(item, "status", "allocated"))
     return Queue(name=name_of(item), scheduler="KAI", quota=whole_quota(most), used=whole_use(used))
+
+
+def is_preemptible(scheduling: Scheduling) -> bool:
+    """Whether every pod that goes to the cluster is known to be."""
+    given = scheduling.default_labels.get(_PREEMPTIBILITY)
+    if given is not None:
+        return given == "preemptible"
+    values = [priority.value for priority in scheduling.priorities]
+    return scheduling.default_priority is not None and bool(values) and max(values) < _NEVER_PREEMPTED
 
 
 def _number(value: object) -> float:

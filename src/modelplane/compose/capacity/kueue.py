@@ -1,17 +1,17 @@
 """Kueue's ClusterQueues: what was promised to them, what they gave away, who waits.
 
-Room that may be borrowed from a cohort is not counted: it may be gone when it is needed.
+Room that may be borrowed from a cohort is not counted: it may be gone when it is needed, and those who lent it take it
+back by preemption. A queue that covers resources but no device does not limit devices: Kueue counts what is covered.
 """
 
 from collections.abc import Iterator, Mapping
 
 from modelplane.api.models import Queue
-from modelplane.compose.capacity.amounts import amount, is_device, whole_quota, whole_use
+from modelplane.compose.capacity.amounts import UNLIMITED, amount, is_device, whole_quota, whole_use
 from modelplane.compose.contract import Manifest
 from modelplane.compose.manifests import name_of, text_at, value_at
 
-API_VERSION, KIND = "kueue.x-k8s.io/v1beta2", "ClusterQueue"
-LOCAL_KIND = "LocalQueue"
+KIND, LOCAL_KIND = "ClusterQueue", "LocalQueue"
 
 
 def read(item: Manifest) -> Queue:
@@ -30,7 +30,10 @@ def read(item: Manifest) -> Queue:
 
 
 def _promised(item: Manifest) -> float:
-    flavors = (flavor for group in _each(item, "spec", "resourceGroups") for flavor in _each(group, "flavors"))
+    flavors = [flavor for group in _each(item, "spec", "resourceGroups") for flavor in _each(group, "flavors")]
+    covered = [str(resource.get("name")) for flavor in flavors for resource in _each(flavor, "resources")]
+    if covered and not any(is_device(name) for name in covered):
+        return UNLIMITED
     return sum(_devices(flavor, "nominalQuota") for flavor in flavors)
 
 
