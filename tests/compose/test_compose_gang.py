@@ -123,3 +123,59 @@ def test_a_priority_that_the_cluster_does_not_offer_is_refused(scene):
     assert condition.message == (
         "cluster east: priority 'production' is not among the cluster's: batch; what runs stays"
     )
+
+
+PREEMPTIBILITY = "kai.scheduler/preemptibility"
+
+
+@pytest.mark.parametrize("backend", ["native", "kserve"])
+@pytest.mark.parametrize("shape", ["single-gpu", "pipeline-2"])
+@pytest.mark.parametrize(
+    ("scheduling", "expected"),
+    [
+        ({}, {PREEMPTIBILITY: "non-preemptible"}),
+        ({"version": "0.11.0"}, {"priorityClassName": "inference"}),
+        ({"defaultPriority": "batch"}, {}),
+        ({"defaultLabels": {PREEMPTIBILITY: "preemptible"}}, {PREEMPTIBILITY: "preemptible"}),
+    ],
+)
+def test_kai_does_not_preempt_serving_unless_the_cluster_says_so(scene, shape, backend, scheduling, expected):
+    found = workload(scene(shape, backend, "kai", **scheduling))["metadata"]["labels"]
+    assert {key: found[key] for key in found if key in {PREEMPTIBILITY, "priorityClassName"}} == expected
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "expected"),
+    [
+        ({}, {"preemptibility": "non-preemptible", "stalenessGracePeriod": "420s"}),
+        ({"version": "0.16.2"}, {"preemptibility": "non-preemptible"}),
+        ({"version": "0.11.0"}, {"priorityClassName": "inference"}),
+        ({"defaultPriority": "batch"}, {"priorityClassName": "batch", "stalenessGracePeriod": "420s"}),
+    ],
+)
+def test_kais_group_stands_as_serving_and_outlives_the_restart_of_a_pod(scene, scheduling, expected):
+    (found,) = objects(scene("pipeline-4", "kserve", "kai", **scheduling), "PodGroup")
+    assert {key: value for key, value in found["spec"].items() if key not in {"minMember", "queue"}} == expected
+
+
+def test_kueues_queue_is_for_engines_alone(scene):
+    made = scene("kimi-k2-5p3d", "native", "kueue")
+    picker = made.compose().desired["picker"].target.manifest
+    assert "kueue.x-k8s.io" not in str(picker)
+    assert "kueue.x-k8s.io/queue-name" in str(workload(made))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "template", "marks"),
+    [
+        ("none", {}, {}),
+        ("kai", {"schedulerName": "kai-scheduler"}, {"kai.scheduler/queue": "serving"}),
+        ("kueue", {}, {}),
+        ("volcano", {"schedulerName": "volcano"}, {"scheduling.volcano.sh/queue-name": "serving"}),
+    ],
+)
+def test_kserves_picker_goes_by_the_clusters_scheduler(scene, scheduler, template, marks):
+    picker = workload(scene("kimi-k2-5p3d", "kserve", scheduler))["spec"]["router"]["scheduler"]
+    expected = {"containers": [{"name": "main"}], **template, "priorityClassName": "production"}
+    assert picker["template"] == expected
+    assert marks.items() <= {**picker["labels"], **picker["annotations"]}.items()

@@ -18,6 +18,7 @@ MAX_GANG_NAME = 39
 """Kueue makes labels of a LeaderWorkerSet's name with room for group and index; kept on every cluster, so that a
 change of scheduler does not rename what runs."""
 
+DEFAULT_GRACE_S = 120
 ArtifactKind = Literal["Weights", "Tokenizer", "Bytes", "Adapter"]
 
 
@@ -138,3 +139,9 @@ def head_member(engine: ReplicaEngine) -> ReplicaMember:
 def group_size(engine: ReplicaEngine) -> int:
     """Pods of one copy of the engine."""
     return sum(member.nodes for member in engine.members)
+
+
+def grace_seconds(member: ReplicaMember) -> int:
+    """How long a pod may take to stop."""
+    given = member.template.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE_S if given is None else given

@@ -13,7 +13,7 @@ from modelplane.api.labels import SERVING
 from modelplane.compose.context import Context, head_member
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang import SCHEDULERS
-from modelplane.compose.gang.marks import Cohesion, Gang
+from modelplane.compose.gang.marks import companion_marks
 from modelplane.compose.owner import annotated, owner_metadata
 from modelplane.compose.pods import Pod, cluster_metadata, scheduling_spec
 from modelplane.compose.ports import serving_port
@@ -149,7 +149,7 @@ def _service(context: Context, name: str) -> dict[str, object]:
 
 def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
     member = head_member(context.replica.spec.engines[0])
-    marks = SCHEDULERS[context.scheduling.type_].marks(Gang(context, Cohesion.APART, pods=1))
+    marks = companion_marks(SCHEDULERS[context.scheduling.type_], context)
     labels, annotations = cluster_metadata(context, member)
     pod = Pod(
         labels={**labels, **marks.pod_labels, _LABEL: context.name, **context.labels},

@@ -13,7 +13,7 @@ from modelplane.api.labels import ENGINE, ENGINE_CONTAINER, GPU_TAINT, POOL, RES
 from modelplane.api.models import Container, ReplicaEngine, ReplicaMember, Topology
 from modelplane.api.reasons import Reason
 from modelplane.compose.claims import CLAIM, template_name
-from modelplane.compose.context import Context, RenderError, group_size, is_gang
+from modelplane.compose.context import Context, RenderError, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
 from modelplane.compose.gang.marks import Marks
@@ -23,7 +23,6 @@ from modelplane.compose.tokens import TokenValues, expand, result_fault
 from modelplane.compose.volumes import pod_volumes, volume_mounts
 
 HTTP = "http"
-DEFAULT_GRACE_S = 120
 START_PERIOD_S, START_ATTEMPTS = 10, 360
 """An hour to load weights: large models from slow volumes take tens of minutes."""
 START_BUDGET_S = START_PERIOD_S * START_ATTEMPTS
@@ -117,11 +116,6 @@ def launch_of(context: Context, engine: ReplicaEngine, member: ReplicaMember) ->
         moved=is_routed(context, engine),
     )
     return ENGINES[engine.type_](ask)
-
-
-def grace_seconds(member: ReplicaMember) -> int:
-    given = member.template.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_S if given is None else given
 
 
 def drain_seconds(member: ReplicaMember) -> int:

@@ -21,6 +21,8 @@ from modelplane.compose.lowering import Engine, Member, lower
 
 POOL = "gpu"
 DEVICE_CLASS = "gpu.nvidia.com"
+NETWORK_CLASS = "rdma.example.com"
+"""Of requests that are named nic."""
 
 
 def placed(
@@ -62,7 +64,7 @@ def _member(member: Member, pool: str) -> ReplicaMember:
     requests = tuple(
         DeviceRequest(
             name=wanted.name,
-            device_class_name=DEVICE_CLASS,
+            device_class_name=NETWORK_CLASS if wanted.name == "nic" else DEVICE_CLASS,
             count=wanted.count,
             selectors=tuple(CelSelector(cel=text) for text in wanted.selectors),
         )

@@ -14,7 +14,7 @@ from modelplane.api.labels import DECODE_PORT, ENGINE_PORT, REPLICA, ROLE, SERVI
 from modelplane.api.models import ReplicaEngine, Topology
 from modelplane.api.names import make_name
 from modelplane.api.reasons import Reason
-from modelplane.compose.backends.kserve_pods import CONTAINER, pod_spec
+from modelplane.compose.backends.kserve_pods import CONTAINER, literal, pod_spec
 from modelplane.compose.backends.kserve_releases import Release, release_of
 from modelplane.compose.backends.lws import leader_and_worker
 from modelplane.compose.backends.rendered import Rendered
@@ -23,11 +23,11 @@ from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.engines.launch import is_path
 from modelplane.compose.engines.vllm import given_model
 from modelplane.compose.gang import SCHEDULERS
-from modelplane.compose.gang.marks import Marks, gang_of
+from modelplane.compose.gang.marks import Marks, companion_marks, gang_of
 from modelplane.compose.manifests import manifest
 from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.picker import GRPC_PORT, METRICS_PORT
-from modelplane.compose.pods import cluster_metadata, render_pod
+from modelplane.compose.pods import cluster_metadata, render_pod, scheduling_spec
 from modelplane.compose.ports import engine_container, engine_port, is_routed, serving_port
 
 MAX_NAME = 21
@@ -99,12 +99,18 @@ def _service(context: Context, head: ReplicaEngine, marks: Marks, release: Relea
 
 
 def _picker(context: Context, head: ReplicaEngine, release: Release) -> dict[str, object]:
-    """KServe brings the picker; its pods carry what every pod of the cluster does."""
+    """KServe brings the picker; its pods carry what every pod of the cluster does, and go by the same scheduler."""
+    marks = companion_marks(SCHEDULERS[context.scheduling.type_], context)
+    scheduling = scheduling_spec(context, marks)
+    picker: dict[str, object] = {}
+    if scheduling:
+        picker["template"] = {"containers": [{"name": CONTAINER}], **scheduling}
     if not release.labels_pods:
-        return {}
+        return picker
     labels, annotations = cluster_metadata(context, head_member(head))
-    marks = {"labels": {**labels, **context.labels}}
-    return {**marks, "annotations": annotations} if annotations else {**marks}
+    picker["labels"] = literal({**labels, **marks.pod_labels, **context.labels})
+    annotations = {**annotations, **marks.pod_annotations}
+    return {**picker, "annotations": literal(annotations)} if annotations else picker
 
 
 def _model(context: Context, head: ReplicaEngine, release: Release) -> dict[str, object]:
@@ -130,9 +136,10 @@ def _workload(context: Context, engine: ReplicaEngine, marks: Marks, release: Re
         rest = (worker,)
     pod = render_pod(context, engine, first, marks)
     if release.labels_pods:
-        workload["labels"] = {key: value for key, value in pod.labels.items() if key not in _ITS_OWN_LABELS}
+        labels = {key: value for key, value in pod.labels.items() if key not in _ITS_OWN_LABELS}
+        workload["labels"] = literal(labels)
         if pod.annotations:
-            workload["annotations"] = dict(pod.annotations)
+            workload["annotations"] = literal(pod.annotations)
     workload["template"] = pod_spec(context, engine, first, pod, release)
     for member in rest:
         workload["worker"] = pod_spec(context, engine, member, render_pod(context, engine, member, marks), release)

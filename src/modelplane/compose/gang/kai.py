@@ -3,18 +3,33 @@
 Its grouper makes a gang of each LeaderWorkerSet group by itself. It knows nothing of phases that need each other, and
 takes pods of owners that it does not know for single ones; there the pods name a PodGroup of ours, sized to the whole
 gang, and the grouper is told to keep away.
+
+By default KAI takes pods of LeaderWorkerSets, and of owners that it does not know, for training that may be preempted.
+Serving is not: without a priority the pods say so themselves, and so use no more than their queue's quota. A cluster
+that has it otherwise says it in `defaultLabels` or by a default priority.
+
+A gang below its size is evicted as a whole after a minute, and a pod that is replaced stays away for longer: the new
+one waits for the devices that the old one holds while it drains. From 0.17 on our PodGroup says how long to wait; with
+an older KAI only the setting of the scheduler itself helps, --default-staleness-grace-period.
 """
 
+from modelplane.compose.context import grace_seconds
 from modelplane.compose.contract import Remote
 from modelplane.compose.gang.marks import Cohesion, Gang, Marks, Scheduler
 
 _QUEUE = "kai.scheduler/queue"
 _OLD_QUEUE = "runai/queue"
 _DEFAULT_QUEUE = "default-queue"
+_PREEMPTIBILITY, _NON_PREEMPTIBLE = "kai.scheduler/preemptibility", "non-preemptible"
+_PRIORITY, _SERVING = "priorityClassName", "inference"
+"""KAI reads the class from a label as well; the class is one of its own."""
+_KNOWS_PREEMPTIBILITY = 12
+_REBIND_S = 300
+"""For the pod that replaces another to be made, scheduled and bound, its devices once free."""
 
 
 def marks(gang: Gang) -> Marks:
-    labels = {_queue_label(gang): gang.queue} if gang.queue else {}
+    labels = {**_queue(gang), **_serving_label(gang)}
     annotations: dict[str, str] = {}
     if gang.cohesion is Cohesion.WHOLE:
         annotations["pod-group-name"] = gang.context.name
@@ -28,15 +43,37 @@ def objects(gang: Gang) -> dict[str, Remote]:
         return {}
     context = gang.context
     spec: dict[str, object] = {"minMember": gang.pods, "queue": gang.queue or _DEFAULT_QUEUE}
-    if context.priority:
-        spec["priorityClassName"] = context.priority
-    labels = {_queue_label(gang): gang.queue} if gang.queue else {}
-    group = context.object("scheduling.run.ai/v2alpha2", "PodGroup", context.name, labels, spec=spec)
+    spec |= _standing(gang)
+    if not gang.version_before(17):
+        spec["stalenessGracePeriod"] = f"{_longest_grace(gang) + _REBIND_S}s"
+    group = context.object("scheduling.run.ai/v2alpha2", "PodGroup", context.name, _queue(gang), spec=spec)
     return {"gang-kai": context.remote(group)}
 
 
-def _queue_label(gang: Gang) -> str:
-    return _OLD_QUEUE if gang.version_before(6) else _QUEUE
+def _queue(gang: Gang) -> dict[str, str]:
+    label = _OLD_QUEUE if gang.version_before(6) else _QUEUE
+    return {label: gang.queue} if gang.queue else {}
 
 
-SCHEDULER = Scheduler(marks, objects)
+def _serving_label(gang: Gang) -> dict[str, str]:
+    if gang.context.priority or _PREEMPTIBILITY in gang.context.scheduling.default_labels:
+        return {}
+    return {_PRIORITY: _SERVING} if gang.version_before(_KNOWS_PREEMPTIBILITY) else {_PREEMPTIBILITY: _NON_PREEMPTIBLE}
+
+
+def _standing(gang: Gang) -> dict[str, str]:
+    """The same of a PodGroup."""
+    if gang.context.priority:
+        return {"priorityClassName": gang.context.priority}
+    if gang.version_before(_KNOWS_PREEMPTIBILITY):
+        return {"priorityClassName": _SERVING}
+    given = gang.context.scheduling.default_labels.get(_PREEMPTIBILITY)
+    return {"preemptibility": "preemptible" if given == "preemptible" else _NON_PREEMPTIBLE}
+
+
+def _longest_grace(gang: Gang) -> int:
+    engines = gang.context.replica.spec.engines
+    return max(grace_seconds(member) for engine in engines for member in engine.members)
+
+
+SCHEDULER = Scheduler(marks, objects, companion=marks)

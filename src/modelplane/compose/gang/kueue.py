@@ -3,12 +3,16 @@
 A LocalQueue must be in the namespace of what it admits, and that namespace is ours: so we make one for each tenant, of
 the name of the ClusterQueue behind it. Kueue adds the gate itself; writing it down keeps pods from slipping past the
 quota while Kueue's webhook does not answer. Kueue counts a group of a LeaderWorkerSet as one.
+
+Pods beside the engines stay out of the queue. Kueue admits nothing that asks for a resource which the queue does not
+cover, and queues for devices often cover neither CPU nor memory.
 """
 
 from modelplane.api.labels import TENANT
 from modelplane.compose.contract import Remote
 from modelplane.compose.gang.marks import Gang, Marks, Scheduler
 from modelplane.compose.manifests import manifest
+from modelplane.compose.scheduling import kueue_api
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
@@ -29,9 +33,8 @@ def objects(gang: Gang) -> dict[str, Remote]:
     if not gang.queue:
         return {}
     context = gang.context
-    version = "v1beta1" if gang.version_before(15) else "v1beta2"
     queue = manifest(
-        f"kueue.x-k8s.io/{version}",
+        kueue_api(context.scheduling),
         "LocalQueue",
         gang.queue,
         namespace=context.namespace,
@@ -41,9 +44,13 @@ def objects(gang: Gang) -> dict[str, Remote]:
     return {"queue": context.remote(queue, shared=True)}
 
 
+def companion(_gang: Gang) -> Marks:
+    return Marks()
+
+
 def _workload_class(gang: Gang) -> str | None:
     priorities = gang.context.scheduling.priorities
     return next((found.workload_priority_class for found in priorities if found.name == gang.context.priority), None)
 
 
-SCHEDULER = Scheduler(marks, objects)
+SCHEDULER = Scheduler(marks, objects, companion)

@@ -6,6 +6,7 @@ from enum import Enum, auto
 
 from modelplane.compose.context import Context, group_size, is_gang
 from modelplane.compose.contract import Remote
+from modelplane.compose.scheduling import version_before
 
 
 class Cohesion(Enum):
@@ -32,12 +33,7 @@ class Gang:
         return self.context.scheduling.queue
 
     def version_before(self, minor: int) -> bool:
-        """Whether the scheduler is older than 0.`minor`. One that does not say is taken for a recent one."""
-        text = self.context.scheduling.version
-        if text is None:
-            return False
-        major, found = (int(part) for part in text.removeprefix("v").split(".")[:2])
-        return (major, found) < (0, minor)
+        return version_before(self.context.scheduling, minor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +54,12 @@ class Scheduler:
 
     marks: Callable[[Gang], Marks]
     objects: Callable[[Gang], dict[str, Remote]]
+    companion: Callable[[Gang], Marks]
+    """Of pods that run beside the engines and claim no device."""
+
+
+def companion_marks(scheduler: Scheduler, context: Context) -> Marks:
+    return scheduler.companion(Gang(context, Cohesion.APART, pods=1))
 
 
 def gang_of(context: Context, *, opaque: bool = False) -> Gang:

@@ -12,4 +12,4 @@ def objects(_gang: Gang) -> dict[str, Remote]:
     return {}
 
 
-SCHEDULER = Scheduler(marks, objects)
+SCHEDULER = Scheduler(marks, objects, companion=marks)

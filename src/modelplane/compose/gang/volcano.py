@@ -29,4 +29,4 @@ def objects(gang: Gang) -> dict[str, Remote]:
     return {"gang-volcano": context.remote(group)}
 
 
-SCHEDULER = Scheduler(marks, objects)
+SCHEDULER = Scheduler(marks, objects, companion=marks)
