@@ -179,6 +179,33 @@ def test_a_node_that_is_away_takes_no_promise_back():
     assert (decided.dropped, decided.pending) == ((), 1)
 
 
+TWO_KINDS = hardware(kind("a", 8, product="H200"), kind("b", 8, product="H100"))
+
+
+@pytest.mark.parametrize(
+    ("ours", "pending"),
+    [
+        pytest.param([claim(8)], 1, id="either kind"),
+        pytest.param([claim(8, product_is("H100"))], 1, id="one kind"),
+        pytest.param([claim(8), claim(8, product_is("H200"))], 1, id="both kinds between them"),
+    ],
+)
+def test_devices_of_ours_account_for_held_ones_of_one_kind_only(ours, pending):
+    full = msgspec.structs.replace(pool("p", 1, TWO_KINDS), seen_held=(("a", 8), ("b", 8)))
+    held = [holding("a", at, seat("p", wanted), name="other", **SERVING) for at, wanted in enumerate(ours)]
+    fleet = Fleet.of([cluster("a", full)], held)
+    assert sum(number * count for shape, number in fleet.sites["a"].uses[0] for count, _ in shape) == 16
+    assert schedule(ask(1, engine(request(8))), fleet).pending == pending
+
+
+def test_replicas_that_are_told_one_by_one_account_for_what_is_seen_as_if_all_were_known():
+    seen = msgspec.structs.replace(pool("p", 2), seen_held=(("gpu", 8),))
+    where, mine = cluster("a", seen, queue=Queue("q", 16, 8)), holding("a", 0, seat("p", claim(8)), **SERVING)
+    for fleet in (Fleet.of([where], [mine]), Fleet.of([where]).with_holdings([mine])):
+        assert schedule(ask(1, engine(request(8)), name="new"), fleet).pending == 0
+        assert fleet.sites["a"].traits.queue_left == 8
+
+
 @pytest.mark.parametrize(
     ("quota", "used", "may_pass"),
     [pytest.param(4, 0, False, id="too small for good"), pytest.param(8, 4, True, id="too full as things are")],

@@ -156,14 +156,24 @@ def charges(holding: Holding, pools: tuple[Pool, ...]) -> list[tuple[int, Use]]:
 
 
 def _strangers(pool: Pool, ours: Use) -> Use:
-    """What others hold of a pool, as single devices, since it is not known how they lie on its nodes."""
-    pods: Use = EMPTY
+    """What others hold of a pool, as single devices, since it is not known how they lie on its nodes.
+
+    Each device of ours accounts for one that is held, of one of the kinds that it may be of. Those with least choice
+    are told first, so that what is left over is nobody's of ours.
+    """
     seen = dict(pool.seen_held)
-    for bit, kind in enumerate(pool.hardware.kinds):
-        known = sum(number * count for shape, number in ours for count, mask in shape if mask >> bit & 1)
-        foreign = seen.get(kind.name, 0) - known
-        if foreign > 0 and kind.device_class is not None:
-            pods = add(pods, ((((1, 1 << bit),), foreign),))
+    foreign = [seen.get(kind.name, 0) if kind.device_class is not None else 0 for kind in pool.hardware.kinds]
+    demands = [(mask, number * count) for shape, number in ours for count, mask in shape]
+    for mask, devices in sorted(demands, key=lambda demand: (demand[0].bit_count(), demand[0])):
+        left = devices
+        for bit, held in enumerate(foreign):
+            mine = min(left, held) if mask >> bit & 1 else 0
+            foreign[bit] -= mine
+            left -= mine
+    pods: Use = EMPTY
+    for bit, held in enumerate(foreign):
+        if held > 0:
+            pods = add(pods, ((((1, 1 << bit),), held),))
     return pods
 
 
