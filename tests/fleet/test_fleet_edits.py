@@ -155,6 +155,26 @@ def test_clusters_that_go_take_no_replica_along_before_a_successor_serves(world,
     assert schedule(msgspec.structs.replace(asked, replicas=0), fleet).placements == ()
 
 
+@heavy
+@given(settled(), st.data(), st.randoms(use_true_random=False))
+def test_clusters_that_say_nothing_lose_nothing_however_long_it_lasts_and_in_whatever_order_they_come(
+    world, data, random
+):
+    fleet, asks = world
+    quiet = st.sampled_from(
+        [{}, {"ready": False}, {"ready": False, "pools": (), "fault": "status: expected an object"}]
+    )
+    found = [msgspec.structs.replace(c, **data.draw(quiet)) for c in fleet.clusters]
+    held = list(fleet.holdings)
+    random.shuffle(found)
+    random.shuffle(held)
+    for asked in asks:
+        decided = schedule(asked, Fleet.of(found, held), now=1e12)
+        assert decided.dropped == ()
+        kept = [p.holding.id for p in decided.placements if p.fate is Fate.KEPT]
+        assert kept == [holding.id for holding in fleet.owned_by(asked.deployment)]
+
+
 def test_replicas_that_start_in_the_wrong_place_leave_where_their_room_was_given_away():
     starting = [holding("a", at, seat("p", claim(4)), created="2026-01-01T00:00:00Z") for at in range(2)]
     fleet, asked = Fleet.of([cluster("a", pool("p", 1))], starting), ask(3, engine(request(8)))
