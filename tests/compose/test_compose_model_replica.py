@@ -292,6 +292,7 @@ def at_generation(made, generation: int, served: int | None) -> None:
 
 
 BETWEEN = {"status": {"observedGeneration": 2, "updatedReplicas": 1, "replicas": 2}}
+UNBEGUN = {"status": {"observedGeneration": 2, "replicas": 2, "readyReplicas": 2}}
 ANOTHER = {"metadata": {"annotations": {"modelplane.ai/rendered": "another"}}}
 
 
@@ -301,6 +302,7 @@ ANOTHER = {"metadata": {"annotations": {"modelplane.ai/rendered": "another"}}}
         pytest.param(True, {}, None, 2, id="all its pods serve"),
         pytest.param(True, ANOTHER, 1, 1, id="what is observed is of the generation before"),
         pytest.param(True, BETWEEN, 1, 1, id="some pods are of the generation before"),
+        pytest.param(True, UNBEGUN, 1, 1, id="all pods are of the generation before"),
         pytest.param(False, {}, 1, 1, id="it does not serve the change yet"),
         pytest.param(False, {}, 2, None, id="it ceased to serve without a change"),
         pytest.param(False, {}, None, None, id="it never served"),

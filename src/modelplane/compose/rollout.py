@@ -21,7 +21,10 @@ def rolled_out(item: Manifest) -> bool:
         return False
     wanted = value_at(item, "spec", "replicas")
     updated, current = value_at(item, "status", "updatedReplicas"), value_at(item, "status", "replicas")
-    return updated is None or updated == current == wanted
+    if updated is None and current is None:
+        return True
+    # A count of zero is left out of a status.
+    return (updated or 0) == (current or 0) == wanted
 
 
 def stamped(target: Remote) -> Remote:
