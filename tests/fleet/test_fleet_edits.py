@@ -44,7 +44,7 @@ def clusters(draw):
         cluster(
             f"c{at}",
             *(
-                pool(f"p{number}", draw(st.integers(1, 3)), hardware(kind(product=draw(st.sampled_from(PRODUCTS)))))
+                pool(f"p{number}", draw(st.integers(1, 2)), hardware(kind(product=draw(st.sampled_from(PRODUCTS)))))
                 for number in range(draw(st.integers(1, 2)))
             ),
             labels={"zone": draw(st.sampled_from("ab"))},
@@ -58,7 +58,7 @@ def clusters(draw):
 @st.composite
 def wishes(draw, name):
     nodes = draw(st.sampled_from([1, 1, 2]))
-    return ask(draw(st.integers(1, 4)), engine(request(draw(sizes), *draw(chosen)), nodes=nodes), name=name)
+    return ask(draw(st.integers(1, 6)), engine(request(draw(sizes), *draw(chosen)), nodes=nodes), name=name)
 
 
 @st.composite
@@ -78,8 +78,16 @@ def settled(draw, *, serving=None):
 
 @st.composite
 def edits(draw):
+    """Mostly growth, since that is what a full fleet bears worst; otherwise anything may change."""
     fleet, asks = draw(settled())
-    edited = draw(wishes(draw(st.sampled_from("xyz"))))
+    known = draw(st.sampled_from(asks))
+    edited = draw(wishes(known.deployment.name))
+    if draw(st.sampled_from([True, True, False])):
+        (before,) = known.engines
+        (wanted,) = before.members[0].requests
+        bigger = draw(st.sampled_from([size for size in (1, 2, 4, 8) if size > wanted.count] or [8]))
+        grown = engine(request(bigger, *wanted.selectors), nodes=before.members[0].nodes)
+        edited = msgspec.structs.replace(known, engines=(grown,))
     where = draw(st.sampled_from([None, None, labelled(zone="a")]))
     return fleet, asks, msgspec.structs.replace(edited, cluster_selector=where)
 
