@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from modelplane.api.codec import decode
-from modelplane.api.models import InferenceCluster, ModelCache, ModelReplica
+from modelplane.api.models import ModelCache
 from modelplane.compose.contract import Manifest
-from modelplane.compose.inventory import cache_of, cluster_of, holding_of
+from modelplane.compose.inventory import cache_of, read_cluster, read_replica
 from modelplane.fleet.snapshot import Fleet
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
@@ -39,7 +39,7 @@ class LiveFleet:
 
     def _follow_cluster(self, ref: ObjectRef, manifest: Manifest | None) -> None:
         before = self._clusters.pop(ref, None)
-        after = cluster_of(decode(InferenceCluster, manifest)) if manifest is not None else None
+        after = read_cluster(manifest) if manifest is not None else None
         if after is not None:
             self._clusters[ref] = after
         if before == after:
@@ -52,7 +52,7 @@ class LiveFleet:
 
     def _follow_replica(self, ref: ObjectRef, manifest: Manifest | None) -> None:
         before = self._holdings.pop(ref, None)
-        after = holding_of(decode(ModelReplica, manifest)) if manifest is not None else None
+        after = read_replica(manifest) if manifest is not None else None
         if after is not None:
             self._holdings[ref] = after
         if before == after:
