@@ -339,3 +339,16 @@ def test_history_is_bounded():
 
 def test_uids_are_not_repeated():
     assert len({random_uid() for _ in range(1000)}) == 1000
+
+
+def test_equal_parts_of_specs_are_held_once():
+    store = Database(None, clock=VirtualClock()).store("plane")
+
+    def pod(name, node):
+        spec = {"containers": [{"name": "c", "args": ["a"]}], "nodeName": node}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "team"}, "spec": spec}
+
+    one, two = store.create(pod("one", "a")), store.create(pod("two", "b"))
+    moved = store.replace(pod("two", "c"))
+    assert one["spec"]["containers"] is two["spec"]["containers"] is moved["spec"]["containers"]
+    assert (one["spec"]["nodeName"], moved["spec"]["nodeName"]) == ("a", "c")

@@ -22,3 +22,15 @@ def test_one_bound_covers_all_logs_and_takes_the_oldest_first():
         history.record(busy, change(revision))
     assert (quiet.since(0), quiet.since(1)) == (Expired(oldest=1), ())
     assert (busy.since(0), busy.since(1)) == (Expired(oldest=1), (change(2), change(3), change(4)))
+
+
+def test_a_log_that_does_not_remember_takes_no_room_and_continues_from_the_newest_only():
+    history, plain, kept = History(limit=2), ChangeLog(0), ChangeLog(0)
+    history.record(plain, change(1))
+    plain.stop_remembering()
+    for revision in (2, 3, 4):
+        history.record(plain, change(revision))
+    for revision in (1, 2):
+        history.record(kept, change(revision))
+    assert (plain.since(3), plain.since(4)) == (Expired(oldest=4), ())
+    assert kept.since(0) == (change(1), change(2))

@@ -80,6 +80,7 @@ class Controller:
 
     def _open(self, name: ClusterName) -> None:
         store = self._database.store(f"{CLUSTER_PREFIX}{name}")
+        store.log.stop_remembering()  # nobody watches a cluster by revision, and its changes would push out the plane's
         self._clusters[name] = store
         self._follow(name, store)
 

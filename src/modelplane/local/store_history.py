@@ -1,7 +1,8 @@
 """The newest changes of each store, for watchers that come back with a revision.
 
 One bound covers all stores of a database together: a thousand quiet clusters cost nothing, and a busy one cannot grow
-without end. What falls out, and everything from before a restart, is Expired: the watcher lists again.
+without end. What falls out, and everything from before a restart, is Expired: the watcher lists again. A store that
+nobody comes back to need not be remembered: its changes would push out those of the others.
 """
 
 from collections import deque
@@ -27,6 +28,7 @@ class ChangeLog:
     def __init__(self, revision: int) -> None:
         self._oldest = revision
         self._changes: deque[Change] = deque()
+        self.remembers = True
 
     def since(self, revision: int) -> tuple[Change, ...] | Expired:
         """Changes after that revision, in order."""
@@ -37,8 +39,19 @@ class ChangeLog:
     def append(self, change: Change) -> None:
         self._changes.append(change)
 
+    def stop_remembering(self) -> None:
+        """From here on only the newest revision can be continued from."""
+        self.remembers = False
+        if self._changes:
+            self._oldest = self._changes[-1].revision
+            self._changes.clear()
+
+    def pass_over(self, change: Change) -> None:
+        self._oldest = change.revision
+
     def drop_oldest(self) -> None:
-        self._oldest = self._changes.popleft().revision
+        if self._changes:
+            self._oldest = self._changes.popleft().revision
 
 
 class History:
@@ -49,6 +62,9 @@ class History:
         self._logs: deque[ChangeLog] = deque()
 
     def record(self, log: ChangeLog, change: Change) -> None:
+        if not log.remembers:
+            log.pass_over(change)
+            return
         log.append(change)
         self._logs.append(log)
         if len(self._logs) > self._limit:

@@ -16,6 +16,7 @@ Names, schemas and defaults are admission's business, not checked here.
 import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 
 import msgspec
@@ -143,7 +144,7 @@ def created(given: Given, *, uid: str, now_s: float) -> Json:
     metadata: Json = {"name": given.ref.name}
     metadata |= {field: value for field, value in given.metadata.items() if field not in _RESERVED}
     metadata |= {"uid": uid, "generation": 1, "creationTimestamp": timestamp(now_s)}
-    return _assembled(given.body, metadata, given.body.get("status"))
+    return _assembled(_common(given.body), metadata, given.body.get("status"))
 
 
 def replaced(current: Manifest, given: Given) -> Json | None:
@@ -158,7 +159,7 @@ def replaced(current: Manifest, given: Given) -> Json | None:
         return None
     if not content_same:
         metadata["generation"] = generation_of(current) + 1
-    return _assembled(_shared(current, given.body), metadata, current.get("status"))
+    return _assembled(_common(_shared(current, given.body)), metadata, current.get("status"))
 
 
 def status_replaced(current: Manifest, given: Given) -> Json | None:
@@ -252,6 +253,24 @@ def _shared(current: Manifest, body: Json) -> Json:
         field: current[field] if field in current and _same(current[field], value) else value
         for field, value in body.items()
     }
+
+
+def _common(body: Json) -> Json:
+    """The object with parts of its spec that others have too held once: pods of one template differ in little."""
+    spec = body.get("spec")
+    if not isinstance(spec, dict):
+        return body
+    return {**body, "spec": {field: _held_once(value) for field, value in spec.items()}}
+
+
+def _held_once(value: object) -> object:
+    return _only(_encoder.encode(value)) if isinstance(value, (dict, list)) else value
+
+
+@lru_cache(maxsize=4_096)
+def _only(encoded: bytes) -> object:
+    """One value for equal texts. Nobody changes what is stored, so it may be in many objects."""
+    return msgspec.json.decode(encoded)
 
 
 def _assembled(content: Manifest, metadata: Json, status: object) -> Json:

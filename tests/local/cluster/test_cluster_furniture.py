@@ -35,7 +35,7 @@ def test_the_queue_that_the_cluster_names_is_there(scheduler, quota, endless):
     reader = READERS[scheduler]
     items = [item for item in made(quota, type=scheduler, queue="team") if item["kind"] == reader.kind]
     assert [name_of(item) for item in items] == ["team"]
-    assert reader.read(items[0]).quota in endless
+    assert reader.read(items[0], declared(type=scheduler, queue="team").spec.scheduling).quota in endless
 
 
 def test_priorities_are_there_and_no_queue_without_a_scheduler():

@@ -7,7 +7,7 @@ that a pod names itself is shared and stays. A claim that nobody holds loses its
 from collections.abc import Iterable, Mapping
 
 from modelplane.compose.manifests import name_of, text_at, value_at
-from modelplane.local.cluster.controller import Site, is_about, versions
+from modelplane.local.cluster.controller import Site, changed, is_about, versions
 from modelplane.local.cluster.nodes import RESOURCE_API, RESOURCE_GROUP
 from modelplane.local.cluster.objects import (
     Json,
@@ -52,13 +52,14 @@ class Claims:
     """Looks at pods, to make their claims, and at claims, to release them."""
 
     name = "claims"
+    kinds = frozenset({("", "Pod"), (RESOURCE_GROUP, "ResourceClaim"), (RESOURCE_GROUP, "ResourceClaimTemplate")})
 
     def __init__(self, site: Site) -> None:
         self._store = site.store
 
     def concerns(self, change: Change) -> Iterable[ObjectRef]:
         if is_about(change, "", "Pod"):
-            return self._of_pod(change)
+            return self._of_pod(change) if changed(change, _facts) else ()
         if is_about(change, RESOURCE_GROUP, "ResourceClaim"):
             owner = controller_of(change.manifest)
             pod = ObjectRef("", "Pod", change.ref.namespace, str(owner.get("name")))
@@ -144,6 +145,10 @@ class Claims:
     def _is_held(self, namespace: str, consumer: Mapping[str, object]) -> bool:
         pod = self._store.get(ObjectRef("", "Pod", namespace, str(consumer.get("name"))))
         return pod is not None and uid_of(pod) == consumer.get("uid") and not is_finished(pod)
+
+
+def _facts(pod: Manifest) -> object:
+    return is_deleting(pod), is_finished(pod), claim_names(pod), uid_of(pod)
 
 
 def _is_for(claim: Manifest, pod: Manifest, claim_name: str) -> bool:

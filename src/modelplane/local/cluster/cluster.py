@@ -103,6 +103,7 @@ class SimulatedCluster:
         self._gateways = Gateways(site)
         self._edge = Edge(site, self._gateways)
         self._controllers = _by_name([self._nodes, *_others(site), self._kubelet, self._gateways, self._edge])
+        self._hearing: dict[tuple[str, str], Sequence[Controller]] = {}
         self._unsubscribe: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -242,9 +243,18 @@ class SimulatedCluster:
             return self._controllers[work.controller].reconcile(work.ref)
 
     def _heard(self, change: Change) -> None:
-        for name, controller in self._controllers.items():
+        for controller in self._listeners(change.ref.group, change.ref.kind):
             for ref in controller.concerns(change):
-                self._loop.add(Work(name, ref))
+                self._loop.add(Work(controller.name, ref))
+
+    def _listeners(self, group: str, kind: str) -> Sequence[Controller]:
+        """Those whom changes of a kind may concern."""
+        found = self._hearing.get((group, kind))
+        if found is None:
+            everyone = self._controllers.values()
+            found = [each for each in everyone if each.kinds is None or (group, kind) in each.kinds]
+            self._hearing[group, kind] = found
+        return found
 
     def _look_at_everything(self) -> None:
         """The kubelet first: what ran before this process started no longer runs, and nobody should be sent there."""

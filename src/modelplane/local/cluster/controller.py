@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from modelplane.local.cluster.objects import controller_of, controller_ref
 from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.outcomes import Outcome
@@ -43,6 +44,7 @@ class Work:
     ref: ObjectRef
 
 
+Kinds = frozenset[tuple[str, str]]
 Wake = Callable[[ObjectRef], None]
 """Puts an object on the queue of the controller that holds this."""
 
@@ -54,6 +56,10 @@ class Controller(Protocol):
     def name(self) -> str:
         """Unique in the cluster."""
 
+    @property
+    def kinds(self) -> Kinds | None:
+        """Groups and kinds whose changes may concern it; None for all."""
+
     def concerns(self, change: Change) -> Iterable[ObjectRef]:
         """What to look at after this change."""
 
@@ -64,6 +70,14 @@ class Controller(Protocol):
 def versions(change: Change) -> tuple[Manifest, ...]:
     """The object after the change and before it."""
     return (change.manifest,) if change.before is None else (change.manifest, change.before)
+
+
+def owned(change: Change, kind: str) -> tuple[ObjectRef, ...]:
+    """The owner of what changed, where something of that kind controls it. Owners do not change."""
+    if controller_of(change.manifest).get("kind") != kind:
+        return ()
+    ref = controller_ref(change.manifest)
+    return () if ref is None else (ref,)
 
 
 def is_about(change: Change, group: str, kind: str) -> bool:

@@ -60,6 +60,7 @@ class Deployments:
     """Keeps the ReplicaSets of a Deployment, and its status."""
 
     name = "deployments"
+    kinds = frozenset({(APPS, "Deployment"), (APPS, "ReplicaSet")})
 
     def __init__(self, site: Site) -> None:
         self._site = site

@@ -41,6 +41,7 @@ class Edge:
     """Recomputes the view when something behind it changed, and tells whoever listens when it differs."""
 
     name = "edge"
+    kinds = frozenset(_KINDS | {("", "Pod")})
 
     def __init__(self, site: Site, gateways: Gateways) -> None:
         self._store = site.store

@@ -33,6 +33,7 @@ class Garbage:
     """Deletes dependents. Who depends on whom it learns from every change it hears, from the first on."""
 
     name = "garbage"
+    kinds = None
 
     def __init__(self, site: Site) -> None:
         self._store = site.store
@@ -91,6 +92,7 @@ class Namespaces:
     """Empties namespaces that do not exist. A real API server refuses to create anything in them in the first place."""
 
     name = "namespaces"
+    kinds = None
 
     def __init__(self, site: Site) -> None:
         self._site = site

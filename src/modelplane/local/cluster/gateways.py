@@ -34,6 +34,9 @@ class Gateways:
     """Looks at Gateways and at HTTPRoutes. The address is settable: the edge may come up later than the cluster."""
 
     name = "gateways"
+    kinds = frozenset(
+        {*_BACKEND_KINDS, *((GATEWAY_GROUP, kind) for kind in ("Gateway", "HTTPRoute", "ReferenceGrant"))}
+    )
 
     def __init__(self, site: Site) -> None:
         self._site = site

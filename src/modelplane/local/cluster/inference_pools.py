@@ -33,6 +33,7 @@ class InferencePools:
     """Keeps the status of one pool."""
 
     name = "inferencepools"
+    kinds = frozenset({*((group, KIND) for group in POOL_GROUPS), (GATEWAY_GROUP, "HTTPRoute"), ("", "Service")})
 
     def __init__(self, site: Site) -> None:
         self._site = site

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 
 from modelplane.compose.manifests import name_of, text_at, value_at
 from modelplane.local.cluster.claims import is_finished
-from modelplane.local.cluster.controller import Site, is_about, versions
+from modelplane.local.cluster.controller import Site, is_about, owned
 from modelplane.local.cluster.garbage import delete_in_foreground
 from modelplane.local.cluster.objects import (
     Json,
     condition_is,
     condition_of,
-    controller_ref,
     controller_reference,
     int_at,
     is_deleting,
@@ -42,6 +41,7 @@ class Jobs:
     """Makes and counts the pods of one Job."""
 
     name = "jobs"
+    kinds = frozenset({(BATCH, "Job"), ("", "Pod")})
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -51,8 +51,7 @@ class Jobs:
         if is_about(change, BATCH, "Job"):
             return (change.ref,)
         if is_about(change, "", "Pod"):
-            owners = (controller_ref(pod) for pod in versions(change))
-            return dict.fromkeys(owner for owner in owners if owner is not None and owner.kind == "Job")
+            return owned(change, "Job")
         return ()
 
     def reconcile(self, ref: ObjectRef) -> Outcome:

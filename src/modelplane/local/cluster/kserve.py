@@ -56,6 +56,7 @@ class LlmInferenceServices:
     """Keeps the objects of one LLMInferenceService, and its status."""
 
     name = "llminferenceservices"
+    kinds = frozenset({(KSERVE_GROUP, KIND), (KSERVE_GROUP, "LLMInferenceServiceConfig"), *_CHILDREN})
 
     def __init__(self, site: Site) -> None:
         self._site = site

@@ -116,6 +116,7 @@ class Kubelet:
     """`wake` puts a pod back on this controller's queue when something in the background is done."""
 
     name = "kubelet"
+    kinds = frozenset({("", "Pod"), ("", "Node")})
 
     def __init__(self, site: Site, engines: EngineFactory, wake: Wake) -> None:
         self._site = site
@@ -130,11 +131,14 @@ class Kubelet:
 
     def concerns(self, change: Change) -> Iterable[ObjectRef]:
         if is_about(change, "", "Pod"):
-            leader = annotation(change.manifest, LEADER_NAME)
-            return (change.ref, ObjectRef("", "Pod", change.ref.namespace, leader)) if leader else (change.ref,)
+            return self._of_pod(change) if changed(change, _facts) else ()
         if is_about(change, "", "Node") and changed(change, lost_since):
             return [ref_of(pod) for pod in self._store.list("", "Pod") if node_of(pod) == change.ref.name]
         return ()
+
+    def _of_pod(self, change: Change) -> Iterable[ObjectRef]:
+        leader = annotation(change.manifest, LEADER_NAME)
+        return (change.ref, ObjectRef("", "Pod", change.ref.namespace, leader)) if leader else (change.ref,)
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         pod = self._store.get(ref)
@@ -367,6 +371,11 @@ class Kubelet:
         """Wait until one of those is done."""
         if self._background:
             await asyncio.wait(self._background, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _facts(pod: Manifest) -> object:
+    """What others decide about a pod, and how far it is: what this controller writes itself is no news to it."""
+    return node_of(pod), is_deleting(pod), annotation(pod, CRASH), text_at(pod, "status", "phase"), uid_of(pod)
 
 
 def serving_port(pod: Manifest) -> int:

@@ -70,6 +70,7 @@ class Kueue:
     """One queue for the whole cluster; its key stands for everything that waits."""
 
     name = "kueue"
+    kinds = frozenset({*((KUEUE, kind) for kind in _KINDS), *_MANAGED, ("", "Pod")})
 
     def __init__(self, site: Site) -> None:
         self._site = site

@@ -65,6 +65,7 @@ class LeaderWorkerSets:
     """Keeps the StatefulSets of a LeaderWorkerSet, recreates groups, and writes its status."""
 
     name = "leaderworkersets"
+    kinds = frozenset({(LWS_GROUP, KIND), (APPS, "StatefulSet"), ("", "Pod")})
 
     def __init__(self, site: Site) -> None:
         self._site = site

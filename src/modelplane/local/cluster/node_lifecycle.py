@@ -13,7 +13,7 @@ The default tolerations that admission gives to pods are assumed and not written
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.compose.manifests import text_at, value_at
+from modelplane.compose.manifests import value_at
 from modelplane.local.cluster.controller import Site, changed, is_about, versions
 from modelplane.local.cluster.nodes import LIFECYCLE_TAINTS, ready_condition
 from modelplane.local.cluster.objects import (
@@ -38,7 +38,9 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 def node_of(pod: Manifest) -> str:
     """The name of the node that the pod is bound to, or an empty text."""
-    return text_at(pod, "spec", "nodeName")
+    spec = pod.get("spec")
+    found = spec.get("nodeName") if isinstance(spec, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def node_ref(name: str) -> ObjectRef:
@@ -60,6 +62,7 @@ class NodeLifecycle:
     """Keeps the Ready condition, the lifecycle taints and the pods of one node in agreement with what befell it."""
 
     name = "node-lifecycle"
+    kinds = frozenset({("", "Node"), ("", "Pod")})
 
     def __init__(self, site: Site) -> None:
         self._site = site

@@ -45,6 +45,7 @@ class Nodes:
     """Makes the published hardware equal to the pools."""
 
     name = "nodes"
+    kinds = frozenset({("", "Node"), (RESOURCE_GROUP, "ResourceSlice"), (RESOURCE_GROUP, "DeviceClass")})
 
     def __init__(self, site: Site) -> None:
         self._site = site

@@ -1,7 +1,7 @@
 """Reading and building Kubernetes objects as plain mappings: what every controller of the cluster needs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from modelplane.compose.manifests import text_at, value_at
 from modelplane.local.store_rules import timestamp
@@ -28,14 +28,16 @@ def uid_of(item: Manifest) -> str:
 def mapping_at(item: Manifest, *path: str) -> Mapping[str, object]:
     """The mapping at a path, or an empty one."""
     found = value_at(item, *path)
-    return found if isinstance(found, Mapping) else _NOTHING
+    return found if type(found) is dict or isinstance(found, Mapping) else _NOTHING
 
 
 def items_at(item: Manifest, *path: str) -> Iterator[Mapping[str, object]]:
     """The mappings of the list at a path."""
     found = value_at(item, *path)
-    if isinstance(found, list | tuple):
-        yield from (entry for entry in found if isinstance(entry, Mapping))
+    if isinstance(found, (list, tuple)):
+        for entry in found:
+            if type(entry) is dict or isinstance(entry, Mapping):
+                yield entry
 
 
 def int_at(item: Manifest, *path: str, default: int = 0) -> int:
@@ -44,13 +46,13 @@ def int_at(item: Manifest, *path: str, default: int = 0) -> int:
 
 
 def labels_of(item: Manifest) -> dict[str, str]:
-    return {key: str(value) for key, value in mapping_at(item, "metadata", "labels").items()}
+    found = mapping_at(item, "metadata", "labels")
+    return {key: value if isinstance(value, str) else str(value) for key, value in found.items()}
 
 
 def annotation(item: Manifest, key: str) -> str:
     """The value of an annotation, or an empty text."""
-    found = mapping_at(item, "metadata", "annotations").get(key)
-    return found if isinstance(found, str) else ""
+    return text_at(item, "metadata", "annotations", key)
 
 
 def annotated(item: Manifest, key: str, value: str | None) -> Json:
@@ -79,7 +81,8 @@ def finalizers_of(item: Manifest) -> list[str]:
 
 
 def is_deleting(item: Manifest) -> bool:
-    return bool(text_at(item, "metadata", "deletionTimestamp"))
+    metadata = item.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
 
 
 def controller_reference(owner: Manifest, *, block_deletion: bool = True) -> Json:
@@ -96,8 +99,10 @@ def controller_reference(owner: Manifest, *, block_deletion: bool = True) -> Jso
 
 def controller_of(item: Manifest) -> Mapping[str, object]:
     """The owner reference of the object's controller, or an empty mapping."""
-    owners = items_at(item, "metadata", "ownerReferences")
-    return next((owner for owner in owners if owner.get("controller") is True), _NOTHING)
+    for owner in items_at(item, "metadata", "ownerReferences"):
+        if owner.get("controller") is True:
+            return owner
+    return _NOTHING
 
 
 def controller_ref(item: Manifest) -> ObjectRef | None:
@@ -111,7 +116,10 @@ def controller_ref(item: Manifest) -> ObjectRef | None:
 
 def condition_of(item: Manifest, kind: str) -> Mapping[str, object]:
     """The condition of that type, or an empty mapping."""
-    return next((entry for entry in items_at(item, "status", "conditions") if entry.get("type") == kind), _NOTHING)
+    for entry in items_at(item, "status", "conditions"):
+        if entry.get("type") == kind:
+            return entry
+    return _NOTHING
 
 
 def condition_is(item: Manifest, kind: str, status: str = "True") -> bool:
@@ -136,8 +144,10 @@ def merged_conditions(
 
 def seconds_of(moment: str) -> float:
     """A moment as Kubernetes writes it, in seconds since the epoch; 0 when it cannot be read."""
+    if not moment.endswith("Z"):
+        return 0.0
     try:
-        return datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+        return datetime.fromisoformat(f"{moment[:-1]}+00:00").timestamp()
     except ValueError:
         return 0.0
 

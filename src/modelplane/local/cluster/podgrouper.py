@@ -66,6 +66,7 @@ class PodGrouper:
     """Looks at pods that name no group, and at PodGroups."""
 
     name = "podgrouper"
+    kinds = frozenset({(KAI_GROUP, "PodGroup"), (VOLCANO_GROUP, "PodGroup"), ("", "Pod")})
 
     def __init__(self, site: Site) -> None:
         self._site = site

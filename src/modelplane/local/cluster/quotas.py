@@ -44,7 +44,7 @@ class QueueBook:
 
     def take(self, pod: Manifest) -> None:
         queue = queue_of(pod, self._store)
-        wanted = self._wanted(pod)
+        wanted = self._wanted(pod) if queue is not None else None
         if queue is None or not wanted:
             return
         for ref in self._line(queue):
@@ -118,6 +118,7 @@ class Queues:
     """Writes the use of every queue into its status; one key for all of them."""
 
     name = "queues"
+    kinds = frozenset({(KAI_GROUP, "Queue"), (VOLCANO_GROUP, "Queue"), ("", "Pod")})
 
     def __init__(self, site: Site) -> None:
         self._site = site

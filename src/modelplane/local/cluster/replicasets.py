@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from modelplane.compose.manifests import name_of, text_at, value_at
 from modelplane.local.cluster.claims import is_finished
-from modelplane.local.cluster.controller import Site, is_about, versions
+from modelplane.local.cluster.controller import Site, is_about, owned
 from modelplane.local.cluster.deployment_status import replicas_of
 from modelplane.local.cluster.deployments import APPS
 from modelplane.local.cluster.node_lifecycle import node_of
@@ -19,7 +19,6 @@ from modelplane.local.cluster.objects import (
     condition_is,
     condition_of,
     controller_of,
-    controller_ref,
     controller_reference,
     int_at,
     is_deleting,
@@ -40,6 +39,7 @@ class ReplicaSets:
     """Makes and deletes pods of one ReplicaSet."""
 
     name = "replicasets"
+    kinds = frozenset({(APPS, "ReplicaSet"), ("", "Pod")})
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -49,8 +49,7 @@ class ReplicaSets:
         if is_about(change, APPS, "ReplicaSet"):
             return (change.ref,)
         if is_about(change, "", "Pod"):
-            owners = (controller_ref(pod) for pod in versions(change))
-            return dict.fromkeys(owner for owner in owners if owner is not None and owner.kind == "ReplicaSet")
+            return owned(change, "ReplicaSet")
         return ()
 
     def reconcile(self, ref: ObjectRef) -> Outcome:

@@ -27,7 +27,7 @@ from modelplane.local.cluster.claims import CLAIM_FINALIZER, claim_names, is_fin
 from modelplane.local.cluster.controller import Site, changed
 from modelplane.local.cluster.devices import Devices, allocation_of
 from modelplane.local.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, is_within, refusal
-from modelplane.local.cluster.gangs import Gang, gang_of, group_ref
+from modelplane.local.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, Gang, gang_of, group_ref
 from modelplane.local.cluster.node_lifecycle import node_of
 from modelplane.local.cluster.nodes import RESOURCE_GROUP
 from modelplane.local.cluster.objects import (
@@ -51,6 +51,15 @@ from modelplane.local.store_rules import timestamp
 from modelplane.reconcile.outcomes import Outcome, Settled
 from modelplane.reconcile.store import Change, Manifest, ObjectRef
 
+_HEARD = frozenset(
+    {
+        *(("", kind) for kind in ("Pod", "Node", "PersistentVolumeClaim")),
+        *((RESOURCE_GROUP, kind) for kind in ("ResourceClaim", "ResourceSlice", "DeviceClass")),
+        *((group, kind) for group in (KAI_GROUP, VOLCANO_GROUP) for kind in ("PodGroup", "Queue")),
+        ("scheduling.k8s.io", "PriorityClass"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
@@ -64,6 +73,7 @@ class Scheduler:
     """One queue for the whole cluster; its key stands for all pods that wait."""
 
     name = "scheduler"
+    kinds = _HEARD
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -77,6 +87,7 @@ class Scheduler:
     def reconcile(self, _ref: ObjectRef) -> Outcome:
         pods = self._store.list("", "Pod")
         waiting = [pod for pod in pods if not node_of(pod) and not is_deleting(pod) and not is_finished(pod)]
+        waiting = [pod for pod in waiting if not self._is_early(pod)]
         if not waiting:
             return Settled()
         board = self._board(pods)
@@ -86,6 +97,16 @@ class Scheduler:
             else:
                 self._place_gang(unit.pods, unit.gang, board, self._bound(unit.gang, pods))
         return Settled()
+
+    def _is_early(self, pod: Manifest) -> bool:
+        """Whether claims of the pod are about to be made: it is not looked at before, and says nothing."""
+        if None not in claim_names(pod).values():
+            return False
+        names = (entry.get("resourceClaimTemplateName") for entry in items_at(pod, "spec", "resourceClaims"))
+        refs = (
+            ObjectRef(RESOURCE_GROUP, "ResourceClaimTemplate", namespace_of(pod), str(name)) for name in names if name
+        )
+        return all(self._store.get(ref) is not None for ref in refs)
 
     def _units(self, waiting: Iterable[Manifest]) -> list[_Unit]:
         """In the order of their first pods."""

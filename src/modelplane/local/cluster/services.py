@@ -43,6 +43,7 @@ class Services:
     """Keeps the EndpointSlices of one Service."""
 
     name = "services"
+    kinds = frozenset({("", "Service"), (DISCOVERY, "EndpointSlice"), ("", "Pod")})
 
     def __init__(self, site: Site) -> None:
         self._store = site.store

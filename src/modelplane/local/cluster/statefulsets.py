@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from modelplane.compose.manifests import manifest, name_of, text_at
 from modelplane.local.cluster.claims import is_finished
-from modelplane.local.cluster.controller import Site, is_about, versions
+from modelplane.local.cluster.controller import Site, is_about, owned
 from modelplane.local.cluster.deployment_status import replicas_of
 from modelplane.local.cluster.deployments import APPS, template_hash
 from modelplane.local.cluster.lws_pods import admitted
@@ -19,7 +19,6 @@ from modelplane.local.cluster.objects import (
     Json,
     condition_is,
     controller_of,
-    controller_ref,
     controller_reference,
     int_at,
     is_deleting,
@@ -43,6 +42,7 @@ class StatefulSets:
     """Keeps the pods of one StatefulSet, and its status."""
 
     name = "statefulsets"
+    kinds = frozenset({(APPS, "StatefulSet"), ("", "Pod")})
 
     def __init__(self, site: Site) -> None:
         self._store = site.store
@@ -51,8 +51,7 @@ class StatefulSets:
         if is_about(change, APPS, "StatefulSet"):
             return (change.ref,)
         if is_about(change, "", "Pod"):
-            owners = (controller_ref(pod) for pod in versions(change))
-            return dict.fromkeys(owner for owner in owners if owner is not None and owner.kind == "StatefulSet")
+            return owned(change, "StatefulSet")
         return ()
 
     def reconcile(self, ref: ObjectRef) -> Outcome:

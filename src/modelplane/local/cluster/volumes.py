@@ -33,6 +33,9 @@ class Volumes:
     """Binds PersistentVolumeClaims."""
 
     name = "volumes"
+    kinds = frozenset(
+        {("", "PersistentVolumeClaim"), ("", "PersistentVolume"), (STORAGE_GROUP, "StorageClass"), ("", "Pod")}
+    )
 
     def __init__(self, site: Site) -> None:
         self._store = site.store
