@@ -49,6 +49,10 @@ _HOSTILE = {
     "conjunction": "&&".join(["true"] * 1_700),
     "four_loops": f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, a + b + c + d >= 0))))",
     "four_loops_with_errors": f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, a / 0 >= 0 || true))))",
+    "five_loops": f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, {_TEN}.all(e, a + b >= 0)))))",
+    "five_loops_with_errors": f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, {_TEN}.all(e,"
+    ' device.attributes["no"].x)))))',
+    "printing": '"%s".format([lists.range(900000)]).size() > 0',
     "macro_copies": "optional.of(1)" + ".optMap(x, x)" * 200 + ".hasValue()",
     "pattern": '"' + "a" * 2_000 + '".matches("(a?){1000}a{1000}")',
     "range": "lists.range(900000).size() > 0",

@@ -1,6 +1,14 @@
 import pytest
 
-from modelplane.dra.cel.attributes import ComputedQualifier, ConstantQualifier, Path, PresenceQualifier, State, look_up
+from modelplane.dra.cel.attributes import (
+    ComputedQualifier,
+    ConstantQualifier,
+    Path,
+    PresenceQualifier,
+    State,
+    ThriftyState,
+    look_up,
+)
 from modelplane.dra.cel.errors import EvaluationAborted, EvaluationError
 from modelplane.dra.cel.types import INT
 from modelplane.dra.cel.values import NONE, Optional
@@ -70,3 +78,11 @@ def test_a_spent_budget_ends_the_evaluation():
     state.spent = 6
     with pytest.raises(EvaluationAborted, match="budget of 5"):
         state.check()
+
+
+def test_a_thrifty_state_ends_with_the_step_that_exceeds_the_budget():
+    state = ThriftyState([], 5)
+    state.spent = 5
+    with pytest.raises(EvaluationAborted, match="budget of 5"):
+        state.spent += 3
+    assert state.spent == 8

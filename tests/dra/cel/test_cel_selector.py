@@ -84,9 +84,35 @@ def test_the_same_text_is_compiled_once():
 
 
 def test_the_budget_is_the_same_for_every_evaluation():
-    selector = compile_selector("lists.range(2000).all(x, lists.range(2000).all(y, x + y >= 0))", stored=True)
+    selector = compile_selector("lists.range(999990).size() > 0", stored=True)
     messages = {selector.evaluate(_DEVICE).message for _ in range(2)}
     assert messages == {"the evaluation costs more than its budget of 1000000 units"}
+
+
+_TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("lists.range(450000).isSorted()", Outcome.TRUE),
+        ("'%s'.format([lists.range(400000)]).startsWith('{')", Outcome.FALSE),
+        (f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, {_TEN}.all(e, a / 0 > 1 || true)))))", Outcome.TRUE),
+    ],
+)
+def test_what_takes_too_long_ends_though_its_cost_is_allowed(text, outcome):
+    selector = compile_selector(text, stored=True)
+    assert {selector.evaluate(_DEVICE) for _ in range(2)} == {
+        Evaluation(Outcome.ERROR, "the evaluation takes too long")
+    }
+    evaluation, cost = selector.trace(_DEVICE)
+    assert evaluation.outcome is outcome
+    assert cost < 1_000_000
+
+
+def test_many_turns_are_no_trouble_where_each_is_simple():
+    text = f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, {_TEN}.all(e, a + b >= 0)))))"
+    assert compile_selector(text).evaluate(_DEVICE).outcome is Outcome.TRUE
 
 
 def test_every_way_of_evaluating_gives_the_same_error():

@@ -8,13 +8,14 @@ Where an answer differs from upstream's, it is one of these:
 
 - Messages of protocol buffers and their enumerations are unknown: `google.protobuf.Int64Value{value: 1}` or
   `google.protobuf.NullValue.NULL_VALUE` does not compile.
-- A text above 32 MiB, a list above 2,000,000 elements or a pattern with an enormous automaton ends the evaluation,
-  and nested `optMap` macros that would copy an operand thousands of times do not compile. Upstream builds them.
+- An evaluation that upstream allows but that would take far more than 100 ms here ends with an error: some 100,000
+  turns of simple loops, 10,000 that raise errors, or lists of 100,000 elements that are searched or printed. So does
+  a text above 32 MiB, a copied list above 2,000,000 elements or a pattern with an enormous automaton; nested `optMap`
+  macros that would copy an operand thousands of times do not compile. Rules have no such limit but their cost.
 - Maps are read in the order they were made; upstream's order is random, and so is any answer that depends on it.
-- What the `validate` of a format says about a text is worded differently, so the cost of working on those words differs.
-- An evaluation that exceeds its budget may notice a few units later; it is an error in both.
+- What `validate` of a format says is worded differently, so the cost of working on those words differs.
 - Time zones are those of this machine. A big capacity that an evaluation rounds is not rounded for the next one.
-- A rule that reads an absent `oldSelf` costs a unit more or less than upstream counts.
+- A rule that reads an absent `oldSelf` fails before it has cost anything.
 """
 
 from modelplane.dra.cel.device_view import Gates

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import TypeAlias
 
+from modelplane.dra.cel.effort import work
 from modelplane.dra.cel.errors import EvaluationAborted
 from modelplane.dra.cel.library.formats import NamedFormat
 from modelplane.dra.cel.sizes import wrapped
@@ -17,6 +18,7 @@ from modelplane.dra.cel.values import Optional, is_list, is_map, list_size, map_
 LIST_COST, MAP_COST = 10, 30
 _TEXT = 0.1
 _REGEX = 0.25
+_PER_ELEMENT = 8
 _PARSED_ONCE = frozenset({"url", "lowerAscii", "upperAscii", "substring", "trim"}) | frozenset(
     {"cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"}
 )
@@ -57,6 +59,7 @@ def _traversal_cost(value: object) -> int:
     if isinstance(value, range):
         return len(value)
     if is_list(value):
+        work(_PER_ELEMENT * list_size(value))
         return sum([_traversal_cost(item) for item in value])
     if is_map(value):
         return sum([_traversal_cost(key) + _traversal_cost(item) for key, item in map_items(value)])

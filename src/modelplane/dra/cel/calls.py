@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from modelplane.dra.cel.attributes import State, Step
 from modelplane.dra.cel.budget import FAILED, Price
+from modelplane.dra.cel.effort import ERROR_EFFORT, work
 from modelplane.dra.cel.errors import EvaluationError
 
 
@@ -38,21 +39,32 @@ def _paid(state: State, body: Callable[..., object], args: tuple[object, ...], p
 
 def _cheap_unary(argument: Step, body: Callable[..., object]) -> Step:
     def step(state: State) -> object:
+        try:
+            value = argument(state)
+        except EvaluationError:
+            state.spent += 1
+            raise
         state.spent += 1
-        return body(argument(state))
+        return body(value)
 
     return step
 
 
 def _cheap_binary(left: Step, right: Step, body: Callable[..., object]) -> Step:
     def step(state: State) -> object:
-        state.spent += 1
         try:
             one = left(state)
         except EvaluationError:
             _compute(right, state)
+            state.spent += 1
             raise
-        return body(one, right(state))
+        try:
+            other = right(state)
+        except EvaluationError:
+            state.spent += 1
+            raise
+        state.spent += 1
+        return body(one, other)
 
     return step
 
@@ -61,6 +73,7 @@ def _compute(step: Step, state: State) -> object:
     try:
         return step(state)
     except EvaluationError:
+        work(ERROR_EFFORT)
         return FAILED
 
 

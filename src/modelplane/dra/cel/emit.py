@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from modelplane.dra.cel.declarations import Functions
+from modelplane.dra.cel.effort import turn_effort
 from modelplane.dra.cel.emit_calls import CallEmitter, Code, NotEmitted
 from modelplane.dra.cel.emit_runtime import NAMES
 from modelplane.dra.cel.library.kubernetes import CELL_SENSITIVE
@@ -49,16 +50,19 @@ _DEVICE_FIELDS = {
 }
 
 
-def emit(node: Node, functions: Functions, *, absorbing: bool) -> Callable[[Device], object] | None:
+def emit(
+    node: Node, functions: Functions, *, absorbing: bool, is_metered: bool = False
+) -> Callable[[Device], object] | None:
     """A function of a device that computes the expression, or None where it is out of the fast path's reach.
 
     The absorbing variant is slower and complete: `&&`, `||`, `all` and `exists` absorb errors and bound variables are
-    computed when they are first read, so what it raises is what the expression yields.
+    computed when they are first read, so what it raises is what the expression yields. A metered function pays effort
+    for the turns of its loops.
     """
     for count, part in enumerate(walk(node)):
         if count > MAX_NODES or (isinstance(part, Call) and part.function in CELL_SENSITIVE):
             return None
-    emitter = _Absorbing(functions) if absorbing else _Emitter(functions)
+    emitter = (_Absorbing if absorbing else _Emitter)(functions, is_metered=is_metered)
     try:
         source = emitter.emit(node).text
         return emitter.function(source)
@@ -75,10 +79,12 @@ class _Fold:
 
 
 class _Emitter(CallEmitter):
-    __slots__ = ("names", "scopes", "variable_count")
+    __slots__ = ("is_metered", "names", "scopes", "variable_count")
+    per_node: ClassVar[int] = 0
 
-    def __init__(self, functions: Functions) -> None:
+    def __init__(self, functions: Functions, *, is_metered: bool) -> None:
         super().__init__(functions)
+        self.is_metered = is_metered
         self.names: dict[str, object] = dict(NAMES)
         self.scopes: list[dict[str, str]] = []
         self.variable_count = 0
@@ -205,6 +211,8 @@ class _Emitter(CallEmitter):
         items = f"{source.text}.items()" if node.second and kind is Kind.MAP else source.text
         if node.second and kind is Kind.LIST:
             items = f"enumerate({source.text})"
+        if self.is_metered:
+            items = f"metered({items}, {turn_effort(*fold.parts, per_node=self.per_node)})"
         return Code(f"{self.helper(fold)}{pairs}({items}, {', '.join(lambdas)})", node.type or DYN)
 
     def helper(self, fold: _Fold) -> str:
@@ -242,6 +250,7 @@ class _Emitter(CallEmitter):
 
 class _Absorbing(_Emitter):
     __slots__ = ()
+    per_node = 3
 
     def logic(self, node: Call) -> Code:
         terms = [f"lambda: {self.truth(self.emit(term))}" for term in chain(node)]

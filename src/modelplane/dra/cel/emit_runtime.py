@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from modelplane.dra.cel.device_view import EMPTY, DomainMap
+from modelplane.dra.cel.effort import metered, work
 from modelplane.dra.cel.equality import compare, contains, equal
 from modelplane.dra.cel.errors import EvaluationAborted, EvaluationError
 from modelplane.dra.cel.library.standard import checked_int, divide_ints, modulo_ints, not_equals
@@ -10,6 +11,8 @@ from modelplane.dra.cel.values import contains_key, find
 from modelplane.dra.quantity import Quantity
 from modelplane.dra.quantity import compare as compare_quantities
 from modelplane.dra.semver import Version
+
+_ERROR_EFFORT = 40
 
 # What is an error of the expression itself; a missing key comes straight from the dict that lacks it.
 ABSORBED = (EvaluationError, LookupError)
@@ -46,7 +49,8 @@ def _any_of(*terms: Callable[[], bool]) -> bool:
             if term():
                 return True
         except ABSORBED as error:
-            failure = failure or error
+            work(_ERROR_EFFORT)
+            failure = failure or error.with_traceback(None)
     if failure is not None:
         raise failure
     return False
@@ -59,7 +63,8 @@ def _all_of(*terms: Callable[[], bool]) -> bool:
             if not term():
                 return False
         except ABSORBED as error:
-            failure = failure or error
+            work(_ERROR_EFFORT)
+            failure = failure or error.with_traceback(None)
     if failure is not None:
         raise failure
     return True
@@ -72,7 +77,8 @@ def _absorbing_every(items: Iterable[object], test: Callable[[object], bool]) ->
             if not test(item):
                 return False
         except ABSORBED as error:
-            failure = error
+            work(_ERROR_EFFORT)
+            failure = error.with_traceback(None)
     if failure is not None:
         raise failure
     return True
@@ -85,7 +91,8 @@ def _absorbing_some(items: Iterable[object], test: Callable[[object], bool]) -> 
             if test(item):
                 return True
         except ABSORBED as error:
-            failure = error
+            work(_ERROR_EFFORT)
+            failure = error.with_traceback(None)
     if failure is not None:
         raise failure
     return False
@@ -163,6 +170,7 @@ NAMES: dict[str, object] = {
     "checked_int": checked_int,
     "compare": compare,
     "divide": divide_ints,
+    "metered": metered,
     "modulo": modulo_ints,
     "compare_quantities": compare_quantities,
     "contains": contains,

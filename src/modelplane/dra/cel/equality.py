@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TypeGuard
 
+from modelplane.dra.cel.effort import metered, work
 from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.types import Type
 from modelplane.dra.cel.values import (
@@ -26,6 +27,7 @@ from modelplane.dra.cel.values import (
     find,
     is_list,
     is_map,
+    list_size,
     map_items,
     no_overload,
     size_of,
@@ -34,6 +36,7 @@ from modelplane.dra.quantity import Quantity
 from modelplane.dra.quantity_cell import QuantityCell
 from modelplane.dra.semver import Version
 
+_PER_ELEMENT = 10
 _NUMBERS = frozenset({int, Uint, float})
 
 
@@ -136,6 +139,7 @@ def _equal_lists(left: ListValue, right: object) -> bool:
         return custom(right)
     if not is_list(right) or size_of(left) != size_of(right):
         return False
+    work(_PER_ELEMENT * list_size(left))
     return all(_equal_element(one, other) for one, other in zip(left, right, strict=True))
 
 
@@ -145,6 +149,7 @@ def _equal_maps(left: MapValue, right: object) -> bool:
         return custom(right)
     if not is_map(right) or size_of(left) != size_of(right):
         return False
+    work(_PER_ELEMENT * len(left))
     for key, value in map_items(left):
         found, other = find(right, key)
         if not found or not _equal_element(value, other):
@@ -181,7 +186,7 @@ def contains(container: object, item: object) -> bool:
     if custom is not None:
         return custom(item)
     if is_list(container):
-        return any(same_value(item, element) for element in container)
+        return any(same_value(item, element) for element in metered(container, _PER_ELEMENT))
     if is_map(container):
         return contains_key(container, item)
     raise no_overload("@in", item, container)

@@ -25,6 +25,7 @@ from modelplane.dra.cel.attributes import (
 from modelplane.dra.cel.budget import LIST_COST, MAP_COST, equality_cost, price_of
 from modelplane.dra.cel.calls import both, call_step
 from modelplane.dra.cel.declarations import Functions
+from modelplane.dra.cel.effort import ERROR_EFFORT, work
 from modelplane.dra.cel.equality import equal
 from modelplane.dra.cel.errors import EvaluationAborted, EvaluationError, SyntaxFault
 from modelplane.dra.cel.folds import Slots, plan_fold
@@ -75,8 +76,13 @@ def _path_plan(path: Path) -> Plan:
     resolve, price = path.resolve, path.price
 
     def step(state: State) -> object:
+        try:
+            value = resolve(state)
+        except EvaluationError:
+            state.spent += price
+            raise
         state.spent += price
-        return resolve(state)
+        return value
 
     return Plan(step if price else resolve, path)
 
@@ -205,7 +211,8 @@ class Planner:
                 try:
                     value = term(state)
                 except EvaluationError as error:
-                    failure = failure or error
+                    work(ERROR_EFFORT)
+                    failure = failure or error.with_traceback(None)
                     continue
                 if value is absorbing:
                     return absorbing
@@ -274,17 +281,14 @@ class Planner:
         steps = [(plan.step, index in node.optionals) for index, plan in enumerate(plans)]
 
         def step(state: State) -> object:
-            state.spent += LIST_COST
             elements: list[object] = []
-            for element, optional in steps:
-                value = element(state)
-                if optional:
-                    if not isinstance(value, Optional):
-                        raise EvaluationError("cannot initialize optional list element from non-optional value")
-                    if value is NONE:
-                        continue
-                    value = value.value
-                elements.append(value)
+            try:
+                for element, optional in steps:
+                    _add_element(elements, element(state), optional=optional)
+            except EvaluationError:
+                state.spent += LIST_COST
+                raise
+            state.spent += LIST_COST
             return elements
 
         return Plan(step)
@@ -341,6 +345,16 @@ class Planner:
         OPTIONAL_INDEX: lambda self, node: self.index(node, optional=True),
         OPTIONAL_SELECT: lambda self, node: self.index(node, optional=True),
     }
+
+
+def _add_element(elements: list[object], value: object, *, optional: bool) -> None:
+    if optional:
+        if not isinstance(value, Optional):
+            raise EvaluationError("cannot initialize optional list element from non-optional value")
+        if value is NONE:
+            return
+        value = value.value
+    elements.append(value)
 
 
 def _add_entry(pairs: list[tuple[object, object]], entry: tuple[Step, Step, bool], state: State) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from modelplane.dra.cel.attributes import State, Step
+from modelplane.dra.cel.effort import ERROR_EFFORT, metered, turn_effort, work
 from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.growing import grown, settled
 from modelplane.dra.cel.syntax import Comprehension
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from modelplane.dra.cel.evaluator import Planner
 
 _UNSET = object()
+_PER_NODE = 8
 
 
 class Slots:
@@ -55,12 +57,13 @@ def plan_fold(planner: "Planner", node: Comprehension) -> Step:
     if node.is_bind:
         return _bind_step(accumulator, result)
     paired = bool(node.second)
+    effort = turn_effort(node.condition, node.step, per_node=_PER_NODE)
 
     def step(state: State) -> object:
         slots = state.slots
         source = items(state)
         slots[accumulator] = _UNSET
-        for item in _turns(source, paired=paired):
+        for item in metered(_turns(source, paired=paired), effort):
             slots[first] = item
             if paired:
                 slots[first], slots[second] = _pair(item)
@@ -69,7 +72,8 @@ def plan_fold(planner: "Planner", node: Comprehension) -> Step:
             try:
                 slots[accumulator] = body(state)
             except EvaluationError as error:
-                slots[accumulator] = error
+                work(ERROR_EFFORT)
+                slots[accumulator] = error.with_traceback(None)
             if state.spent > state.limit:
                 state.check()
         return settled(result(state))
@@ -81,6 +85,7 @@ def _goes_on(condition: Step, state: State) -> bool:
     try:
         return condition(state) is not False
     except EvaluationError:
+        work(ERROR_EFFORT)
         return True
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelplane.dra.cel import types as t
-from modelplane.dra.cel.attributes import State, Step
+from modelplane.dra.cel.attributes import State, Step, ThriftyState
 from modelplane.dra.cel.compiler import checked_tree, planned, with_room
 from modelplane.dra.cel.environment import Environment
 from modelplane.dra.cel.errors import CompileError, EvaluationAborted, EvaluationError
@@ -59,7 +59,7 @@ class Rule:
 
     def evaluate(self, value: object, old: object = ABSENT) -> Evaluation:
         """Whether the value obeys the rule; both values are decoded JSON."""
-        return self.trace(value, old)[0]
+        return self._trace(value, old, State)[0]
 
     def render(self, value: object, old: object = ABSENT) -> str | None:
         """The text of a message expression, or None where it fails."""
@@ -71,7 +71,11 @@ class Rule:
 
     def trace(self, value: object, old: object = ABSENT) -> tuple[Evaluation, int]:
         """The evaluation and what it cost."""
-        state = State([None] * self._slot_count, MAX_COST)
+        evaluation, cost = self._trace(value, old, State)
+        return (evaluation, cost) if cost <= MAX_COST else self._trace(value, old, ThriftyState)
+
+    def _trace(self, value: object, old: object, kind: type[State]) -> tuple[Evaluation, int]:
+        state = kind([None] * self._slot_count, MAX_COST)
         try:
             return as_evaluation(self._run(value, old, state)), state.spent
         except (EvaluationError, EvaluationAborted) as error:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import ClassVar
 
-from modelplane.dra.cel.attributes import State, Step
+from modelplane.dra.cel.attributes import State, Step, ThriftyState
 from modelplane.dra.cel.compiler import checked_tree, planned, with_room
 from modelplane.dra.cel.declarations import Functions
 from modelplane.dra.cel.device_view import DEFAULT_GATES, DeviceBounds, Gates, device_value, environment
+from modelplane.dra.cel.effort import limited
 from modelplane.dra.cel.emit import emit
 from modelplane.dra.cel.emit_runtime import FALLBACKS
 from modelplane.dra.cel.errors import CompileError, EvaluationAborted, EvaluationError
@@ -39,6 +41,7 @@ class Selector:
         *("_asked", "_failed", "_fast", "_functions", "_node", "_slot_count", "_step", "_thorough"),
         *("estimated_cost", "text"),
     )
+    _is_metered: ClassVar[bool] = False
 
     def __init__(self, text: str, node: Node, functions: Functions, estimated_cost: int) -> None:
         self.text = text
@@ -65,7 +68,7 @@ class Selector:
             return Evaluation(Outcome.ERROR, device.fault)
         fast = self._fast or self._emitted()
         if fast is None:
-            return self.trace(device)[0]
+            return self._trace(device, State)[0]
         try:
             value = fast(device)
         except FALLBACKS:
@@ -76,15 +79,15 @@ class Selector:
         """The fast function, once it has become worth making."""
         self._asked += 1
         if self._asked == _WORTH_EMITTING + 1 and self.estimated_cost <= MAX_COST:
-            self._fast = emit(self._node, self._functions, absorbing=False)
+            self._fast = emit(self._node, self._functions, absorbing=False, is_metered=self._is_metered)
         return self._fast
 
     def _evaluate_thoroughly(self, device: Device) -> Evaluation:
         self._failed += 1
         if self._failed == _WORTH_EMITTING + 1:
-            self._thorough = emit(self._node, self._functions, absorbing=True)
+            self._thorough = emit(self._node, self._functions, absorbing=True, is_metered=self._is_metered)
         if self._thorough is None:
-            return self.trace(device)[0]
+            return self._trace(device, State)[0]
         try:
             return as_evaluation(self._thorough(device))
         except (EvaluationError, EvaluationAborted) as error:
@@ -92,16 +95,19 @@ class Selector:
         except KeyError as error:
             return Evaluation(Outcome.ERROR, f"no such key: {error.args[0]}")
         except RecursionError:
-            return self.trace(device)[0]
+            return self._trace(device, State)[0]
 
     def trace(self, device: Device) -> tuple[Evaluation, int]:
         """The exact evaluation and what it cost."""
+        evaluation, cost = self._trace(device, State)
+        return (evaluation, cost) if cost <= MAX_COST else self._trace(device, ThriftyState)
+
+    def _trace(self, device: Device, kind: type[State]) -> tuple[Evaluation, int]:
         step = self.plan()
-        slots: list[object] = [None] * self._slot_count
-        state = State(slots, MAX_COST)
+        state = kind([None] * self._slot_count, MAX_COST)
 
         def run() -> object:
-            slots[0], state.spent = device_value(device), 0
+            state.slots[0], state.spent = device_value(device), 0
             value = step(state)
             state.check()
             return value
@@ -110,6 +116,17 @@ class Selector:
             return as_evaluation(with_room(run)), state.spent
         except (EvaluationError, EvaluationAborted) as error:
             return Evaluation(Outcome.ERROR, str(error)), state.spent
+
+
+class _LongSelector(Selector):
+    """One whose estimate leaves room for so many steps that their time has to be limited as well."""
+
+    __slots__ = ()
+    _is_metered = True
+
+    def evaluate(self, device: Device) -> Evaluation:
+        with limited():
+            return super().evaluate(device)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -137,7 +154,7 @@ def _compile(text: str, *, stored: bool, gates: Gates) -> Selector:
     checked = checked_tree(text, surroundings)
     _check_result(checked.type, gates)
     cost = estimate(checked.node, DeviceBounds())
-    selector = Selector(text, checked.node, surroundings.functions, cost)
+    selector = (Selector if cost <= _LONG_RUN else _LongSelector)(text, checked.node, surroundings.functions, cost)
     if checked.plans:
         selector.plan()
     if not stored:

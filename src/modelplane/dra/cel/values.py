@@ -15,7 +15,7 @@ A dict subclass with other look-up rules says so through `find`. Nothing is chan
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import TypeAlias, TypeGuard
 
 from modelplane.dra.cel import types as t
 from modelplane.dra.cel.errors import EvaluationAborted, EvaluationError
@@ -171,14 +171,6 @@ def check_hashable(value: object) -> None:
         raise EvaluationAborted(f"a value of type {runtime_type(value).name} cannot be hashed")
 
 
-@runtime_checkable
-class Findable(Protocol):
-    """A map with look-up rules of its own."""
-
-    def find(self, key: object) -> tuple[bool, object]:
-        """Whether the key finds something, and what."""
-
-
 ListValue: TypeAlias = "list[object] | tuple[object, ...] | range | Rope"
 MapValue: TypeAlias = "dict[str, object] | KeyedMap"
 
@@ -262,7 +254,9 @@ def find(mapping: object, key: object) -> tuple[bool, object]:
     """Whether a map has the key, and its value. A map with rules of its own applies them."""
     if type(mapping) is dict:
         return (key in mapping, mapping.get(key)) if type(key) is str else (False, None)
-    return mapping.find(key) if isinstance(mapping, TextMap | KeyedMap | Findable) else (False, None)
+    search: Callable[[object], tuple[bool, object]] | None
+    search = getattr(mapping, "find", None) if isinstance(mapping, dict | KeyedMap) else None
+    return (False, None) if search is None else search(key)
 
 
 def contains_key(mapping: object, key: object) -> bool:

@@ -7,6 +7,7 @@ error. Getters answer in UTC unless a zone is named; the zones known are those o
 import datetime as dt
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from modelplane.dra.cel.declarations import Overload, overload
@@ -32,6 +33,8 @@ _RFC3339 = re.compile(
     re.ASCII,
 )
 _MAX_PART = 2**63
+_MAX_ZONES = 128
+_LONGEST_ZONE = 255
 
 
 def parse_duration(text: str) -> Duration:
@@ -179,9 +182,25 @@ def _civil(moment: Timestamp, zone: str | None) -> dt.datetime:
     if colon:
         return _shifted(seconds, _fixed_offset(zone, hours, minutes))
     try:
-        return (_EPOCH + dt.timedelta(seconds=seconds)).astimezone(ZoneInfo(zone))
-    except (KeyError, ValueError, OSError, OverflowError):
+        return (_EPOCH + dt.timedelta(seconds=seconds)).astimezone(_zone(zone))
+    except (KeyError, OverflowError):
         raise EvaluationError(f"unknown time zone {zone[:64]!r}") from None
+
+
+@lru_cache(maxsize=_MAX_ZONES)
+def _known_zone(name: str) -> ZoneInfo | None:
+    """The zone of that name, or None; looking for one that does not exist means reading directories."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def _zone(name: str) -> ZoneInfo:
+    zone = _known_zone(name) if len(name) <= _LONGEST_ZONE else None
+    if zone is None:
+        raise KeyError(name)
+    return zone
 
 
 def _fixed_offset(zone: str, hours: str, minutes: str) -> int:

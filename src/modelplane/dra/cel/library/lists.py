@@ -3,6 +3,7 @@
 from functools import cmp_to_key
 
 from modelplane.dra.cel.declarations import Body, Function, Overload, overload
+from modelplane.dra.cel.effort import metered, work
 from modelplane.dra.cel.equality import compare, contains, is_comparable, same_value
 from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.growing import GrowingMap
@@ -28,9 +29,13 @@ _HASHABLE = frozenset({str, int, bool, bytes})
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _SUMMABLE: tuple[tuple[str, object], ...] = (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", Duration(0)))
 
+_PER_ELEMENT = 10
+_SORT_EFFORT = 200
+
 
 def is_sorted(items: ListValue) -> bool:
     """Whether no element is smaller than the one before it."""
+    work(_PER_ELEMENT * list_size(items))
     previous: object = None
     for index, item in enumerate(items):
         if not is_comparable(item):
@@ -54,6 +59,7 @@ def _sum_from(zero: object) -> Body:
         numbers = [item for item in items if type(item) is int]
         if type(zero) is int and len(numbers) == list_size(items) and _sums_safely(numbers):
             return sum(numbers)
+        work(_PER_ELEMENT * list_size(items))
         result = zero
         for item in items:
             result = add(result, item)
@@ -69,6 +75,7 @@ def _sums_safely(numbers: list[int]) -> bool:
 
 def _extreme(name: str, sign: int) -> Body:
     def pick(items: ListValue) -> object:
+        work(_PER_ELEMENT * list_size(items))
         found: object = None
         for index, item in enumerate(items):
             if not is_comparable(item):
@@ -84,7 +91,7 @@ def _extreme(name: str, sign: int) -> Body:
 
 def index_of(items: ListValue, wanted: object) -> int:
     """Where an equal element first is, or -1."""
-    for index, item in enumerate(items):
+    for index, item in enumerate(metered(items, _PER_ELEMENT)):
         if same_value(item, wanted):
             return index
     return -1
@@ -93,7 +100,7 @@ def index_of(items: ListValue, wanted: object) -> int:
 def last_index_of(items: ListValue, wanted: object) -> int:
     """Where an equal element last is, or -1."""
     last = -1
-    for index, item in enumerate(items):
+    for index, item in enumerate(metered(items, _PER_ELEMENT)):
         if same_value(item, wanted):
             last = index
     return last
@@ -113,6 +120,7 @@ def slice_list(items: ListValue, start: int, end: int) -> list[object]:
 def bounded(items: ListValue) -> list[object]:
     """The elements in a list of their own, unless there are more than any honest expression would copy."""
     check_list(list_size(items))
+    work(list_size(items))
     return list(items)
 
 
@@ -127,7 +135,7 @@ def flatten(items: object, depth: object = 1) -> list[object]:
 
 def _flattened(items: ListValue, depth: int) -> list[object]:
     result: list[object] = []
-    for item in items:
+    for item in metered(items, _PER_ELEMENT):
         if depth > 0 and is_list(item):
             result += _flattened(item, depth - 1)
         else:
@@ -147,6 +155,7 @@ def sort_by_keys(items: object, keys: object) -> object:
     """The elements in the ascending order of the keys beside them."""
     if not is_list(items) or not is_list(keys):
         raise no_overload("@sortByAssociatedKeys", items, keys)
+    work(_SORT_EFFORT)
     elements, order = bounded(items), bounded(keys)
     if len(elements) != len(order):
         raise EvaluationError("sortBy: the keys and the list have different sizes")
@@ -180,6 +189,7 @@ def distinct(items: ListValue) -> ListValue:
         return list(dict.fromkeys(items))
     seen: list[object] = []
     for item in items:
+        work(_PER_ELEMENT * len(seen))
         if not any(same_value(item, other) for other in seen):
             seen.append(item)
     return seen

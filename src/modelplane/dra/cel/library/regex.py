@@ -11,9 +11,11 @@ from functools import lru_cache
 import re2
 
 from modelplane.dra.cel.declarations import Overload, overload
+from modelplane.dra.cel.effort import work
 from modelplane.dra.cel.errors import EvaluationError
 
 _MAX_CACHED = 256
+_COMPILE_EFFORT = 1_000
 _MAX_REMEMBERED = 64
 _MAX_REMEMBERED_LENGTH = 256
 # What may stand before `\C`: quoted text, other escapes and plain characters.
@@ -33,6 +35,7 @@ def pattern(text: str) -> "re2._Regexp":
     """The compiled pattern, or PatternError."""
     if "\\C" in text and _SINGLE_BYTE.match(text):
         raise PatternError(f"invalid regular expression {text[:64]!r}: \\C is not supported")
+    work(_COMPILE_EFFORT)
     try:
         return re2.compile(text, options=_OPTIONS)
     except re2.error as error:

@@ -1,10 +1,11 @@
 """Values as texts: what `%s` prints, and Go's quoting."""
 
+from modelplane.dra.cel.effort import work
 from modelplane.dra.cel.errors import EvaluationError
 from modelplane.dra.cel.library.clock import duration_text, timestamp_text
 from modelplane.dra.cel.library.conversion import bool_to_string, bytes_to_string, double_to_string
 from modelplane.dra.cel.types import Type
-from modelplane.dra.cel.values import Duration, Timestamp, Uint, is_list, is_map, map_items, runtime_type
+from modelplane.dra.cel.values import Duration, Timestamp, Uint, is_list, is_map, list_size, map_items, runtime_type
 
 _ESCAPES = {
     "\a": "\\a",
@@ -17,6 +18,7 @@ _ESCAPES = {
     "\\": "\\\\",
     '"': '\\"',
 }
+_PER_ELEMENT = 40
 _ASCII_END, _BASIC_END = 0x80, 0x10000
 
 
@@ -39,8 +41,10 @@ def text_of(value: object) -> str:
     if isinstance(value, str):
         return value
     if is_list(value):
+        work(_PER_ELEMENT * list_size(value))
         return f"[{', '.join([_literal(item) for item in value])}]"
     if is_map(value):
+        work(_PER_ELEMENT * len(value))
         pairs = sorted([(_key(key), _literal(item)) for key, item in map_items(value)])
         return f"{{{', '.join([f'{key}:{item}' for key, item in pairs])}}}"
     return _scalar(value)
