@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from modelplane.api.errors import ModelplaneError
 
-EXIT_OK = 0
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from modelplane.api.conditions import Condition, Status
+from modelplane.api.conditions import Condition
 from modelplane.api.meta import ClusterName
 from modelplane.api.reasons import Reason
 from modelplane.fleet.snapshot import Fleet
@@ -179,7 +179,3 @@ Composer = Callable[[ComposeRequest[Resource]], ComposeResult]
 def kept(request: ComposeRequest[Resource]) -> dict[str, Desired]:
     """What is there, as desired state: for a composer that lacks what it needs to decide."""
     return {key: Desired(observed.target, observed.ready) for key, observed in request.observed.items()}
-
-
-def is_true(condition: Condition | None) -> bool:
-    return condition is not None and condition.status is Status.TRUE

@@ -11,7 +11,7 @@ from dataclasses import replace
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.compose.manifests import name_of, text_at
-from modelplane.local.envoy import Applied, EnvoyProcess, GatewayView, Problem, render
+from modelplane.local.envoy import EnvoyProcess, GatewayView, Problem, render
 from modelplane.local.status import timestamp
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
@@ -148,6 +148,3 @@ def _route_ref(route: Manifest) -> ObjectRef:
 
 def _report(key: str, error: Exception, attempt: int) -> None:
     _log.error("programming envoy for %s failed (attempt %d): %s", key, attempt, error)
-
-
-__all__ = ["Applied", "Traffic"]
