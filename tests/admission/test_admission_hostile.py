@@ -1,6 +1,8 @@
-"""Documents that were written to break a reader. Each is refused with one line, quickly and in little memory."""
+"""Documents that were written to break a reader. Each is refused with one line, in little memory.
 
-import time
+How soon is measured by the set `hostile` of bench/, which reads the same table.
+"""
+
 import tracemalloc
 
 import pytest
@@ -8,9 +10,6 @@ import pytest
 from modelplane.admission.documents import parse_documents
 from modelplane.api.errors import DocumentError
 
-# The aim is 100 ms on a machine of its own. Tests share a slow one, so they allow ten times as much; what they must
-# catch is growth that is not linear, and that overshoots by orders of magnitude.
-MOST_CPU_SECONDS = 1.0
 MOST_MEMORY_RATIO = 100
 SMALL = 64 * 1024
 
@@ -188,15 +187,8 @@ def refusal(text: bytes) -> str:
 
 
 @pytest.mark.parametrize("text", CORPUS.values(), ids=[name[:60] for name in CORPUS])
-def test_refused_quickly_with_one_printable_line(text):
-    spent = []
-    for _ in range(3):
-        before = time.process_time()
-        line = refusal(text)
-        spent.append(time.process_time() - before)
-        if spent[-1] < MOST_CPU_SECONDS:
-            break
-    assert min(spent) < MOST_CPU_SECONDS
+def test_refused_with_one_printable_line(text):
+    line = refusal(text)
     assert line.startswith("hostile.yaml:")
     assert line.isprintable()
     assert len(line) < 400

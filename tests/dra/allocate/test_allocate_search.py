@@ -1,7 +1,6 @@
 """The search against a plain one, its memory, and its budget."""
 
 import itertools
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -123,10 +122,8 @@ def test_a_small_budget_gives_up_or_agrees(problem, steps):
         assert outcome == allocated_by(claims, slices, allocated=held)
 
 
-def _seconds(*arguments, **named):
-    start = time.perf_counter()
-    outcome = allocated_by(*arguments, **named)
-    return outcome, time.perf_counter() - start
+# A search that walks every combination takes many orders of magnitude more than this.
+_FEW_STEPS = 2_000
 
 
 class TestBlowUp:
@@ -135,18 +132,16 @@ class TestBlowUp:
 
     def test_too_few_devices_for_the_last_request(self):
         claim = a_claim(a_request("many", count=15), a_request("more", count=15), a_request("rest", guarded("z")))
-        outcome, seconds = _seconds([claim], [a_slice(self.gpus(64))])
+        outcome = allocated_by([claim], [a_slice(self.gpus(64))], max_steps=_FEW_STEPS)
         assert isinstance(outcome, NoFit)
-        assert seconds < 1
 
     def test_interchangeable_devices_before_an_impossible_constraint(self):
         offered = self.gpus(24)
         for index, device in enumerate(offered):
             device["attributes"]["root"] = {"int": index % 6}
         claim = a_claim(a_request("six", count=6), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
-        outcome, seconds = _seconds([claim], [a_slice(offered)])
+        outcome = allocated_by([claim], [a_slice(offered)], max_steps=_FEW_STEPS)
         assert isinstance(outcome, NoFit)
-        assert seconds < 1
 
     def test_counters_that_cannot_hold(self):
         offered = [
@@ -159,9 +154,8 @@ class TestBlowUp:
                 None, "s2", sharedCounters=[{"name": "s", "counters": {"c": {"value": "15"}}}], pool=a_pool(slices=2)
             ),
         ]
-        outcome, seconds = _seconds([a_claim(a_request("r", count=16))], slices)
+        outcome = allocated_by([a_claim(a_request("r", count=16))], slices, max_steps=_FEW_STEPS)
         assert isinstance(outcome, NoFit)
-        assert seconds < 1
 
     def test_what_cannot_be_cut_short_runs_out_of_steps(self):
         offered = self.gpus(24)
@@ -169,11 +163,10 @@ class TestBlowUp:
             device["attributes"]["unique"] = {"int": index % 12}
         requests = [a_request(f"r{index}") for index in range(14)]
         claim = a_claim(*requests, constraints=[{"distinctAttribute": f"{DRIVER}/unique"}])
-        outcome, seconds = _seconds([claim], [a_slice(offered)], max_steps=20_000)
+        outcome = allocated_by([claim], [a_slice(offered)], max_steps=20_000)
         assert isinstance(outcome, GaveUp)
         assert outcome.steps == 20_000
         assert [request.request for request in outcome.requests] == [f"r{index}" for index in range(14)]
-        assert seconds < 2
 
     def test_many_claims_do_not_exhaust_the_stack(self):
         claims = [a_claim(a_request("r", count=32), name=f"c{index}") for index in range(34)]
@@ -186,9 +179,8 @@ class TestBlowUp:
     def test_one_device_too_few_for_many_claims(self):
         claims = [a_claim(a_request("r", count=8), name=f"c{index}") for index in range(12)]
         slices = [a_slice([a_device(f"d{index}") for index in range(95)])]
-        outcome, seconds = _seconds(claims, slices)
+        outcome = allocated_by(claims, slices, max_steps=_FEW_STEPS)
         assert isinstance(outcome, NoFit)
-        assert seconds < 1
 
 
 class TestErrorsAreKept:

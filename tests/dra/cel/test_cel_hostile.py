@@ -1,6 +1,8 @@
-"""Expressions written to hurt: each must end soon, in little memory, in one of the declared ways."""
+"""Expressions written to hurt: each must end, in little memory, in one of the declared ways.
 
-import time
+How soon is measured by the set `hostile` of bench/, which reads the same table.
+"""
+
 import tracemalloc
 
 import pytest
@@ -13,8 +15,6 @@ from modelplane.dra.device import Device
 _WRITTEN = {"attributes": {"s": {"string": "a" * 64}, "i": {"int": 3}}, "capacity": {"q": {"value": "4Gi"}}}
 _DEVICE = Device.from_dict("d", _WRITTEN)
 _TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
-# The goal is 100 ms on an idle machine; tests share theirs with others.
-_SECONDS = 0.5
 _BYTES = 50 * 2**20
 
 
@@ -31,7 +31,7 @@ def _doubled(start, count, body):
     return text + body.format(count - 1) + ")" * count
 
 
-_HOSTILE = {
+HOSTILE = {
     "parentheses": "(" * 5_000 + "true" + ")" * 5_000,
     "brackets": "[" * 10_000,
     "negations": "!" * 10_000 + "true",
@@ -94,19 +94,17 @@ def _compiled(text, *, stored):
 
 
 @pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("name", _HOSTILE)
-def test_it_ends_soon(name, stored):
-    started = time.process_time()
-    selector = _compiled(_HOSTILE[name], stored=stored)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_it_ends_in_a_declared_way(name, stored):
+    selector = _compiled(HOSTILE[name], stored=stored)
     assert selector is None or selector.evaluate(_DEVICE).outcome in Outcome
-    assert time.process_time() - started < _SECONDS
 
 
 @pytest.mark.parametrize("name", ["doubled list", "doubled string", "replacements", "range", "widths", "long list"])
 def test_it_takes_little_memory(name):
     tracemalloc.start()
     try:
-        selector = _compiled(_HOSTILE[name], stored=True)
+        selector = _compiled(HOSTILE[name], stored=True)
         assert selector is None or selector.evaluate(_DEVICE).outcome in Outcome
         assert tracemalloc.get_traced_memory()[1] < _BYTES
     finally:
