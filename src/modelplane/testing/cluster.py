@@ -23,7 +23,7 @@ class FakeEngines:
     """Starts nothing, answers at once, and remembers what runs and how each engine was stopped.
 
     start_s, stop_s: how long starting, and stopping with a grace, take. refuses: why a pod's engine does not start.
-    answers: whether probes succeed.
+    answers: whether probes succeed. shown: the pods that engines were last started for, by name.
     """
 
     def __init__(self, clock: Clock, *, start_s: float = 0.0, stop_s: float = 0.0) -> None:
@@ -34,15 +34,24 @@ class FakeEngines:
         self.refuses: Callable[[Manifest], str | None] = lambda _pod: None
         self.answers = True
         self.running: dict[Running, str] = {}
+        self.shown: dict[str, Manifest] = {}
+        self._crashes: dict[Running, Callable[[], None]] = {}
         self.stopped: list[tuple[str, float]] = []
 
-    async def start(self, pod: Manifest, cluster: str) -> Running:
+    async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None] = lambda: None) -> Running:
         await self._clock.sleep(self.start_s)
         if reason := self.refuses(pod):
             raise RuntimeError(reason)
         running = Running("127.0.0.1", next(self._ports))
         self.running[running] = f"{cluster}/{name_of(pod)}"
+        self._crashes[running] = crashed
+        self.shown[name_of(pod)] = pod
         return running
+
+    def crash(self) -> None:
+        """Every engine that runs ends by itself."""
+        for running in list(self.running):
+            self._crashes[running]()
 
     async def healthy(self, running: Running) -> bool:
         return self.answers and running in self.running

@@ -3,10 +3,13 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane.api.errors import NotFoundError
+from modelplane.api.models import Attribute
 from modelplane.compose.manifests import manifest, name_of
 from modelplane.local.cluster import ClusterSettings, PoolSpec
+from modelplane.local.cluster.engines import GPUS
 from modelplane.local.cluster.kubelet import serving_port
 from modelplane.local.cluster.objects import condition_is
 from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, deployment, gpu_pool, run_cluster, service
@@ -302,3 +305,91 @@ def test_the_port_that_an_engine_answers_on(ports, expected):
     if ports is not None:
         pod["spec"]["containers"][1]["ports"] = ports
     assert serving_port(pod) == expected
+
+
+def test_an_engine_that_ends_by_itself_is_restarted_at_once_and_then_later_each_time():
+    async def main(lab):
+        lab.apply(claim_template(), deployment(), service())
+        await lab.settle()
+        told = []
+        for _ in range(3):
+            lab.engines.crash()
+            await lab.clock.sleep(0.1)
+            (pod,) = lab.pods()
+            (status,) = pod["status"]["containerStatuses"]
+            told.append((seen(lab)[1], status["restartCount"], *status["state"], endpoints(lab)[0]["ready"]))
+            await lab.settle()
+        return told, seen(lab), len(lab.engines.running), warnings(lab)
+
+    told, after, running, warned = run_cluster(main, pools=POOLS, settings=SLOW)
+    assert told == [
+        (False, 1, "running", False),
+        (False, 1, "waiting", False),
+        (False, 2, "waiting", False),
+    ]
+    assert after[:3] == ("Running", True, "running")
+    assert running == 1
+    assert warned == [("BackOff", "Back-off restarting failed container: the engine ended by itself", 2)]
+
+
+def warnings(lab):
+    found = lab.store.list("", "Event", namespace=TENANT_NAMESPACE)
+    return [(event["reason"], event["message"], event["count"]) for event in found]
+
+
+def test_a_back_off_begins_anew_after_a_long_good_run():
+    async def main(lab):
+        lab.apply(claim_template(), deployment())
+        await lab.settle()
+        for _ in range(2):
+            lab.engines.crash()
+            await lab.settle(2000)
+        await lab.clock.sleep(601)
+        lab.engines.crash()
+        await lab.clock.sleep(0.1)
+        return lab.pods()[0]["status"]["containerStatuses"][0]["state"]
+
+    assert list(run_cluster(main, pools=POOLS, settings=SLOW)) == ["running"]
+
+
+def test_the_news_of_an_engine_that_was_stopped_is_no_news():
+    async def main(lab):
+        lab.apply(claim_template(), deployment())
+        await lab.settle()
+        crashes = dict(lab.engines._crashes)
+        lab.engines.crash()
+        await lab.settle()
+        for tell in crashes.values():
+            tell()
+        await lab.settle()
+        return lab.pods()[0]["status"]["containerStatuses"][0]["restartCount"]
+
+    assert run_cluster(main, pools=POOLS, settings=SLOW) == 1
+
+
+def test_what_was_told_of_a_pod_goes_with_it():
+    async def main(lab):
+        lab.apply(claim_template(), deployment())
+        await lab.settle()
+        for _ in range(2):
+            lab.engines.crash()
+            await lab.settle()
+        before = len(warnings(lab))
+        lab.apply(deployment(replicas=0))
+        await lab.settle()
+        return before, warnings(lab)
+
+    assert run_cluster(main, pools=POOLS, settings=SLOW) == (1, [])
+
+
+def test_an_engine_is_told_the_gpus_that_its_pod_holds():
+    async def main(lab):
+        lab.apply(claim_template(gpus=2), deployment())
+        await lab.settle()
+        (pod,) = lab.engines.shown.values()
+        return pod["metadata"]["annotations"][GPUS], GPUS in lab.pods()[0]["metadata"].get("annotations", {})
+
+    pool = gpu_pool("h200", 1)
+    named = replace(pool.devices[0], attributes={"productName": Attribute(string="NVIDIA H200")})
+    told = run_cluster(main, pools=[PoolSpec(name="h200", nodes=1, devices=(named,))], settings=SLOW)
+    assert told == ("NVIDIA H200,NVIDIA H200", False)

@@ -1,7 +1,7 @@
 """Engines behind pods: the seam that the kubelet starts them through, and the one that runs them in this process."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -42,8 +42,8 @@ class Running:
 class EngineFactory(Protocol):
     """Starts and stops the servers of serving pods."""
 
-    async def start(self, pod: Manifest, cluster: str) -> Running:
-        """Return once it listens. Cancelled or failed, it leaves nothing behind."""
+    async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None]) -> Running:
+        """Return once it listens. Cancelled or failed, it leaves nothing behind; `crashed` hears of a later end."""
 
     async def healthy(self, running: Running) -> bool:
         """Whether its readiness probe succeeds."""
@@ -74,8 +74,9 @@ class LocalEngines:
         self._exchange = Exchange()
         self._engines: dict[Running, Engine] = {}
 
-    async def start(self, pod: Manifest, cluster: str) -> Running:
-        engine = Engine(engine_config(pod, cluster, speed=self._speed, timing=self._timing), exchange=self._exchange)
+    async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None] = lambda: None) -> Running:
+        config = engine_config(pod, cluster, speed=self._speed, timing=self._timing)
+        engine = Engine(config, exchange=self._exchange, crashed=crashed)
         try:
             address = await engine.start(self._host)
         except BaseException:
@@ -145,9 +146,14 @@ def with_gpus(pod: Manifest, store: Lookup) -> Manifest:
         if claim is not None
         for entry in items_at(claim, "status", "allocation", "devices", "results")
     ]
-    products = _products(store.list(_RESOURCE_GROUP, "ResourceSlice")) if held else {}
+    products = _products(_slices(store, {pool for _, pool, _ in held})) if held else {}
     gpus = [products[device] for device in held if device in products]
     return annotated(pod, GPUS, ",".join(gpus)) if gpus else pod
+
+
+def _slices(store: Lookup, pools: Collection[str]) -> list[Manifest]:
+    found = store.list(_RESOURCE_GROUP, "ResourceSlice")
+    return [item for item in found if text_at(item, "spec", "pool", "name") in pools]
 
 
 def _products(slices: Iterable[Manifest]) -> dict[tuple[str, str, str], str]:

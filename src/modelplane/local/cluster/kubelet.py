@@ -10,21 +10,23 @@
     STOPPING   the engine lets running requests end; then the pod is gone
 
 One kubelet serves all nodes. A pod without an engine container has no server: it is ready once its images are there.
+An engine that ends by itself is heard of at once: its pod is not ready any more and its containers start again, the
+first time immediately and then after a back-off that doubles, until they ran for twice the longest back-off.
 What runs is kept in memory, so a restart of this process is to the pods what a power cut is to a node: containers
 start again and count a restart. On a node that is lost nothing is written: nobody is there to write it.
 """
 
 import asyncio
-import ipaddress
 import math
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 
 from modelplane.api.labels import ENGINE_PORT
 from modelplane.compose.manifests import text_at, value_at
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, Wake, changed, is_about
-from modelplane.local.cluster.engines import EngineFactory, Running
+from modelplane.local.cluster.engines import EngineFactory, with_gpus
 from modelplane.local.cluster.knobs import seconds
 from modelplane.local.cluster.lws_pods import GROUP_KEY, LEADER_NAME, group_size, is_leader
 from modelplane.local.cluster.node_lifecycle import lost_since, node_of, node_ref
@@ -42,15 +44,9 @@ from modelplane.local.cluster.objects import (
     with_metadata,
     with_status,
 )
-from modelplane.local.cluster.pod_status import (
-    Exit,
-    PodView,
-    Stage,
-    ended_status,
-    engine_container,
-    pod_status,
-    restart_count,
-)
+from modelplane.local.cluster.pod_runs import Addresses, Run
+from modelplane.local.cluster.pod_status import Exit, Stage, ended_status, engine_container, pod_status, restart_count
+from modelplane.local.cluster.recorder import warn
 from modelplane.local.cluster.settings import (
     CRASH,
     EXIT_CODE,
@@ -66,52 +62,6 @@ from modelplane.reconcile.store import Change, Manifest, ObjectRef
 _KILLED, _FAILED = 137, 1
 
 
-@dataclass(slots=True)
-class _Run:
-    """A pod on its node. `due` is when its stage ends by itself, in monotonic seconds."""
-
-    ref: ObjectRef
-    uid: str
-    ip: str
-    stage: Stage
-    due: float
-    admitted_s: float
-    restarts: int = 0
-    crash_mark: str = ""
-    running_since_s: float = 0.0
-    engine: Running | None = None
-    starting: asyncio.Task[None] | None = None
-    stopping: asyncio.Task[None] | None = None
-    last_exit: Exit | None = None
-
-    def view(self) -> PodView:
-        return PodView(
-            stage=self.stage,
-            ip=self.ip,
-            admitted_s=self.admitted_s,
-            running_since_s=self.running_since_s,
-            restarts=self.restarts,
-            last_exit=self.last_exit,
-        )
-
-
-@dataclass(slots=True)
-class _Addresses:
-    """Pod addresses in use: each node gives out its own block, lowest first."""
-
-    taken: dict[str, ObjectRef] = field(default_factory=dict)
-
-    def assign(self, block: str, ref: ObjectRef) -> str:
-        hosts = ipaddress.ip_network(block).hosts()
-        next(hosts)  # the first is the node's own end of the network
-        found = next(str(host) for host in hosts if str(host) not in self.taken)
-        self.taken[found] = ref
-        return found
-
-    def release(self, address: str) -> None:
-        self.taken.pop(address, None)
-
-
 class Kubelet:
     """`wake` puts a pod back on this controller's queue when something in the background is done."""
 
@@ -125,8 +75,8 @@ class Kubelet:
         self._wake = wake
         self.load_s: float | None = None
         """How long engines load, where their pods do not say; None for what the settings say."""
-        self._runs: dict[ObjectRef, _Run] = {}
-        self._addresses = _Addresses()
+        self._runs: dict[ObjectRef, Run] = {}
+        self._addresses = Addresses()
         self._background: set[asyncio.Task[None]] = set()
 
     def concerns(self, change: Change) -> Iterable[ObjectRef]:
@@ -156,11 +106,11 @@ class Kubelet:
         node = self._store.get(node_ref(node_of(pod)))
         return node is None or lost_since(node) is not None
 
-    def _admit(self, pod: Manifest) -> _Run:
+    def _admit(self, pod: Manifest) -> Run:
         ref, restarted = ref_of(pod), restart_count(pod)
         now = self._site.clock.monotonic()
         stage = Stage.PULLING if restarted is None else Stage.LOADING
-        run = _Run(
+        run = Run(
             ref=ref,
             uid=uid_of(pod),
             ip=self._address(pod),
@@ -181,9 +131,10 @@ class Kubelet:
         node = self._store.get(node_ref(node_of(pod))) or {}
         return self._addresses.assign(text_at(node, "spec", "podCIDR"), ref_of(pod))
 
-    def _advance(self, pod: Manifest, run: _Run) -> Outcome:
+    def _advance(self, pod: Manifest, run: Run) -> Outcome:
+        self._notice_death(pod, run)
         self._notice_crash(pod, run)
-        self._notice_started(run)
+        self._notice_started(pod, run)
         if run.stage is Stage.WAITING and self._group_runs(pod):
             run.due = self._site.clock.monotonic()
         while run.due <= self._site.clock.monotonic():
@@ -193,7 +144,7 @@ class Kubelet:
         self._show(pod, run)
         return _look_again(run, self._site.clock.monotonic())
 
-    def _next_stage(self, pod: Manifest, run: _Run) -> None:
+    def _next_stage(self, pod: Manifest, run: Run) -> None:
         now = self._site.clock.monotonic()
         match run.stage:
             case Stage.PULLING | Stage.BACKOFF:
@@ -209,14 +160,14 @@ class Kubelet:
             case _:
                 run.stage, run.due = Stage.SERVING, now + self._run_s(pod)
 
-    def _end(self, pod: Manifest, run: _Run) -> Outcome:
+    def _end(self, pod: Manifest, run: Run) -> Outcome:
         """The containers have done what they were started for, or failed to."""
         code = annotation(pod, EXIT_CODE)
         ended = Exit(int(code) if code.isdecimal() else 0, "Completed", "", self._site.clock.now())
         if ended.code:
             ended = replace(ended, reason="Error")
         if ended.code and text_at(pod, "spec", "restartPolicy") == "OnFailure":
-            self._fall(run, ended)
+            self._fall(pod, run, ended)
             return self._advance(pod, run)
         self._kill(run)
         left = [name for name in finalizers_of(pod) if name != KUBELET_FINALIZER]
@@ -234,40 +185,58 @@ class Kubelet:
         running = [found for found in pods if text_at(found, "status", "phase") == "Running" and not is_deleting(found)]
         return sum(ref_of(found) != ref_of(pod) for found in running) >= size - 1
 
-    async def _start(self, pod: Manifest, run: _Run) -> None:
-        run.engine = await self._engines.start(pod, self._site.cluster)
+    async def _start(self, pod: Manifest, run: Run) -> None:
+        crashed = partial(self._hear_death, run, run.restarts)
+        run.engine = await self._engines.start(with_gpus(pod, self._store), self._site.cluster, crashed=crashed)
         while not await self._engines.healthy(run.engine):
             await self._site.clock.sleep(self._site.settings.probe_s)
 
-    def _notice_started(self, run: _Run) -> None:
+    def _hear_death(self, run: Run, restarts: int) -> None:
+        """An engine ended by itself. One that was started before the last restart is no news."""
+        if self._runs.get(run.ref) is run and run.restarts == restarts:
+            run.died = restarts
+            self._wake(run.ref)
+
+    def _notice_death(self, pod: Manifest, run: Run) -> None:
+        if run.died == run.restarts and run.stage in {Stage.STARTING, Stage.SERVING}:
+            self._fall(pod, run, Exit(_KILLED, "Error", "the engine ended by itself", self._site.clock.now()))
+
+    def _notice_started(self, pod: Manifest, run: Run) -> None:
         if run.starting is None or not run.starting.done():
             return
         failure, run.starting = run.starting.exception(), None
         if failure is None:
             run.stage = Stage.SERVING
         else:
-            self._fall(run, Exit(_FAILED, "Error", str(failure), self._site.clock.now()))
+            self._fall(pod, run, Exit(_FAILED, "Error", str(failure), self._site.clock.now()))
 
-    def _notice_crash(self, pod: Manifest, run: _Run) -> None:
+    def _notice_crash(self, pod: Manifest, run: Run) -> None:
         mark = annotation(pod, CRASH)
         if mark == run.crash_mark:
             return
         run.crash_mark = mark
         if mark and run.stage not in {Stage.PULLING, Stage.BACKOFF}:
-            self._fall(run, Exit(_KILLED, "Error", "crashed on request", self._site.clock.now()))
+            self._fall(pod, run, Exit(_KILLED, "Error", "crashed on request", self._site.clock.now()))
 
-    def _fall(self, run: _Run, ended: Exit) -> None:
+    def _fall(self, pod: Manifest, run: Run, ended: Exit) -> None:
         """The containers have ended: restart them, later each time."""
         self._stop_engine(run)
+        if ended.at_s - run.running_since_s >= 2 * self._site.settings.restart_backoff_most_s:
+            run.failures = 0
+        wait = self._backoff_s(run.failures)
+        run.failures += 1
         run.last_exit = ended
-        run.stage, run.due = Stage.BACKOFF, self._site.clock.monotonic() + self._backoff_s(run.restarts)
+        run.stage, run.due = Stage.BACKOFF, self._site.clock.monotonic() + wait
+        if wait:
+            message = f"Back-off restarting failed container: {ended.message or f'exit code {ended.code}'}"
+            warn(self._site, pod, "BackOff", message, source=self.name)
 
-    def _backoff_s(self, restarts: int) -> float:
+    def _backoff_s(self, failures: int) -> float:
         """The first restart is immediate."""
         settings = self._site.settings
-        return min(settings.restart_backoff_s * 2 ** (restarts - 1), settings.restart_backoff_most_s) if restarts else 0
+        return min(settings.restart_backoff_s * 2 ** (failures - 1), settings.restart_backoff_most_s) if failures else 0
 
-    def _terminate(self, pod: Manifest, run: _Run | None) -> Outcome:
+    def _terminate(self, pod: Manifest, run: Run | None) -> Outcome:
         if run is None or (run.engine is None and run.stage is not Stage.STOPPING):
             return self._release(pod, run)
         now = self._site.clock.monotonic()
@@ -281,7 +250,7 @@ class Kubelet:
         self._show(pod, run)
         return _look_again(run, now)
 
-    def _release(self, pod: Manifest, run: _Run | None) -> Outcome:
+    def _release(self, pod: Manifest, run: Run | None) -> Outcome:
         """Nothing of the pod is left here: let the API remove it. One that others hold back has ended all the same."""
         if run is not None:
             self._kill(run)
@@ -291,12 +260,12 @@ class Kubelet:
             self._store.replace_status(with_status(bare, phase="Succeeded"))
         return Settled()
 
-    def _kill(self, run: _Run) -> None:
+    def _kill(self, run: Run) -> None:
         self._stop_engine(run)
         self._addresses.release(run.ip)
         del self._runs[run.ref]
 
-    def _stop_engine(self, run: _Run, *, grace_s: float = 0) -> asyncio.Task[None] | None:
+    def _stop_engine(self, run: Run, *, grace_s: float = 0) -> asyncio.Task[None] | None:
         if run.starting is not None:
             run.starting.cancel()
         engine, run.engine, run.starting = run.engine, None, None
@@ -304,7 +273,7 @@ class Kubelet:
             return None
         return self._spawn(self._engines.stop(engine, grace_s=grace_s), run)
 
-    def _spawn(self, work: Coroutine[object, object, None], run: _Run) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[object, object, None], run: Run) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=f"kubelet {self._site.cluster} {run.ref.namespace}/{run.ref.name}")
         self._background.add(task)
 
@@ -317,14 +286,14 @@ class Kubelet:
         task.add_done_callback(ended)
         return task
 
-    def _report(self, done: asyncio.Task[None], run: _Run) -> None:
+    def _report(self, done: asyncio.Task[None], run: Run) -> None:
         """A start that failed is told by the pod's status; a stop that failed by nobody else."""
         failure = done.exception()
         if failure is not None and done is not run.starting:
             context = {"message": f"{done.get_name()}: stopping its engine failed", "exception": failure}
             done.get_loop().call_exception_handler(context)
 
-    def _show(self, pod: Manifest, run: _Run) -> None:
+    def _show(self, pod: Manifest, run: Run) -> None:
         serves = run.engine if run.stage is Stage.SERVING else None
         address = None if serves is None else f"{serving_port(pod)}={serves.host}:{serves.port}"
         shown = pod if annotation(pod, LISTENS_ON) == (address or "") else annotated(pod, LISTENS_ON, address)
@@ -385,7 +354,7 @@ def serving_port(pod: Manifest) -> int:
     return next((port for port in ports if port), ENGINE_PORT)
 
 
-def _look_again(run: _Run, now: float) -> Outcome:
+def _look_again(run: Run, now: float) -> Outcome:
     return LookAgain(run.due - now) if run.due < math.inf else Settled()
 
 
