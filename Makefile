@@ -48,7 +48,7 @@ lock: ## resolve the lock files anew (needs uv; nothing younger than 7 days)
 	@BEFORE=$$(date -u -d '7 days ago' +%Y-%m-%d); \
 	COMPILE="uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --exclude-newer $$BEFORE"; \
 	$$COMPILE pyproject.toml --extra demo <(echo flit_core) -o requirements.lock && \
-	$$COMPILE pyproject.toml --extra demo --group dev -o requirements-dev.lock
+	$$COMPILE pyproject.toml --all-extras --group dev -o requirements-dev.lock
 
 clean: ## remove .venv and caches
 	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis

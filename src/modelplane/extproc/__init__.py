@@ -1,0 +1,1 @@
+"""The endpoint picker as a program: Envoy's external processing protocol in front of room `picker`."""

@@ -1,0 +1,1 @@
+"""The door to a Kubernetes API: list and watch, kept in memory as long as it is wanted."""

@@ -1,0 +1,95 @@
+"""What a plugin can be beyond the framework's filter, scorer and picker, which take a `Cycle` and `Endpoint`s.
+
+One object may be several of these. All are pure towards the world: whatever they remember between requests, they
+remember in themselves, from what the methods below tell them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from modelplane.framework import Profile
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.decisions import Decision
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.requests import Request
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a response said it used; -1: not told."""
+
+    prompt_tokens: int = -1
+    output_tokens: int = -1
+    cached_tokens: int = -1
+
+
+class Served(msgspec.Struct, frozen=True, eq=False):
+    """How a request that was sent on ended."""
+
+    endpoint: Endpoint
+    """The one that served, where the proxy told; else the one picked."""
+    status: int
+    """The HTTP status of the response; 0: there was none."""
+    started_s: float
+    """When it was sent on."""
+    first_byte_s: float = -1.0
+    ended_s: float = -1.0
+    usage: Usage = Usage()
+
+
+@runtime_checkable
+class ProfileHandler(Protocol):
+    """Exactly one of a picker: says which profiles run, round after round, and what their results mean."""
+
+    @property
+    def name(self) -> str: ...
+
+    def profiles(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]], /) -> Sequence[str]:
+        """The profiles of the next round; none ends the rounds. `cycle.results` holds those that ran."""
+
+    def conclude(self, cycle: Cycle, /) -> Decision:
+        """Called once, after the last round."""
+
+
+@runtime_checkable
+class Producer(Protocol):
+    """Works something out once a cycle and leaves it in a slot, before any profile runs."""
+
+    @property
+    def name(self) -> str: ...
+
+    def produce(self, cycle: Cycle, /) -> None: ...
+
+
+@runtime_checkable
+class PickListener(Protocol):
+    """Hears of each request that is sent on, before it is; may add headers to the request."""
+
+    @property
+    def name(self) -> str: ...
+
+    def sent(self, cycle: Cycle, decision: Decision, /) -> Sequence[tuple[str, str]]: ...
+
+
+@runtime_checkable
+class ResponseListener(Protocol):
+    """Hears how requests end. `reads_bodies` is what makes response bodies pass through the picker at all."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reads_bodies(self) -> bool: ...
+
+    def ended(self, request: Request, decision: Decision, served: Served, /) -> None: ...
+
+
+@runtime_checkable
+class PoolListener(Protocol):
+    """Hears when endpoints come and go, so that nothing is remembered of one that is gone."""
+
+    @property
+    def name(self) -> str: ...
+
+    def changed(self, endpoints: Sequence[Endpoint], /) -> None: ...
