@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.framework import (
+    Chorus,
     Code,
     PluginFault,
     Profile,
@@ -225,3 +226,10 @@ def test_every_candidate_is_refused_or_scored_and_never_both(candidates):
 def test_scored_is_a_value_for_the_picker():
     found = Scored("a", 0.5, (("x", 0.5),))
     assert (found.candidate, found.total, found.parts) == ("a", 0.5, (("x", 0.5),))
+
+
+def test_each_of_a_chorus_hears_every_step():
+    one, two = Recorder(), Recorder()
+    run(Profile("p", Best(), (AtLeast(3),), (Weighted(Share()),)), None, [1, 4, 5], Chorus((one, two)))
+    assert one == two
+    assert (len(one.refusals), len(one.scores), len(one.picks)) == (1, 2, 1)

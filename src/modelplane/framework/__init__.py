@@ -14,13 +14,15 @@ from modelplane.framework.faults import PluginFault, ProfileError
 from modelplane.framework.outcomes import Code, Refusal, RunOutcome
 from modelplane.framework.plugins import Filter, Picker, Reporter, Scored, Scorer, Weighted
 from modelplane.framework.profile import Profile, Result, admit, rank, run, score
-from modelplane.framework.registry import PluginSpec, ProfileSpec, Registry
-from modelplane.framework.reporters import Recorder
+from modelplane.framework.registry import NoParameters, PluginSpec, ProfileSpec, Registry
+from modelplane.framework.reporters import Chorus, Recorder
 from modelplane.framework.state import RunState, Slot
 
 __all__ = [
+    "Chorus",
     "Code",
     "Filter",
+    "NoParameters",
     "Picker",
     "PluginFault",
     "PluginSpec",

@@ -1,10 +1,11 @@
-"""A reporter that keeps what it hears: for tests, traces and explanations."""
+"""Reporters of general use: one that keeps what it hears, and one that passes it on to several."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from modelplane.framework.outcomes import Refusal
+from modelplane.framework.plugins import Reporter
 
 C = TypeVar("C")
 
@@ -31,3 +32,22 @@ class Recorder(Generic[C]):
         for candidate, total, parts in self.scores:
             shown = ", ".join(f"{name} {value:.3f}" for name, value in parts)
             yield f"{candidate}: {total:.3f} ({shown})"
+
+
+@dataclass(frozen=True, slots=True)
+class Chorus(Generic[C]):
+    """Every listener hears every step, in their order."""
+
+    listeners: tuple[Reporter[C], ...]
+
+    def refused(self, profile: str, candidate: C, refusal: Refusal, /) -> None:
+        for listener in self.listeners:
+            listener.refused(profile, candidate, refusal)
+
+    def scored(self, profile: str, candidate: C, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
+        for listener in self.listeners:
+            listener.scored(profile, candidate, total, parts)
+
+    def picked(self, profile: str, candidate: C, /) -> None:
+        for listener in self.listeners:
+            listener.picked(profile, candidate)
