@@ -4,6 +4,7 @@ from modelplane.admission import rules
 from modelplane.admission.correlate import is_unchanged
 from modelplane.admission.problems import Cause, Problem
 from modelplane.admission.rules import check_rules
+from modelplane.admission.schemas import Identity
 from modelplane.api.definitions import definitions
 
 NUMBER = {"type": "integer"}
@@ -177,5 +178,5 @@ def nodes(schema):
 @pytest.mark.parametrize("definition", definitions().values(), ids=lambda definition: definition.kind)
 def test_every_rule_of_every_kind_compiles(definition):
     schema = definition.schema
-    compiled = [rule for node in nodes(schema) for rule in rules._rules_of(rules._Identity(node), root=node is schema)]
+    compiled = [rule for node in nodes(schema) for rule in rules._rules_of(Identity(node), root=node is schema)]
     assert [rule for rule in compiled if isinstance(rule, rules._BrokenRule)] == []

@@ -16,6 +16,7 @@ from modelplane.admission.fields import check_fields
 from modelplane.admission.names import NAME_LENGTH
 from modelplane.admission.objectmeta import FIELDS, check_metadata
 from modelplane.admission.paths import Path
+from modelplane.admission.plain import prepare_plainly
 from modelplane.admission.problems import Cause, Problem, collect, describe
 from modelplane.admission.rules import check_rules
 from modelplane.admission.schema import check
@@ -66,9 +67,10 @@ def admit(
     identity = collect(_check_identity(value, definition))
     if identity:
         return Refused(identity)
-    strangers = () if unknown is UnknownFields.DROP else _find_strangers(value, definition.schema)
-    prepared, notes = _prepare(value, definition)
-    problems, tolerated = _judge(prepared, definition, old)
+    plain = prepare_plainly({**value, _METADATA: _tidy_metadata(value.get(_METADATA))}, definition.schema)
+    strangers = () if unknown is UnknownFields.DROP else _find_strangers(value, definition.schema, plain)
+    prepared, notes = _prepare(value, definition, plain)
+    problems, tolerated = _judge(prepared, definition, old, is_shaped=plain is not None)
     if unknown is UnknownFields.REFUSE:
         problems = (*strangers, *problems)
         strangers = ()
@@ -83,11 +85,13 @@ def _check_identity(value: Mapping[str, object], definition: Definition) -> Iter
             yield Problem((name,), "is required" if found is None else f"is {describe(found)}", f"use {wanted}", cause)
 
 
-def _find_strangers(value: Mapping[str, object], schema: Schema) -> tuple[Problem, ...]:
+def _find_strangers(
+    value: Mapping[str, object], schema: Schema, plain: Mapping[str, object] | None
+) -> tuple[Problem, ...]:
     metadata = value.get(_METADATA)
     names = metadata if isinstance(metadata, dict) else {}
     strange = (_strange_metadata(name) for name in names if name not in FIELDS)
-    return collect(chain(strange, find_unknown(value, schema, root=True)))
+    return collect(chain(strange, find_unknown(value, schema, root=True) if plain is None else ()))
 
 
 def _strange_metadata(name: str) -> Problem:
@@ -96,15 +100,23 @@ def _strange_metadata(name: str) -> Problem:
     return Problem((_METADATA, name), "unknown field", right, Cause.UNKNOWN_FIELD)
 
 
-def _prepare(value: dict[str, object], definition: Definition) -> tuple[dict[str, object], tuple[Problem, ...]]:
+def _prepare(
+    value: dict[str, object], definition: Definition, plain: dict[str, object] | None
+) -> tuple[dict[str, object], tuple[Problem, ...]]:
     """The object as it would be stored, were it valid; and what was put right on the way."""
-    pruned = cast("dict[str, object]", prune(value, definition.schema, root=True))
-    pruned[_METADATA] = metadata = _tidy_metadata(pruned.get(_METADATA))
+    prepared = _prepare_fully(value, definition.schema) if plain is None else plain
+    metadata = prepared[_METADATA]
     notes: tuple[Problem, ...] = ()
     if not definition.namespaced and isinstance(metadata, dict) and metadata.pop("namespace", ""):
         wrong = f"is ignored: {definition.kind} belongs to no namespace"
         notes = (Problem((_METADATA, "namespace"), wrong, "leave it out", Cause.FORBIDDEN),)
-    return cast("dict[str, object]", apply_defaults(pruned, definition.schema)), notes
+    return prepared, notes
+
+
+def _prepare_fully(value: dict[str, object], schema: Schema) -> dict[str, object]:
+    pruned = cast("dict[str, object]", prune(value, schema, root=True))
+    pruned[_METADATA] = _tidy_metadata(pruned.get(_METADATA))
+    return cast("dict[str, object]", apply_defaults(pruned, schema))
 
 
 def _tidy_metadata(metadata: object) -> object:
@@ -120,12 +132,12 @@ def _tidy_metadata(metadata: object) -> object:
 
 
 def _judge(
-    value: dict[str, object], definition: Definition, old: Mapping[str, object] | None
+    value: dict[str, object], definition: Definition, old: Mapping[str, object] | None, *, is_shaped: bool
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """The problems that count, and those of parts that are as they were."""
     schema = definition.schema
     named = check_metadata(value[_METADATA], (_METADATA,), longest_name=_longest_name(schema))
-    shape = (*named, *check(value, _without_metadata(schema)))
+    shape = (*named, *(() if is_shaped else check(value, _without_metadata(schema))))
     broken = check_rules(value, schema, old=old, problems=shape)
     told = {problem.path for problem in (*shape, *broken)}
     texts = (problem for problem in check_fields(value, definition.kind) if problem.path not in told)

@@ -16,7 +16,7 @@ from modelplane.admission.correlate import old_field, old_item
 from modelplane.admission.paths import ROOT, Key, Path
 from modelplane.admission.problems import BLOCKING, Cause, Problem, collect
 from modelplane.admission.schema import same
-from modelplane.admission.schemas import Schema, find_child, is_map, is_resource, items_of, properties_of
+from modelplane.admission.schemas import Identity, Schema, find_child, is_map, is_resource, items_of, properties_of
 from modelplane.dra.cel import CompileError, Outcome, Rule, compile_rule
 
 _CAUSES: Final[Mapping[object, Cause]] = {
@@ -67,13 +67,14 @@ class _Walk:
     shapeless: frozenset[Path]
 
     def check(self, value: object, old: object, schema: Schema, path: Path, *, root: bool) -> Iterator[Problem]:
-        if value is None or not _has_rules(_Identity(schema)):
+        if value is None or not _has_rules(Identity(schema)):
             return
         if path not in self.shapeless:
             yield from _run(value, old, schema, path, root=root)
         if isinstance(value, dict):
-            for name, item in value.items():
-                yield from self._field(name, item, old, schema, path)
+            ruled = _ruled_fields(Identity(schema))
+            for name in value if ruled is None else [name for name in value if name in ruled]:
+                yield from self._field(name, value[name], old, schema, path)
         elif isinstance(value, list):
             yield from self._items(value, old, schema, path)
 
@@ -91,8 +92,9 @@ class _Walk:
 
 
 def _run(value: object, old: object, schema: Schema, path: Path, *, root: bool) -> Iterator[Problem]:
-    unchanged = old is not None and same(value, old)
-    for compiled in _rules_of(_Identity(schema), root=root):
+    rules = _rules_of(Identity(schema), root=root)
+    unchanged = bool(rules) and old is not None and same(value, old)
+    for compiled in rules:
         if isinstance(compiled, _BrokenRule):
             yield Problem(path, f"a rule does not compile: {compiled.fault}", f"the rule is: {compiled.text}")
         elif _applies(compiled, old, unchanged=unchanged):
@@ -116,33 +118,27 @@ def _evaluate(compiled: _CompiledRule, value: object, old: object, path: Path) -
         yield Problem((*path, *compiled.field_path), message, cause=compiled.cause)
 
 
-class _Identity:
-    """A schema as the key of a cache: told apart by which object it is, since its content cannot be hashed."""
-
-    __slots__ = ("schema",)
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def __hash__(self) -> int:
-        return id(self.schema)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.schema is self.schema
-
-
 @lru_cache(maxsize=_REMEMBERED)
-def _has_rules(identity: _Identity) -> bool:
+def _has_rules(identity: Identity) -> bool:
     """Whether the node or anything below it has rules."""
     schema = identity.schema
     if _raw_rules(schema):
         return True
     children = [*properties_of(schema).values(), schema.get("additionalProperties"), schema.get("items")]
-    return any(_has_rules(_Identity(child)) for child in children if isinstance(child, Mapping))
+    return any(_has_rules(Identity(child)) for child in children if isinstance(child, Mapping))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _rules_of(identity: _Identity, *, root: bool) -> tuple[_CompiledRule | _BrokenRule, ...]:
+def _ruled_fields(identity: Identity) -> frozenset[str] | None:
+    """The fields that have rules somewhere; None where any field may."""
+    additional = identity.schema.get("additionalProperties")
+    if isinstance(additional, Mapping) and _has_rules(Identity(additional)):
+        return None
+    return frozenset(name for name, child in properties_of(identity.schema).items() if _has_rules(Identity(child)))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _rules_of(identity: Identity, *, root: bool) -> tuple[_CompiledRule | _BrokenRule, ...]:
     return tuple(_compile(raw, identity.schema, root=root) for raw in _raw_rules(identity.schema))
 
 

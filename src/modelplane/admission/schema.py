@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, cast
 
+import msgspec
 import re2
 
 from modelplane.admission.formats import is_formatted
@@ -29,6 +30,8 @@ _JSON_TYPES: Final[Mapping[type, str]] = {
 _ARTICLES: Final = {"integer": "an integer", "array": "a list", "object": "an object"}
 _UNLIMITED: Final = float("inf")
 
+_canonical = msgspec.json.Encoder(order="deterministic")
+
 
 def check(value: object, schema: Schema) -> tuple[Problem, ...]:
     """What is wrong with the value, in the order of the schema; empty when it is valid."""
@@ -40,9 +43,12 @@ def same(left: object, right: object) -> bool:
     return left == right and canonical(left) == canonical(right)
 
 
-def canonical(value: object) -> str:
-    """A text that two values share only when they are the same."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+def canonical(value: object) -> bytes:
+    """Bytes that two values share only when they are the same."""
+    try:
+        return _canonical.encode(value)
+    except (OverflowError, UnicodeEncodeError, TypeError):
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _check(value: object, schema: Schema, path: Path) -> Iterator[Problem]:
@@ -116,7 +122,7 @@ def _check_string(value: object, schema: Schema, path: Path) -> Iterator[Problem
 
 def _check_number(value: object, schema: Schema, path: Path) -> Iterator[Problem]:
     number = cast("int | float", value)
-    low, high = _range_of(schema)
+    low, high = range_of(schema)
     if not low <= number <= high:
         kind = schema.get("format", schema.get("type", "number"))
         yield Problem(path, f"{describe(number)} does not fit into {kind}", f"must be from {low} to {high}")
@@ -137,7 +143,8 @@ def _check_bounds(number: float, schema: Schema, path: Path) -> Iterator[Problem
         yield Problem(path, f"{describe(number)} is too large", f"must be {words} {high}")
 
 
-def _range_of(schema: Schema) -> tuple[float, float]:
+def range_of(schema: Schema) -> tuple[float, float]:
+    """What fits into the type of a number, whatever its bounds."""
     if schema.get("type") == "integer":
         return _INT32 if schema.get("format") == "int32" else _INT64
     if schema.get("type") == "number" and schema.get("format") == "float":
@@ -173,7 +180,7 @@ def _check_unique(members: Sequence[object], schema: Schema, path: Path) -> Iter
     keys = cast("Sequence[str]", schema.get("x-kubernetes-list-map-keys", ())) if kind == "map" else ()
     if kind not in {"set", "map"} and schema.get("uniqueItems") is not True:
         return
-    first: dict[str, int] = {}
+    first: dict[bytes, int] = {}
     for index, member in enumerate(members):
         identity = _identity(member, keys)
         seen = first.setdefault(canonical(identity), index)
@@ -262,7 +269,7 @@ def _no_alternative(alternatives: Sequence[Schema], matched: Sequence[Schema], p
 def _shape(schema: Schema) -> str:
     """An alternative in a few words: by what it requires, or by its keywords."""
     required = schema.get("required")
-    return f"{' with '.join(map(str, required))}" if isinstance(required, list) else canonical(schema)
+    return f"{' with '.join(map(str, required))}" if isinstance(required, list) else canonical(schema).decode()
 
 
 def _alternatives(schema: Schema, keyword: str) -> Sequence[Schema]:
@@ -283,8 +290,18 @@ def _are(number: float) -> str:
 
 
 def _matches(pattern: str, text: str) -> bool:
+    return matcher_of(pattern)(text)
+
+
+def matcher_of(pattern: str) -> Callable[[str], bool]:
+    """Whether a text has the pattern somewhere; one that is no pattern is nowhere."""
     search = _searcher(pattern)
-    return search is not None and search(text) is not None
+    return lambda text: search is not None and search(text) is not None
+
+
+def satisfies_combinations(value: object, schema: Schema) -> bool:
+    """Whether the value obeys `allOf`, `anyOf`, `oneOf` and `not`."""
+    return next(_check_combinations(value, schema, ROOT), None) is None
 
 
 @lru_cache(maxsize=1024)

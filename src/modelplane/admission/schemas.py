@@ -47,3 +47,18 @@ def is_resource(schema: Schema | None) -> bool:
 
 def is_nullable(schema: Schema) -> bool:
     return schema.get("nullable") is True
+
+
+class Identity:
+    """A schema as the key of a cache: told apart by which object it is, since its content cannot be hashed."""
+
+    __slots__ = ("schema",)
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and other.schema is self.schema
