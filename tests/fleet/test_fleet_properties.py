@@ -8,12 +8,15 @@ from modelplane.fleet.ask import CacheAsk, SpreadRule
 from modelplane.fleet.fates import DropReason, Fate
 from modelplane.fleet.matching import Unmatched, engine_ways
 from modelplane.fleet.offers import first_fit
+from modelplane.fleet.plugins import PlacementProfile
+from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.fleet.repair import giving_way, is_oversubscribed
 from modelplane.fleet.room import fits
 from modelplane.fleet.schedule import schedule, survey
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.trace import Verdict
 from modelplane.fleet.values import Cache, Queue
+from modelplane.framework import Weighted
 from modelplane.testing.fleets import (
     ask,
     claim,
@@ -494,3 +497,35 @@ def test_replicas_go_only_where_a_required_cache_reaches(found, staged, replicas
     for placement in schedule(asked, Fleet.of(found, (), [cache])).placements:
         name = placement.holding.cluster
         assert name in staged or regions[name] == "east"
+
+
+class Restless:
+    """A plugin that does not say that it is steady, and so is asked again about everything."""
+
+    def __init__(self, plugin):
+        self._plugin = plugin
+        self.name = plugin.name
+        for method in ("score", "refuse", "concerns", "reads"):
+            if hasattr(plugin, method):
+                setattr(self, method, getattr(plugin, method))
+
+
+RESTLESS = PlacementProfile(
+    DEFAULT_PROFILE.name,
+    DEFAULT_PROFILE.picker,
+    DEFAULT_PROFILE.cluster_filters,
+    DEFAULT_PROFILE.pool_filters,
+    tuple(Restless(plugin) for plugin in DEFAULT_PROFILE.offer_filters),
+    tuple(Weighted(Restless(known.scorer), known.weight) for known in DEFAULT_PROFILE.scorers),
+    DEFAULT_PROFILE.readers,
+)
+
+
+@heavy
+@given(worlds(), st.sampled_from([(), (SpreadRule("region", 1),), (SpreadRule("region", 2, hard=False),)]))
+def test_asking_plugins_again_about_everything_gives_the_same_places(world, spread):
+    asked, found, held = world
+    asked, fleet = msgspec.structs.replace(asked, spread=spread), Fleet.of(found, held)
+    usual, restless = schedule(asked, fleet), schedule(asked, fleet, profile=RESTLESS)
+    assert [p.holding for p in usual.placements] == [p.holding for p in restless.placements]
+    assert usual.pending == restless.pending

@@ -58,13 +58,13 @@ class CacheAsk(msgspec.Struct, frozen=True):
 
 
 class ScoreWeights(msgspec.Struct, frozen=True):
-    """How much each score counts. 0 turns one off."""
+    """How much each score counts. 0 turns one off; None leaves it to the profile."""
 
-    spread: float = 1.0
-    staged: float = 1.0
-    headroom: float = 1.0
-    price: float = 1.0
-    stickiness: float = 1.0
+    spread: float | None = None
+    staged: float | None = None
+    headroom: float | None = None
+    price: float | None = None
+    stickiness: float | None = None
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):

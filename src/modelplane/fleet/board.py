@@ -8,67 +8,86 @@ A cluster that got a replica is looked at again only when it could be the best: 
 that was taken, and one more replica on it makes them worse by a known amount.
 
 A spread rule depends on where the other replicas are, so offers that it refuses wait and are asked again after each
-replica that is seated.
+replica that is seated. So do plugins that do not say that they are steady; where one of them scores, or another than
+the usual picker ranks, all offers are looked at again each time.
+
+Every answer is told to the reporter, if there is one, about all places that it holds for.
 """
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Final
 
 from modelplane.api.meta import ClusterName
 from modelplane.fleet.ask import EngineAsk
-from modelplane.fleet.filters import CLUSTER_FILTERS, POOL_FILTERS, Spread, seat_engine
+from modelplane.fleet.filters import seat_engine
 from modelplane.fleet.index import Facts, Place
 from modelplane.fleet.offers import ClusterView, Fit, Offer, OfferedSeat, PoolView
 from modelplane.fleet.passing import Pass
+from modelplane.fleet.plugins import PlacementProfile, line_up
 from modelplane.fleet.room import Use
-from modelplane.fleet.scorers import profile_for
+from modelplane.fleet.scorers import BestFirst, SpreadOver
 from modelplane.fleet.seating import Seated, Unseated, seat_engines
 from modelplane.fleet.site import PoolKind, Traits
-from modelplane.fleet.trace import Finding
-from modelplane.framework import Code, Refusal, Scored, admit, rank, score
+from modelplane.fleet.trace import Group, Subject
+from modelplane.framework import Code, Filter, Refusal, Reporter, Scored, admit, rank, score
 
 _EACH: Final = -1
 """Position of a seat whose pool is named by the place."""
 _Entry = tuple[float, Place, int, int, Scored[Offer] | None]
-"""Total, place, serial, position of the place in its offer, offer; without an offer, a cluster to look at again."""
-_SPREAD: Final = Spread()
+"""Order, place, serial, position of the place in its offer, offer; without an offer, a cluster to look at again."""
 
 
 class Board:
-    def __init__(self, state: Pass) -> None:
+    def __init__(self, state: Pass, profile: PlacementProfile, reporter: Reporter[Subject] | None = None) -> None:
         self._state = state
+        self._plugins = profile
+        self._reporter = reporter
+        state.reading = profile.reading(state)
         self._views: dict[tuple[Traits, Facts], tuple[ClusterView, Refusal | None]] = {}
         self._seatings: dict[tuple[tuple[PoolKind, ...], tuple[Use, ...]], Seated] = {}
-        self._refused: list[Finding] = []
-        self._scored: dict[int, Scored[Offer]] = {}
-        self._singles: dict[ClusterName, tuple[list[Finding], dict[int, Scored[Offer]]]] = {}
+        self._roomless: list[ClusterName] = []
+        """One cluster of each sort where a replica could run, were there room."""
         self._waiting: list[tuple[Offer, int]] = []
         self._heap: list[_Entry] = []
         self._serial = 0
         self._versions = dict.fromkeys(sorted({*state.load, *state.trial, *state.returning}), 1)
         """Clusters that differ from their likes, by how often they changed."""
-        offers = [*self._grouped(), *(offer for name in self._versions for offer in self._single(name))]
-        _note_domains(state, offers, self._refused)
+        grouped = list(self._grouped())
+        samples = [*(offer.cluster for offer in grouped), *self._roomless]
+        offers = [*grouped, *(offer for name in self._versions for offer in self._single(name))]
+        _note_domains(state, samples)
         _note_prices(state, offers)
-        self.profile = profile_for(state, [traits for traits, _ in self._views])
-        self._soft = any(not rule.hard for rule in state.ask.spread)
+        lineup = line_up(profile, state, [traits for traits, _ in self._views])
+        self._profile, self._shifting = lineup.profile, lineup.shifting
+        self._usual = isinstance(profile.picker, BestFirst)
+        self._eager = not lineup.steady or not self._usual
+        self._offered: dict[ClusterName | None, dict[int, Offer]] = {}
+        """What was scored: on clusters that differ from their likes, and under None on all others."""
         self._put((offer, 0) for offer in offers)
+
+    @property
+    def filters(self) -> tuple[Filter[Pass, Offer], ...]:
+        """All that are asked about whole offers in this pass."""
+        return (*self._profile.filters, *self._shifting)
 
     def best(self) -> tuple[Offer, Place, float] | None:
         """The best offer, the place to take and its total; None when no place is left that may be taken."""
         while self._heap:
-            _, place, _, cursor, scored = heappop(self._heap)
+            order, place, _, cursor, scored = heappop(self._heap)
             if scored is None:
                 self._put((offer, 0) for offer in self._single(place[0]))
                 continue
             offer = scored.candidate
-            self._push(scored, cursor + 1)
+            self._push(scored, cursor + 1, order)
             if offer.version != self._versions.get(place[0], 0):
                 continue
-            if self._state.domains and _SPREAD.refuse(self._state, offer) is not None:
+            if self._shifting and admit(self._shifting, self._state, offer) is not None:
                 self._waiting.append((offer, cursor))
                 continue
+            if self._reporter is not None:
+                self._reporter.picked(self._profile.name, Group((place,), whole=len(offer.seats) > 1))
             return offer, place, scored.total
         return None
 
@@ -76,7 +95,7 @@ class Board:
         """A cluster got a replica, by an offer of this total."""
         self._versions[cluster] = self._versions.get(cluster, 0) + 1
         again, self._waiting = self._waiting, []
-        if self._soft:
+        if self._eager:
             again += [(entry[4].candidate, entry[3]) for entry in self._heap if entry[4] is not None]
             again += [(offer, 0) for offer in self._single(cluster)]
             self._heap = []
@@ -88,18 +107,23 @@ class Board:
     def _loss(self, cluster: ClusterName) -> float:
         """How much the score for spreading alone lowers a cluster's total with its latest replica."""
         load = self._state.load[cluster]
-        whole = sum(weighted.weight for weighted in self.profile.scorers)
-        spread = self._state.ask.weights.spread
-        return spread * (1.0 / load - 1.0 / (load + 1)) / whole if whole else 0.0
+        weights = [(weighted.scorer, weighted.weight) for weighted in self._profile.scorers]
+        spread = sum(weight for scorer, weight in weights if isinstance(scorer, SpreadOver))
+        return spread * (1.0 / load - 1.0 / (load + 1)) / sum(weight for _, weight in weights) if spread else 0.0
 
-    def findings(self) -> tuple[Finding, ...]:
-        """What is known of every place, as the pass leaves it."""
-        found = list(self._refused)
-        found += [self._shown(scored) for scored in self._scored.values()]
-        for refused, scored_offers in self._singles.values():
-            found += refused
-            found += [self._shown(scored) for scored in scored_offers.values()]
-        return tuple(found)
+    def close(self) -> None:
+        """Tells what was scored and is refused as the pass leaves things."""
+        reporter = self._reporter
+        if reporter is None or not self._shifting:
+            return
+        for offer in (offer for offers in self._offered.values() for offer in offers.values()):
+            refusal = admit(self._shifting, self._state, offer)
+            if refusal is not None:
+                reporter.refused(self._profile.name, offer, refusal)
+
+    def _refuse(self, subject: Subject, refusal: Refusal) -> None:
+        if self._reporter is not None:
+            self._reporter.refused(self._plugins.name, subject, refusal)
 
     def view(self, traits: Traits, facts: Facts, name: ClusterName) -> tuple[ClusterView, Refusal | None]:
         """A make of cluster, and why all of it is refused."""
@@ -109,17 +133,15 @@ class Board:
             if cluster is None:
                 raise LookupError(f"cluster {name} is in the index and not in the fleet")
             view = ClusterView(traits, facts, cluster)
-            known = view, admit(CLUSTER_FILTERS, self._state, view)
+            known = view, admit(self._plugins.cluster_filters, self._state, view)
             self._views[traits, facts] = known
         return known
 
     def judge(self, engine: EngineAsk, kind: PoolKind, use: Use) -> Fit | Refusal:
         """What the filters say of an engine on a pool."""
-        if kind.taints:
-            refusal = admit(POOL_FILTERS, self._state, PoolView(engine, kind, use))
-            if refusal is not None:
-                return refusal
-        return seat_engine(engine, kind, use)
+        filters = self._plugins.pool_filters
+        refusal = admit(filters, self._state, PoolView(engine, kind, use)) if filters else None
+        return seat_engine(engine, kind, use) if refusal is None else refusal
 
     def _grouped(self) -> Iterator[Offer]:
         return self._by_pool() if len(self._state.ask.engines) == 1 else self._by_cluster()
@@ -128,20 +150,21 @@ class Board:
         """One engine: pools of one kind and use are alike, whatever else their clusters have."""
         state = self._state
         engine, sites, reading = state.ask.engines[0], state.fleet.sites, state.reading
-        refused: dict[tuple[Traits, Facts], set[ClusterName]] = {}
+        refused: dict[tuple[Traits, Facts], tuple[Refusal, set[ClusterName]]] = {}
         for (traits, kind, use), cell in state.fleet.cells.items():
             for facts, places in cell.split(reading, sites):
                 view, refusal = self.view(traits, facts, places[0][0])
                 if refusal is not None:
-                    refused.setdefault((traits, facts), set()).update(name for name, _ in places)
+                    refused.setdefault((traits, facts), (refusal, set()))[1].update(name for name, _ in places)
                     continue
                 fit = self.judge(engine, kind, use)
                 if isinstance(fit, Refusal):
-                    self._refused.append(Finding(places, fit))
+                    self._note_roomless(fit, places)
+                    self._refuse(Group(places), fit)
                     continue
                 yield Offer(view, places, (OfferedSeat(kind, _EACH, fit),))
-        for key, names in refused.items():
-            self._refused.append(Finding(tuple((name, 0) for name in sorted(names)), self._views[key][1], whole=True))
+        for refusal, names in refused.values():
+            self._refuse(Group(tuple((name, 0) for name in sorted(names)), whole=True), refusal)
 
     def _by_cluster(self) -> Iterator[Offer]:
         """Several engines: clusters are alike where all their pools are."""
@@ -165,11 +188,11 @@ class Board:
     ) -> Iterator[Offer]:
         view, refusal = self.view(traits, facts, places[0][0])
         if refusal is not None:
-            self._refused.append(Finding(places, refusal, whole=True))
+            self._refuse(Group(places, whole=True), refusal)
             return
         seated = self._seated(pools)
         if isinstance(seated, Unseated):
-            self._refused += _unseated(seated, places)
+            self._tell_unseated(seated, places)
             return
         yield Offer(view, places, seated)
 
@@ -183,81 +206,74 @@ class Board:
         """The offers of one cluster as it is in this pass."""
         state = self._state
         site = state.site(name)
-        findings: list[Finding] = []
-        self._singles[name] = findings, {}
         if site.cluster is None:
             return []
+        load, returning, version = state.load[name], name in state.returning, self._versions[name]
         view, refusal = self.view(site.traits, state.reading.facts(site.cluster), name)
         if refusal is not None:
-            findings.append(Finding(((name, 0),), refusal, whole=True))
+            self._refuse(Group(((name, 0),), whole=True, version=version), refusal)
             return []
-        load, returning, version = state.load[name], name in state.returning, self._versions[name]
         if len(state.ask.engines) > 1:
             seated = self._seated((site.kinds, site.uses))
             if isinstance(seated, Unseated):
-                findings += _unseated(seated, ((name, 0),))
+                self._tell_unseated(seated, ((name, 0),), version)
                 return []
             return [Offer(view, ((name, 0),), seated, load, returning, version)]
         offers: list[Offer] = []
         for at, (kind, use) in enumerate(zip(site.kinds, site.uses, strict=True)):
             fit = self.judge(state.ask.engines[0], kind, use)
             if isinstance(fit, Refusal):
-                findings.append(Finding(((name, at),), fit))
+                self._refuse(Group(((name, at),), version=version), fit)
             else:
                 offers.append(Offer(view, ((name, at),), (OfferedSeat(kind, _EACH, fit),), load, returning, version))
         return offers
 
     def _put(self, offers: Iterable[tuple[Offer, int]]) -> None:
-        """Score what is admitted and rank it. What only the spread rules refuse is ranked too, since that may pass."""
+        """Score what is admitted and rank it. What shifting filters refuse is ranked too, since that may pass."""
         cursors: dict[int, int] = {}
         admitted: list[Offer] = []
         for offer, cursor in offers:
-            refusal = admit(self.profile.filters, self._state, offer)
-            if refusal is None or refusal.filter == _SPREAD.name:
+            refusal = admit(self._profile.filters, self._state, offer)
+            if refusal is None:
                 admitted.append(offer)
                 cursors[id(offer)] = cursor
             else:
-                findings = self._singles[offer.cluster][0] if offer.version else self._refused
-                findings.append(Finding(offer.places, refusal, whole=len(offer.seats) > 1))
+                self._refuse(offer, refusal)
         if not admitted:
             return
-        for scored in rank(self.profile, self._state, score(self.profile, self._state, admitted)):
+        ranked = rank(self._profile, self._state, score(self._profile, self._state, admitted, self._reporter))
+        for at, scored in enumerate(ranked):
             offer = scored.candidate
-            known = self._singles[offer.cluster][1] if offer.version else self._scored
-            known[id(offer)] = scored
-            self._push(scored, cursors[id(offer)])
+            if self._shifting:
+                self._remember(offer)
+            self._push(scored, cursors[id(offer)], -scored.total if self._usual else at)
 
-    def _push(self, scored: Scored[Offer], cursor: int) -> None:
+    def _remember(self, offer: Offer) -> None:
+        key = offer.cluster if offer.version else None
+        known = self._offered.setdefault(key, {})
+        if any(found.version != offer.version for found in islice(known.values(), 1)):
+            known.clear()
+        known[id(offer)] = offer
+
+    def _push(self, scored: Scored[Offer], cursor: int, order: float) -> None:
         places = scored.candidate.places
         if cursor < len(places):
             self._serial += 1
-            heappush(self._heap, (-scored.total, places[cursor], self._serial, cursor, scored))
+            heappush(self._heap, (order, places[cursor], self._serial, cursor, scored))
 
-    def _shown(self, scored: Scored[Offer]) -> Finding:
-        offer = scored.candidate
-        refusal = _SPREAD.refuse(self._state, offer) if self._state.domains else None
-        if refusal is not None:
-            return Finding(offer.places, refusal, whole=len(offer.seats) > 1)
-        return Finding(offer.places, None, scored, whole=len(offer.seats) > 1)
+    def _note_roomless(self, refusal: Refusal, places: tuple[Place, ...]) -> None:
+        if self._state.domains and refusal.code is Code.REFUSED:
+            self._roomless.append(places[0][0])
 
-
-def _unseated(seated: Unseated, places: tuple[Place, ...]) -> list[Finding]:
-    details = [
-        Finding(tuple((name, at) for name, _ in places), refusal, engine=engine) for engine, at, refusal in seated.pools
-    ]
-    return [Finding(places, seated.refusal, whole=True), *details]
+    def _tell_unseated(self, seated: Unseated, places: tuple[Place, ...], version: int = 0) -> None:
+        self._refuse(Group(places, whole=True, version=version), seated.refusal)
+        for engine, at, refusal in seated.pools:
+            self._note_roomless(refusal, places)
+            self._refuse(Group(tuple((name, at) for name, _ in places), engine=engine, version=version), refusal)
 
 
-def _note_domains(state: Pass, offers: Iterable[Offer], refused: Iterable[Finding]) -> None:
+def _note_domains(state: Pass, samples: Iterable[ClusterName]) -> None:
     """The values of labels where a replica could run, were there room: what spread rules compare."""
-    if not state.domains:
-        return
-    samples = [offer.places[0][0] for offer in offers]
-    samples += [
-        finding.places[0][0]
-        for finding in refused
-        if finding.refusal is not None and finding.refusal.code is Code.REFUSED and not finding.whole
-    ]
     for domain in state.domains:
         for name in samples:
             cluster = state.fleet.cluster(name)

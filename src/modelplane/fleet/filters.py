@@ -1,18 +1,19 @@
-"""What keeps a replica away, in the order it is asked.
+"""What keeps a replica away.
 
-Clusters first, then engines on pools, then whole offers. The order is for people: the first refusal is the one shown,
-so what cannot be helped comes before what may pass.
+Clusters first, then engines on pools, then whole offers; see `profile` for the order within each.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Final
 
 from modelplane.api.labels import selects
+from modelplane.api.models import LabelSelector
 from modelplane.fleet.ask import EngineAsk
 from modelplane.fleet.matching import Unmatched, engine_ways
 from modelplane.fleet.offers import ClusterView, Fit, Offer, PoolView, first_fit
 from modelplane.fleet.passing import Pass
+from modelplane.fleet.plugins import Stage
 from modelplane.fleet.room import Use
 from modelplane.fleet.site import PoolKind, Traits
 from modelplane.fleet.taints import keeping_away
@@ -23,8 +24,20 @@ from modelplane.framework import Code, Filter, Refusal, admit
 _CACHED: Final = 65_536
 
 
+def label_keys(*selectors: LabelSelector | None) -> Iterator[str]:
+    """The labels that selectors look at."""
+    for selector in selectors:
+        if selector is not None:
+            yield from selector.match_labels
+            yield from (found.key for found in selector.match_expressions)
+
+
 class ClusterSelector:
     name: Final = "ClusterSelector"
+    stage: Final = Stage.CLUSTER
+
+    def reads(self, state: Pass, /) -> Iterator[str]:
+        return label_keys(state.ask.cluster_selector)
 
     def refuse(self, state: Pass, view: ClusterView, /) -> Refusal | None:
         if selects(state.ask.cluster_selector, view.sample.labels):
@@ -34,6 +47,10 @@ class ClusterSelector:
 
 class Affinity:
     name: Final = "Affinity"
+    stage: Final = Stage.CLUSTER
+
+    def reads(self, state: Pass, /) -> Iterator[str]:
+        return label_keys(*state.ask.required)
 
     def refuse(self, state: Pass, view: ClusterView, /) -> Refusal | None:
         required = state.ask.required
@@ -44,6 +61,11 @@ class Affinity:
 
 class Caches:
     name: Final = "Caches"
+    stage: Final = Stage.CLUSTER
+
+    def reads(self, state: Pass, /) -> Iterator[str]:
+        caches = (state.cache(wanted) for wanted in state.ask.caches)
+        return label_keys(*(cache.selector for cache in caches if cache is not None))
 
     def refuse(self, state: Pass, view: ClusterView, /) -> Refusal | None:
         for wanted in state.ask.caches:
@@ -61,6 +83,7 @@ class Caches:
 
 class Priorities:
     name: Final = "Priority"
+    stage: Final = Stage.CLUSTER
 
     def refuse(self, state: Pass, view: ClusterView, /) -> Refusal | None:
         wanted, allowed = state.ask.priority, view.traits.priorities
@@ -71,6 +94,7 @@ class Priorities:
 
 class ClusterTaints:
     name: Final = "ClusterTaints"
+    stage: Final = Stage.CLUSTER
 
     def refuse(self, state: Pass, view: ClusterView, /) -> Refusal | None:
         return _tainted(self.name, keeping_away(view.traits.taints, state.ask.tolerations))
@@ -78,6 +102,7 @@ class ClusterTaints:
 
 class Cordoned:
     name: Final = "Cordoned"
+    stage: Final = Stage.CLUSTER
 
     def refuse(self, _state: Pass, view: ClusterView, /) -> Refusal | None:
         return Refusal(self.name, Code.REFUSED, "the cluster is cordoned") if view.traits.cordoned else None
@@ -85,6 +110,7 @@ class Cordoned:
 
 class ClusterReady:
     name: Final = "ClusterReady"
+    stage: Final = Stage.CLUSTER
 
     def refuse(self, _state: Pass, view: ClusterView, /) -> Refusal | None:
         if view.traits.fault:
@@ -94,13 +120,17 @@ class ClusterReady:
 
 class PoolTaints:
     name: Final = "PoolTaints"
+    stage: Final = Stage.POOL
 
     def refuse(self, state: Pass, view: PoolView, /) -> Refusal | None:
         return _tainted(self.name, keeping_away(view.kind.taints, state.ask.tolerations))
 
 
 class Devices:
+    """Like `Capacity` it reads nothing but the engine and the pool, so its answer holds for all who ask the same."""
+
     name: Final = "Devices"
+    stage: Final = Stage.POOL
 
     def refuse(self, _state: object, view: PoolView, /) -> Refusal | None:
         ways = engine_ways(view.engine, view.kind.hardware)
@@ -113,6 +143,7 @@ class Capacity:
     """Refuses what does not fit now; what would not fit the pool even if it were empty is excluded."""
 
     name: Final = "Capacity"
+    stage: Final = Stage.POOL
 
     def refuse(self, _state: object, view: PoolView, /) -> Refusal | None:
         if first_fit(view.engine, view.kind, view.use) is not None:
@@ -123,6 +154,11 @@ class Capacity:
 
 class Quota:
     name: Final = "Quota"
+    stage: Final = Stage.OFFER
+    steady: Final = True
+
+    def concerns(self, _state: Pass, traits: Collection[Traits], /) -> bool:
+        return any(found.quotas for found in traits)
 
     def refuse(self, state: Pass, offer: Offer, /) -> Refusal | None:
         namespace = state.ask.deployment.namespace
@@ -137,6 +173,11 @@ class Quota:
 
 class QueueRoom:
     name: Final = "Queue"
+    stage: Final = Stage.OFFER
+    steady: Final = True
+
+    def concerns(self, _state: Pass, traits: Collection[Traits], /) -> bool:
+        return any(found.queue_left is not None for found in traits)
 
     def refuse(self, _state: Pass, offer: Offer, /) -> Refusal | None:
         traits = offer.view.traits
@@ -150,6 +191,13 @@ class QueueRoom:
 
 class Spread:
     name: Final = "Spread"
+    stage: Final = Stage.OFFER
+
+    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+        return any(domain.rule.hard for domain in state.domains)
+
+    def reads(self, state: Pass, /) -> Iterator[str]:
+        return (rule.key for rule in state.ask.spread)
 
     def refuse(self, state: Pass, offer: Offer, /) -> Refusal | None:
         for domain in state.domains:
@@ -171,18 +219,8 @@ def seat_engine(engine: EngineAsk, kind: PoolKind, use: Use) -> Fit | Refusal:
     fit = first_fit(engine, kind, use)
     if fit is not None:
         return fit
-    refusal = admit(ENGINE_FILTERS, None, PoolView(engine, kind, use))
+    refusal = admit(_LEDGER, None, PoolView(engine, kind, use))
     return refusal or Refusal(Capacity.name, Code.REFUSED, "there is no room")
-
-
-def offer_filters(state: Pass, traits: Collection[Traits]) -> tuple[Filter[Pass, Offer], ...]:
-    """The filters on whole offers that have something to say in a pass over clusters with these traits."""
-    wanted: list[tuple[Filter[Pass, Offer], bool]] = [
-        (Quota(), any(found.quotas for found in traits)),
-        (QueueRoom(), any(found.queue_left is not None for found in traits)),
-        (Spread(), bool(state.domains)),
-    ]
-    return tuple(plugin for plugin, applies in wanted if applies)
 
 
 def _tainted(name: str, taint: Taint | None) -> Refusal | None:
@@ -191,15 +229,4 @@ def _tainted(name: str, taint: Taint | None) -> Refusal | None:
     return Refusal(name, Code.EXCLUDED, "its taint {} ({}) is not tolerated", (taint.key, taint.effect.value))
 
 
-CLUSTER_FILTERS: tuple[Filter[Pass, ClusterView], ...] = (
-    ClusterSelector(),
-    Affinity(),
-    Caches(),
-    Priorities(),
-    ClusterTaints(),
-    Cordoned(),
-    ClusterReady(),
-)
-POOL_FILTERS: tuple[Filter[Pass, PoolView], ...] = (PoolTaints(),)
-ENGINE_FILTERS: tuple[Filter[object, PoolView], ...] = (Devices(), Capacity())
-"""These read nothing but the engine and the pool, so an answer holds for every deployment that asks the same."""
+_LEDGER: tuple[Filter[object, PoolView], ...] = (Devices(), Capacity())

@@ -44,7 +44,8 @@ class Pass:
         self.returning: frozenset[ClusterName] = frozenset()
         self.cheapest: dict[str, float] = {}
         self.domains = tuple(Domain(rule) for rule in ask.spread)
-        self.reading = self._reading()
+        self.reading = Reading()
+        """What the plugins of the pass read of clusters; the board sets it."""
 
     def site(self, name: ClusterName) -> Site:
         return self.trial.get(name) or self.fleet.sites[name]
@@ -85,16 +86,3 @@ class Pass:
             value = cluster.labels.get(domain.rule.key) if cluster is not None else None
             if value is not None:
                 domain.counts[value] += 1
-
-    def _reading(self) -> Reading:
-        """What filters and scorers read of clusters beside their traits."""
-        ask = self.ask
-        caches = [cache for wanted in ask.caches if (cache := self.cache(wanted)) is not None]
-        selectors = [ask.cluster_selector, *ask.required, *(p.selector for p in ask.preferred)]
-        selectors += [cache.selector for cache in caches]
-        keys = {rule.key for rule in ask.spread}
-        for selector in selectors:
-            if selector is not None:
-                keys.update(selector.match_labels)
-                keys.update(found.key for found in selector.match_expressions)
-        return Reading(tuple(sorted(keys)), tuple(cache.staged for cache in caches))

@@ -103,7 +103,7 @@ def offer_on(state: Pass, board: Board, site: Site) -> Offer | None:
         return None
     for seats in _seatings(state, board, site):
         offer = Offer(view, ((site.cluster.name, 0),), seats, state.load[site.cluster.name], version=1)
-        if admit(board.profile.filters, state, offer) is None:
+        if admit(board.filters, state, offer) is None:
             return offer
     return None
 

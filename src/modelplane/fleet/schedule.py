@@ -32,13 +32,16 @@ from modelplane.fleet.fates import Dropped, DropReason, Fate, Placement, Preempt
 from modelplane.fleet.index import Place
 from modelplane.fleet.offers import Offer
 from modelplane.fleet.passing import Pass
+from modelplane.fleet.plugins import PlacementProfile
 from modelplane.fleet.preempt import find_eviction, offer_on
+from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.fleet.repair import giving_way
 from modelplane.fleet.review import Review, make_seat, review, too_much
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.taints import FOREVER
-from modelplane.fleet.trace import Finding, Trace
+from modelplane.fleet.trace import Finding, Listener, Subject, Trace
 from modelplane.fleet.values import Holding, HoldingId
+from modelplane.framework import Chorus, Reporter
 
 
 class Schedule(msgspec.Struct, frozen=True, eq=False):
@@ -52,21 +55,29 @@ class Schedule(msgspec.Struct, frozen=True, eq=False):
     look_again_after_s: float | None = None
 
 
-def schedule(ask: Ask, fleet: Fleet, now: float = 0.0) -> Schedule:
+def schedule(
+    ask: Ask,
+    fleet: Fleet,
+    now: float = 0.0,
+    *,
+    profile: PlacementProfile = DEFAULT_PROFILE,
+    reporter: Reporter[Subject] | None = None,
+) -> Schedule:
+    """The plugins of the profile say where new replicas may go; the reporter hears every answer beside the trace."""
     state = Pass(ask, fleet, now)
     found = review(state)
     _repair(state, found)
     _scale_down(ask, found)
-    work = _Work(state, found)
+    work = _Work(state, found, profile, reporter)
     if len(found.kept) < ask.replicas:
         work.fill()
     movers = work.finish()
     return _schedule(work, movers)
 
 
-def survey(ask: Ask, fleet: Fleet, now: float = 0.0) -> Schedule:
+def survey(ask: Ask, fleet: Fleet, now: float = 0.0, *, profile: PlacementProfile = DEFAULT_PROFILE) -> Schedule:
     """The same decision, with every place judged as if one more replica were asked for: for explanations."""
-    decided = schedule(ask, fleet, now)
+    decided = schedule(ask, fleet, now, profile=profile)
     state = Pass(ask, fleet, now)
     kept = [placement.holding for placement in decided.placements]
     known = {holding.id for holding in fleet.owned_by(ask.deployment)}
@@ -74,7 +85,9 @@ def survey(ask: Ask, fleet: Fleet, now: float = 0.0) -> Schedule:
     for holding in kept:
         if holding.id not in known:
             state.seat(holding)
-    trace = Trace(Board(state).findings(), fleet.sites, _chosen(decided.placements))
+    listener = Listener()
+    Board(state, profile, listener).close()
+    trace = Trace(listener.findings(), fleet.sites, _chosen(decided.placements))
     return msgspec.structs.replace(decided, trace=trace)
 
 
@@ -121,12 +134,16 @@ def _scale_down(ask: Ask, found: Review) -> None:
 class _Work:
     """Filling and replacing, with what was found so far."""
 
-    def __init__(self, state: Pass, found: Review) -> None:
+    def __init__(
+        self, state: Pass, found: Review, profile: PlacementProfile, reporter: Reporter[Subject] | None
+    ) -> None:
         self.state = state
+        self._profile = profile
+        self._reporter = reporter
+        self._listener = Listener()
         self.found = found
         self.placed: list[Holding] = []
         self.preemption: Preemption | None = None
-        self.findings: tuple[Finding, ...] = ()
         state.stay(found.kept, state.fleet.owned_by(state.ask.deployment))
         going = [*(moving for moving, _ in found.moving), *(dropped.holding for dropped in found.dropped)]
         state.returning = frozenset(holding.cluster for holding in going if holding.cluster in state.fleet.sites)
@@ -137,13 +154,23 @@ class _Work:
     def short(self) -> int:
         return self.state.ask.replicas - len(self.found.kept) - len(self.placed)
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self._listener.findings()
+
+    def _board(self) -> Board:
+        """A board of the fleet as it stands. What was heard of an earlier one no longer counts."""
+        self._listener = Listener()
+        reporter = self._reporter
+        return Board(self.state, self._profile, Chorus((self._listener, reporter)) if reporter else self._listener)
+
     def fill(self) -> None:
-        board = self._fill_from(Board(self.state), self.short)
+        board = self._fill_from(self._board(), self.short)
         if self.short and self.found.moving:
             board = self._make_room()
         if self.short and self.state.ask.may_preempt:
             self._preempt(board)
-        self.findings = board.findings()
+        board.close()
 
     def _fill_from(self, board: Board, wanted: int) -> Board:
         for _ in range(wanted):
@@ -162,7 +189,7 @@ class _Work:
         idle = [holding for holding, _ in self.found.moving if not holding.serving]
         self.state.release(idle)
         self.released = frozenset(holding.id for holding in idle)
-        board = self._fill_from(Board(self.state), self.short)
+        board = self._fill_from(self._board(), self.short)
         under_way = self.placed or self.found.leaving or not all(holding.serving for holding in self.found.kept)
         serving = [(holding, why) for holding, why in self.found.moving if holding.serving]
         if not self.short or under_way or not serving:
@@ -173,12 +200,14 @@ class _Work:
             if offer_on(self.state, board, left) is None:
                 continue
             self.state.trial[victim.cluster] = left
-            retried = self._fill_from(Board(self.state), 1)
+            heard = self._listener
+            retried = self._fill_from(self._board(), 1)
             if self.placed:
                 self.found.moving.remove((victim, why))
                 self.found.dropped.append(Dropped(victim, DropReason.REPLACED, why))
                 return retried
             self.state.trial[victim.cluster] = before
+            self._listener = heard
         return board
 
     def _preempt(self, board: Board) -> None:

@@ -8,24 +8,25 @@ stickiness   1 where a replica of the deployment leaves in the same pass, so tha
 preferred    the share of the preferred weights that the cluster's labels match
 topology     1 / (1 + how far the label's value is ahead of the emptiest), for spread rules that only prefer
 
-A score that has nothing to say for a deployment is left out of its profile.
+A score that has nothing to say in a pass is left out of it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from modelplane.api.labels import selects
-from modelplane.fleet.filters import offer_filters
+from modelplane.fleet.filters import label_keys
 from modelplane.fleet.offers import Offer
 from modelplane.fleet.passing import Pass
 from modelplane.fleet.site import Traits
-from modelplane.framework import Profile, Scored, Scorer, Weighted
+from modelplane.framework import Scored
 
 UNPRICED: Final = 0.5
 
 
 class SpreadOver:
     name: Final = "spread"
+    steady: Final = True
 
     def score(self, _state: Pass, offers: Sequence[Offer], /) -> list[float]:
         return [1.0 / (1 + offer.load) for offer in offers]
@@ -33,6 +34,10 @@ class SpreadOver:
 
 class Staged:
     name: Final = "staged"
+    steady: Final = True
+
+    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+        return bool(state.ask.caches)
 
     def score(self, state: Pass, offers: Sequence[Offer], /) -> list[float]:
         caches = [state.cache(wanted) for wanted in state.ask.caches]
@@ -44,6 +49,7 @@ class Staged:
 
 class Headroom:
     name: Final = "headroom"
+    steady: Final = True
 
     def score(self, _state: Pass, offers: Sequence[Offer], /) -> list[float]:
         return [offer.headroom for offer in offers]
@@ -51,6 +57,10 @@ class Headroom:
 
 class Cheap:
     name: Final = "price"
+    steady: Final = True
+
+    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+        return bool(state.cheapest)
 
     def score(self, state: Pass, offers: Sequence[Offer], /) -> list[float]:
         return [self._one(state, offer) for offer in offers]
@@ -66,6 +76,10 @@ class Cheap:
 
 class Stickiness:
     name: Final = "stickiness"
+    steady: Final = True
+
+    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+        return bool(state.returning)
 
     def score(self, _state: Pass, offers: Sequence[Offer], /) -> list[float]:
         return [1.0 if offer.returning else 0.0 for offer in offers]
@@ -73,6 +87,13 @@ class Stickiness:
 
 class Preferred:
     name: Final = "preferred"
+    steady: Final = True
+
+    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+        return bool(state.ask.preferred)
+
+    def reads(self, state: Pass, /) -> Iterator[str]:
+        return label_keys(*(preference.selector for preference in state.ask.preferred))
 
     def score(self, state: Pass, offers: Sequence[Offer], /) -> list[float]:
         preferred = state.ask.preferred
@@ -85,6 +106,12 @@ class Preferred:
 
 class Topology:
     name: Final = "topology"
+
+    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+        return any(not domain.rule.hard for domain in state.domains)
+
+    def reads(self, state: Pass, /) -> Iterator[str]:
+        return (rule.key for rule in state.ask.spread)
 
     def score(self, state: Pass, offers: Sequence[Offer], /) -> list[float]:
         soft = [domain for domain in state.domains if not domain.rule.hard]
@@ -101,19 +128,3 @@ class BestFirst:
 
     def pick(self, _state: Pass, scored: Sequence[Scored[Offer]], /) -> list[Scored[Offer]]:
         return sorted(scored, key=lambda found: (-found.total, found.candidate.places[0]))
-
-
-def profile_for(state: Pass, traits: Collection[Traits]) -> Profile[Pass, Offer]:
-    """The filters and scores that concern the deployment of a pass."""
-    ask, weights = state.ask, state.ask.weights
-    wanted: list[tuple[Scorer[Pass, Offer], float, bool]] = [
-        (SpreadOver(), weights.spread, True),
-        (Staged(), weights.staged, bool(ask.caches)),
-        (Headroom(), weights.headroom, True),
-        (Cheap(), weights.price, bool(state.cheapest)),
-        (Stickiness(), weights.stickiness, bool(state.returning)),
-        (Preferred(), 1.0, bool(ask.preferred)),
-        (Topology(), 1.0, any(not rule.hard for rule in ask.spread)),
-    ]
-    scorers = tuple(Weighted(scorer, weight) for scorer, weight, applies in wanted if applies and weight > 0)
-    return Profile("place", BestFirst(), offer_filters(state, traits), scorers)

@@ -1,7 +1,8 @@
 """Why each candidate was taken or not, with numbers.
 
-The scheduler decides for groups of like places and leaves its findings as groups, so keeping a trace costs nothing that
-grows with the fleet. `candidates` spells all of it out; `shown` gives a bounded part that has something of each group.
+The scheduler decides for groups of like places and tells a reporter of each, so keeping a trace costs nothing that
+grows with the fleet. `Listener` is the reporter that keeps one; `candidates` spells all of it out; `shown` gives a
+bounded part that has something of each group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +39,22 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[tuple[str, float], ...] = ()
 
 
+class Group(msgspec.Struct, frozen=True, eq=False):
+    """Places that get one answer before there is an offer."""
+
+    places: tuple[Place, ...]
+    whole: bool = False
+    """It is about clusters, not about pools of them."""
+    engine: str = ""
+    """The engine that it is about, where the deployment has several."""
+    version: int = 0
+    """As of an Offer."""
+
+
+Subject = Group | Offer
+"""What a reporter of placement hears about."""
+
+
 class Finding(msgspec.Struct, frozen=True, eq=False):
     """One answer for places that are alike."""
 
@@ -47,6 +64,58 @@ class Finding(msgspec.Struct, frozen=True, eq=False):
     whole: bool = False
     """It is about clusters, not about pools of them."""
     engine: str = ""
+
+
+class _Notes:
+    """What was heard of places in one state."""
+
+    __slots__ = ("groups", "offers", "version")
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.groups: list[Finding] = []
+        self.offers: dict[int, tuple[Offer, Finding]] = {}
+        """By identity; the offer is kept so that its identity stays its own."""
+
+
+class Listener:
+    """Keeps the last word on each group of places: what is heard of a cluster that changed replaces what was before."""
+
+    __slots__ = ("_notes",)
+
+    def __init__(self) -> None:
+        self._notes: dict[ClusterName | None, _Notes] = {}
+
+    def refused(self, _profile: str, subject: Subject, refusal: Refusal, /) -> None:
+        notes = self._about(subject)
+        if isinstance(subject, Group):
+            notes.groups.append(Finding(subject.places, refusal, whole=subject.whole, engine=subject.engine))
+        else:
+            finding = Finding(subject.places, refusal, whole=len(subject.seats) > 1)
+            notes.offers[id(subject)] = subject, finding
+
+    def scored(self, _profile: str, subject: Subject, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
+        if isinstance(subject, Offer):
+            scored = Scored(subject, total, parts)
+            finding = Finding(subject.places, None, scored, whole=len(subject.seats) > 1)
+            self._about(subject).offers[id(subject)] = subject, finding
+
+    def picked(self, _profile: str, subject: Subject, /) -> None:
+        """What was picked is told by the placements."""
+
+    def findings(self) -> tuple[Finding, ...]:
+        found: list[Finding] = []
+        for notes in self._notes.values():
+            found += notes.groups
+            found += [finding for _, finding in notes.offers.values()]
+        return tuple(found)
+
+    def _about(self, subject: Subject) -> _Notes:
+        key = subject.places[0][0] if subject.version else None
+        known = self._notes.get(key)
+        if known is None or known.version != subject.version:
+            known = self._notes[key] = _Notes(subject.version)
+        return known
 
 
 class Trace:
