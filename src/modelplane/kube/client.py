@@ -1,0 +1,175 @@
+"""One page of a list, one watch, one object, one annotation.
+
+Answers are decoded once, as plain data. A page and a watched object have a most size, so a server cannot make us hold
+more than that at a time.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from modelplane.kube.errors import KubeError, Refused, Unreachable
+from modelplane.kube.kinds import Kind
+
+if TYPE_CHECKING:
+    from lightkube.config.kubeconfig import SingleConfig
+
+_T = TypeVar("_T")
+
+Raw = Mapping[str, object]
+"""An object as its API sent it."""
+
+_LINE_MOST_BYTES = 16 * 1024 * 1024
+_OK_BELOW = 300
+_AGENT = "modelplane"
+_GRACE_S = 15.0
+"""How much later than asked for a watch may end before it counts as broken: a half-open connection is silent."""
+
+
+class Query(msgspec.Struct, frozen=True):
+    """Which objects of a kind: all, or those of a namespace, with labels, with fields (as Kubernetes' selectors)."""
+
+    kind: Kind
+    namespace: str | None = None
+    labels: str = ""
+    fields: str = ""
+
+    def parameters(self) -> dict[str, str]:
+        given = {"labelSelector": self.labels, "fieldSelector": self.fields}
+        return {name: value for name, value in given.items() if value}
+
+
+class _ListMeta(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class Page(msgspec.Struct):
+    """A part of a list. `metadata.continue_` is empty in the last."""
+
+    metadata: _ListMeta
+    items: list[dict[str, object]] = []
+
+
+class WatchLine(msgspec.Struct):
+    """One event of a watch, as it came."""
+
+    type: str
+    object: dict[str, object]
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+_PAGE = msgspec.json.Decoder(Page)
+_LINE = msgspec.json.Decoder(WatchLine)
+_OBJECT = msgspec.json.Decoder(dict[str, object])
+
+
+class KubeClient:
+    """Speaks to one API. Safe for many tasks of one event loop."""
+
+    def __init__(self, config: "SingleConfig", *, timeout_s: float = 10.0) -> None:
+        import httpx2
+        from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+
+        self._timeout_s = timeout_s
+        self._http: httpx2.AsyncClient = AsyncClient(
+            config, ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
+        )
+        self._http.headers["User-Agent"] = _AGENT
+        self._http.headers["Accept"] = "application/json"
+        self.namespace = config.namespace
+        """Of the kubeconfig's context, or of the pod."""
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def page(self, query: Query, *, limit: int, after: str = "") -> Page:
+        parameters = {**query.parameters(), "limit": str(limit)}
+        if after:
+            parameters["continue"] = after
+        body = await self._ask("GET", query.kind.path(query.namespace), parameters)
+        return _decoded(_PAGE, body)
+
+    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Raw:
+        return _decoded(_OBJECT, await self._ask("GET", kind.path(namespace, name), {}))
+
+    async def annotate(
+        self, kind: Kind, name: str, namespace: str | None, annotations: Mapping[str, str | None]
+    ) -> None:
+        """Set these annotations of one object; None takes one away. Others are left alone."""
+        patch = msgspec.json.encode({"metadata": {"annotations": dict(annotations)}})
+        await self._ask("PATCH", kind.path(namespace, name), {"fieldManager": _AGENT}, patch)
+
+    async def watch(self, query: Query, *, version: str, seconds: int) -> AsyncIterator[list[WatchLine]]:
+        """What changed after the version, in the batches in which it arrived; ends when the server ends it."""
+        import httpx2
+
+        parameters = query.parameters() | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(seconds),
+        }
+        timeout = httpx2.Timeout(self._timeout_s, read=seconds + _GRACE_S)
+        headers = {"Accept-Encoding": "identity"}
+        path = query.kind.path(query.namespace)
+        try:
+            async with self._http.stream("GET", path, params=parameters, headers=headers, timeout=timeout) as response:
+                if response.status_code >= _OK_BELOW:
+                    raise _refusal(response.status_code, await response.aread())
+                rest = b""
+                async for chunk in response.aiter_bytes():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    if len(rest) > _LINE_MOST_BYTES:
+                        raise Unreachable(f"{query.kind}: an event of more than {_LINE_MOST_BYTES} bytes")
+                    batch = [_decoded(_LINE, line) for line in lines if line.strip()]
+                    if batch:
+                        yield batch
+        except (httpx2.HTTPError, OSError) as broken:
+            raise _unreachable(broken) from broken
+
+    async def _ask(self, method: str, path: str, parameters: dict[str, str], body: bytes | None = None) -> bytes:
+        import httpx2
+
+        headers = {"Content-Type": "application/merge-patch+json"} if body is not None else {}
+        try:
+            answer = await self._http.request(method, path, params=parameters, content=body, headers=headers)
+        except (httpx2.HTTPError, OSError) as broken:
+            raise _unreachable(broken) from broken
+        if answer.status_code >= _OK_BELOW:
+            raise _refusal(answer.status_code, answer.content)
+        return answer.content
+
+
+def refusal(raw: Raw) -> Refused:
+    """A Status that came as an object."""
+    try:
+        status = msgspec.convert(raw, _Status)
+    except msgspec.ValidationError:
+        status = _Status(message="an error that cannot be read")
+    return Refused(status.code, status.reason, status.message)
+
+
+def _refusal(code: int, body: bytes) -> KubeError:
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = _Status(message=body[:200].decode(errors="replace"))
+    return Refused(code, status.reason, status.message)
+
+
+def _unreachable(broken: Exception) -> Unreachable:
+    return Unreachable(f"{type(broken).__name__}: {broken}")
+
+
+def _decoded(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as broken:
+        raise Unreachable(f"an answer that cannot be read: {broken}") from broken

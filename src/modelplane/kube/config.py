@@ -1,0 +1,51 @@
+"""Where the API is and as whom to speak.
+
+A kubeconfig that is named is used; else the pod's ServiceAccount; else KUBECONFIG, else the file in its usual place.
+A kubeconfig that starts programs or plugins for its credentials is refused: reading a file must not run anything.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from modelplane.kube.errors import BadConfig
+
+if TYPE_CHECKING:
+    from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def load_config(
+    kubeconfig: Path | None = None, context: str | None = None, *, service_account: Path = SERVICE_ACCOUNT
+) -> "SingleConfig":
+    try:
+        from lightkube.config.models import User
+        from lightkube.core.exceptions import ConfigError
+    except ModuleNotFoundError as missing:
+        message = f"no Kubernetes client is installed ({missing.name} is missing): install modelplane[kube]"
+        raise BadConfig(message) from missing
+    place = str(kubeconfig) if kubeconfig is not None else "the ServiceAccount, KUBECONFIG or the usual kubeconfig"
+    try:
+        chosen = _read(kubeconfig, service_account).get(context)
+    except (ConfigError, yaml.YAMLError, OSError, KeyError, TypeError, ValueError, AttributeError) as broken:
+        raise BadConfig(f"{place}: {_sentence(broken)}") from broken
+    if chosen is None:
+        raise BadConfig(f"{place}: names no context")
+    user = chosen.user or User()
+    if user.exec is not None or user.auth_provider is not None:
+        raise BadConfig(f"{place}: user of context {chosen.context_name!r}: exec and auth-provider are refused")
+    return chosen._replace(user=user)
+
+
+def _read(kubeconfig: Path | None, service_account: Path) -> "KubeConfig":
+    from lightkube.config.kubeconfig import KubeConfig
+
+    if kubeconfig is not None:
+        return KubeConfig.from_file(kubeconfig)
+    return KubeConfig.from_env(service_account=service_account)
+
+
+def _sentence(broken: Exception) -> str:
+    return f"lacks {broken}" if isinstance(broken, KeyError) else str(broken)

@@ -1,0 +1,31 @@
+"""What can go wrong at the door to a Kubernetes API.
+
+KubeError
+├── BadConfig      no usable kubeconfig or ServiceAccount; trying again does not help
+├── Unreachable    no answer, or half of one: the network, TLS, a server that went away
+└── Refused        an answer that says no, with its status and reason
+"""
+
+GONE = 410
+"""The version that a list or watch was to continue from is forgotten."""
+
+
+class KubeError(Exception):
+    """The root of what this room raises."""
+
+
+class BadConfig(KubeError):  # noqa: N818 - names of outcomes, as in the tree above
+    """Where the API is, or as whom to speak, cannot be told."""
+
+
+class Unreachable(KubeError):  # noqa: N818 - as above
+    """There was no whole answer."""
+
+
+class Refused(KubeError):  # noqa: N818 - as above
+    """The API answered with an error."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}")
+        self.status = status
+        self.reason = reason

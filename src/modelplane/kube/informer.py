@@ -1,0 +1,240 @@
+"""Objects of one kind, held in memory as small as the caller makes them, and told about as they change.
+
+A list is read page by page, and of each object only what `keep` returns stays; then a watch continues where the list
+ended. Bookmarks move that point on while nothing changes. When the server has forgotten it (410), everything is listed
+again and the difference is told, so a listener never misses a deletion. A list is also repeated now and then, against
+events that were lost.
+
+What is held is never dropped because the API is away: `synced` says that the kind was listed once (an empty snapshot is
+then really empty), `problem` is what is wrong at the moment, empty when nothing is. A kind that the server does not
+serve, or does not let us read, is not synced and says so.
+
+Objects are identified by namespace, name and uid: one that was deleted and made anew in between is told as a deletion
+and an addition. Changes that `keep` does not show are not told.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from enum import Enum
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from modelplane.kube.client import KubeClient, Query, Raw, WatchLine, refusal
+from modelplane.kube.errors import GONE, KubeError, Refused
+from modelplane.reconcile.clock import Clock, SystemClock
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Key(NamedTuple):
+    """`namespace` is empty for objects of the whole cluster."""
+
+    namespace: str
+    name: str
+
+
+class Change(Enum):
+    """What happened to an object."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    DELETED = "deleted"
+
+
+class Event(msgspec.Struct, Generic[T], frozen=True):
+    """`value` is what is kept of the object; of a deleted one, what was kept last."""
+
+    change: Change
+    key: Key
+    value: T
+
+
+Listener = Callable[[Sequence[Event[T]]], None]
+
+
+class InformerSettings(msgspec.Struct, frozen=True):
+    """Numbers an informer goes by; every wait is jittered by up to half."""
+
+    page: int = 500
+    watch_s: int = 300
+    """How long one watch is asked to last."""
+    resync_s: float = 1800.0
+    backoff_first_s: float = 0.5
+    backoff_most_s: float = 30.0
+    short_s: float = 1.0
+    """A watch that ends sooner than this without an event counts as a failure, so a server cannot make us spin."""
+
+
+class _Held(NamedTuple, Generic[T]):
+    uid: str
+    value: T
+
+
+class Informer(Generic[T]):
+    """Runs in one task (`run`); everything else may be called from that event loop at any time."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        query: Query,
+        keep: Callable[[Raw], T | None],
+        *,
+        settings: InformerSettings = InformerSettings(),  # noqa: B008 - frozen
+        clock: Clock | None = None,
+    ) -> None:
+        self._client = client
+        self.query = query
+        self._keep = keep
+        self._settings = settings
+        self._clock: Clock = clock or SystemClock()
+        self._chance: Callable[[], float] = random.random
+        self._held: dict[Key, _Held[T]] = {}
+        self._values: dict[Key, T] = {}
+        self._listeners: list[Listener[T]] = []
+        self._version = ""
+        self._listed_at_s = 0.0
+        self._synced = asyncio.Event()
+        self.problem = ""
+        """What is wrong, in one sentence; empty: nothing."""
+
+    @property
+    def synced(self) -> bool:
+        return self._synced.is_set()
+
+    @property
+    def snapshot(self) -> Mapping[Key, T]:
+        """A live view: copy it to keep it."""
+        return MappingProxyType(self._values)
+
+    async def wait_synced(self) -> None:
+        await self._synced.wait()
+
+    def listen(self, listener: Listener[T]) -> Callable[[], None]:
+        """Call it with what changes from here on, in batches; what is held already comes first, as additions."""
+        self._listeners.append(listener)
+        if self._values:
+            listener([Event(Change.ADDED, key, value) for key, value in self._values.items()])
+        return lambda: self._listeners.remove(listener)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        failures = 0
+        while True:
+            try:
+                alive = await self._follow()
+            except KubeError as problem:
+                self._note(problem)
+                alive = False
+            failures = 0 if alive else failures + 1
+            if failures:
+                await self._clock.sleep(self._wait_s(failures))
+
+    async def _follow(self) -> bool:
+        """List if needed, then watch once. False: it ended so soon that one should wait before the next."""
+        due = self._clock.monotonic() - self._listed_at_s >= self._settings.resync_s
+        if not self._version or due:
+            await self._list()
+        self.problem = ""
+        started = self._clock.monotonic()
+        seconds = max(1, int(self._settings.watch_s * (0.5 + 0.5 * self._chance())))
+        heard = False
+        async with aclosing(self._client.watch(self.query, version=self._version, seconds=seconds)) as batches:  # type: ignore[type-var]  # an async generator, declared as what callers may rely on
+            async for batch in batches:
+                self._hear(batch)
+                heard = True
+        return heard or self._clock.monotonic() - started >= self._settings.short_s
+
+    async def _list(self) -> None:
+        found: dict[Key, _Held[T]] = {}
+        after = version = ""
+        while True:
+            page = await self._client.page(self.query, limit=self._settings.page, after=after)
+            for raw in page.items:
+                self._take(found, raw)
+            version, after = page.metadata.resource_version, page.metadata.continue_
+            if not after:
+                break
+        self._listed_at_s = self._clock.monotonic()
+        self._version = version
+        events = [event for key in list(self._held) for event in self._gone(key, found)]
+        events += [event for key, held in found.items() for event in self._put(key, held)]
+        self._synced.set()
+        self._tell(events)
+
+    def _hear(self, batch: Sequence[WatchLine]) -> None:
+        events: list[Event[T]] = []
+        for line in batch:
+            if line.type == "ERROR":
+                self._tell(events)
+                raise refusal(line.object)
+            _, _, version = _identity(line.object)
+            self._version = version or self._version
+            if line.type != "BOOKMARK":
+                events += self._changed(line)
+        self._tell(events)
+
+    def _changed(self, line: WatchLine) -> Sequence[Event[T]]:
+        found: dict[Key, _Held[T]] = {}
+        if line.type != "DELETED":
+            self._take(found, line.object)
+        key, _, _ = _identity(line.object)
+        return [*self._gone(key, found), *(event for key, held in found.items() for event in self._put(key, held))]
+
+    def _take(self, found: dict[Key, _Held[T]], raw: Raw) -> None:
+        key, uid, _ = _identity(raw)
+        try:
+            value = self._keep(raw)
+        except (KeyError, TypeError, ValueError, AttributeError) as broken:
+            _log.warning("kube.unreadable kind=%s object=%s/%s: %s", self.query.kind, *key, broken)
+            before = self._held.get(key)
+            value = before.value if before is not None and before.uid == uid else None
+        if value is not None:
+            found[key] = _Held(uid, value)
+
+    def _gone(self, key: Key, found: Mapping[Key, _Held[T]]) -> Sequence[Event[T]]:
+        held, after = self._held.get(key), found.get(key)
+        if held is None or (after is not None and after.uid == held.uid):
+            return ()
+        del self._held[key], self._values[key]
+        return (Event(Change.DELETED, key, held.value),)
+
+    def _put(self, key: Key, held: _Held[T]) -> Sequence[Event[T]]:
+        before = self._held.get(key)
+        if before is not None and before.value == held.value:
+            return ()
+        self._held[key], self._values[key] = held, held.value
+        return (Event(Change.ADDED if before is None else Change.CHANGED, key, held.value),)
+
+    def _tell(self, events: Sequence[Event[T]]) -> None:
+        if events:
+            for listener in list(self._listeners):
+                listener(events)
+
+    def _note(self, problem: KubeError) -> None:
+        if isinstance(problem, Refused) and problem.status == GONE:
+            self._version = ""
+        if not self.problem:
+            _log.warning("kube.away kind=%s: %s", self.query.kind, problem)
+        self.problem = f"{self.query.kind}: {problem}"
+
+    def _wait_s(self, failures: int) -> float:
+        settings = self._settings
+        full = min(settings.backoff_most_s, settings.backoff_first_s * 2.0 ** min(failures - 1, 32))
+        return full * (0.5 + 0.5 * self._chance())
+
+
+def _identity(raw: Raw) -> tuple[Key, str, str]:
+    """Key, uid and version."""
+    metadata = raw.get("metadata")
+    told = cast("Mapping[str, object]", metadata) if isinstance(metadata, Mapping) else {}
+    namespace, name, uid, version = (
+        str(told.get(field) or "") for field in ("namespace", "name", "uid", "resourceVersion")
+    )
+    return Key(namespace, name), uid, version
