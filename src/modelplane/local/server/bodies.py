@@ -1,7 +1,7 @@
 """The body of a request as plain values, with the keys that it has twice.
 
-JSON is read twice where it matters: quickly, and with a scanner that notices duplicate keys, which clients are warned
-of. YAML is held to the limits of `modelplane.admission.documents`, which refuses duplicates altogether.
+JSON is read twice where it may matter: quickly, and with a scanner that notices duplicate keys, which clients are
+warned of. YAML is held to the limits of `modelplane.admission.documents`, which refuses duplicates altogether.
 """
 
 import json
@@ -44,7 +44,7 @@ def read_json(raw: bytes, *, watch_duplicates: bool = True) -> Body:
     """A JSON body. ValueError says what is wrong with it."""
     try:
         value = msgspec.json.decode(raw)
-        if not watch_duplicates or not _may_repeat(raw):
+        if not watch_duplicates or not _may_repeat(raw, value):
             return Body(value)
         again = json.loads(raw, object_pairs_hook=_noticing)
     except RecursionError:
@@ -54,8 +54,9 @@ def read_json(raw: bytes, *, watch_duplicates: bool = True) -> Body:
     return Body(value, tuple(_repeated(again, "")))
 
 
-def _may_repeat(raw: bytes) -> bool:
-    return b":" in raw
+def _may_repeat(raw: bytes, value: object) -> bool:
+    """Where nothing is escaped, quotes stand around keys and texts only: a key that was lost took two with it."""
+    return b"\\" in raw or raw.count(b'"') != msgspec.json.encode(value).count(b'"')
 
 
 def _noticing(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -10,6 +10,7 @@ In the written form a step with nothing below it is a member; a member with some
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -22,6 +23,8 @@ FieldSet = frozenset[Field]
 EMPTY: FieldSet = frozenset()
 
 _Tree: TypeAlias = dict[str, "_Tree"]
+
+_REMEMBERED = 256
 
 
 def written(fields: Iterable[Field]) -> Json:
@@ -46,7 +49,13 @@ def _insert(root: _Tree, field: Field) -> None:
 
 def read(tree: object) -> FieldSet:
     """The fields of a written tree. ValueError where it is none."""
-    return frozenset(_members(tree, ()))
+    return _read(msgspec.json.encode(tree))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read(encoded: bytes) -> FieldSet:
+    """Writers come back with the trees that they left, and many objects have the same ones."""
+    return frozenset(_members(msgspec.json.decode(encoded), ()))
 
 
 def _members(node: object, above: Field) -> Iterable[Field]:

@@ -122,10 +122,12 @@ def compare(old: object, new: object, schema: Schema) -> Comparison:
 
 
 _ABSENT = object()
+_ROOMY = 2
+"""Down to this depth parts are large, and worth a look at whether they changed at all."""
 
 
 def _compare(old: object, new: object, schema: Schema | None, at: Field, found: _Differences) -> None:
-    if old is new:
+    if old is new or (len(at) <= _ROOMY and _is_same(old, new)):
         return
     present = new if old is _ABSENT else old
     shape = _shape(present, schema)
@@ -147,6 +149,11 @@ def _compare(old: object, new: object, schema: Schema | None, at: Field, found: 
         found.added.add(at)
     elif new is _ABSENT:
         found.removed.add(at)
+
+
+def _is_same(old: object, new: object) -> bool:
+    """Python holds 1, 1.0 and True equal; their encodings tell them apart."""
+    return old == new and _canonical.encode(old) == _canonical.encode(new)
 
 
 def _compare_leaf(old: object, new: object, at: Field, found: _Differences) -> None:
