@@ -1,0 +1,58 @@
+"""The plugin around the approximate index: asks it before the profiles run, tells it what was sent where."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.decisions import Decision
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.memory.approximate import ApproximateIndex, Limits
+from modelplane.picker.memory.prefix import prefix_of, put_prefix
+
+TYPE = "approx-prefix-cache-producer"
+PREFILL = "prefill"
+"""The profile whose pick computes the prompt's KV blocks beside the primary one."""
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Size = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class ApproxPrefixParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    auto_tune: bool = True
+    """Take the block size and the room for blocks from the servers' metrics where they tell them."""
+    block_size_tokens: Size = 16
+    max_prefix_tokens_to_match: Count = 131072
+    max_prefix_blocks_to_match: Count = 2048
+    lru_capacity_per_server: Size = 31250
+
+
+class ApproxPrefixProducer:
+    def __init__(self, name: str, parameters: ApproxPrefixParameters) -> None:
+        self.name = name
+        self.index = ApproximateIndex(
+            Limits(
+                block_tokens=parameters.block_size_tokens,
+                follow_servers=parameters.auto_tune,
+                most_tokens=parameters.max_prefix_tokens_to_match,
+                most_blocks=parameters.max_prefix_blocks_to_match,
+                blocks_a_server=parameters.lru_capacity_per_server,
+            )
+        )
+
+    def produce(self, cycle: Cycle) -> None:
+        put_prefix(cycle, self.name, self.index.match(cycle.request, cycle.endpoints))
+
+    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+        self.index.record(cycle.request, computing(decision), prefix_of(cycle, self.name))
+        return ()
+
+    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+        self.index.keep(endpoints)
+
+
+def computing(decision: Decision) -> tuple[Endpoint, ...]:
+    """The endpoints that will hold the prompt's blocks: the primary pick, and the one that prefills for it."""
+    prefill = tuple(picks[0] for profile, picks in decision.others if profile == PREFILL and picks)
+    return (decision.picked, *(endpoint for endpoint in prefill if endpoint is not decision.picked))

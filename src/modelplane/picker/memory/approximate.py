@@ -1,0 +1,327 @@
+"""A prefix index from what was sent: a server that was sent a prompt is taken to hold its blocks for a while.
+
+Not every block is indexed. Of a chain the first 32 are, then every 2nd to the 64th, every 4th to the 128th and so on
+(`_PLACES`), and the last one: its *landmarks*. So a count is exact up to 32 blocks, exact for a prompt that was sent
+before, and otherwise rounded down by less than a sixteenth; and a prompt of 200 KB costs a hundred look-ups.
+
+Two structures. `_held` says for a landmark which servers hold it, as a set of bits. Each server has *segments*: runs of
+consecutive landmarks, keyed by the first of the run, in the order of last use. A chain that is recorded passes through
+the server's segments from its beginning; where it leaves one half-way, the segment is split there; what is left of the
+chain becomes a new segment.
+
+The order of use is kept so that a segment is always used later than any that continues it. So the oldest segment has
+no continuation, and taking landmarks off its end never leaves a hole: what a server holds of any chain is a beginning
+of it. Therefore the servers that hold a landmark are among those that hold the one before it, and the places where the
+set of holders changes are found by bisection.
+
+Bounds. A server holds at most what it has room for (its own KV blocks where told), and all servers together at most
+`most_landmarks`: above that, the one with the most gives some up. The cost of a request depends on its own length only:
+what is new moves as much out that is old, `_held` is many small dicts because a large one stops everything when it
+grows, and what a server held that went away is taken out a little at a time, by later requests.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.memory.hashing import BYTES_A_TOKEN, chain_of_text, seed_of
+from modelplane.picker.memory.prefix import PrefixMatch
+from modelplane.picker.requests import Request
+
+LEAST_BLOCK_TOKENS = 64
+_SHARDS = 64
+_SHARD = _SHARDS - 1
+_SETS_KEPT = 256
+_EXACT = 32
+
+
+def _places() -> list[int]:
+    """How many blocks each landmark stands at the end of."""
+    counts = list(range(1, _EXACT + 1))
+    while counts[-1] < 1 << 24:
+        step = counts[-1] // (_EXACT // 2)
+        counts.extend(range(counts[-1] + step, counts[-1] * 2 + 1, step))
+    return counts
+
+
+_PLACES = _places()
+_SWEPT_A_RECORD = 256
+_SPARE = 1024
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What is compared, and how much is remembered."""
+
+    block_tokens: int = LEAST_BLOCK_TOKENS
+    follow_servers: bool = True
+    """Take the block size and the room from the servers where they tell them."""
+    most_tokens: int = 131072
+    """Of a prompt; 0: all of it."""
+    most_blocks: int = 2048
+    """Of a prompt; 0: all of it. The lower of the two counts."""
+    blocks_a_server: int = 31250
+    most_landmarks: int = 500_000
+    """Of all servers together; about 100 bytes each."""
+
+
+class _Segment:
+    """Consecutive landmarks; `first` is the place of the first of them in its chain."""
+
+    __slots__ = ("first", "landmarks")
+
+    def __init__(self, first: int, landmarks: "array[int]") -> None:
+        self.first = first
+        self.landmarks = landmarks
+
+    def blocks(self, start: int = 0) -> int:
+        """How many blocks the landmarks from `start` on stand for."""
+        first, end = self.first + start, self.first + len(self.landmarks)
+        return _PLACES[end - 1] - (_PLACES[first - 1] if first else 0)
+
+
+class _Server:
+    __slots__ = ("bit", "blocks", "landmarks", "segments")
+
+    def __init__(self, bit: int) -> None:
+        self.bit = bit
+        self.blocks = 0
+        self.landmarks = 0
+        self.segments: OrderedDict[int, _Segment] = OrderedDict()
+
+
+class _Asked(msgspec.Struct, frozen=True, eq=False):
+    """Endpoints in the order they are asked about, the bit of each (0: nothing known), and where sets of them are."""
+
+    endpoints: Sequence[Endpoint]
+    bits: Sequence[int]
+    where: dict[int, Sequence[int]]
+
+
+_NOBODY = _Asked((), (), {})
+
+
+class ApproximateIndex:
+    """See the module. Not for several threads."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._held: tuple[dict[int, int], ...] = tuple({} for _ in range(_SHARDS))
+        self._servers: dict[Endpoint, _Server] = {}
+        self._gone: deque[_Server] = deque()
+        self._free_bits: list[int] = []
+        self._recorded = 0
+        self._asked = _NOBODY
+
+    @property
+    def landmarks(self) -> int:
+        """What is remembered, over all servers, also those that went away and are not yet swept."""
+        return self._recorded
+
+    def blocks_of(self, endpoint: Endpoint) -> int:
+        server = self._servers.get(endpoint)
+        return server.blocks if server else 0
+
+    def match(self, request: Request, endpoints: Sequence[Endpoint]) -> PrefixMatch:
+        block_tokens = self._block_tokens(endpoints)
+        chains = self._chains(request, block_tokens)
+        matched: list[int] | None = None
+        for chain in chains:
+            if not chain or not self._holders(chain[0]):
+                continue
+            found = self._matched(_landmarks(chain), len(chain), self._asked_about(endpoints))
+            matched = found if matched is None else list(map(int.__add__, matched, found))
+        total = sum(map(len, chains))
+        return PrefixMatch(total, block_tokens, matched or [0] * len(endpoints), None, chains)
+
+    def record(self, request: Request, endpoints: Iterable[Endpoint], known: PrefixMatch | None = None) -> None:
+        for endpoint in endpoints:
+            chains = known.chains if known else self._chains(request, self._block_tokens((endpoint,)))
+            server = self._servers.get(endpoint) or self._welcome(endpoint)
+            room = self._room(endpoint, known.block_size if known else self._block_tokens((endpoint,)))
+            for chain in chains:
+                self._remember(server, _landmarks(chain[:room]))
+            while server.blocks > room:
+                self._drop_from_oldest(server, server.blocks - room, _SPARE)
+        if self._gone:
+            self._sweep()
+        while self._recorded > self._limits.most_landmarks:
+            largest = max((*self._servers.values(), *self._gone), key=lambda server: server.landmarks)
+            self._drop_from_oldest(largest, largest.blocks, _SPARE)
+
+    def keep(self, endpoints: Iterable[Endpoint]) -> None:
+        kept = set(endpoints)
+        for endpoint in [known for known in self._servers if known not in kept]:
+            self._gone.append(self._servers.pop(endpoint))
+        self._asked = _NOBODY
+
+    def _block_tokens(self, endpoints: Sequence[Endpoint]) -> int:
+        """Servers of one pool are alike, so the first speaks for all. Small blocks would only fill the memory."""
+        told = endpoints[0].load.block_size if self._limits.follow_servers and endpoints else 0
+        return max(told or self._limits.block_tokens, LEAST_BLOCK_TOKENS)
+
+    def _chains(self, request: Request, block_tokens: int) -> tuple[list[int], ...]:
+        seed = seed_of(request.model, request.salt)
+        width = block_tokens * BYTES_A_TOKEN
+        limits = self._limits
+        caps = [cap for cap in (limits.most_tokens * BYTES_A_TOKEN, limits.most_blocks * width) if cap]
+        most = min(caps) if caps else request.prompt_bytes
+        return tuple([chain_of_text(text, width, seed, most) for text in request.prompts])
+
+    def _room(self, endpoint: Endpoint, block_tokens: int) -> int:
+        load = endpoint.load
+        told = load.blocks * load.block_size // block_tokens if self._limits.follow_servers else 0
+        return told or self._limits.blocks_a_server
+
+    def _welcome(self, endpoint: Endpoint) -> _Server:
+        bit = self._free_bits.pop() if self._free_bits else 1 << (len(self._servers) + len(self._gone))
+        server = self._servers[endpoint] = _Server(bit)
+        self._asked = _NOBODY
+        return server
+
+    def _asked_about(self, endpoints: Sequence[Endpoint]) -> _Asked:
+        """The whole pool is asked about again and again, and is the same tuple each time."""
+        if endpoints is self._asked.endpoints:
+            return self._asked
+        servers = self._servers
+        bits = [server.bit if (server := servers.get(endpoint)) is not None else 0 for endpoint in endpoints]
+        asked = _Asked(endpoints, bits, {})
+        if isinstance(endpoints, tuple):
+            self._asked = asked
+        return asked
+
+    def _matched(self, landmarks: Sequence[int], length: int, asked: _Asked) -> list[int]:
+        matched = [0] * len(asked.bits)
+        at, holders = 0, self._holders(landmarks[0])
+        while holders:
+            at, left = self._same_until(landmarks, at, holders)
+            count = length if at == len(landmarks) else _PLACES[at - 1]
+            for index in _where(asked, holders & ~left):
+                matched[index] = count
+            holders = left
+        return matched
+
+    def _same_until(self, landmarks: Sequence[int], low: int, holders: int) -> tuple[int, int]:
+        """The first landmark after `low` that others hold than `holders`, and who those are; the end if there is none.
+
+        Holders only get fewer along a chain, so bisection finds the place.
+        """
+        high = len(landmarks)
+        left = self._holders(landmarks[-1])
+        if left == holders:
+            return high, 0
+        high -= 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = self._holders(landmarks[middle])
+            if found == holders:
+                low = middle
+            else:
+                high, left = middle, found
+        return high, left
+
+    def _holders(self, block: int) -> int:
+        return self._held[block & _SHARD].get(block, 0)
+
+    def _remember(self, server: _Server, landmarks: Sequence[int]) -> None:
+        at, path = self._follow(server, landmarks)
+        if at < len(landmarks):
+            fresh = _Segment(at, array("Q", landmarks[at:]))
+            server.segments[landmarks[at]] = fresh
+            self._count(server, len(fresh.landmarks), fresh.blocks())
+            held, bit = self._held, server.bit
+            for landmark in landmarks[at:]:
+                shard = held[landmark & _SHARD]
+                holders = shard.get(landmark)
+                shard[landmark] = bit if holders is None else holders | bit
+        for head in reversed(path):
+            server.segments.move_to_end(head)
+
+    def _follow(self, server: _Server, landmarks: Sequence[int]) -> tuple[int, list[int]]:
+        """How much of the chain the server holds, and the segments that it passes, the last one split to fit."""
+        at = 0
+        path: list[int] = []
+        while at < len(landmarks) and (segment := server.segments.get(landmarks[at])) is not None:
+            path.append(landmarks[at])
+            common = _common(segment.landmarks, landmarks, at)
+            at += common
+            if common < len(segment.landmarks):
+                rest = segment.landmarks[common:]
+                del segment.landmarks[common:]
+                server.segments[rest[0]] = _Segment(at, rest)
+                break
+        return at, path
+
+    def _count(self, server: _Server, landmarks: int, blocks: int) -> None:
+        server.landmarks += landmarks
+        server.blocks += blocks
+        self._recorded += landmarks
+
+    def _drop_from_oldest(self, server: _Server, blocks: int, most_landmarks: int) -> int:
+        """Takes landmarks for at least so many blocks, but no more than so many, off the segment unused for longest."""
+        head, segment = next(iter(server.segments.items()))
+        start = len(segment.landmarks)
+        stop = max(0, start - most_landmarks)
+        while start > stop and segment.blocks(start) < blocks:
+            start -= 1
+        dropped = segment.landmarks[start:]
+        self._count(server, -len(dropped), -segment.blocks(start))
+        self._release(server.bit, dropped)
+        if start:
+            del segment.landmarks[start:]
+        else:
+            del server.segments[head]
+        return len(dropped)
+
+    def _release(self, bit: int, landmarks: Iterable[int]) -> None:
+        for landmark in landmarks:
+            shard = self._held[landmark & _SHARD]
+            left = shard[landmark] & ~bit
+            if left:
+                shard[landmark] = left
+            else:
+                del shard[landmark]
+
+    def _sweep(self) -> None:
+        budget = _SWEPT_A_RECORD
+        while self._gone and budget > 0:
+            server = self._gone[0]
+            if server.segments:
+                budget -= self._drop_from_oldest(server, server.blocks, budget)
+            if not server.segments:
+                self._free_bits.append(self._gone.popleft().bit)
+
+
+def _landmarks(chain: Sequence[int]) -> Sequence[int]:
+    """The chain at the places that are indexed, and its end."""
+    if len(chain) <= _EXACT:
+        return chain
+    few = bisect_left(_PLACES, len(chain))
+    return [chain[count - 1] for count in _PLACES[:few]] + [chain[-1]]
+
+
+def _common(segment: Sequence[int], chain: Sequence[int], at: int) -> int:
+    """How long the segment and the chain from `at` on are the same; their first blocks are."""
+    low, high = 1, min(len(segment), len(chain) - at)
+    if segment[high - 1] == chain[at + high - 1]:
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        if segment[middle] == chain[at + middle]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _where(asked: _Asked, holders: int) -> Sequence[int]:
+    """The indices of the endpoints among the holders. The same sets come again with each well-known beginning."""
+    found = asked.where.get(holders)
+    if found is None:
+        if len(asked.where) >= _SETS_KEPT:
+            asked.where.clear()
+        found = asked.where[holders] = [index for index, bit in enumerate(asked.bits) if bit & holders]
+    return found

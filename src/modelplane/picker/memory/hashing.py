@@ -1,0 +1,37 @@
+"""Prompts as chains of block hashes.
+
+A chain starts from a seed of the model and the cache salt. The hash of a block covers its tokens and the hash before
+it, so an equal hash at one place means an equal prompt up to there: beginnings are compared one number at a time.
+
+    seed     xxh64(model, salt)
+    block    xxh64(LE64(xxh64(tokens as LE32)), LE64(hash before))
+
+Where no tokenizer was asked, four bytes of text are one token: a block's tokens as LE32 are its bytes. The last block
+counts even when it is not full, unless the caller wants full ones only.
+"""
+
+import struct
+from collections.abc import Sequence
+
+from xxhash import xxh64_intdigest as digest
+
+BYTES_A_TOKEN = 4
+_pair = struct.Struct("<QQ").pack
+
+
+def seed_of(model: str, salt: str = "") -> int:
+    return digest((model + salt).encode())
+
+
+def chain_of_text(text: bytes, block_bytes: int, seed: int, most_bytes: int) -> list[int]:
+    """One hash a block of `block_bytes`, over the first `most_bytes`; the last block may be shorter."""
+    link = seed
+    ends = range(0, min(len(text), most_bytes), block_bytes)
+    return [link := digest(_pair(digest(text[start : start + block_bytes]), link)) for start in ends]
+
+
+def chain_of_tokens(tokens: Sequence[int], block_tokens: int, seed: int, *, full_only: bool = False) -> list[int]:
+    """One hash a block of `block_tokens`; `full_only` leaves out a last block that is not full."""
+    packed = struct.pack(f"<{len(tokens)}I", *tokens)
+    width = block_tokens * BYTES_A_TOKEN
+    return chain_of_text(packed, width, seed, len(packed) // width * width if full_only else len(packed))

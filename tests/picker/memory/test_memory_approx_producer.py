@@ -1,0 +1,51 @@
+"""The plugin leaves the match in the slots, and records the endpoints that compute the prompt."""
+
+import msgspec
+import pytest
+
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.decisions import Decision, Outcome
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.memory.approx_producer import ApproxPrefixParameters, ApproxPrefixProducer
+from modelplane.picker.memory.prefix import PREFIX, prefix_of
+from modelplane.picker.requests import Request
+
+POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(4))
+REQUEST = Request("r", "m", prompts=(b"x" * 600,))
+
+
+def cycle_of(producer: ApproxPrefixProducer) -> Cycle:
+    cycle = Cycle(REQUEST, POOL, 0.0, lambda: 0.0)
+    producer.produce(cycle)
+    return cycle
+
+
+def test_the_primary_and_the_prefill_pick_are_recorded():
+    producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
+    decision = Decision(
+        Outcome.PICKED, ((POOL[0], POOL[3]),), "decode", (("prefill", (POOL[2],)), ("encode", (POOL[1],)))
+    )
+    assert producer.sent(cycle_of(producer), decision) == ()
+    cycle = cycle_of(producer)
+    match = cycle.get(PREFIX)
+    assert (match.total_blocks, match.block_size, match.matched, match.any) == (3, 64, [3, 0, 3, 0], True)
+    assert (prefix_of(cycle), prefix_of(cycle, "mine"), prefix_of(cycle, "other")) == (match, match, None)
+
+
+def test_endpoints_that_left_are_forgotten():
+    producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
+    producer.sent(cycle_of(producer), Decision(Outcome.PICKED, ((POOL[0],),)))
+    producer.changed(POOL[1:])
+    assert prefix_of(cycle_of(producer)).any is False
+
+
+def test_nothing_is_known_before_a_producer_ran():
+    assert prefix_of(Cycle(REQUEST, POOL, 0.0, lambda: 0.0), "mine") is None
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"blockSizeTokens": 0}, {"lruCapacityPerServer": -1}, {"unknown": 1}, {"autoTune": "yes"}]
+)
+def test_parameters_are_checked(parameters):
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(parameters, ApproxPrefixParameters)
