@@ -20,11 +20,13 @@ import yaml
 OUTPUT = Path(__file__).resolve().parent.parent / "tests" / "compose" / "schemas" / "schemas.json"
 CRD_FOLDERS = (
     *("lws", "kserve", "kai", "kueue", "volcano", "gateway-api", "gateway-api-inference-extension", "envoy-gateway"),
+    *("crossplane", "provider-kubernetes", "provider-helm"),
 )
 CRD_KINDS = {
     *("LeaderWorkerSet", "LLMInferenceService", "LLMInferenceServiceConfig", "PodGroup", "LocalQueue"),
     *("Gateway", "HTTPRoute", "ReferenceGrant", "InferencePool", "Backend", "BackendTrafficPolicy", "Queue"),
-    "ClusterQueue",
+    *("ClusterQueue", "Object", "Release", "ClusterProviderConfig", "Usage", "ClusterUsage", "Composition"),
+    *("CompositeResourceDefinition", "Function", "Configuration", "Provider", "DeploymentRuntimeConfig"),
 }
 BUILT_IN_KINDS = {
     *("Namespace", "Service", "ServiceAccount", "ConfigMap", "Secret", "Deployment", "Job", "PersistentVolumeClaim"),

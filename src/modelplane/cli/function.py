@@ -1,0 +1,69 @@
+"""modelplane function: serve Crossplane's calls for every kind."""
+
+import argparse
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+from modelplane.api.errors import ModelplaneError
+
+_EPILOG = """\
+examples:
+  modelplane function                              as Crossplane starts it: certificates from $TLS_SERVER_CERTS_DIR
+  modelplane function --insecure --address 127.0.0.1:9443
+                                                   for `crossplane render`, on this machine only
+
+Crossplane calls with its client certificate and nobody else is answered. Metrics, /healthz and /readyz are on the
+admin address. Exits with 1 when it cannot start, and says which option or file is at fault.
+"""
+
+
+class FunctionUsageError(ModelplaneError):
+    """What was asked for cannot be served."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The composition function server: composes every kind of Modelplane when Crossplane asks."
+    parser.epilog = _EPILOG
+    parser.add_argument("--address", default="0.0.0.0:9443", help="where to listen (default: %(default)s)")
+    parser.add_argument("--admin-address", default="0.0.0.0:8080", help="metrics and health (default: %(default)s)")
+    folder = os.environ.get("TLS_SERVER_CERTS_DIR")
+    parser.add_argument(
+        "--tls-certs-dir",
+        default=folder,
+        help="folder with tls.crt, tls.key and ca.crt (default: $TLS_SERVER_CERTS_DIR)",
+    )
+    parser.add_argument("--insecure", action="store_true", help="serve without TLS; must be typed, never assumed")
+    parser.add_argument("--threads", type=int, default=4, help="compositions at the same time (default: %(default)s)")
+    parser.add_argument("--call-timeout", type=float, default=20.0, help="seconds for one call (default: %(default)s)")
+    parser.add_argument(
+        "--helm", action="store_true", help="provider-helm is installed: give it access to clusters too"
+    )
+    parser.add_argument("--debug", action="store_true", help="log every call")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        from crossplane.function import logging as function_logging
+
+        from modelplane.crossplane.server import Limits, Options, Server
+    except ImportError as error:
+        raise FunctionUsageError(
+            f"the function server needs the extra: pip install 'modelplane[crossplane]' ({error})"
+        ) from error
+    if not arguments.tls_certs_dir and not arguments.insecure:
+        raise FunctionUsageError("no --tls-certs-dir was given; to serve without TLS type --insecure")
+    if arguments.threads < 1 or arguments.call_timeout <= 0:
+        raise FunctionUsageError("--threads and --call-timeout must be greater than 0")
+    function_logging.configure(function_logging.Level.DEBUG if arguments.debug else function_logging.Level.INFO)
+    logging.getLogger("aiohttp.access").disabled = True
+    options = Options(
+        address=arguments.address,
+        certificates=None if arguments.insecure else Path(arguments.tls_certs_dir),
+        admin_address=arguments.admin_address,
+        limits=Limits(threads=arguments.threads, call_s=arguments.call_timeout),
+        helm=arguments.helm,
+    )
+    asyncio.run(Server(options).run())
+    return 0

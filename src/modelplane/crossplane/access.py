@@ -1,0 +1,31 @@
+"""How providers reach a cluster: from the kubeconfig Secret of an InferenceCluster to provider configurations.
+
+They are named after the cluster, so that whoever composes something for it needs the name and nothing else. Providers
+hold a configuration back from deletion while an object uses it, so credentials outlive everything they must remove.
+"""
+
+from modelplane.api.labels import SYSTEM_NAMESPACE
+from modelplane.api.models import Existing, InferenceCluster
+from modelplane.compose.contract import Manifest
+
+PREFIX = "access-"
+_APIS = {"kubernetes": "kubernetes.m.crossplane.io/v1alpha1", "helm": "helm.m.crossplane.io/v1beta1"}
+
+
+def provider_configs(cluster: InferenceCluster, *, helm: bool) -> dict[str, Manifest]:
+    """By composition key. A cluster that is provisioned gets its own from whatever provisions it."""
+    existing = cluster.spec.cluster.existing
+    if existing is None:
+        return {}
+    wanted = ("kubernetes", "helm") if helm else ("kubernetes",)
+    return {PREFIX + provider: _config(cluster.metadata.name, _APIS[provider], existing) for provider in wanted}
+
+
+def _config(name: str, api_version: str, existing: Existing) -> Manifest:
+    reference = {"namespace": SYSTEM_NAMESPACE, "name": existing.secret_ref.name, "key": existing.secret_ref.key}
+    spec: dict[str, object] = {"credentials": {"source": "Secret", "secretRef": reference}}
+    identity = existing.identity_secret_ref
+    if identity is not None:
+        secret = {"namespace": SYSTEM_NAMESPACE, "name": identity.name, "key": identity.key}
+        spec["identity"] = {"type": identity.type_, "source": "Secret", "secretRef": secret}
+    return {"apiVersion": api_version, "kind": "ClusterProviderConfig", "metadata": {"name": name}, "spec": spec}

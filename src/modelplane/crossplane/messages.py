@@ -1,0 +1,117 @@
+"""The function protocol and nothing else: protobuf in, plain types, protobuf out."""
+
+from datetime import timedelta
+
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from modelplane.api.conditions import Condition, Status
+from modelplane.compose.contract import Event, EventType, Manifest, Requirement
+from modelplane.compose.manifests import value_at
+from modelplane.crossplane.calls import Answer, Call
+from modelplane.crossplane.structs import fill, plain
+
+MOST_BYTES = 4 * 1024 * 1024
+"""What Crossplane takes in one response; it has no flag for more."""
+_NEARLY = 0.8
+_STATUS = {
+    Status.TRUE: fnv1.STATUS_CONDITION_TRUE,
+    Status.FALSE: fnv1.STATUS_CONDITION_FALSE,
+    Status.UNKNOWN: fnv1.STATUS_CONDITION_UNKNOWN,
+}
+_SEVERITY = {EventType.NORMAL: fnv1.SEVERITY_NORMAL, EventType.WARNING: fnv1.SEVERITY_WARNING}
+_RESERVED = frozenset({"Ready", "Synced", "Healthy", "UpToDate", "Responsive"})
+SIZE_CONDITION = "WithinMessageLimit"
+
+
+def read(request: fnv1.RunFunctionRequest) -> Call:
+    return Call(
+        composite=plain(request.observed.composite.resource),
+        composed={key: plain(item.resource) for key, item in request.observed.resources.items()},
+        required={key: tuple(_items(found)) for key, found in request.required_resources.items()},
+    )
+
+
+def _items(found: fnv1.Resources) -> list[Manifest]:
+    return [plain(item.resource) for item in found.items]
+
+
+def write(request: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionResponse:
+    """The response: what earlier functions of the pipeline asked for, with ours over it."""
+    response = _begun(request)
+    response.meta.ttl.FromTimedelta(timedelta(seconds=answer.ttl_s))
+    for key, composed in answer.resources.items():
+        resource = response.desired.resources[key]
+        resource.resource.Clear()
+        fill(resource.resource, composed.manifest)
+        resource.ready = fnv1.READY_TRUE if composed.ready else fnv1.READY_FALSE
+    fill(response.desired.composite.resource, {"status": answer.status})
+    response.desired.composite.ready = fnv1.READY_TRUE if answer.ready else fnv1.READY_FALSE
+    for condition in answer.conditions:
+        if condition.type not in _RESERVED:
+            response.conditions.append(_condition(condition))
+    response.results.extend(_result(event) for event in answer.events)
+    for name, requirement in answer.requirements.items():
+        response.requirements.resources[name].CopyFrom(_selector(requirement))
+    return _measured(request, response)
+
+
+def refuse(request: fnv1.RunFunctionRequest, why: str) -> fnv1.RunFunctionResponse:
+    """Nothing is applied, and the composite says why."""
+    response = _begun(request)
+    response.results.append(fnv1.Result(severity=fnv1.SEVERITY_FATAL, message=why))
+    return response
+
+
+def _begun(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
+    response = fnv1.RunFunctionResponse(meta=fnv1.ResponseMeta(tag=request.meta.tag))
+    response.desired.CopyFrom(request.desired)
+    response.context.CopyFrom(request.context)
+    return response
+
+
+def _measured(request: fnv1.RunFunctionRequest, response: fnv1.RunFunctionResponse) -> fnv1.RunFunctionResponse:
+    """A response that Crossplane would not take is not sent: the composite is told instead, and before it happens."""
+    size = response.ByteSize()
+    shown = f"the response has {size / 2**20:.1f} MiB; Crossplane takes {MOST_BYTES / 2**20:.0f} MiB"
+    if size > MOST_BYTES:
+        return refuse(request, f"{shown}. What runs stays. Divide this among several objects")
+    near = size > MOST_BYTES * _NEARLY
+    if near or _was_told(request):
+        response.conditions.append(
+            fnv1.Condition(
+                type=SIZE_CONDITION,
+                status=fnv1.STATUS_CONDITION_FALSE if near else fnv1.STATUS_CONDITION_TRUE,
+                reason="NearlyTooLarge" if near else "Fits",
+                message=f"{shown}. Divide this among several objects before it grows" if near else "",
+            )
+        )
+    return response
+
+
+def _was_told(request: fnv1.RunFunctionRequest) -> bool:
+    conditions = value_at(plain(request.observed.composite.resource), "status", "conditions")
+    return any(item.get("type") == SIZE_CONDITION for item in conditions) if isinstance(conditions, list) else False
+
+
+def _condition(condition: Condition) -> fnv1.Condition:
+    return fnv1.Condition(
+        type=condition.type,
+        status=_STATUS[Status(condition.status)],
+        reason=str(condition.reason),
+        message=condition.message,
+    )
+
+
+def _result(event: Event) -> fnv1.Result:
+    return fnv1.Result(severity=_SEVERITY[event.type], reason=str(event.reason), message=event.message)
+
+
+def _selector(requirement: Requirement) -> fnv1.ResourceSelector:
+    selector = fnv1.ResourceSelector(api_version=requirement.api_version, kind=requirement.kind)
+    if requirement.name is not None:
+        selector.match_name = requirement.name
+    elif requirement.labels:
+        selector.match_labels.labels.update(requirement.labels)
+    if requirement.namespace is not None:
+        selector.namespace = requirement.namespace
+    return selector

@@ -1,0 +1,68 @@
+"""What must not go before something else: Usages, which Crossplane's webhook enforces even when nobody is called.
+
+A Usage is asked for only when both of its objects are there, since it fails while one is missing. What a composer stops
+asking for while its composite lives needs no Usage: it is held in the desired state until what it outlives is gone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from modelplane.compose.contract import Desired, Manifest, Use
+from modelplane.crossplane.carrying import Carried, Composite
+
+PREFIX = "usage-"
+_API = "protection.crossplane.io/v1beta1"
+
+
+def usages(
+    composite: Composite, desired: Mapping[str, Desired], seen: Mapping[str, Carried], uses: Iterable[Use]
+) -> dict[str, Manifest]:
+    """By composition key."""
+    found = {f"{PREFIX}{key}-by-{by}": _between(composite, key, by, seen) for key, by in _pairs(desired, seen)}
+    for use in uses:
+        key = f"{PREFIX}{use.kind}-{use.namespace}-{use.name}".lower()
+        found[key] = _of_another(composite, key, use)
+    return found
+
+
+def _pairs(desired: Mapping[str, Desired], seen: Mapping[str, Carried]) -> Iterator[tuple[str, str]]:
+    for key, item in desired.items():
+        for by in item.outlives:
+            if key in seen and by in seen:
+                yield key, by
+
+
+def held_back(desired: Mapping[str, Desired], seen: Mapping[str, Carried]) -> dict[str, Desired]:
+    """What is no longer asked for and must wait: something that it outlives is still there."""
+    return {
+        key: Desired(carried.observed.target, carried.observed.ready, carried.outlives)
+        for key, carried in seen.items()
+        if key not in desired and any(by in seen for by in carried.outlives)
+    }
+
+
+def _between(composite: Composite, key: str, by: str, seen: Mapping[str, Carried]) -> Manifest:
+    of, user = seen[key].reference, seen[by].reference
+    name = composite.name_for(f"{key}-by-{by}")
+    return _usage("Usage", name, composite.home, _reference(of), _reference(user), f"{by} goes before {key}")
+
+
+def _of_another(composite: Composite, key: str, use: Use) -> Manifest:
+    by = _reference((composite.api_version, composite.kind, composite.name))
+    of = _reference((use.api_version, use.kind, use.name))
+    reason = f"{composite.kind} {composite.name}: {use.reason}" if use.reason else f"{composite.kind} {composite.name}"
+    if not composite.namespace:
+        return _usage("ClusterUsage", composite.name_for(key), "", of, by, reason)
+    # Without a namespace an object of the whole cluster would be looked for in the Usage's own and never be found.
+    of["resourceRef"] = {"name": use.name, "namespace": use.namespace}
+    return _usage("Usage", composite.name_for(key), composite.namespace, of, by, reason)
+
+
+def _reference(item: tuple[str, str, str]) -> dict[str, object]:
+    api_version, kind, name = item
+    return {"apiVersion": api_version, "kind": kind, "resourceRef": {"name": name}}
+
+
+def _usage(kind: str, name: str, namespace: str, of: object, by: object, reason: str) -> Manifest:
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    spec = {"of": of, "by": by, "reason": reason, "replayDeletion": True}
+    return {"apiVersion": _API, "kind": kind, "metadata": metadata, "spec": spec}

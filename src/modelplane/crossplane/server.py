@@ -1,0 +1,250 @@
+"""The function server: one gRPC service for every kind, with its limits, health, metrics and logs.
+
+Composing is computing, so it runs in a bounded pool of threads: a slow composition takes its share of the processor
+and nobody else's turn. A call that waits or runs too long is given up with the status that says so, and Crossplane
+tries again; nothing was applied.
+"""
+
+import asyncio
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]  # it ships no types
+import structlog
+from aiohttp import web
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from modelplane.api.errors import InputError
+from modelplane.crossplane.calls import Knowledge, NoKnowledge, Refused, answer
+from modelplane.crossplane.messages import read, refuse, write
+
+_log = structlog.get_logger()
+_MEGABYTE = 1024 * 1024
+
+
+class CannotStartError(InputError):
+    """The server cannot do what it was told to; the sentence names the option or the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    threads: int = 4
+    waiting: int = 200
+    """Calls that may wait for a thread; further ones are turned away at once."""
+    call_s: float = 20.0
+    request_bytes: int = 16 * _MEGABYTE
+    drain_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    address: str
+    certificates: Path | None
+    """A folder with tls.crt, tls.key and ca.crt. None serves in the clear."""
+    admin_address: str
+    limits: Limits = field(default_factory=Limits)
+    helm: bool = False
+
+
+class Figures:
+    """What Prometheus is told."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.calls = Counter(
+            "modelplane_function_calls",
+            "Calls by kind and how they ended.",
+            ["kind", "outcome"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "modelplane_function_seconds",
+            "Time from the start of a composition to its response, without waiting for a thread.",
+            ["kind"],
+            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 20),
+            registry=self.registry,
+        )
+        self.bytes = Histogram(
+            "modelplane_function_message_bytes",
+            "Size of messages.",
+            ["kind", "direction"],
+            buckets=tuple(1024 * 4**power for power in range(7)),
+            registry=self.registry,
+        )
+        self.waiting = Gauge("modelplane_function_calls_in_hand", "Calls not answered yet.", registry=self.registry)
+
+
+class Function(grpcv1.FunctionRunnerServiceServicer):
+    def __init__(self, limits: Limits, known: Knowledge, *, helm: bool = False) -> None:
+        self._limits = limits
+        self._known = known
+        self._helm = helm
+        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
+        self._in_hand = 0
+        self.figures = Figures()
+
+    async def RunFunction(  # noqa: N802  the protocol's name
+        self, request: fnv1.RunFunctionRequest, context: grpc.aio.ServicerContext
+    ) -> fnv1.RunFunctionResponse:
+        kind = request.observed.composite.resource.fields["kind"].string_value
+        if self._in_hand >= self._limits.threads + self._limits.waiting:
+            self.figures.calls.labels(kind, "turned-away").inc()
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{self._in_hand} calls wait already; try again")
+        self._in_hand += 1
+        self.figures.waiting.set(self._in_hand)
+        work = asyncio.get_running_loop().run_in_executor(self._pool, self._run, kind, request)
+        work.add_done_callback(self._let_go)
+        try:
+            return await asyncio.wait_for(asyncio.shield(work), self._limits.call_s)
+        except TimeoutError:
+            self.figures.calls.labels(kind, "timed-out").inc()
+            sentence = f"composing {kind} took longer than {self._limits.call_s:g} s; nothing was applied"
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, sentence)
+            raise
+
+    def _let_go(self, _done: object) -> None:
+        self._in_hand -= 1
+        self.figures.waiting.set(self._in_hand)
+
+    def _run(self, kind: str, request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
+        started = time.perf_counter()
+        log = _log.bind(kind=kind, tag=request.meta.tag)
+        try:
+            response = write(request, answer(read(request), time.time(), self._known, helm=self._helm))
+            outcome = "composed"
+        except Refused as why:
+            log.warning("refused", why=str(why))
+            response, outcome = refuse(request, str(why)), "refused"
+        except Exception as error:
+            # A defect of ours must not take the server down, nor anything that runs: the composite says so instead.
+            log.exception("broke")
+            response, outcome = refuse(request, f"a defect in modelplane: {type(error).__name__}: {error}"), "broke"
+        seconds = time.perf_counter() - started
+        self._count(kind, outcome, seconds, request.ByteSize(), response.ByteSize())
+        log.debug(
+            "answered",
+            outcome=outcome,
+            milliseconds=round(seconds * 1000, 2),
+            resources=len(response.desired.resources),
+        )
+        return response
+
+    def _count(self, kind: str, outcome: str, seconds: float, received: int, sent: int) -> None:
+        self.figures.calls.labels(kind, outcome).inc()
+        self.figures.seconds.labels(kind).observe(seconds)
+        self.figures.bytes.labels(kind, "request").observe(received)
+        self.figures.bytes.labels(kind, "response").observe(sent)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Server:
+    """The function and its admin page, from start to drained."""
+
+    def __init__(self, options: Options, known: Knowledge | None = None) -> None:
+        self._options = options
+        self.function = Function(options.limits, known if known is not None else NoKnowledge(), helm=options.helm)
+        self._grpc: grpc.aio.Server | None = None
+        self._admin: web.AppRunner | None = None
+        self.port = 0
+        self.admin_port = 0
+        self._stopping = False
+
+    async def start(self) -> None:
+        size = self._options.limits.request_bytes
+        self._grpc = grpc.aio.server(
+            options=[("grpc.max_receive_message_length", size), ("grpc.so_reuseport", 0)],
+        )
+        grpcv1.add_FunctionRunnerServiceServicer_to_server(self.function, self._grpc)  # type: ignore[no-untyped-call]  # generated
+        self.port = self._listen(self._grpc)
+        await self._grpc.start()
+        self.admin_port = await self._start_admin()
+        _log.info("serving", address=self._options.address, tls=self._options.certificates is not None)
+
+    def _listen(self, server: grpc.aio.Server) -> int:
+        address, folder = self._options.address, self._options.certificates
+        try:
+            port = (
+                server.add_insecure_port(address)
+                if folder is None
+                else server.add_secure_port(address, _credentials(folder))
+            )
+        except RuntimeError as error:
+            raise CannotStartError(f"--address {address}: {error}") from error
+        if port == 0:
+            raise CannotStartError(f"--address {address}: cannot listen there")
+        return int(port)
+
+    async def _start_admin(self) -> int:
+        application = web.Application()
+        application.add_routes(
+            [
+                web.get("/healthz", self._healthy),
+                web.get("/readyz", self._ready),
+                web.get("/metrics", self._metrics),
+            ]
+        )
+        self._admin = web.AppRunner(application, access_log=None)
+        await self._admin.setup()
+        host, _, port = self._options.admin_address.rpartition(":")
+        site = web.TCPSite(self._admin, host or None, int(port))
+        try:
+            await site.start()
+        except OSError as error:
+            raise CannotStartError(f"--admin-address {self._options.admin_address}: {error.strerror}") from error
+        return int(self._admin.addresses[0][1])
+
+    async def _healthy(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _ready(self, _request: web.Request) -> web.Response:
+        if self._stopping:
+            return web.Response(status=503, text="stopping\n")
+        return web.Response(text="ok\n")
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        page = generate_latest(self.function.figures.registry)
+        return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def stop(self) -> None:
+        """Calls in hand are answered; new ones go to another server."""
+        self._stopping = True
+        if self._grpc is not None:
+            await self._grpc.stop(self._options.limits.drain_s)
+        if self._admin is not None:
+            await self._admin.cleanup()
+        self.function.close()
+
+    async def run(self) -> None:
+        """Serve until told to stop."""
+        told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, told.set)
+        await self.start()
+        try:
+            await told.wait()
+        finally:
+            await self.stop()
+
+
+def _credentials(folder: Path) -> grpc.ServerCredentials:
+    """Callers must present a certificate of the authority in ca.crt, as Crossplane does."""
+    key, certificate, authority = (_file(folder / name) for name in ("tls.key", "tls.crt", "ca.crt"))
+    return grpc.ssl_server_credentials([(key, certificate)], root_certificates=authority, require_client_auth=True)
+
+
+def _file(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CannotStartError(f"--tls-certs-dir: {path}: {error.strerror}") from error
+    if not content.strip():
+        raise CannotStartError(f"--tls-certs-dir: {path} is empty")
+    return content

@@ -1,0 +1,95 @@
+"""The way between protobuf's Struct and plain objects, the one place where numbers are put right.
+
+A Struct has floats only. What is whole becomes an integer again: every field of the Kubernetes API that holds a whole
+number is declared as one, and a field declared as a float reads an integer just as well.
+
+Walking a Struct costs more than a whole composition, and most of what Crossplane sends did not change since the last
+call, so both directions remember by content. What comes out is shared between calls: it is to be read, not changed.
+"""
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Generic, TypeVar
+
+import msgspec
+import xxhash
+from google.protobuf import struct_pb2  # type: ignore[import-untyped]  # it ships no types
+
+MOST_REMEMBERED = 20_000
+_SMALL = 64 * 1024
+"""Larger objects are walked each time: a few of them would fill the memory of a server."""
+
+T = TypeVar("T")
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class _Memory(Generic[T]):
+    """The latest of what was converted, by digest of its content. Threads of the server share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, T] = {}
+        self._lock = Lock()
+
+    def get(self, key: int) -> T | None:
+        return self._known.get(key)
+
+    def put(self, key: int, value: T) -> None:
+        with self._lock:
+            if len(self._known) >= MOST_REMEMBERED:
+                for oldest in list(self._known)[: MOST_REMEMBERED // 4]:
+                    del self._known[oldest]
+            self._known[key] = value
+
+
+_plain: _Memory[dict[str, object]] = _Memory()
+_packed: _Memory[bytes] = _Memory()
+
+
+def plain(struct: struct_pb2.Struct) -> dict[str, object]:
+    """The object that a Struct holds."""
+    packed = struct.SerializeToString()
+    if len(packed) > _SMALL:
+        return _object(struct)
+    key = xxhash.xxh3_128_intdigest(packed)
+    known = _plain.get(key)
+    if known is None:
+        known = _object(struct)
+        _plain.put(key, known)
+    return known
+
+
+def fill(struct: struct_pb2.Struct, content: Mapping[str, object]) -> None:
+    """Put an object into an empty Struct."""
+    encoded = _encode(content)
+    if len(encoded) > _SMALL:
+        struct.update(msgspec.json.decode(encoded))
+        return
+    key = xxhash.xxh3_128_intdigest(encoded)
+    packed = _packed.get(key)
+    if packed is None:
+        made = struct_pb2.Struct()
+        made.update(msgspec.json.decode(encoded))
+        packed = made.SerializeToString()
+        _packed.put(key, packed)
+    struct.MergeFromString(packed)
+
+
+def _object(struct: struct_pb2.Struct) -> dict[str, object]:
+    return {name: _value(value) for name, value in struct.fields.items()}
+
+
+def _value(value: struct_pb2.Value) -> object:
+    match value.WhichOneof("kind"):
+        case "string_value":
+            return value.string_value
+        case "number_value":
+            number = value.number_value
+            return int(number) if number.is_integer() else number
+        case "bool_value":
+            return value.bool_value
+        case "struct_value":
+            return _object(value.struct_value)
+        case "list_value":
+            return [_value(item) for item in value.list_value.values]
+        case _:
+            return None

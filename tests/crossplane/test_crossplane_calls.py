@@ -1,0 +1,180 @@
+"""Whole calls in plain types: what Crossplane is told for a composite."""
+
+import pytest
+
+from modelplane.compose.contract import Requirement
+from modelplane.crossplane.calls import NET_S, Call, NoKnowledge, Refused, answer
+
+API = "modelplane.ai/v1alpha1"
+CLASS = {
+    "apiVersion": API,
+    "kind": "InferenceClass",
+    "metadata": {"name": "h200"},
+    "spec": {"devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com", "count": 8}]},
+}
+CLUSTER = {
+    "apiVersion": API,
+    "kind": "InferenceCluster",
+    "metadata": {"name": "east", "uid": "c1", "generation": 1},
+    "spec": {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east-kubeconfig", "key": "kubeconfig"}}},
+        "nodePools": [{"name": "pool", "className": "h200", "nodeCount": 2}],
+    },
+}
+FETCHED = {"class-h200": (CLASS,), "replicas": ()}
+
+
+def told(found):
+    return {condition.type: (str(condition.status), condition.reason) for condition in found.conditions}
+
+
+def as_observed(found, **there):
+    """What was asked for, with the manifests that a provider reported."""
+    return {
+        key: {**composed.manifest, "status": {"atProvider": {"manifest": there[key]}} if key in there else {}}
+        for key, composed in found.resources.items()
+    }
+
+
+def test_a_cluster_gets_its_provider_configuration_and_gateway(problems):
+    found = answer(Call(CLUSTER, required=FETCHED), now=0.0)
+    kinds = {key: composed.manifest["kind"] for key, composed in found.resources.items()}
+    assert kinds == {
+        "namespace": "Object",
+        "gateway": "Object",
+        "access-kubernetes": "ClusterProviderConfig",
+        "usage-inferenceclass--h200": "ClusterUsage",
+    }
+    assert found.resources["access-kubernetes"].manifest["spec"] == {
+        "credentials": {
+            "source": "Secret",
+            "secretRef": {"namespace": "modelplane-system", "name": "east-kubeconfig", "key": "kubeconfig"},
+        }
+    }
+    assert [problems(composed.manifest) for composed in found.resources.values()] == [[]] * 4
+    assert found.status["nodes"] == 2
+    assert not found.ready
+    assert found.ttl_s == NET_S
+
+
+def test_helm_gets_access_too_where_it_is_installed():
+    found = answer(Call(CLUSTER, required=FETCHED), now=0.0, helm=True)
+    assert found.resources["access-helm"].manifest["apiVersion"] == "helm.m.crossplane.io/v1beta1"
+
+
+def test_a_cluster_is_ready_when_its_gateway_has_an_address():
+    first = answer(Call(CLUSTER, required=FETCHED), now=0.0)
+    gateway = {"kind": "Gateway", "metadata": {"name": "g"}, "status": {"addresses": [{"value": "192.0.2.7"}]}}
+    seen = as_observed(first, gateway=gateway, namespace={"kind": "Namespace", "metadata": {"name": "n"}})
+    found = answer(Call(CLUSTER, seen, FETCHED), now=0.0)
+    assert found.ready
+    assert found.status["gateway"] == {"address": "192.0.2.7"}
+    assert told(found)["GatewayReady"] == ("True", "GatewayRunning")
+
+
+def test_not_fetched_is_not_absent():
+    waiting = answer(Call(CLUSTER), now=0.0)
+    assert told(waiting)["ClusterReady"] == ("Unknown", "Unresolved")
+    assert waiting.requirements["class-h200"] == Requirement(API, "InferenceClass", name="h200")
+    missing = answer(Call(CLUSTER, required={"class-h200": (), "replicas": ()}), now=0.0)
+    assert told(missing)["ClusterReady"] == ("False", "ClassMissing")
+    assert missing.requirements == waiting.requirements
+
+
+def test_what_is_on_the_workload_cluster_is_not_asked_of_crossplane():
+    found = answer(Call(CLUSTER, required=FETCHED), now=0.0)
+    assert {name for name in found.requirements if name.startswith("observed-")} == set()
+
+
+def test_what_the_host_knows_is_not_asked_of_crossplane():
+    class Knows(NoKnowledge):
+        def find(self, requirement):
+            return (CLASS,) if requirement.kind == "InferenceClass" else None
+
+    found = answer(Call(CLUSTER, required={"replicas": ()}), 0.0, Knows())
+    assert told(found)["ClusterReady"] != ("Unknown", "Unresolved")
+    assert set(found.requirements) == {"replicas"}
+
+
+def test_a_status_that_the_composer_leaves_alone_is_returned_as_it_was():
+    cache = {
+        "apiVersion": API,
+        "kind": "ModelCache",
+        "metadata": {"name": "c", "namespace": "team-a", "uid": "u"},
+        "spec": {"artifact": {"kind": "Weights"}, "source": "HuggingFace", "huggingFace": {"repo": "a/b"}},
+        "status": {"clusters": [{"name": "east", "phase": "Ready"}], "conditions": [], "crossplane": {}},
+    }
+    assert answer(Call(cache), now=0.0).status == {"clusters": [{"name": "east", "phase": "Ready"}]}
+
+
+def test_what_must_outlive_something_is_held_until_that_is_gone():
+    """A workload that is no longer asked for stays while the route to it is there, and goes with the next call."""
+    cluster = {**CLUSTER, "status": {"gateway": {"address": "192.0.2.7"}}}
+    replica = _replica("engine-a")
+    required = {"cluster": (cluster,)}
+    first = answer(Call(replica, required=required), now=0.0)
+    workload = next(key for key in first.resources if key.startswith("workload"))
+    older = {**as_observed(first)[workload], "metadata": {**as_observed(first)[workload]["metadata"], "name": "old"}}
+    seen = {**as_observed(first), "workload-gone": older}
+    held = answer(Call(replica, seen, required), now=0.0)
+    assert "workload-gone" in held.resources
+    without_route = {key: item for key, item in seen.items() if key != "route"}
+    assert "workload-gone" not in answer(Call(replica, without_route, required), now=0.0).resources
+
+
+def test_usages_are_asked_for_once_both_objects_are_there(problems):
+    replica, required = _replica("engine-a"), {"cluster": ({**CLUSTER, "status": {"gateway": {"address": "a"}}},)}
+    first = answer(Call(replica, required=required), now=0.0)
+    of_cluster = {key for key in first.resources if key.startswith("usage-")}
+    assert of_cluster == {"usage-inferencecluster--east"}
+    of = first.resources["usage-inferencecluster--east"].manifest["spec"]["of"]
+    assert of == {"apiVersion": API, "kind": "InferenceCluster", "resourceRef": {"name": "east", "namespace": ""}}
+    then = answer(Call(replica, as_observed(first), required), now=0.0)
+    made = {key: item.manifest for key, item in then.resources.items() if key.startswith("usage-")}
+    workload = next(key for key in first.resources if key.startswith("workload"))
+    between = made[f"usage-{workload}-by-route"]
+    assert between["metadata"]["namespace"] == "team-a"
+    assert between["spec"]["of"]["resourceRef"]["name"] == first.resources[workload].manifest["metadata"]["name"]
+    assert between["spec"]["by"]["resourceRef"]["name"] == first.resources["route"].manifest["metadata"]["name"]
+    assert [problems(item) for item in made.values()] == [[]] * len(made)
+
+
+@pytest.mark.parametrize(
+    ("composite", "words"),
+    [
+        ({"kind": "Unheard", "metadata": {"name": "x"}}, "nothing composes the kind Unheard"),
+        ({"metadata": {"name": "x"}}, "no kind or no name"),
+        ({**CLUSTER, "spec": {"cluster": 7}}, "InferenceCluster east: .*spec.cluster"),
+    ],
+)
+def test_what_cannot_be_composed_is_refused_with_a_sentence(composite, words):
+    with pytest.raises(Refused, match=words):
+        answer(Call(composite), now=0.0)
+
+
+def test_when_time_alone_changes_the_answer_the_call_comes_back_sooner():
+    deployment = {
+        "apiVersion": API,
+        "kind": "ModelDeployment",
+        "metadata": {"name": "qwen", "namespace": "team-a", "uid": "d1"},
+        "spec": {"replicas": 1, "workers": {"template": {"spec": {"containers": [{"name": "engine", "image": "v"}]}}}},
+    }
+    found = answer(Call(deployment, required={"clusters": (), "replicas": (), "caches": ()}), now=0.0)
+    assert found.ttl_s <= NET_S
+    assert set(found.requirements) == {"clusters", "replicas", "caches"}
+
+
+def _replica(engine):
+    member = {
+        "role": "Standalone",
+        "nodes": 1,
+        "nodePoolName": "pool",
+        "deviceRequests": [{"name": "gpu", "deviceClassName": "gpu.nvidia.com", "count": 1}],
+        "template": {"spec": {"containers": [{"name": "engine", "image": "vllm/vllm-openai:v0.27.1", "args": ["m"]}]}},
+    }
+    return {
+        "apiVersion": API,
+        "kind": "ModelReplica",
+        "metadata": {"name": "qwen-abc", "namespace": "team-a", "uid": "r1", "generation": 1},
+        "spec": {"clusterName": "east", "index": 0, "engines": [{"name": engine, "copies": 1, "members": [member]}]},
+    }

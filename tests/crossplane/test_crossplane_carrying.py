@@ -1,0 +1,159 @@
+"""How targets become objects for Crossplane, and what is read back from them."""
+
+import pytest
+
+from modelplane.compose.contract import Desired, Helm, Local, ReadyWhen, Remote
+from modelplane.crossplane.carrying import Composite, carry, read_back
+
+REPLICA = Composite("modelplane.ai/v1alpha1", "ModelReplica", "qwen-abc", "team-a", "u1")
+CLUSTER = Composite("modelplane.ai/v1alpha1", "InferenceCluster", "east", "", "u2")
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "qwen", "namespace": "mp-team-a"},
+    "spec": {"ports": [{"port": 8000}]},
+}
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "qwen"}, "spec": {"replicas": 1}}
+AVAILABLE = {"availableReplicas": 1, "conditions": [{"type": "Available", "status": "True"}]}
+
+
+def seen(item, there=None, conditions=()):
+    """The Object as Crossplane observes it after the provider looked."""
+    metadata = {
+        **item["metadata"],
+        "uid": "9",
+        "resourceVersion": "7",
+        "labels": {"crossplane.io/composite": "qwen-abc"},
+        "annotations": {**item["metadata"]["annotations"], "crossplane.io/composition-resource-name": "workload"},
+    }
+    status = {"conditions": list(conditions)}
+    if there is not None:
+        status["atProvider"] = {"manifest": there}
+    return {**item, "metadata": metadata, "status": status}
+
+
+def test_a_remote_object_goes_by_the_provider(problems):
+    made = carry(REPLICA, "service", Desired(Remote("east", SERVICE)), {})
+    assert made == {
+        "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
+        "kind": "Object",
+        "metadata": {
+            "name": made["metadata"]["name"],
+            "namespace": "team-a",
+            "annotations": {"modelplane.ai/ready-when": "Created"},
+        },
+        "spec": {
+            "providerConfigRef": {"kind": "ClusterProviderConfig", "name": "east"},
+            "managementPolicies": ["*"],
+            "readiness": {"policy": "SuccessfulCreate"},
+            "watch": True,
+            "forProvider": {"manifest": SERVICE},
+        },
+    }
+    assert made["metadata"]["name"].startswith("qwen-abc-service-")
+    assert problems(made) == []
+
+
+def test_what_a_composite_of_the_whole_cluster_composes_goes_to_the_system_namespace():
+    made = carry(CLUSTER, "gateway", Desired(Remote("east", SERVICE)), {})
+    assert made["metadata"]["namespace"] == "modelplane-system"
+
+
+def test_a_shared_object_is_never_deleted_by_one_of_those_who_share_it():
+    made = carry(REPLICA, "namespace", Desired(Remote("east", SERVICE, shared=True)), {})
+    assert made["spec"]["managementPolicies"] == ["Observe", "Create", "Update", "LateInitialize"]
+    assert read_back(seen(made)).observed.target.shared
+
+
+@pytest.mark.parametrize("when", ReadyWhen)
+def test_every_signal_of_readiness_has_a_policy_that_the_provider_knows(when, problems):
+    made = carry(REPLICA, "workload", Desired(Remote("east", DEPLOYMENT, when)), {})
+    assert problems(made) == []
+    readiness = made["spec"]["readiness"]
+    assert ("celQuery" in readiness) == (readiness["policy"] == "DeriveFromCelQuery")
+    assert read_back(seen(made)).observed.target.ready_when is when
+
+
+def test_a_release_is_carried_and_read_back(problems):
+    chart = Helm("east", "lws", "oci://example/charts", "0.10.0", "lws-system", {"replicaCount": 1})
+    made = carry(CLUSTER, "lws", Desired(chart), {})
+    assert problems(made) == []
+    carried = read_back({**made, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    assert (carried.observed.target, carried.observed.ready) == (chart, True)
+
+
+@pytest.mark.parametrize(
+    ("there", "conditions", "ready"),
+    [
+        pytest.param(None, (), False, id="never looked at"),
+        pytest.param(DEPLOYMENT, (), False, id="there, and not available"),
+        pytest.param({**DEPLOYMENT, "status": AVAILABLE}, (), True, id="available"),
+        pytest.param(
+            {**DEPLOYMENT, "status": AVAILABLE},
+            (
+                {
+                    "type": "Synced",
+                    "status": "False",
+                    "message": "observe failed: cannot get object: connection refused",
+                },
+            ),
+            False,
+            id="the cluster cannot be looked at any more",
+        ),
+        pytest.param(
+            {**DEPLOYMENT, "status": AVAILABLE},
+            ({"type": "Synced", "status": "False", "message": "update failed: field is immutable"},),
+            True,
+            id="an update was refused, what runs goes on",
+        ),
+    ],
+)
+def test_readiness_is_what_the_cluster_shows(there, conditions, ready):
+    made = carry(REPLICA, "workload", Desired(Remote("east", DEPLOYMENT, ReadyWhen.AVAILABLE)), {})
+    carried = read_back(seen(made, there, conditions))
+    assert carried.observed.ready is ready
+    assert carried.observed.manifest == (there or DEPLOYMENT)
+    assert carried.observed.target.cluster == "east"
+
+
+def test_what_is_kept_is_asked_for_as_it_was_and_not_as_it_was_found():
+    desired = Desired(Remote("east", DEPLOYMENT, ReadyWhen.AVAILABLE), outlives=("route",))
+    made = carry(REPLICA, "workload", desired, {})
+    found = {**DEPLOYMENT, "metadata": {"name": "qwen", "managedFields": [{}]}, "status": AVAILABLE}
+    carried = read_back(seen(made, found))
+    assert carried.outlives == ("route",)
+    kept = Desired(carried.observed.target, carried.observed.ready, carried.outlives)
+    assert carry(REPLICA, "workload", kept, {"workload": carried}) == made
+
+
+def test_a_local_object_is_kept_without_what_others_wrote_on_it():
+    replica = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelReplica",
+        "metadata": {"name": "qwen-abc", "namespace": "team-a", "labels": {"modelplane.ai/cluster": "east"}},
+        "spec": {"clusterName": "east"},
+    }
+    made = carry(REPLICA, "replica", Desired(Local(replica, ReadyWhen.READY)), {})
+    observed = {
+        **made,
+        "metadata": {
+            **made["metadata"],
+            "uid": "5",
+            "generation": 3,
+            "ownerReferences": [{}],
+            "labels": {"modelplane.ai/cluster": "east", "crossplane.io/composite": "qwen"},
+        },
+        "spec": {"clusterName": "east", "crossplane": {"compositionRef": {"name": "modelreplica"}}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    carried = read_back(observed)
+    assert carried.observed.ready
+    kept = Desired(carried.observed.target, ready=True)
+    assert carry(REPLICA, "replica", kept, {"replica": carried}) == made
+
+
+def test_names_of_objects_tell_composites_and_keys_apart():
+    others = [REPLICA, CLUSTER, Composite("modelplane.ai/v1alpha1", "ModelReplica", "qwen-abc", "team-b", "u1")]
+    names = {composite.name_for(key) for composite in others for key in ("a", "b")}
+    assert len(names) == 6
+    assert all(len(name) <= 63 for name in names)

@@ -1,0 +1,48 @@
+"""Structs and plain objects: nothing is lost on the way, and whole numbers come back whole."""
+
+from google.protobuf import struct_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.crossplane import structs
+
+_WHOLE = st.integers(-(2**53), 2**53)
+_JSON = st.recursive(
+    st.none() | st.booleans() | _WHOLE | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=20,
+)
+_OBJECTS = st.dictionaries(st.text(max_size=8), _JSON, max_size=5)
+
+
+def through(content):
+    struct = struct_pb2.Struct()
+    structs.fill(struct, content)
+    return structs.plain(struct_pb2.Struct.FromString(struct.SerializeToString()))
+
+
+@given(_OBJECTS)
+def test_an_object_survives_the_way_there_and_back(content):
+    assert through(content) == content
+    assert through(content) == content  # the second time from memory
+
+
+def test_whole_numbers_are_integers_and_others_are_not():
+    found = through({"replicas": 3, "share": 0.5, "deep": [{"port": 8000.0}]})
+    assert found == {"replicas": 3, "share": 0.5, "deep": [{"port": 8000}]}
+    assert [type(found["replicas"]), type(found["share"]), type(found["deep"][0]["port"])] == [int, float, int]
+
+
+def test_what_is_too_large_to_remember_is_converted_all_the_same():
+    content = {"text": "x" * 100_000, "count": 7}
+    assert through(content) == content
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(structs, "MOST_REMEMBERED", 8)
+    memory = structs._Memory()
+    for number in range(100):
+        memory.put(number, number)
+    kept = [number for number in range(100) if memory.get(number) is not None]
+    assert len(kept) <= 8
+    assert kept[-1] == 99
