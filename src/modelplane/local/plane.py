@@ -117,6 +117,7 @@ class Plane:
             edges_changed=traffic.changed,
         )
         self._stack.push_async_callback(self.clusters.stop)
+        self._stack.push_async_callback(envoy.drain)  # before the engines go: what they were asked is answered
         traffic.follow(self.clusters.edges)
         for name, loop in (
             ("plane", self._controller.loop),

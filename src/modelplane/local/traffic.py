@@ -11,7 +11,7 @@ from dataclasses import replace
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.compose.manifests import name_of, text_at
-from modelplane.local.envoy import EnvoyProcess, GatewayView, Problem, render
+from modelplane.local.envoy import EnvoyProcess, GatewayView, Problem, Renderer
 from modelplane.local.status import timestamp
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
@@ -35,6 +35,7 @@ class Traffic:
         self._clock = clock
         self._host, self._port = address
         self._edges: Edges = dict
+        self._renderer = Renderer()
         self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_broke=_report)
         store.subscribe(self._heard)
 
@@ -50,7 +51,7 @@ class Traffic:
     async def _reconcile(self, _key: str) -> Outcome:
         view = self._fleet_view()
         edges = [replace(edge, name=f"cluster.{name}") for name, edge in self._edges().items()]
-        config = render([view, *edges])
+        config = self._renderer.render([view, *edges])
         applied = await self._envoy.apply(config)
         _log.info("envoy took %d updates in %.0f ms", applied.updates, applied.took_ms)
         self._report_gateways()

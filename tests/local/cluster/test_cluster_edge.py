@@ -48,6 +48,7 @@ def test_without_an_address_there_is_no_view():
         await lab.settle()
         before = lab.cluster.edge_view()
         lab.cluster.set_edge_address("[::1]:80")
+        await lab.settle()
         after = lab.cluster.edge_view()
         return before, (after.host, after.port)
 

@@ -12,6 +12,7 @@ def test_the_front_door_is_exact():
         "GatewayView",
         "Problem",
         "ProblemReason",
+        "Renderer",
         "free_port",
         "render",
     ]

@@ -20,6 +20,7 @@ from modelplane.local.envoy import (
 pytestmark = pytest.mark.e2e
 
 HOST = "127.0.0.1"
+NAMESPACE = "team-a"
 
 
 def is_alive(pid):
@@ -280,5 +281,39 @@ def test_requests_are_logged_without_secrets(play, build):
             "pool": "edge/Service/team-a/r/80",
             "upstream": str(pod),
         }
+
+    play(scenario)
+
+
+def test_a_stop_lets_answers_end_that_were_begun(play, build):
+    async def scenario(world):
+        port = free_port()
+        _, pod = await world.engine("east", speed=1)
+        await world.envoy.start(render([build.edge("edge", port, {"r": (pod,)})]))
+        body = {"model": "demo", "prompt": "hello", "max_tokens": 64, "ignore_eos": True, "stream": True}
+        sent = {"modelplane-replica": f"{NAMESPACE}/r"}
+        async with world.session.post(f"http://{HOST}:{port}/v1/completions", json=body, headers=sent) as answer:
+            await answer.content.readline()
+            stopping = asyncio.create_task(world.envoy.stop())
+            rest = await answer.content.read()
+        await stopping
+        assert rest.endswith(b"data: [DONE]\n\n")
+        assert rest.count(b"data: ") >= 64
+
+    play(scenario)
+
+
+def test_a_stop_does_not_wait_for_ever(play, build):
+    async def scenario(world):
+        port = free_port()
+        _, pod = await world.engine("east")
+        world.envoy = EnvoyProcess(world.directory, EnvoySettings(drain_s=0.1))
+        await world.envoy.start(render([build.edge("edge", port, {"r": (pod,)})]))
+        sent = {"modelplane-replica": f"{NAMESPACE}/r", "x-sim-fault": "hang"}
+        asked = asyncio.create_task(world.chat(f"http://{HOST}:{port}", send=sent))
+        await asyncio.sleep(0.2)
+        await world.envoy.stop()
+        with pytest.raises(aiohttp.ClientError):
+            await asked
 
     play(scenario)

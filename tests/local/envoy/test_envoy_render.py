@@ -1,8 +1,11 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
 from modelplane.engine import Address
 from modelplane.local.envoy import GatewayView, Problem, render
+from modelplane.local.envoy.render import Renderer
 
 
 def view(**changes):
@@ -79,3 +82,94 @@ def test_gateways_have_their_own_name_and_address(second, sentence):
     with pytest.raises(InputError) as caught:
         render([view(), view(**second)])
     assert str(caught.value) == sentence
+
+
+def test_only_what_no_engine_saw_is_tried_again():
+    retry = render([view()]).virtual_hosts["gate"]["retry_policy"]
+    assert retry["retry_on"] == "connect-failure,refused-stream,reset-before-request,retriable-headers"
+    assert retry["retriable_headers"] == [{"name": "x-modelplane-unserved", "present_match": True}]
+
+
+def test_what_did_not_change_is_the_same_object_in_the_next_configuration(build):
+    routes = tuple(build.route(name, {"backendRefs": [{"name": name, "port": 80}]}) for name in "abc")
+    services = tuple(build.service(name) for name in "abc")
+    slices = [build.endpoint_slice(name, Address("127.0.0.1", port)) for port, name in enumerate("abc", 1)]
+    gate = view(routes=routes, services=services, slices=tuple(piece for found in slices for piece in found))
+    other = view(name="other", port=1)
+    renderer = Renderer()
+    first = renderer.render([gate, other])
+    slices[1] = build.endpoint_slice("b", Address("127.0.0.1", 9))
+    moved = view(routes=routes, services=services, slices=tuple(piece for found in slices for piece in found))
+    second = renderer.render([moved, other])
+    same = {name for name in first.clusters if first.clusters[name] is second.clusters[name]}
+    assert same == {"gate/Service/team-a/a/80", "gate/Service/team-a/c/80"}
+    assert second.listeners["gate"] is first.listeners["gate"]
+    assert second.virtual_hosts["other"] is first.virtual_hosts["other"]
+    assert second == render([moved, other])
+
+
+@st.composite
+def histories(draw):
+    """The same few objects, there or not and in one of two versions, as gateways see them over time."""
+    names, versions = st.sampled_from(["a", "b"]), st.integers(0, 1)
+    found = st.dictionaries(names, versions, max_size=2)
+    seen = st.fixed_dictionaries({"routes": found, "services": found, "slices": found, "backends": found})
+    return draw(st.lists(st.dictionaries(st.sampled_from(["one", "two"]), seen, max_size=2), max_size=6))
+
+
+@given(histories())
+def test_a_remembered_rendering_is_the_rendering(build_once, history):
+    renderer = Renderer()
+    for gateways in history:
+        views = [
+            GatewayView(
+                name=name,
+                host="127.0.0.1",
+                port=number,
+                **{kind: tuple(build_once(kind, *item) for item in found.items()) for kind, found in seen.items()},
+            )
+            for number, (name, seen) in enumerate(sorted(gateways.items()), 1)
+        ]
+        assert renderer.render(views) == render(views)
+
+
+@pytest.fixture(scope="session")
+def build_once():
+    """Objects by kind, name and version; asked again, the very same one, as from a store."""
+    made = {}
+
+    def once(kind, name, version):
+        return made.setdefault((kind, name, version), _MAKE[kind](name, version))
+
+    return once
+
+
+def _thing(kind, name, **fields):
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "team-a", **fields}}
+
+
+_MAKE = {
+    "routes": lambda name, version: {
+        **_thing("HTTPRoute", name),
+        "spec": {
+            "rules": [
+                {
+                    "backendRefs": [
+                        {"name": name, "port": 80},
+                        {"name": name, "group": "gateway.envoyproxy.io", "kind": "Backend", "weight": 1 + version},
+                    ]
+                }
+            ]
+        },
+    },
+    "services": lambda name, version: {**_thing("Service", name), "spec": {"ports": [{"port": 80 + version}]}},
+    "slices": lambda name, version: {
+        **_thing("EndpointSlice", name, labels={"kubernetes.io/service-name": name}),
+        "endpoints": [{"addresses": ["127.0.0.1"]}],
+        "ports": [{"port": 1 + version}],
+    },
+    "backends": lambda name, version: {
+        **_thing("Backend", name),
+        "spec": {"endpoints": [{"ip": {"address": "127.0.0.1", "port": 1}} if version else {"broken": 1}]},
+    },
+}

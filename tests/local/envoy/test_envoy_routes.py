@@ -148,13 +148,6 @@ def test_requests_have_no_time_limit_unless_asked_for(build, timeouts, expected)
     assert entry["route"]["timeout"] == expected
 
 
-def test_only_what_no_engine_saw_is_tried_again(build):
-    (entry,) = rendered(build.route("demo", {"backendRefs": [{"name": "up"}]}))
-    retry = entry["route"]["retry_policy"]
-    assert retry["retry_on"] == "connect-failure,refused-stream,reset-before-request,retriable-headers"
-    assert retry["retriable_headers"] == [{"name": "x-modelplane-unserved", "present_match": True}]
-
-
 PATHS = st.sampled_from(["/", "/a", "/a/b", "/a/b/c", "/long-segment", "/x/y"])
 
 

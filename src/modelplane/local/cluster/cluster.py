@@ -139,7 +139,7 @@ class SimulatedCluster:
 
     def edge_view(self) -> GatewayView | None:
         """What the cluster's proxy should carry. None: nothing answers there."""
-        return self._edge.view() if self.reachable else None
+        return self._edge.told if self.reachable else None
 
     def on_edge_change(self, listener: Callable[[], None]) -> None:
         """Call the listener whenever `edge_view` has become another."""

@@ -38,7 +38,10 @@ _POOL_PORT = 80
 
 
 class Edge:
-    """Recomputes the view when something behind it changed, and tells whoever listens when it differs."""
+    """Recomputes the view when something behind it changed, and tells whoever listens when it differs.
+
+    `told` is the view that was last told of: nobody has to make it again to read it.
+    """
 
     name = "edge"
     kinds = frozenset(_KINDS | {("", "Pod")})
@@ -47,7 +50,7 @@ class Edge:
         self._store = site.store
         self._cluster = site.cluster
         self._gateways = gateways
-        self._told: GatewayView | None = None
+        self.told: GatewayView | None = None
         self._listeners: list[Callable[[], None]] = []
         self.key = ObjectRef(GATEWAY_GROUP, "Gateway", "", "")
 
@@ -65,9 +68,9 @@ class Edge:
         return Settled()
 
     def tell(self, view: GatewayView | None) -> None:
-        if view == self._told:
+        if view == self.told:
             return
-        self._told = view
+        self.told = view
         for listener in self._listeners:
             listener()
 

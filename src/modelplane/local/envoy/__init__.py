@@ -8,7 +8,7 @@ from modelplane.local.envoy.config import EnvoyConfig
 from modelplane.local.envoy.errors import ConfigRefusedError, EnvoyFailedError
 from modelplane.local.envoy.ports import free_port
 from modelplane.local.envoy.process import Applied, EnvoyProcess, EnvoySettings
-from modelplane.local.envoy.render import render
+from modelplane.local.envoy.render import Renderer, render
 from modelplane.local.envoy.view import GatewayView, Problem, ProblemReason
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "GatewayView",
     "Problem",
     "ProblemReason",
+    "Renderer",
     "free_port",
     "render",
 ]

@@ -24,6 +24,7 @@ _FILTER = "^(?:{}|{}|{})$".format(
     "server[.]state",
     "listener_manager[.]total_listeners_warming",
 )
+_IN_FLIGHT = f"http.{STAT_PREFIX}.downstream_rq_active"
 _STAT = re.compile(r'(?P<scope>.+)\.(?P<name>\w+): "?(?P<value>[^"]*)"?')
 
 _REFUSED = "Filesystem config update rejected: "
@@ -65,6 +66,15 @@ class Admin:
 
     async def close(self) -> None:
         await self._session.close()
+
+    async def close_listeners(self) -> None:
+        """Have Envoy take no more connections; those that are open stay."""
+        async with self._session.post("/drain_listeners") as answer:
+            answer.raise_for_status()
+
+    async def requests_in_flight(self) -> int:
+        async with self._session.get("/stats", params={"filter": f"^{re.escape(_IN_FLIGHT)}$"}) as answer:
+            return int((await answer.text()).rpartition(":")[2].strip() or "0")
 
     async def report(self) -> Report:
         async with self._session.get("/stats", params={"filter": _FILTER}) as answer:

@@ -1,6 +1,6 @@
 """Everything one Envoy is told."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from modelplane.local.envoy.listeners import GATEWAY_HEADER, ROUTES_NAME
@@ -16,6 +16,20 @@ class EnvoyConfig:
     clusters: Mapping[str, Resource]
     virtual_hosts: Mapping[str, Resource]
     problems: tuple[Problem, ...] = ()
+
+    def resources(self) -> Iterator[Resource]:
+        """All of them."""
+        for table in (self.listeners, self.clusters, self.virtual_hosts):
+            yield from table.values()
+
+    def addresses(self) -> set[tuple[str, int]]:
+        """Where Envoy listens."""
+        return {
+            (socket["address"], socket["port_value"])
+            for listener in self.listeners.values()
+            if isinstance(address := listener.get("address"), dict)
+            for socket in address.values()
+        }
 
     def route_table(self) -> Resource:
         return {

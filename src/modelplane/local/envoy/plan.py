@@ -8,27 +8,29 @@ an update also when it refuses its additions.
 from collections.abc import Iterator, Mapping
 
 from modelplane.local.envoy.config import EnvoyConfig
-from modelplane.local.envoy.files import Table, TableFile, table_file
+from modelplane.local.envoy.files import Pieces, Table, TableFile, route_file, table_file
 from modelplane.local.envoy.routes import Resource
 
 
-def final_files(config: EnvoyConfig) -> tuple[TableFile, ...]:
+def final_files(config: EnvoyConfig, pieces: Pieces | None = None) -> tuple[TableFile, ...]:
     """The tables of a configuration that has fully arrived."""
     return (
-        table_file("cds", config.clusters.values()),
-        table_file("rds", [config.route_table()]),
-        table_file("lds", config.listeners.values()),
+        table_file("cds", config.clusters.values(), pieces),
+        route_file(config, pieces),
+        table_file("lds", config.listeners.values(), pieces),
     )
 
 
-def plan(previous: EnvoyConfig, wanted: EnvoyConfig, on_disk: Mapping[Table, str]) -> Iterator[TableFile]:
+def plan(
+    previous: EnvoyConfig, wanted: EnvoyConfig, on_disk: Mapping[Table, str], pieces: Pieces | None = None
+) -> Iterator[TableFile]:
     """The files to write, each to be accepted before the next, to get from one configuration to another.
 
     `on_disk` is the version of each table as it lies there, which is not written again.
     """
-    clusters, routes, listeners = final_files(wanted)
-    both_clusters = table_file("cds", _added(previous.clusters, wanted.clusters).values())
-    both_listeners = table_file("lds", _added(_not_in_the_way(previous, wanted), wanted.listeners).values())
+    clusters, routes, listeners = final_files(wanted, pieces)
+    both_clusters = table_file("cds", _added(previous.clusters, wanted.clusters).values(), pieces)
+    both_listeners = table_file("lds", _added(_not_in_the_way(previous, wanted), wanted.listeners).values(), pieces)
     written = dict(on_disk)
     for file in (both_clusters, routes, both_listeners, listeners, clusters):
         if written.get(file.table) != file.version:

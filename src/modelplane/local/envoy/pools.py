@@ -6,7 +6,10 @@ problem of the route.
 """
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import is_
+from typing import cast
 
 from modelplane.local.envoy import objects
 from modelplane.local.envoy.objects import BackendRef, Object, UnsupportedError
@@ -16,6 +19,7 @@ ROUTE_GROUP = "gateway.networking.k8s.io"
 BACKEND_GROUP = "gateway.envoyproxy.io"
 
 _Name = tuple[str, str]
+_Sources = tuple[objects.Located, ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,11 +50,18 @@ class Unusable:
 
 
 class Directory:
-    """Everything the routes of one gateway may refer to, indexed once. `problems` are objects it could not read."""
+    """Everything the routes of one gateway may refer to, indexed once. `problems` are objects it could not read.
 
-    def __init__(self, view: GatewayView) -> None:
+    What the one `before` it made of the very same objects is taken over.
+    """
+
+    def __init__(self, view: GatewayView, before: "Directory | None" = None) -> None:
         self.problems: list[Problem] = []
         self._gateway = view.name
+        self.parsed: dict[int, tuple[KubernetesObject, objects.Located]] = {}
+        self._parsed_before = before.parsed if before is not None else {}
+        self.made: dict[tuple[str, _Name, int | None], tuple[_Sources, Pool]] = {}
+        self._made_before = before.made if before is not None else {}
         self._services = self._index(view.services, objects.Service)
         self._backends = self._index(view.backends, objects.Backend)
         self._grants = self._index(view.grants, objects.ReferenceGrant)
@@ -77,23 +88,25 @@ class Directory:
         port = next((port for port in service.spec.ports if port.port == ref.port), None)
         if port is None:
             return Unusable("BackendNotFound", f"{_called(ref, target)} has no port {ref.port}")
-        members = {
-            Member(endpoint.addresses[0], number)
-            for piece in self._slices.get(target, ())
-            for number in _numbers(piece, port)
-            for endpoint in piece.endpoints
-            if endpoint.conditions.ready is not False
-        }
-        return Pool(f"{self._gateway}/Service/{target[0]}/{target[1]}/{port.port}", tuple(sorted(members)))
+        pieces = self._slices.get(target, [])
+        name = f"{self._gateway}/Service/{target[0]}/{target[1]}/{port.port}"
+        return self._pool(
+            ("Service", target, ref.port), (service, *pieces), lambda: Pool(name, _ready_members(pieces, port))
+        )
 
     def _backend(self, ref: BackendRef, target: _Name) -> Pool | Unusable:
         backend = self._backends.get(target)
         if backend is None:
             return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
-        numbers = {Member(one.ip.address, one.ip.port) for one in backend.spec.endpoints if one.ip}
-        names = {Member(one.fqdn.hostname, one.fqdn.port) for one in backend.spec.endpoints if one.fqdn}
-        pool_name = f"{self._gateway}/Backend/{target[0]}/{target[1]}"
-        return Pool(pool_name, tuple(sorted(numbers | names)), by_name=bool(names))
+        name = f"{self._gateway}/Backend/{target[0]}/{target[1]}"
+        return self._pool(("Backend", target, None), (backend,), lambda: _backend_pool(name, backend))
+
+    def _pool(self, key: tuple[str, _Name, int | None], sources: _Sources, make: Callable[[], Pool]) -> Pool:
+        """The pool made of these objects, the very one from before where they are the very same."""
+        known = self.made.get(key) or self._made_before.get(key)
+        same = known is not None and len(known[0]) == len(sources) and all(map(is_, known[0], sources))
+        self.made[key] = known if known is not None and same else (sources, make())
+        return self.made[key][1]
 
     def _granted(self, ref: BackendRef, route: objects.ObjectMeta, target: _Name) -> bool:
         source = objects.GrantFrom(ROUTE_GROUP, "HTTPRoute", route.namespace)
@@ -104,16 +117,35 @@ class Directory:
     def _index(self, manifests: tuple[KubernetesObject, ...], kind: type[Object]) -> dict[_Name, Object]:
         found: dict[_Name, Object] = {}
         for manifest in manifests:
+            known = self._parsed_before.get(id(manifest))
             try:
-                thing = objects.read(manifest, kind)
+                thing = known[1] if known is not None and known[0] is manifest else objects.read(manifest, kind)
             except UnsupportedError as error:
                 self._refuse(kind.__name__, manifest, str(error))
             else:
-                found[thing.metadata.namespace, thing.metadata.name] = thing
+                self.parsed[id(manifest)] = (manifest, thing)
+                found[thing.metadata.namespace, thing.metadata.name] = cast("Object", thing)
         return found
 
     def _refuse(self, kind: str, manifest: KubernetesObject, message: str) -> None:
         self.problems.append(Problem(self._gateway, kind, *objects.name_of(manifest), "UnsupportedValue", message))
+
+
+def _ready_members(pieces: Iterable[objects.EndpointSlice], port: objects.ServicePort) -> tuple[Member, ...]:
+    members = {
+        Member(endpoint.addresses[0], number)
+        for piece in pieces
+        for number in _numbers(piece, port)
+        for endpoint in piece.endpoints
+        if endpoint.conditions.ready is not False
+    }
+    return tuple(sorted(members))
+
+
+def _backend_pool(name: str, backend: objects.Backend) -> Pool:
+    numbers = {Member(one.ip.address, one.ip.port) for one in backend.spec.endpoints if one.ip}
+    names = {Member(one.fqdn.hostname, one.fqdn.port) for one in backend.spec.endpoints if one.fqdn}
+    return Pool(name, tuple(sorted(numbers | names)), by_name=bool(names))
 
 
 def _numbers(piece: objects.EndpointSlice, port: objects.ServicePort) -> list[int]:

@@ -7,6 +7,7 @@ and what this object believes are the same again, and the caller gets Envoy's re
 
 import asyncio
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from modelplane.local.envoy.admin import Admin, Report, last_words, refusal_reas
 from modelplane.local.envoy.bootstrap import command
 from modelplane.local.envoy.config import EMPTY, EnvoyConfig
 from modelplane.local.envoy.errors import ConfigRefusedError, EnvoyFailedError
-from modelplane.local.envoy.files import Table, TableFile
+from modelplane.local.envoy.files import Pieces, Table, TableFile
 from modelplane.local.envoy.plan import final_files, plan
 from modelplane.local.envoy.storage import Storage
 
@@ -25,16 +26,25 @@ _ALL_TABLES: tuple[Table, ...] = ("cds", *_LISTENERS)
 
 _FIRST_LOOK_S = 0.001
 _SLOWEST_LOOK_S = 0.02
+# How long listeners that are gone may still take connections. Somebody else may listen there by then.
+_RELEASE_S = 2.0
+
+Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvoySettings:
-    """How many worker threads to run, how long to wait, and whose Envoy; the installed package's unless named."""
+    """How many worker threads to run, how long to wait, and whose Envoy; the installed package's unless named.
+
+    apply_s: for a thousand gateways and ten thousand pools a busy machine takes half a minute.
+    drain_s: how long a stop waits for requests that are being answered.
+    """
 
     workers: int = 1
     binary: Path | None = None
-    start_s: float = 10.0
-    apply_s: float = 5.0
+    start_s: float = 30.0
+    apply_s: float = 60.0
+    drain_s: float = 5.0
     stop_s: float = 3.0
 
 
@@ -58,6 +68,7 @@ class EnvoyProcess:
         self._running = EMPTY
         self._on_disk: dict[Table, TableFile] = {}
         self._seen = Report()
+        self._pieces = Pieces()
 
     @property
     def pid(self) -> int | None:
@@ -91,19 +102,21 @@ class EnvoyProcess:
                 raise EnvoyFailedError("Envoy is not running")
             began = _now()
             versions = {table: file.version for table, file in self._on_disk.items()}
-            files = list(plan(self._running, config, versions))
+            files = list(plan(self._running, config, versions, self._pieces))
             try:
                 for file in files:
                     await self._change(file)
+                await _until_refused(_left(self._running, config), _RELEASE_S)
             except ConfigRefusedError:
                 await self._go_back()
                 raise
             except EnvoyFailedError:
                 # It answers nothing, so there is nothing to wait for; it finds the old files when it comes back.
-                for file in final_files(self._running):
+                for file in final_files(self._running, self._pieces):
                     self._write(file)
                 raise
             self._running = config
+            self._pieces.forget_all_but(config.resources())
             return Applied(len(files), (_now() - began) * 1000)
 
     async def wait(self) -> int:
@@ -112,8 +125,22 @@ class EnvoyProcess:
             raise RuntimeError("this Envoy is not started")
         return await self._process.wait()
 
+    async def drain(self) -> None:
+        """Take no more connections, and wait until everything that was asked is answered, for up to `drain_s`."""
+        admin = self._admin
+        if admin is None or self.pid is None:
+            return
+        try:
+            await admin.close_listeners()
+            async with asyncio.timeout(self._settings.drain_s):
+                while await admin.requests_in_flight():  # noqa: ASYNC110  Envoy tells nobody
+                    await asyncio.sleep(_SLOWEST_LOOK_S)
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return  # what is left is cut
+
     async def stop(self) -> None:
-        """End Envoy: ask first, kill after a while. Open streams are cut."""
+        """End Envoy: let answers end that were begun, then ask it to end, and kill it after a while."""
+        await self.drain()
         process, self._process = self._process, None
         admin, self._admin = self._admin, None
         try:
@@ -127,7 +154,7 @@ class EnvoyProcess:
 
     async def _spawn(self, config: EnvoyConfig) -> None:
         socket = self._storage.prepare()
-        for file in final_files(config):
+        for file in final_files(config, self._pieces):
             self._write(file)
         with self._storage.open_log() as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -154,7 +181,7 @@ class EnvoyProcess:
 
     async def _go_back(self) -> None:
         """Return to the configuration that ran before: routes first, so that none points at what goes away."""
-        clusters, routes, listeners = final_files(self._running)
+        clusters, routes, listeners = final_files(self._running, self._pieces)
         for file in (routes, listeners, clusters):
             if self._on_disk[file.table] != file:
                 await self._change(file)
@@ -164,13 +191,14 @@ class EnvoyProcess:
         process, admin = self._process, self._admin
         if process is None or admin is None:
             raise EnvoyFailedError("Envoy is not running")
-        pause = _FIRST_LOOK_S
+        began, pause = _now(), _FIRST_LOOK_S
         try:
             async with asyncio.timeout(limit_s):
                 while not await self._taken(admin, tables, log_since):
                     self._check_alive(process, log_since)
                     await asyncio.sleep(pause)
-                    pause = min(pause * 2, _SLOWEST_LOOK_S)
+                    # A look costs Envoy itself time: what takes long is looked at less often.
+                    pause = min(pause * 2, max(_SLOWEST_LOOK_S, (_now() - began) / 10))
         except TimeoutError:
             raise EnvoyFailedError(f"Envoy did not take its configuration within {limit_s:g} s") from None
 
@@ -195,6 +223,31 @@ class EnvoyProcess:
         # Nobody reads the routes while there is no listener to use them.
         unread = table == "rds" and self._on_disk["lds"].is_empty
         return unread or report.version(table) == self._on_disk[table].version
+
+
+def _left(before: EnvoyConfig, after: EnvoyConfig) -> list[Place]:
+    """Where Envoy listened and is not to listen any more."""
+    return sorted(before.addresses() - after.addresses())
+
+
+async def _until_refused(places: Iterable[Place], limit_s: float) -> None:
+    """Wait until nobody listens there: Envoy says that a listener is gone before its workers have let it go."""
+    try:
+        async with asyncio.timeout(limit_s):
+            for host, port in places:
+                while await _is_taken(host, port):  # noqa: ASYNC110  nobody tells
+                    await asyncio.sleep(_FIRST_LOOK_S)
+    except TimeoutError:
+        return
+
+
+async def _is_taken(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def _now() -> float:

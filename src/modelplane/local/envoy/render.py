@@ -6,6 +6,8 @@ takes no traffic and is reported.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 
 from modelplane.api.errors import InputError
 from modelplane.local.envoy import objects
@@ -14,59 +16,125 @@ from modelplane.local.envoy.config import EnvoyConfig
 from modelplane.local.envoy.files import config_source
 from modelplane.local.envoy.listeners import listener
 from modelplane.local.envoy.pools import Directory, Pool, Unusable
-from modelplane.local.envoy.routes import NOT_FOUND, Entry, Resource, entries
+from modelplane.local.envoy.routes import NOT_FOUND, RETRY, Entry, Resource, entries
 from modelplane.local.envoy.view import GatewayView, KubernetesObject, Problem, ProblemReason
 
 
 def render(views: Iterable[GatewayView]) -> EnvoyConfig:
     """Envoy's configuration for these gateways. Names and addresses must be distinct."""
-    gateways = sorted(views, key=lambda view: view.name)
-    _check_distinct(gateways)
-    listeners: dict[str, Resource] = {}
-    clusters: dict[str, Resource] = {}
-    virtual_hosts: dict[str, Resource] = {}
-    problems: list[Problem] = []
-    for view in gateways:
-        gateway = _Gateway(view)
-        listeners[view.name] = listener(view, config_source("rds"))
-        virtual_hosts[view.name] = gateway.virtual_host()
-        clusters |= {name: cluster(pool) for name, pool in gateway.pools.items()}
-        problems += gateway.problems
-    return EnvoyConfig(listeners, dict(sorted(clusters.items())), virtual_hosts, tuple(problems))
+    return Renderer().render(views)
+
+
+class Renderer:
+    """The same, remembered: of a gateway that changed only the routes that the change concerns are made anew.
+
+    What did not change is the very same object in the next configuration. Objects that are given again are known by
+    identity, so nobody may change one after giving it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Gateway] = {}
+
+    def render(self, views: Iterable[GatewayView]) -> EnvoyConfig:
+        wanted = sorted(views, key=lambda view: view.name)
+        _check_distinct(wanted)
+        self._known = {view.name: self._gateway(view) for view in wanted}
+        gateways = self._known.values()
+        clusters = {name: resource for gateway in gateways for name, resource in gateway.clusters.items()}
+        return EnvoyConfig(
+            {name: gateway.listener for name, gateway in self._known.items()},
+            dict(sorted(clusters.items())),
+            {name: gateway.virtual_host for name, gateway in self._known.items()},
+            tuple(problem for gateway in gateways for problem in gateway.problems),
+        )
+
+    def _gateway(self, view: GatewayView) -> "_Gateway":
+        known = self._known.get(view.name)
+        return known if known is not None and known.view == view else _Gateway(view, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Routed:
+    """What was made of one HTTPRoute, and what its references led to while it was."""
+
+    manifest: KubernetesObject
+    meta: objects.ObjectMeta | None
+    found: tuple[tuple[objects.BackendRef, Pool | Unusable], ...]
+    entries: tuple[Entry, ...]
+    problems: tuple[Problem, ...]
+
+    def holds(self, directory: Directory) -> bool:
+        """Whether its references lead where they led."""
+        meta = self.meta
+        return meta is None or all(directory.resolve(ref, meta) == found for ref, found in self.found)
 
 
 class _Gateway:
-    """One gateway while its routes are gone through; collects the pools in use and the problems met."""
+    """One gateway: its resources, by name, and the problems met while they were made."""
 
-    def __init__(self, view: GatewayView) -> None:
-        self._view = view
-        self._directory = Directory(view)
-        self.pools: dict[str, Pool] = {}
-        self.problems: list[Problem] = self._directory.problems
+    def __init__(self, view: GatewayView, before: "_Gateway | None" = None) -> None:
+        self.view = view
+        self.directory: Directory = Directory(view, before.directory if before is not None else None)
+        self._routed = [self._route(manifest, before) for manifest in view.routes]
+        self.by_identity = {id(routed.manifest): routed for routed in self._routed}
+        self._pools = {pool.name: pool for routed in self._routed for entry in routed.entries for pool in entry.pools}
+        self.clusters = {name: _cluster(pool, before) for name, pool in self._pools.items()}
+        self.listener = self._listener(before)
+        self.virtual_host = self._virtual_host()
+        reported = dict.fromkeys(problem for routed in self._routed for problem in routed.problems)
+        self.problems = (*self.directory.problems, *reported)
 
-    def virtual_host(self) -> Resource:
-        found = [entry for route in self._view.routes for entry in self._entries(route)]
-        self.pools = {pool.name: pool for entry in found for pool in entry.pools}
+    def cluster_of(self, pool: Pool) -> Resource | None:
+        """What stands for this very pool."""
+        return self.clusters[pool.name] if self._pools.get(pool.name) == pool else None
+
+    def _listener(self, before: "_Gateway | None") -> Resource:
+        made = listener(self.view, config_source("rds"))
+        return before.listener if before is not None and before.listener == made else made
+
+    def _virtual_host(self) -> Resource:
+        found = [entry for routed in self._routed for entry in routed.entries]
         routes = [entry.resource for entry in sorted(found, key=lambda entry: entry.rank)]
-        return {"name": self._view.name, "domains": [self._view.name], "routes": [*routes, NOT_FOUND]}
+        return {
+            "name": self.view.name,
+            "domains": [self.view.name],
+            "routes": [*routes, NOT_FOUND],
+            "retry_policy": RETRY,
+        }
 
-    def _entries(self, manifest: KubernetesObject) -> list[Entry]:
+    def _route(self, manifest: KubernetesObject, before: "_Gateway | None") -> _Routed:
+        known = before.by_identity.get(id(manifest)) if before is not None else None
+        if known is not None and known.manifest is manifest and known.holds(self.directory):
+            return known
         try:
-            return list(entries(objects.read(manifest, objects.HttpRoute), self._resolve, self._view.name))
+            route = objects.read(manifest, objects.HttpRoute)
+            found: dict[int, tuple[objects.BackendRef, Pool | Unusable]] = {}
+            made = tuple(entries(route, partial(self._resolve, found), self.view.name))
         except objects.UnsupportedError as error:
-            self._report(objects.name_of(manifest), "UnsupportedValue", str(error))
-            return []
+            problem = self._problem(objects.name_of(manifest), "UnsupportedValue", str(error))
+            return _Routed(manifest, None, (), (), (problem,))
+        where = (route.metadata.namespace, route.metadata.name)
+        unusable = [each for _, each in found.values() if isinstance(each, Unusable)]
+        problems = tuple(self._problem(where, each.reason, each.message) for each in unusable)
+        return _Routed(manifest, route.metadata, tuple(found.values()), made, problems)
 
-    def _resolve(self, ref: objects.BackendRef, route: objects.ObjectMeta) -> Pool | Unusable:
-        found = self._directory.resolve(ref, route)
-        if isinstance(found, Unusable):
-            self._report((route.namespace, route.name), found.reason, found.message)
-        return found
+    def _resolve(
+        self,
+        found: dict[int, tuple[objects.BackendRef, Pool | Unusable]],
+        ref: objects.BackendRef,
+        route: objects.ObjectMeta,
+    ) -> Pool | Unusable:
+        result = self.directory.resolve(ref, route)
+        found[id(ref)] = (ref, result)
+        return result
 
-    def _report(self, route: tuple[str, str], reason: ProblemReason, message: str) -> None:
-        problem = Problem(self._view.name, "HTTPRoute", *route, reason, message)
-        if problem not in self.problems:
-            self.problems.append(problem)
+    def _problem(self, route: tuple[str, str], reason: ProblemReason, message: str) -> Problem:
+        return Problem(self.view.name, "HTTPRoute", *route, reason, message)
+
+
+def _cluster(pool: Pool, before: _Gateway | None) -> Resource:
+    known = before.cluster_of(pool) if before is not None else None
+    return cluster(pool) if known is None else known
 
 
 def _check_distinct(gateways: list[GatewayView]) -> None:

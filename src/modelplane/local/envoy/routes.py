@@ -27,8 +27,8 @@ Resolve = Callable[[BackendRef, objects.ObjectMeta], Pool | Unusable]
 UNSERVED_HEADER = "x-modelplane-unserved"
 """On an answer of a gateway itself, to a request that no engine has seen: it may be sent again."""
 
-# Only failures that come before an engine saw the request: a generation must not run twice.
-_RETRY: Resource = {
+# For a whole gateway. Only failures that come before an engine saw the request: a generation must not run twice.
+RETRY: Resource = {
     "retry_on": "connect-failure,refused-stream,reset-before-request,retriable-headers",
     "retriable_headers": [{"name": UNSERVED_HEADER, "present_match": True}],
     "num_retries": 3,
@@ -126,7 +126,7 @@ def _action(route: HttpRoute, rule: Rule, parts: Sequence[Part], together: Pool 
     if not parts:
         sentence = f"No backend of {route.metadata.namespace}/{route.metadata.name} is ready to answer."
         return {"direct_response": {"status": 503, "body": {"inline_string": sentence}}}
-    common: Resource = {"timeout": _timeout(rule), "retry_policy": _RETRY}
+    common: Resource = {"timeout": _timeout(rule)}
     if together is None:
         usable = [_weighted(rule, ref, pool) for ref, pool in parts]
         return {"route": {"weighted_clusters": {"clusters": usable}, **common}}
