@@ -72,6 +72,18 @@ def test_a_cluster_is_ready_when_its_gateway_has_an_address():
     assert told(found)["GatewayReady"] == ("True", "GatewayRunning")
 
 
+def test_a_cluster_holds_the_namespaces_of_its_tenants_until_their_last_replica_is_gone():
+    busy = {**FETCHED, "replicas": (_replica("a"), _replica("b"))}
+    first = answer(Call(CLUSTER, required=busy), now=0.0)
+    held = first.resources["tenant-team-a"].manifest
+    assert held["spec"]["managementPolicies"] == ["*"]
+    assert held["spec"]["forProvider"]["manifest"]["metadata"]["labels"]["modelplane.ai/tenant"] == "team-a"
+    seen = as_observed(first)
+    not_known = answer(Call(CLUSTER, seen, {"class-h200": (CLASS,)}), now=0.0)
+    assert not_known.resources["tenant-team-a"].manifest == held
+    assert "tenant-team-a" not in answer(Call(CLUSTER, seen, FETCHED), now=0.0).resources
+
+
 def test_not_fetched_is_not_absent():
     waiting = answer(Call(CLUSTER), now=0.0)
     assert told(waiting)["ClusterReady"] == ("Unknown", "Unresolved")

@@ -66,7 +66,8 @@ def render(context: Context) -> tuple[dict[str, Desired], Rendered]:
     route = (_ROUTE,)
     workloads = tuple(rendered.workloads)
     policy = network_policy(context, rendered.ports, rendered.pods)
-    desired = {_NAMESPACE: Desired(tenant_namespace(context)), "policy": Desired(policy, outlives=workloads)}
+    namespace = tenant_namespace(context.cluster, context.replica.metadata.namespace)
+    desired = {_NAMESPACE: Desired(namespace), "policy": Desired(policy, outlives=workloads)}
     desired |= {key: Desired(target, outlives=workloads) for key, target in rendered.support.items()}
     desired |= {key: Desired(target, outlives=workloads) for key, target in claim_templates(context).items()}
     desired |= {key: Desired(stamped(target), outlives=route) for key, target in rendered.workloads.items()}

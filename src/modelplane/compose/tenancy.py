@@ -13,8 +13,9 @@ where a cluster has such a network its namespaces enforce nothing, and only engi
 from collections.abc import Mapping
 
 from modelplane.api.labels import REPLICA, TENANT
-from modelplane.api.models import NodePool
-from modelplane.compose.context import Context
+from modelplane.api.meta import ClusterName
+from modelplane.api.models import InferenceCluster, NodePool
+from modelplane.compose.context import Context, remote_namespace
 from modelplane.compose.contract import Remote
 from modelplane.compose.manifests import manifest
 
@@ -23,12 +24,13 @@ OWN_SECURITY: Mapping[str, object] = {**ENGINE_SECURITY, "readOnlyRootFilesystem
 POD_SECURITY: Mapping[str, object] = {"seccompProfile": {"type": "RuntimeDefault"}}
 
 
-def tenant_namespace(context: Context) -> Remote:
-    enforced = "privileged" if any(_has_fabric(pool) for pool in context.cluster.spec.node_pools) else "baseline"
+def tenant_namespace(cluster: InferenceCluster, tenant: str) -> Remote:
+    """The namespace of a tenant on a cluster. Replicas share it."""
+    enforced = "privileged" if any(_has_fabric(pool) for pool in cluster.spec.node_pools) else "baseline"
     modes = {"enforce": enforced, "warn": "restricted", "audit": "restricted"}
     levels = {f"pod-security.kubernetes.io/{mode}": level for mode, level in modes.items()}
-    labels = {**levels, TENANT: context.replica.metadata.namespace}
-    return context.remote(manifest("v1", "Namespace", context.namespace, labels=labels), shared=True)
+    namespace = manifest("v1", "Namespace", remote_namespace(tenant), labels={**levels, TENANT: tenant})
+    return Remote(ClusterName(cluster.metadata.name), namespace, shared=True)
 
 
 def engine_security(context: Context, pool: str) -> dict[str, object]:

@@ -8,7 +8,7 @@ everything as it is.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from modelplane.api.codec import decode, encode
@@ -18,7 +18,7 @@ from modelplane.api.models import InferenceCluster
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, Manifest, Requirement
 from modelplane.compose.manifests import name_of, text_at
 from modelplane.compose.registry import COMPOSERS
-from modelplane.crossplane import access, protection
+from modelplane.crossplane import access, protection, tenants
 from modelplane.crossplane.carrying import Carried, Composite, carry, read_back
 from modelplane.fleet.snapshot import Fleet
 
@@ -27,6 +27,8 @@ NET_S = 300.0
 drops watch events of a composite past a rate, and this is what finds it afterwards."""
 _SOONEST_S = 1.0
 _OURS = (protection.PREFIX, access.PREFIX)
+_REPLICAS = "replicas"
+"""What the composer of a cluster calls the replicas on it, where it requires them."""
 
 
 class Refused(Exception):  # noqa: N818  what the user is told, not a defect
@@ -92,15 +94,19 @@ def answer(call: Call, now: float, known: Knowledge | None = None, *, helm: bool
     except InputError as error:
         raise Refused(f"{composite.kind} {composite.name}: {error}") from error
     seen = {key: read_back(item) for key, item in call.composed.items() if not key.startswith(_OURS)}
-    observed = {key: carried.observed for key, carried in seen.items()}
-    result, asked = _settled(
+    observed = {key: carried.observed for key, carried in seen.items() if not key.startswith(tenants.PREFIX)}
+    result, required, asked = _settled(
         lambda required: entry.compose(ComposeRequest(resource, observed, required, host.fleet(), now)),
         call.required,
         host,
     )
-    extra = access.provider_configs(resource, helm=helm) if isinstance(resource, InferenceCluster) else {}
+    extra: dict[str, Manifest] = {}
+    desired = dict(result.desired)
+    if isinstance(resource, InferenceCluster):
+        extra = access.provider_configs(resource, helm=helm)
+        desired |= tenants.tenant_namespaces(resource, required.get(_REPLICAS), seen)
     return Answer(
-        resources=_resources(composite, result, seen, extra),
+        resources=_resources(composite, replace(result, desired=desired), seen, extra),
         status=_status(result, call.composite),
         ready=_is_ready(result),
         conditions=result.conditions,
@@ -114,7 +120,7 @@ def _settled(
     compose: Callable[[Mapping[str, tuple[Manifest, ...]]], ComposeResult],
     fetched: Mapping[str, tuple[Manifest, ...]],
     host: Knowledge,
-) -> tuple[ComposeResult, dict[str, Requirement]]:
+) -> tuple[ComposeResult, Mapping[str, tuple[Manifest, ...]], dict[str, Requirement]]:
     """Composes with what the host knows added to what came with the call, and says what Crossplane must fetch.
 
     What a composer requires follows from its resource alone, so one look tells what to add.
@@ -125,14 +131,15 @@ def _settled(
         for name, requirement in result.requirements.items()
         if (found := host.find(requirement)) is not None
     }
+    required = {**fetched, **added}
     if added:
-        result = compose({**fetched, **added})
+        result = compose(required)
     asked = {
         name: requirement
         for name, requirement in result.requirements.items()
         if name not in added and requirement.cluster is None
     }
-    return result, asked
+    return result, required, asked
 
 
 def _identity(composite: Manifest) -> Composite:
