@@ -195,7 +195,7 @@ def test_a_profile_is_checked_when_it_is_made(make, says):
         make()
 
 
-weights = st.floats(0, 1e9, allow_nan=False)
+weights = st.floats(0, 1e9, allow_nan=False, allow_subnormal=False)
 unit = st.floats(0, 1, allow_nan=False)
 
 

@@ -10,6 +10,7 @@ scores outside [0, 1], is a defect and surfaces as `PluginFault` with the plugin
 Who listens pays. Each step is told to a `Reporter` when there is one; without one no text is made.
 """
 
+from modelplane.framework.columns import Chooser, Runner, SetFilter
 from modelplane.framework.faults import PluginFault, ProfileError
 from modelplane.framework.outcomes import Code, Refusal, RunOutcome
 from modelplane.framework.plugins import Filter, Picker, Reporter, Scored, Scorer, Weighted
@@ -19,6 +20,7 @@ from modelplane.framework.reporters import Chorus, Recorder
 from modelplane.framework.state import RunState, Slot
 
 __all__ = [
+    "Chooser",
     "Chorus",
     "Code",
     "Filter",
@@ -36,8 +38,10 @@ __all__ = [
     "Result",
     "RunOutcome",
     "RunState",
+    "Runner",
     "Scored",
     "Scorer",
+    "SetFilter",
     "Slot",
     "Weighted",
     "admit",

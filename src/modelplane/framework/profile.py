@@ -45,6 +45,8 @@ class Result(msgspec.Struct, Generic[C], frozen=True, eq=False):
     outcome: RunOutcome
     ranked: tuple[Scored[C], ...] = ()
     """Best first; empty unless something was picked."""
+    refusals: tuple[Refusal, ...] = ()
+    """Where a `Runner` admitted none: examples that say why, in the order of the filters."""
 
 
 def run(profile: Profile[S, C], state: S, candidates: Sequence[C], reporter: Reporter[C] | None = None) -> Result[C]:

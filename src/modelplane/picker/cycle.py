@@ -4,16 +4,19 @@ Time and chance come with it, so a cycle repeated with the same endpoints, reque
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from modelplane.framework import Result, RunState
-from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.endpoints import Endpoint, Load
 from modelplane.picker.requests import Request
+
+T = TypeVar("T")
 
 
 class Cycle(RunState):
     """One request on its way through the profiles. Slots hold what plugins of this cycle tell each other."""
 
-    __slots__ = ("chance", "endpoints", "now_s", "request", "results")
+    __slots__ = ("_loads", "_loads_of", "_places", "chance", "endpoints", "now_s", "request", "results")
 
     def __init__(
         self, request: Request, endpoints: Sequence[Endpoint], now_s: float, chance: Callable[[], float]
@@ -26,6 +29,25 @@ class Cycle(RunState):
         """A number in [0, 1) at each call."""
         self.results: dict[str, Result[Endpoint]] = {}
         """Profiles that have run, in the order they ran."""
+        self._loads_of: Sequence[Endpoint] | None = None
+        self._loads: list[Load] = []
+        self._places: dict[Endpoint, int] | None = None
+
+    def loads(self, endpoints: Sequence[Endpoint]) -> list[Load]:
+        """The loads of these endpoints, in their order: read once, however many scorers ask."""
+        if endpoints is not self._loads_of:
+            self._loads_of = endpoints
+            self._loads = [endpoint.load for endpoint in endpoints]
+        return self._loads
+
+    def aligned(self, column: Sequence[T], endpoints: Sequence[Endpoint]) -> Sequence[T]:
+        """Of a column with a value for each of `self.endpoints`, the values for these, in their order."""
+        if endpoints is self.endpoints:
+            return column
+        places = self._places
+        if places is None:
+            places = self._places = {endpoint: at for at, endpoint in enumerate(self.endpoints)}
+        return [column[places[endpoint]] for endpoint in endpoints]
 
 
 Results = Mapping[str, Result[Endpoint]]

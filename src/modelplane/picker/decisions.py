@@ -49,6 +49,8 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     """Picks of the further profiles, by profile: `prefill`, `encode`, …"""
     set_headers: tuple[tuple[str, str], ...] = ()
     remove_headers: tuple[str, ...] = ()
+    shadows: tuple[tuple[str, tuple[Endpoint, ...]], ...] = ()
+    """What profiles that only watch would have picked; empty where one picked nothing."""
     why: str = ""
     """One sentence for the client and the log where nothing was picked."""
 

@@ -12,6 +12,7 @@ import msgspec
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _NO_NUMBERS: Mapping[str, float] = MappingProxyType({})
+_MOST = 1e12
 
 
 class Role(StrEnum):
@@ -41,7 +42,11 @@ NO_ADAPTERS = Adapters()
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What one look at a server's metrics said. `seen_s` is the time of the look; negative: never."""
+    """What one look at a server's metrics said. `seen_s` is the time of the look; negative: never.
+
+    Whatever a server prints, a load holds finite numbers within their range, so no scorer has to check: below the range
+    counts as its lower end, above it as its upper end. A KV use that is no number counts as full, a count as none.
+    """
 
     waiting: float = 0.0
     running: float = 0.0
@@ -55,6 +60,14 @@ class Load(msgspec.Struct, frozen=True):
     models: frozenset[str] = frozenset()
     """Names the server answers to; empty: not told."""
     seen_s: float = -1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.kv_use <= 1.0:
+            msgspec.structs.force_setattr(self, "kv_use", 0.0 if self.kv_use < 0.0 else 1.0)
+        if not 0.0 <= self.waiting <= _MOST:
+            msgspec.structs.force_setattr(self, "waiting", _MOST if self.waiting > _MOST else 0.0)
+        if not 0.0 <= self.running <= _MOST:
+            msgspec.structs.force_setattr(self, "running", _MOST if self.running > _MOST else 0.0)
 
 
 UNSEEN = Load()

@@ -53,6 +53,33 @@ class ProfileHandler(Protocol):
 
 
 @runtime_checkable
+class ChecksProfiles(Protocol):
+    """A profile handler that knows which profiles it can name. Asked once, when the configuration is read."""
+
+    def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
+        """What is wrong with a configuration of these profiles: one that is missing, one that would never run."""
+
+
+@runtime_checkable
+class Decider(Protocol):
+    """Says whether a further stage of a request is worth while. A handler refers to it by name."""
+
+    @property
+    def name(self) -> str: ...
+
+    def wants(self, cycle: Cycle, primary: Endpoint, /) -> bool:
+        """`primary` is the endpoint that would serve the request alone."""
+
+
+@runtime_checkable
+class Watches(Protocol):
+    """A profile handler some of whose profiles only watch: whatever becomes of those changes no decision."""
+
+    @property
+    def shadows(self) -> frozenset[str]: ...
+
+
+@runtime_checkable
 class Producer(Protocol):
     """Works something out once a cycle and leaves it in a slot, before any profile runs."""
 

@@ -1,0 +1,35 @@
+"""What a configuration comes to: instances of plugins, each known for what it can do."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from modelplane.framework import Profile
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.plugins import PickListener, PoolListener, Producer, ProfileHandler, ResponseListener
+
+
+class Assembly(msgspec.Struct, frozen=True, eq=False):
+    """Everything one scheduler is made of. Plugins remember things, so no two schedulers share an assembly."""
+
+    handler: ProfileHandler
+    profiles: Mapping[str, Profile[Cycle, Endpoint]]
+    plugins: Mapping[str, object]
+    """Instances by name, in an order in which producers come after those whose data they read."""
+
+    @property
+    def producers(self) -> tuple[Producer, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, Producer))
+
+    @property
+    def pick_listeners(self) -> tuple[PickListener, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, PickListener))
+
+    @property
+    def response_listeners(self) -> tuple[ResponseListener, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, ResponseListener))
+
+    @property
+    def pool_listeners(self) -> tuple[PoolListener, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, PoolListener))

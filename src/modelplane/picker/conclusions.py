@@ -1,0 +1,49 @@
+"""From the results of profiles to a decision; what handlers share.
+
+Nothing admitted is never one thing. If a refusal may pass by itself (load), the client is told to come back: 429. If
+none will (a role, a label, a subset), it is told that nobody serves this: 503.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from modelplane.framework import Result, RunOutcome, Scored
+from modelplane.picker.decisions import Decision, Outcome
+from modelplane.picker.endpoints import Endpoint
+
+Others = tuple[tuple[str, tuple[Endpoint, ...]], ...]
+Headers = tuple[tuple[str, str], ...]
+
+_ENDS = {
+    RunOutcome.NOTHING_OFFERED: Outcome.NO_ENDPOINTS,
+    RunOutcome.ALL_REFUSED: Outcome.SATURATED,
+    RunOutcome.ALL_EXCLUDED: Outcome.EXCLUDED,
+}
+
+
+def conclude(profile: str, result: Result[Endpoint], others: Others = (), headers: Headers = ()) -> Decision:
+    """The decision where `profile` is the primary one."""
+    if result.outcome is RunOutcome.PICKED:
+        return Decision(Outcome.PICKED, groups(result.ranked), profile, others, headers)
+    return Decision(_ENDS[result.outcome], profile=profile, why=why(profile, result))
+
+
+def groups(ranked: Sequence[Scored[Endpoint]]) -> tuple[tuple[Endpoint, ...], ...]:
+    """Neighbours with one total are one group."""
+    if len(ranked) == 1:
+        return ((ranked[0].candidate,),)
+    return tuple(
+        tuple(found.candidate for found in alike) for _, alike in groupby(ranked, key=lambda found: found.total)
+    )
+
+
+def picks(result: Result[Endpoint]) -> tuple[Endpoint, ...]:
+    return tuple(found.candidate for found in result.ranked)
+
+
+def why(profile: str, result: Result[Endpoint]) -> str:
+    """One sentence for the client."""
+    if result.outcome is RunOutcome.NOTHING_OFFERED:
+        return "no endpoint is ready"
+    told = "; ".join(f"{refusal.filter}: {refusal.reason}" for refusal in result.refusals)
+    return f"profile {profile} admits no endpoint: {told}"

@@ -1,0 +1,228 @@
+"""The ecosystem's `EndpointPickerConfig`: what it says, what it leaves to defaults, and everything wrong with it.
+
+Read strictly: an unknown field, type or name is an error with its file, line and field, also inside the parameters of
+a plugin. All problems are told at once. Beyond what the ecosystem refuses, these are refused too: a weight that is
+negative or stands on something that is no scorer, a plugin listed twice in a profile, a profile that the handler would
+never run, and a filter, scorer, picker or handler that nothing uses.
+
+Defaults. Without plugins and profiles: queue, KV use and prefix cache with weights 2, 2 and 3, and the best score. With
+plugins but no profiles: one profile `default` of all filters, scorers and pickers, in the order they are listed. A
+profile without a picker gets the first picker listed, else `max-score-picker`. One profile and no handler: the single
+handler. Data that a plugin reads and nobody produces: its default producer.
+
+`load` makes every plugin once to see that it can be made, and throws it away; `Config.build` makes new ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from difflib import get_close_matches
+
+import msgspec
+
+from modelplane.admission.documents import parse_documents
+from modelplane.admission.layout import Document
+from modelplane.framework import Filter, Picker, Scorer
+from modelplane.picker.assembly import Assembly
+from modelplane.picker.building import Entry, build, with_producers
+from modelplane.picker.builtin import catalogue as builtin_catalogue
+from modelplane.picker.catalogue import Catalogue, Declared
+from modelplane.picker.config_fields import (
+    GROUP,
+    KIND,
+    OLD_GROUP,
+    ConfigFields,
+    DataLayerFields,
+    FlowControlFields,
+    PluginFields,
+)
+from modelplane.picker.config_places import ConfigError, Finding, Places
+from modelplane.picker.config_profiles import ProfilePlan, Profiles
+from modelplane.picker.config_sections import Sections
+from modelplane.picker.plugins import Decider, PickListener, PoolListener, Producer, ProfileHandler, ResponseListener
+from modelplane.picker.units import convert
+
+GATES: Mapping[str, bool] = {"flowControl": False, "populate-non-leader-datastore": True}
+"""Feature gates and what they are unless told."""
+
+
+class Config(msgspec.Struct, frozen=True, eq=False):
+    """A configuration that is known to be sound."""
+
+    source: str
+    gates: Mapping[str, bool]
+    entries: tuple[Entry, ...]
+    """Every plugin, those added by default included, in the order in which they are asked."""
+    profiles: tuple[ProfilePlan, ...]
+    handler: str
+    data_layer: DataLayerFields
+    flow_control: FlowControlFields
+    parsers: tuple[str, ...]
+    """Names of the parsers; empty: the usual ones."""
+    saturation_detector: str
+    """The name of the detector's plugin; empty: the usual one."""
+    warnings: tuple[Finding, ...]
+    catalogue: Catalogue
+
+    def build(self) -> Assembly:
+        """New instances of everything."""
+        built = build(self.entries, self.catalogue, _never)
+        handler = built.instances[self.handler]
+        if not isinstance(handler, ProfileHandler):
+            raise TypeError(f"{self.handler} is no profile handler")
+        profiles = {plan.name: plan.build(built.instances) for plan in self.profiles}
+        return Assembly(handler, profiles, built.instances)
+
+    def declared(self, part: str) -> tuple[Declared, ...]:
+        """Plugins that take no part in decisions, of one kind: `parser`, `source`, and so on."""
+        return tuple(
+            Declared(entry.name, entry.type, entry.parameters)
+            for entry in self.entries
+            if part in self.catalogue[entry.type].parts
+        )
+
+    def entry(self, name: str) -> Entry | None:
+        return next((entry for entry in self.entries if entry.name == name), None)
+
+
+def load(text: str | bytes, source: str = "config", catalogue: Catalogue | None = None) -> Config:
+    """The configuration, or ConfigError with every problem. Text that is empty gives the defaults."""
+    known = builtin_catalogue() if catalogue is None else catalogue
+    documents = parse_documents(text.encode() if isinstance(text, str) else text, source=source)
+    if len(documents) > 1:
+        raise ConfigError((Finding(source, documents[1].line, "", "a second document; there must be one"),))
+    return _Loader(documents[0] if documents else None, source, known).load()
+
+
+class _Loader:
+    """The state of one reading: the findings so far."""
+
+    def __init__(self, document: Document | None, source: str, catalogue: Catalogue) -> None:
+        self._document = document
+        self._source = source
+        self._catalogue = catalogue
+        self._places = Places(document, source)
+        self._problems: list[Finding] = []
+        self._warnings: list[Finding] = []
+
+    def load(self) -> Config:
+        fields = self._fields()
+        self._check_head(fields)
+        gates = self._gates(fields)
+        entries = self._entries(fields.plugins or ())
+        self._stop_if_wrong()
+        built = build(entries, self._catalogue, self._cannot_make)
+        self._stop_if_wrong()
+        profiles = Profiles(fields, built.instances, self._places, self._problems)
+        plans = profiles.plans()
+        handler = profiles.handler(plans, entries, built.referred)
+        sections = Sections(fields, entries, gates, self._catalogue, self._places)
+        self._problems.extend(sections.problems)
+        self._warnings.extend(sections.warnings)
+        used = {*profiles.used, *sections.used, *built.referred, handler}
+        self._check_use(entries, built.instances, used)
+        self._stop_if_wrong()
+        return Config(
+            self._source, gates, self._complete(entries, used), plans, handler,
+            fields.data_layer or DataLayerFields(), fields.flow_control or FlowControlFields(),
+            sections.parsers, sections.saturation_detector, tuple(self._warnings), self._catalogue,
+        )  # fmt: skip
+
+    def _fields(self) -> ConfigFields:
+        if self._document is None:
+            return ConfigFields(api_version=GROUP, kind=KIND)
+        try:
+            found = convert(self._document.value, ConfigFields)
+        except msgspec.ValidationError as error:
+            raise ConfigError((self._places.misfit((), error),)) from error
+        if not isinstance(found, ConfigFields):
+            raise TypeError(type(found))
+        return found
+
+    def _check_head(self, fields: ConfigFields) -> None:
+        if fields.kind != KIND:
+            self._wrong(("kind",), f"is {fields.kind or 'missing'}; it must be {KIND}")
+        if fields.api_version == OLD_GROUP:
+            self._warn(("apiVersion",), f"{OLD_GROUP} is the old name; write {GROUP}")
+        elif fields.api_version != GROUP:
+            self._wrong(("apiVersion",), f"is {fields.api_version or 'missing'}; it must be {GROUP}")
+
+    def _gates(self, fields: ConfigFields) -> Mapping[str, bool]:
+        gates = dict(GATES)
+        for at, gate in enumerate(fields.feature_gates or ()):
+            name, _, value = gate.partition("=")
+            if name not in GATES:
+                self._wrong(("featureGates", at), f"no feature gate {name}; there are {', '.join(sorted(GATES))}")
+            elif value not in {"", "true", "false"}:
+                self._wrong(("featureGates", at), f"the value of {name} is {value}; it must be true or false")
+            else:
+                gates[name] = value != "false"
+        return gates
+
+    def _entries(self, plugins: Sequence[PluginFields]) -> list[Entry]:
+        found: dict[str, Entry] = {}
+        for at, plugin in enumerate(plugins):
+            entry = self._entry(at, plugin)
+            if entry is not None and entry.name in found:
+                self._wrong(("plugins", at, "name" if plugin.name else "type"), f"{entry.name} is listed twice")
+            elif entry is not None:
+                found[entry.name] = entry
+        return list(found.values())
+
+    def _entry(self, at: int, plugin: PluginFields) -> Entry | None:
+        if not plugin.type:
+            self._wrong(("plugins", at, "type"), "is required")
+            return None
+        kind = self._catalogue.get(plugin.type)
+        if kind is None:
+            self._wrong(("plugins", at, "type"), f"no plugin type {plugin.type}{self._nearest(plugin.type)}")
+            return None
+        if kind.instead:
+            self._warn(("plugins", at, "type"), f"{plugin.type} is deprecated; use {kind.instead}")
+        try:
+            parameters = convert(plugin.parameters or {}, kind.parameters)
+        except msgspec.ValidationError as error:
+            self._problems.append(self._places.misfit(("plugins", at, "parameters"), error))
+            return None
+        return Entry(plugin.name or plugin.type, plugin.type, parameters, at)
+
+    def _nearest(self, name: str) -> str:
+        near = get_close_matches(name, self._catalogue, 1)
+        return f"; did you mean {near[0]}?" if near else ""
+
+    def _complete(self, entries: Sequence[Entry], used: AbstractSet[str]) -> tuple[Entry, ...]:
+        """The entries, and those that defaults add: what profiles use and nobody lists, and producers."""
+        listed = {entry.name for entry in entries}
+        added = [Entry(name, name, self._catalogue[name].parameters()) for name in sorted(used - listed)]
+        complete, missing = with_producers((*entries, *added), self._catalogue)
+        for data in missing:
+            self._warn((), f"nothing produces {data}; plugins that read it do without")
+        return tuple(complete)
+
+    def _cannot_make(self, entry: Entry, sentence: str) -> None:
+        path = ("plugins", entry.at, "parameters") if entry.at >= 0 else ()
+        self._wrong(path, f"{entry.name}: {sentence}")
+
+    def _check_use(self, entries: Sequence[Entry], instances: Mapping[str, object], used: AbstractSet[str]) -> None:
+        for entry in entries:
+            if entry.name not in used and _only_decides(instances[entry.name]):
+                self._wrong(("plugins", entry.at), f"nothing uses plugin {entry.name}")
+
+    def _wrong(self, path: tuple[str | int, ...], sentence: str) -> None:
+        self._problems.append(self._places.find(path, sentence))
+
+    def _warn(self, path: tuple[str | int, ...], sentence: str) -> None:
+        self._warnings.append(self._places.find(path, sentence))
+
+    def _stop_if_wrong(self) -> None:
+        if self._problems:
+            raise ConfigError(tuple(sorted(self._problems, key=lambda problem: problem.line)))
+
+
+def _only_decides(plugin: object) -> bool:
+    """Whether it does nothing unless something refers to it."""
+    decides = isinstance(plugin, Filter | Scorer | Picker | ProfileHandler | Decider)
+    return decides and not isinstance(plugin, Producer | PickListener | ResponseListener | PoolListener)
+
+
+def _never(entry: Entry, sentence: str) -> None:
+    raise TypeError(f"plugin {entry.name} was made once and cannot be made again: {sentence}")

@@ -1,0 +1,75 @@
+"""Where something in a configuration is wrong, in words: file, line and field."""
+
+import re
+
+import msgspec
+
+from modelplane.admission.layout import Document
+from modelplane.admission.paths import Path, render
+from modelplane.api.errors import InputError
+
+_AT = re.compile(r" - at `(?:key in )?\$(.*)`$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$")
+_MISSING = re.compile(r"^Object missing required field `(.*)`$")
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One sentence about one place. Line 0: what is missing has no place."""
+
+    source: str
+    line: int
+    field: str
+    sentence: str
+
+    def __str__(self) -> str:
+        place = f"{self.source}:{self.line}" if self.line else self.source
+        return f"{place}: {self.field}: {self.sentence}" if self.field else f"{place}: {self.sentence}"
+
+
+class ConfigError(InputError):
+    """A configuration that cannot be used. Every problem that was found is told."""
+
+    def __init__(self, problems: tuple[Finding, ...]) -> None:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        super().__init__(f"{problems[0]}{more}")
+        self.problems = problems
+
+
+class Places:
+    """Findings of one document. Without a document (no configuration at all) they have no line."""
+
+    __slots__ = ("_document", "_source")
+
+    def __init__(self, document: Document | None, source: str) -> None:
+        self._document = document
+        self._source = source
+
+    def find(self, path: Path, sentence: str) -> Finding:
+        line = self._document.line_of(path) if self._document is not None else 0
+        return Finding(self._source, line, render(path) if path else "", sentence)
+
+    def misfit(self, base: Path, error: msgspec.ValidationError) -> Finding:
+        """A value that does not fit its struct: msgspec names the place inside, `base` is where the struct stands."""
+        said = str(error)
+        at = _AT.search(said)
+        sentence = said[: at.start()] if at else said
+        path = (*base, *(_steps(at[1]) if at else ()))
+        unknown = _UNKNOWN.match(sentence)
+        if unknown:
+            return self.find((*path, unknown[1]), "no such field")
+        missing = _MISSING.match(sentence)
+        if missing:
+            return self.find((*path, missing[1]), "is required")
+        return self.find(path, sentence[:1].lower() + sentence[1:])
+
+
+def _steps(spelled: str) -> Path:
+    """`.plugins[0].type` as a path. A map's key is spelled `[...]`, which says no more than that it is inside."""
+    found = _STEP.findall(spelled)
+    steps: list[str | int] = []
+    for name, index in found:
+        if index == "...":
+            break
+        steps.append(name or int(index))
+    return tuple(steps)

@@ -1,0 +1,40 @@
+"""Names of headers that the picker writes, reads or takes away.
+
+What says where a request goes is written by the picker alone. A client that sends such a header is not believed: where
+the picker does not write it anew, the proxy is told to remove it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+DESTINATION = "x-gateway-destination-endpoint"
+DESTINATION_SUBSET = "x-gateway-destination-endpoint-subset"
+DESTINATION_SERVED = "x-gateway-destination-endpoint-served"
+DESTINATION_SCORES = "x-gateway-destination-endpoint-scores"
+PREFILLER = "x-prefiller-host-port"
+PREFILLER_URL = "x-prefiller-url"
+ENCODERS = "x-encoder-hosts-ports"
+DATA_PARALLEL = "x-data-parallel-host-port"
+CACHE_SOURCE = "x-kv-cache-source-host-port"
+PREFER = "prefer"
+IF_AVAILABLE = "if-available"
+
+ROUTING = frozenset(
+    (
+        DESTINATION,
+        DESTINATION_SUBSET,
+        DESTINATION_SERVED,
+        DESTINATION_SCORES,
+        PREFILLER,
+        PREFILLER_URL,
+        ENCODERS,
+        DATA_PARALLEL,
+        CACHE_SOURCE,
+    )
+)
+
+
+def forged(headers: Mapping[str, str], written: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Routing headers that came with a request and that the picker does not write over, in order."""
+    if ROUTING.isdisjoint(headers):
+        return ()
+    return tuple(sorted(ROUTING.intersection(headers).difference(name for name, _ in written)))

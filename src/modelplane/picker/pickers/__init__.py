@@ -1,0 +1,1 @@
+"""Pickers: the order in which scored endpoints are tried. None imports another."""

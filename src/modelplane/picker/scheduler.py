@@ -1,0 +1,162 @@
+"""Which endpoint serves a request.
+
+A cycle goes: the endpoints that the proxy allows, what producers find out about the request, then rounds. In each round
+the handler names profiles that have not run yet, given the results of those that have; a profile runs at most once a
+cycle, so rounds end. When the handler names none it concludes: the primary profile's picks are the decision, in ranked
+groups.
+
+Every request ends in exactly one outcome. A plugin that raises, answers outside its contract or names what is not there
+ends the request as FAULT and nothing else: no exception leaves this module. Profiles that only watch run last, and a
+fault in one is counted and otherwise ignored. Listeners hear of a pick after it was decided; a fault in one of them is
+counted and the request goes on.
+
+Same endpoints (in any order), request, time, chance and memory of the plugins: same decision. A reporter changes
+nothing.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
+from modelplane.picker.assembly import Assembly
+from modelplane.picker.config import Config
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.decisions import Decision, Outcome
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.headers import IF_AVAILABLE, PREFER, forged
+from modelplane.picker.memory.prefix import PREFIX
+from modelplane.picker.plugins import Served, Watches
+from modelplane.picker.requests import Request
+from modelplane.picker.subsets import narrow
+
+_NOTHING: Result[Endpoint] = Result(RunOutcome.NOTHING_OFFERED)
+_NONE_READY = Decision(Outcome.NO_ENDPOINTS, why="no endpoint is ready")
+
+
+class Scheduler:
+    """Decides for one pool. Not for several threads."""
+
+    def __init__(self, config: Config | Assembly) -> None:
+        built = config if isinstance(config, Assembly) else config.build()
+        self.assembly = built
+        self._handler = built.handler
+        self._profiles = built.profiles
+        self._runners = {name: Runner(profile) for name, profile in built.profiles.items()}
+        self._producers = built.producers
+        self._pick_listeners = built.pick_listeners
+        self._response_listeners = built.response_listeners
+        self._pool_listeners = built.pool_listeners
+        self._shadows = built.handler.shadows if isinstance(built.handler, Watches) else frozenset()
+        self.reads_bodies = any(listener.reads_bodies for listener in self._response_listeners)
+        """Whether response bodies have to pass through the picker."""
+        self.faults: dict[str, int] = {}
+        """Faults of plugins, by the plugin's name."""
+        self.last_fault = ""
+
+    def schedule(
+        self,
+        request: Request,
+        endpoints: Sequence[Endpoint],
+        now_s: float,
+        chance: Callable[[], float],
+        reporter: Reporter[Endpoint] | None = None,
+    ) -> Decision:
+        """Decides, and tells the plugins that listen for picks: the request is about to be sent."""
+        if not endpoints:
+            return _NONE_READY
+        cycle = Cycle(request, narrow(endpoints, request.subset), now_s, chance)
+        decision = self.decide(cycle, reporter)
+        return self._send(cycle, decision) if decision.outcome is Outcome.PICKED else decision
+
+    def decide(self, cycle: Cycle, reporter: Reporter[Endpoint] | None = None) -> Decision:
+        """Decides and tells nobody: for explanations and rehearsals."""
+        request = cycle.request
+        if not cycle.endpoints:
+            return Decision(Outcome.EXCLUDED, why="the proxy allows no endpoint that is ready")
+        try:
+            decision = self._decide(cycle, reporter)
+        except PluginFault as fault:
+            self._count(fault)
+            return Decision(Outcome.FAULT, why=str(fault))
+        if decision.outcome is not Outcome.PICKED:
+            return decision
+        if PREFER in request.headers and IF_AVAILABLE in request.headers[PREFER] and not _is_cached(cycle, decision):
+            return Decision(
+                Outcome.NOT_CACHED, profile=decision.profile, why="no endpoint holds the prompt's beginning"
+            )
+        removed = forged(request.headers, decision.set_headers)
+        return msgspec.structs.replace(decision, remove_headers=removed) if removed else decision
+
+    def ended(self, request: Request, decision: Decision, served: Served) -> None:
+        """A request that was sent on has ended."""
+        for listener in self._response_listeners:
+            try:
+                listener.ended(request, decision, served)
+            except Exception as error:  # noqa: BLE001  a plugin's defect must not reach a response that is fine
+                self._count(_fault(listener.name, error))
+
+    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+        """The pool has these endpoints and no others."""
+        for listener in self._pool_listeners:
+            try:
+                listener.changed(endpoints)
+            except Exception as error:  # noqa: BLE001  a plugin's defect must not stop discovery
+                self._count(_fault(listener.name, error))
+
+    def _decide(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
+        for producer in self._producers:
+            try:
+                producer.produce(cycle)
+            except Exception as error:
+                raise _fault(producer.name, error) from error
+        handler = self._handler
+        try:
+            while names := handler.profiles(cycle, self._profiles):
+                for name in names:
+                    self._run(name, cycle, reporter)
+            return handler.conclude(cycle)
+        except PluginFault:
+            raise
+        except Exception as error:
+            raise _fault(handler.name, error) from error
+
+    def _run(self, name: str, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> None:
+        runner = self._runners.get(name)
+        if runner is None:
+            raise PluginFault(self._handler.name, f"named profile {name}, which does not exist")
+        if name in cycle.results:
+            raise PluginFault(self._handler.name, f"named profile {name}, which has run")
+        try:
+            cycle.results[name] = runner.run(cycle, cycle.endpoints, reporter)
+        except PluginFault as fault:
+            if name not in self._shadows:
+                raise
+            self._count(fault)
+            cycle.results[name] = _NOTHING
+
+    def _send(self, cycle: Cycle, decision: Decision) -> Decision:
+        added: list[tuple[str, str]] = []
+        for listener in self._pick_listeners:
+            try:
+                added.extend(listener.sent(cycle, decision))
+            except Exception as error:  # noqa: BLE001  what a listener misses must not cost the request its endpoint
+                self._count(_fault(listener.name, error))
+        if not added:
+            return decision
+        headers = (*decision.set_headers, *added)
+        removed = forged(cycle.request.headers, headers)
+        return msgspec.structs.replace(decision, set_headers=headers, remove_headers=removed)
+
+    def _count(self, fault: PluginFault) -> None:
+        self.faults[fault.plugin] = self.faults.get(fault.plugin, 0) + 1
+        self.last_fault = str(fault)
+
+
+def _fault(plugin: str, error: Exception) -> PluginFault:
+    return PluginFault(plugin, f"raised {type(error).__name__}: {error}")
+
+
+def _is_cached(cycle: Cycle, decision: Decision) -> bool:
+    match = cycle.get(PREFIX)
+    return match is not None and cycle.aligned(match.matched, (decision.picked,))[0] > 0
