@@ -1,0 +1,12 @@
+"""A gRPC server on asyncio, as small as one method allows: HTTP/2 by RFC 9113, read and written here.
+
+huffman, hpack   header blocks
+frames           numbers of the RFC, how frames are written
+opening          what a header block asks for
+limits           what is accepted of a peer
+stream           messages in frames, as windows allow
+connection       the rules, without IO
+server           the same over sockets and TLS
+
+Blocks that are written are constant, so nothing here codes headers.
+"""

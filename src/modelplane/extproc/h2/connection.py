@@ -1,0 +1,564 @@
+"""One HTTP/2 connection of a gRPC server, without IO: bytes in, calls of handlers, bytes out.
+
+`receive` takes what came and never raises: a peer that breaks a rule of RFC 9113 gets the stream or connection error
+that the rule asks for, and whatever a handler raises ends its own call only. What is to be written gathers in the
+connection; `take_output` hands it over. The clock is an argument.
+
+What bounds memory: a frame and a header block have a largest size; a message has one; a stream takes in no more than
+its window while its peer does not read what it was sent; streams are counted. What bounds work: resets and frames that
+change nothing are paid from a bucket that refills slowly (`Patience`), because each costs the peer less than us.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from modelplane.extproc.calls import Methods, Status
+from modelplane.extproc.h2 import frames, hpack
+from modelplane.extproc.h2.frames import (
+    ACK,
+    END_HEADERS,
+    END_STREAM,
+    FIRST_WINDOW,
+    HEADER_BYTES,
+    LARGEST_WINDOW,
+    PADDED,
+    PREFACE,
+    PRIORITISED,
+    Code,
+    ConnectionFault,
+    Kind,
+    Setting,
+    StreamFault,
+)
+from modelplane.extproc.h2.limits import H2Limits, Patience
+from modelplane.extproc.h2.opening import Opening, judge, trailers_malformed
+from modelplane.extproc.h2.stream import CallFault, Stream
+
+_LOG = logging.getLogger(__name__)
+_MOST_FORGOTTEN: Final = 4096
+_DRAIN_PING: Final = b"drained?"
+_Part = tuple[int, int, bytes]
+"""Flags, stream and payload of a frame."""
+
+
+class Connection:
+    """The server's side. `wake` is called when there is output that nobody asked for by `receive`."""
+
+    def __init__(
+        self, methods: Methods, limits: H2Limits, *, now_s: float, on_output: Callable[[], None] = lambda: None
+    ) -> None:
+        self.limits = limits
+        self.window = FIRST_WINDOW
+        self.largest = frames.LEAST_FRAME_BYTES
+        self.closing = False
+        """Nothing more is read; once the output is written the connection can go."""
+        self.streams: dict[int, Stream] = {}
+        self._methods = methods
+        self._on_output = on_output
+        self._now_s = now_s
+        self._output: list[bytes] = []
+        self._receiving = False
+        self._rest = b""
+        self._begun = False
+        self._settled = False
+        self._since_s = now_s
+        """Since when the peer owes us the rest of something."""
+        self._decoder = hpack.Decoder(limits.header_list_bytes)
+        self._block: tuple[int, int, bytearray] | None = None
+        self._last = 0
+        self._first_window = FIRST_WINDOW
+        self._room = limits.connection_window
+        self._withheld = 0
+        self._waiting: dict[int, Stream] = {}
+        self._forgotten: OrderedDict[int, None] = OrderedDict()
+        self._last_served = frames.LAST_STREAM
+        self._draining = False
+        self._drained = False
+        """The peer opens no more streams."""
+        self._resets = Patience(limits.resets, now_s)
+        self._trifles = Patience(limits.trifles, now_s)
+        self._dispatch = {
+            Kind.DATA: self._on_data,
+            Kind.HEADERS: self._on_headers,
+            Kind.PRIORITY: self._on_priority,
+            Kind.RST_STREAM: self._on_reset,
+            Kind.SETTINGS: self._on_settings,
+            Kind.PUSH_PROMISE: self._on_push,
+            Kind.PING: self._on_ping,
+            Kind.GOAWAY: self._on_goaway,
+            Kind.WINDOW_UPDATE: self._on_window,
+            Kind.CONTINUATION: self._on_continuation,
+        }
+        self._greet()
+
+    # What the driver calls.
+
+    def receive(self, data: bytes, now_s: float) -> None:
+        """Bytes from the peer."""
+        if self.closing:
+            return
+        self._now_s = now_s
+        self._receiving = True
+        try:
+            self._rest = self._frames(self._rest + data if self._rest else data)
+        except ConnectionFault as fault:
+            self.abort(fault.code, str(fault))
+        finally:
+            self._receiving = False
+        self._close_if_drained()
+
+    def take_output(self) -> bytes:
+        """Everything that is to be written."""
+        output, self._output = self._output, []
+        return b"".join(output)
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass: calls beyond their deadline end, and a peer that stalls is given up."""
+        self._now_s = now_s
+        for stream in [stream for stream in self.streams.values() if stream.deadline_s <= now_s]:
+            self._give_up(stream, Status.DEADLINE_EXCEEDED, "the time that the caller gave is over")
+        limit_s = self.limits.stall_s if self._settled else self.limits.begin_s
+        if (self._rest or self._block or not self._settled) and now_s - self._since_s > limit_s:
+            self.abort(Code.ENHANCE_YOUR_CALM, f"nothing complete came within {limit_s:g} s")
+
+    def drain(self) -> None:
+        """Take no new streams and close once the open ones have ended.
+
+        The peer may have opened streams that are on their way; it has seen the announcement when it answers the ping.
+        """
+        if self._draining or self.closing:
+            return
+        self._draining = True
+        self.queue(frames.goaway(frames.LAST_STREAM, Code.NO_ERROR, "stopping"))
+        self.queue(frames.frame(Kind.PING, 0, 0, _DRAIN_PING))
+        self.wake()
+
+    def abort(self, code: Code, sentence: str) -> None:
+        """Give the connection up, and every call with it."""
+        if self.closing:
+            return
+        self.queue(frames.goaway(self._last, code, sentence))
+        self.lose()
+        self.wake()
+
+    def lose(self) -> None:
+        """The connection is gone, or as good as that."""
+        self.closing = True
+        self._rest = b""
+        streams, self.streams = self.streams, {}
+        self._waiting.clear()
+        for stream in streams.values():
+            self._quietly(stream.drop)
+
+    # What streams call.
+
+    def queue(self, *parts: bytes) -> None:
+        self._output.extend(parts)
+
+    def wake(self) -> None:
+        if not self._receiving:
+            self._on_output()
+
+    def wait(self, stream: Stream) -> None:
+        """The stream has more to send than the windows let through."""
+        self._waiting[stream.identity] = stream
+
+    def ended(self, stream: Stream) -> None:
+        """Our end of the stream is sent. A peer that still sends is told to stop."""
+        stream.done = True
+        if not stream.peer_done:
+            self.queue(frames.reset(stream.identity, Code.NO_ERROR))
+            self._forget(stream.identity)
+        self._remove(stream)
+
+    # Frames.
+
+    def _greet(self) -> None:
+        limits = self.limits
+        self.queue(
+            frames.settings(
+                {
+                    Setting.HEADER_TABLE_SIZE: 0,
+                    Setting.MAX_CONCURRENT_STREAMS: limits.streams,
+                    Setting.INITIAL_WINDOW_SIZE: limits.stream_window,
+                    Setting.MAX_FRAME_SIZE: limits.frame_bytes,
+                    Setting.MAX_HEADER_LIST_SIZE: limits.header_list_bytes,
+                }
+            )
+        )
+        if limits.connection_window > FIRST_WINDOW:
+            self.queue(frames.window_update(0, limits.connection_window - FIRST_WINDOW))
+
+    def _frames(self, data: bytes) -> bytes:
+        """Read every complete frame; what is left of the last one comes back."""
+        place = 0
+        if not self._begun:
+            place = self._preface(data)
+            if not place:
+                return data
+        size = len(data)
+        while size - place >= HEADER_BYTES and not self.closing:
+            length = data[place] << 16 | data[place + 1] << 8 | data[place + 2]
+            if length > self.limits.frame_bytes:
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
+            begin = place + HEADER_BYTES
+            end = begin + length
+            if end > size:
+                break
+            identity = int.from_bytes(data[begin - 4 : begin], "big") & LARGEST_WINDOW
+            self._frame(data[place + 3], (data[place + 4], identity, data[begin:end]))
+            place = end
+        if place:
+            self._since_s = self._now_s
+        return data[place:]
+
+    def _preface(self, data: bytes) -> int:
+        if data[: len(PREFACE)] != PREFACE[: len(data)]:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "this is not the beginning of HTTP/2")
+        if len(data) < len(PREFACE):
+            return 0
+        self._begun = True
+        return len(PREFACE)
+
+    def _frame(self, kind: int, part: _Part) -> None:
+        if self._block is not None and kind != Kind.CONTINUATION:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "another frame inside a header block")
+        if not self._settled and (kind != Kind.SETTINGS or part[0] & ACK):
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+        handle = self._dispatch.get(kind)  # type: ignore[call-overload]  # a type that nobody knows is None
+        if handle is None:
+            self._spend_trifle()
+            return
+        try:
+            handle(*part)
+        except StreamFault as fault:
+            self._reset(fault.stream, fault.code)
+        except CallFault as fault:
+            self._give_up(fault.stream, fault.status, str(fault))
+
+    def _on_data(self, flags: int, identity: int, payload: bytes) -> None:
+        size = len(payload)
+        self._take_room(size)
+        stream = self.streams.get(identity)
+        if stream is None or stream.peer_done:
+            self._closed(identity, stream)
+            return
+        if flags & PADDED:
+            payload = _unpad(payload)
+        stream.room -= size
+        if stream.room < 0:
+            raise StreamFault(identity, Code.FLOW_CONTROL_ERROR, "more than the stream's window")
+        stream.withheld += size
+        stream.received += len(payload)
+        if payload:
+            self._guarded(stream, lambda: stream.take(payload))
+        elif not flags & END_STREAM:
+            self._spend_trifle()
+        if stream.done:
+            return
+        if flags & END_STREAM:
+            self._guarded(stream, stream.end)
+        else:
+            self._give_room(stream)
+
+    def _on_headers(self, flags: int, identity: int, payload: bytes) -> None:
+        if not identity % 2:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, f"a client opens stream {identity}")
+        if flags & PADDED:
+            payload = _unpad(payload)
+        if flags & PRIORITISED:
+            if len(payload) < frames.PRIORITY_BYTES:
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "headers too short for their priority")
+            payload = payload[frames.PRIORITY_BYTES :]
+        if flags & END_HEADERS:
+            self._headers(flags, identity, payload)
+        else:
+            self._block = (flags, identity, bytearray(payload))
+
+    def _on_continuation(self, flags: int, identity: int, payload: bytes) -> None:
+        block = self._block
+        if block is None or block[1] != identity:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a continuation of nothing")
+        if not payload:
+            self._spend_trifle()
+        gathered = block[2]
+        gathered += payload
+        if len(gathered) > self.limits.header_block_bytes:
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, f"a header block of more than {len(gathered)} bytes")
+        if flags & END_HEADERS:
+            self._block = None
+            self._headers(block[0], identity, bytes(gathered))
+
+    def _headers(self, flags: int, identity: int, block: bytes) -> None:
+        """A whole header block: it begins a stream or ends one."""
+        try:
+            headers = self._decoder.read(block)
+        except hpack.HpackError as error:
+            raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from error
+        except hpack.TooLongError as error:
+            self._last = max(self._last, identity)
+            raise StreamFault(identity, Code.ENHANCE_YOUR_CALM, str(error)) from error
+        if identity > self._last:
+            self._last = identity
+            self._open(identity, judge(headers), ends=bool(flags & END_STREAM))
+            return
+        stream = self.streams.get(identity)
+        if stream is None:
+            if identity not in self._forgotten:
+                raise ConnectionFault(Code.STREAM_CLOSED, f"headers on stream {identity}, which is closed")
+            return
+        if stream.peer_done:
+            raise StreamFault(identity, Code.STREAM_CLOSED, "headers after the end")
+        if not flags & END_STREAM or trailers_malformed(headers):
+            raise StreamFault(identity, Code.PROTOCOL_ERROR, "trailers that are malformed or end nothing")
+        self._guarded(stream, stream.end)
+
+    def _open(self, identity: int, opening: Opening, *, ends: bool) -> None:
+        if identity > self._last_served:
+            return
+        if opening.malformed:
+            raise StreamFault(identity, Code.PROTOCOL_ERROR, opening.malformed)
+        if len(self.streams) >= self.limits.streams:
+            raise StreamFault(identity, Code.REFUSED_STREAM, "too many streams")
+        stream = Stream(self, identity, self._first_window, self.limits.stream_window)
+        stream.told = opening.length
+        self.streams[identity] = stream
+        if opening.refused:
+            stream.peer_done = ends
+            self._refuse(stream, opening.refused)
+            return
+        make = self._methods.get(opening.path)
+        if make is None:
+            stream.peer_done = ends
+            stream.finish(Status.UNIMPLEMENTED, f"no method {opening.path}")
+            return
+        if opening.timeout_s >= 0:
+            stream.deadline_s = self._now_s + opening.timeout_s
+        stream.handler = make(stream)
+        if ends:
+            self._guarded(stream, stream.end)
+
+    def _refuse(self, stream: Stream, status: int) -> None:
+        block = b"\x08" + bytes((3,)) + str(status).encode()
+        self.queue(frames.frame(Kind.HEADERS, END_HEADERS | END_STREAM, stream.identity, block))
+        self.ended(stream)
+
+    def _on_priority(self, _flags: int, identity: int, payload: bytes) -> None:
+        self._spend_trifle()
+        if not identity:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a priority of the connection")
+        if len(payload) != frames.PRIORITY_BYTES:
+            raise StreamFault(identity, Code.FRAME_SIZE_ERROR, "a priority of the wrong size")
+
+    def _on_reset(self, _flags: int, identity: int, payload: bytes) -> None:
+        if len(payload) != frames.RESET_BYTES:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a reset of the wrong size")
+        self._check_opened(identity)
+        stream = self.streams.get(identity)
+        if stream is None:
+            self._spend_trifle()
+            return
+        if not stream.answered and not self._resets.try_spend(self._now_s):
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many streams are given up")
+        self._remove(stream)
+        self._quietly(stream.drop)
+
+    def _on_settings(self, flags: int, identity: int, payload: bytes) -> None:
+        if identity:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "settings of a stream")
+        if flags & ACK:
+            if payload:
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "settings in an acknowledgement")
+            self._decoder.limit(0)
+            return
+        if len(payload) % frames.SETTING_BYTES:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "settings of the wrong size")
+        if self._settled:
+            self._spend_trifle()
+        self._settled = True
+        for number, value in frames.read_settings(payload):
+            self._set(number, value)
+        self.queue(frames.SETTINGS_ACK)
+
+    def _set(self, number: int, value: int) -> None:
+        if number == Setting.INITIAL_WINDOW_SIZE:
+            if value > LARGEST_WINDOW:
+                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, f"an initial window of {value}")
+            self._change_windows(value - self._first_window)
+            self._first_window = value
+        elif number == Setting.MAX_FRAME_SIZE:
+            if not frames.LEAST_FRAME_BYTES <= value <= frames.MOST_FRAME_BYTES:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, f"a largest frame of {value}")
+            self.largest = min(value, self.limits.frame_bytes)
+        elif number == Setting.ENABLE_PUSH and value > 1:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, f"push set to {value}")
+
+    def _change_windows(self, by: int) -> None:
+        for stream in self.streams.values():
+            stream.window += by
+            if stream.window > LARGEST_WINDOW:
+                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the initial window makes a stream's overflow")
+        self._push_waiting()
+
+    def _on_push(self, _flags: int, _identity: int, _payload: bytes) -> None:
+        raise ConnectionFault(Code.PROTOCOL_ERROR, "a client pushes")
+
+    def _on_ping(self, flags: int, identity: int, payload: bytes) -> None:
+        if identity:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a ping of a stream")
+        if len(payload) != frames.PING_BYTES:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a ping of the wrong size")
+        if not flags & ACK:
+            self._spend_trifle()
+            self.queue(frames.frame(Kind.PING, ACK, 0, payload))
+        elif self._draining and payload == _DRAIN_PING:
+            self._drained = True
+            self._last_served = self._last
+            self.queue(frames.goaway(self._last, Code.NO_ERROR, "stopping"))
+
+    def _on_goaway(self, _flags: int, identity: int, payload: bytes) -> None:
+        if identity:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a stream goes away")
+        if len(payload) < frames.GOAWAY_BYTES:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a goaway of the wrong size")
+        self._drained = True
+
+    def _on_window(self, _flags: int, identity: int, payload: bytes) -> None:
+        if len(payload) != frames.WINDOW_BYTES:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a window update of the wrong size")
+        increment = int.from_bytes(payload, "big") & LARGEST_WINDOW
+        if not identity:
+            self._widen(increment)
+            return
+        self._check_opened(identity)
+        stream = self.streams.get(identity)
+        if not increment:
+            raise StreamFault(identity, Code.PROTOCOL_ERROR, "a window grows by nothing")
+        if stream is None:
+            return
+        stream.window += increment
+        if stream.window > LARGEST_WINDOW:
+            raise StreamFault(identity, Code.FLOW_CONTROL_ERROR, "a window overflows")
+        if stream.unsent_bytes:
+            self._push(stream)
+        else:
+            self._spend_trifle()
+
+    def _widen(self, increment: int) -> None:
+        if not increment:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "the connection's window grows by nothing")
+        self.window += increment
+        if self.window > LARGEST_WINDOW:
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window overflows")
+        if self._waiting:
+            self._push_waiting()
+        else:
+            self._spend_trifle()
+
+    # The rest of the rules.
+
+    def _push_waiting(self) -> None:
+        """Let streams that wait have their turn; one that still waits stands last the next time."""
+        waiting, self._waiting = self._waiting, {}
+        for stream in waiting.values():
+            if stream.done:
+                continue
+            if self.window > 0:
+                self._push(stream)
+            else:
+                self.wait(stream)
+
+    def _push(self, stream: Stream) -> None:
+        stream.push()
+        if not stream.done:
+            self._give_room(stream)
+
+    def _take_room(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more than the connection's window")
+        self._withheld += size
+        if self._withheld * 2 >= self.limits.connection_window:
+            self.queue(frames.window_update(0, self._withheld))
+            self._room += self._withheld
+            self._withheld = 0
+
+    def _give_room(self, stream: Stream) -> None:
+        """Let the peer send on, unless it does not read what it was sent."""
+        if stream.withheld * 2 < self.limits.stream_window or stream.unsent_bytes > self.limits.unsent_bytes:
+            return
+        self.queue(frames.window_update(stream.identity, stream.withheld))
+        stream.room += stream.withheld
+        stream.withheld = 0
+
+    def _closed(self, identity: int, stream: Stream | None) -> None:
+        """Data for a stream that is not open. What was on its way when we reset it is dropped."""
+        self._check_opened(identity)
+        if stream is None and identity in self._forgotten:
+            self._spend_trifle()
+            return
+        raise StreamFault(identity, Code.STREAM_CLOSED, "data after the end")
+
+    def _check_opened(self, identity: int) -> None:
+        if not identity or identity > self._last or not identity % 2:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, f"a frame for stream {identity}, which was never opened")
+
+    def _spend_trifle(self) -> None:
+        if not self._trifles.try_spend(self._now_s):
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames that change nothing")
+
+    def _reset(self, identity: int, code: Code) -> None:
+        """A stream error: tell the peer, and whoever served it. Causing errors is no way to keep us busy either."""
+        self._spend_trifle()
+        self.queue(frames.reset(identity, code))
+        self._forget(identity)
+        stream = self.streams.get(identity)
+        if stream is not None:
+            self._remove(stream)
+            self._quietly(stream.drop)
+
+    def _give_up(self, stream: Stream, status: Status, sentence: str) -> None:
+        """End a call that its handler has not ended."""
+        stream.finish(status, sentence)
+        handler, stream.handler = stream.handler, None
+        if handler is not None:
+            self._quietly(handler.cancelled)
+
+    def _forget(self, identity: int) -> None:
+        self._forgotten[identity] = None
+        if len(self._forgotten) > _MOST_FORGOTTEN:
+            self._forgotten.popitem(last=False)
+
+    def _remove(self, stream: Stream) -> None:
+        self.streams.pop(stream.identity, None)
+        self._waiting.pop(stream.identity, None)
+        if not self._receiving:
+            self._close_if_drained()
+
+    def _close_if_drained(self) -> None:
+        if self._drained and not self.streams:
+            self.closing = True
+
+    def _guarded(self, stream: Stream, step: Callable[[], None]) -> None:
+        """A handler that raises is our defect: its call ends, the connection goes on."""
+        try:
+            step()
+        except (CallFault, StreamFault, ConnectionFault):
+            raise
+        except Exception:  # noqa: BLE001  one call's defect must not end the calls of every other client
+            _LOG.exception("a handler failed")
+            self._give_up(stream, Status.INTERNAL, "the server failed to serve this call")
+
+    def _quietly(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception:  # noqa: BLE001  as above
+            _LOG.exception("a handler failed")
+
+
+def _unpad(payload: bytes) -> bytes:
+    if not payload or payload[0] >= len(payload):
+        raise ConnectionFault(Code.PROTOCOL_ERROR, "more padding than there is frame")
+    return payload[1 : len(payload) - payload[0]]

@@ -1,0 +1,167 @@
+"""The rules of `connection` over sockets: plain or TLS, with back-pressure, time limits and a graceful end."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from typing import Final
+
+import msgspec
+
+from modelplane.extproc.calls import Methods, Settings
+from modelplane.extproc.h2.connection import Connection
+from modelplane.extproc.h2.frames import Code
+from modelplane.extproc.h2.limits import H2Limits
+from modelplane.extproc.tls import server_context
+
+_TICK_S: Final = 1.0
+_UNWRITTEN_BYTES: Final = 4 << 20
+"""In the transport's buffer, beyond which nothing more is read from the peer."""
+
+
+class H2Server:
+    """A gRPC server (`Server`)."""
+
+    def __init__(self, methods: Methods, settings: Settings, limits: H2Limits | None = None) -> None:
+        base = limits or H2Limits()
+        self.limits = msgspec.structs.replace(base, message_bytes=settings.message_bytes, streams=settings.streams)
+        self._methods = methods
+        self._settings = settings
+        self._links: set[_Link] = set()
+        self._server: asyncio.Server | None = None
+        self._ticking: asyncio.TimerHandle | None = None
+        self._gone = asyncio.Event()
+
+    async def start(self) -> int:
+        settings = self._settings
+        context = server_context(settings.identity) if settings.identity else None
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: _Link(self), settings.host, settings.port, ssl=context, backlog=1024
+        )
+        self._tick()
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self, grace_s: float) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        for link in list(self._links):
+            link.drain()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await self._empty()
+        for link in list(self._links):
+            link.abort(Code.NO_ERROR, "stopped")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TICK_S):
+                await self._empty()
+        if self._ticking is not None:
+            self._ticking.cancel()
+
+    def connection(self, link: "_Link") -> Connection:
+        now_s = asyncio.get_running_loop().time()
+        return Connection(self._methods, self.limits, now_s=now_s, on_output=link.flush)
+
+    def joined(self, link: "_Link") -> None:
+        self._links.add(link)
+
+    def left(self, link: "_Link") -> None:
+        self._links.discard(link)
+        if not self._links:
+            self._gone.set()
+
+    async def _empty(self) -> None:
+        """Until the last connection is gone."""
+        self._gone.clear()
+        if self._links:
+            await self._gone.wait()
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        for link in list(self._links):
+            link.tick(now_s)
+        self._ticking = loop.call_later(_TICK_S, self._tick)
+
+
+class _Link(asyncio.Protocol):
+    """One connection and its transport."""
+
+    def __init__(self, server: H2Server) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._connection: Connection | None = None
+        self._stalled_s = float("inf")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a stream transport is needed")
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_UNWRITTEN_BYTES)
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tls = transport.get_extra_info("ssl_object")
+        if isinstance(tls, ssl.SSLObject) and tls.selected_alpn_protocol() != "h2":
+            transport.abort()
+            return
+        self._connection = self._server.connection(self)
+        self._server.joined(self)
+        self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        connection = self._connection
+        if connection is not None:
+            connection.receive(data, self._loop.time())
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what there is; a connection that is over is closed after it."""
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None:
+            return
+        output = connection.take_output()
+        if output and not transport.is_closing():
+            transport.write(output)
+        if connection.closing:
+            transport.close()
+
+    def pause_writing(self) -> None:
+        self._stalled_s = self._loop.time()
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._stalled_s = float("inf")
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # a peer that resets is as gone as one that closes
+        self._server.left(self)
+        if self._connection is not None:
+            self._connection.lose()
+
+    def tick(self, now_s: float) -> None:
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None:
+            return
+        # Closing waits for what was written, which a peer that reads nothing can delay for ever.
+        if connection.closing and self._stalled_s > now_s:
+            self._stalled_s = now_s
+        if now_s - self._stalled_s > self._server.limits.stall_s:
+            transport.abort()
+            return
+        connection.tick(now_s)
+        self.flush()
+
+    def drain(self) -> None:
+        if self._connection is not None:
+            self._connection.drain()
+
+    def abort(self, code: Code, sentence: str) -> None:
+        if self._connection is not None:
+            self._connection.abort(code, sentence)

@@ -1,0 +1,193 @@
+"""One stream: messages put together from frames, and messages cut into frames as the peer's windows allow."""
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from modelplane.extproc.calls import Handler, Status
+from modelplane.extproc.h2 import frames, hpack
+from modelplane.extproc.h2.frames import END_HEADERS, END_STREAM, Code, Kind, StreamFault
+
+if TYPE_CHECKING:
+    from modelplane.extproc.h2.connection import Connection
+
+_PREFIX_BYTES: Final = 5
+_LONGEST_REASON: Final = 1024
+
+_CONTENT_TYPE: Final = hpack.literal(b"content-type", b"application/grpc")
+_STATUS_200: Final = b"\x88"
+HEADERS: Final = _STATUS_200 + _CONTENT_TYPE
+_OK_TRAILERS: Final = hpack.literal(b"grpc-status", b"0")
+
+
+def trailers(status: Status, why: str) -> bytes:
+    """The block that ends a call."""
+    if status is Status.OK:
+        return _OK_TRAILERS
+    block = hpack.literal(b"grpc-status", str(int(status)).encode())
+    if why:
+        block += hpack.literal(b"grpc-message", quote(why[:_LONGEST_REASON], safe=" !#$&'()*+,/:;=?@[]").encode())
+    return block
+
+
+class Stream:
+    """The server's end of a call (`Call`), and the receiving end of its frames."""
+
+    __slots__ = (
+        "_partial",
+        "_trailers",
+        "_unsent",
+        "answered",
+        "connection",
+        "deadline_s",
+        "done",
+        "handler",
+        "identity",
+        "peer_done",
+        "received",
+        "room",
+        "told",
+        "window",
+        "withheld",
+    )
+
+    def __init__(self, connection: "Connection", identity: int, window: int, room: int) -> None:
+        self.connection = connection
+        self.identity = identity
+        self.handler: Handler | None = None
+        self.window = window
+        """What the peer lets us send."""
+        self.room = room
+        """What we let the peer send."""
+        self.withheld = 0
+        """Received and not given back as room yet."""
+        self.deadline_s = float("inf")
+        self.told = -1
+        """The content-length; negative: not told."""
+        self.received = 0
+        self.answered = False
+        self.peer_done = False
+        self.done = False
+        self._partial = bytearray()
+        self._unsent = bytearray()
+        self._trailers: bytes | None = None
+
+    def send(self, *messages: bytes) -> None:
+        if self.done or self._trailers is not None:
+            return
+        connection = self.connection
+        data = b"".join([frames.message(message) for message in messages])
+        size = len(data)
+        if not self.answered:
+            self.answered = True
+            connection.queue(frames.head(Kind.HEADERS, END_HEADERS, self.identity, len(HEADERS)), HEADERS)
+        if size <= self.window and size <= connection.window and size <= connection.largest and not self._unsent:
+            self.window -= size
+            connection.window -= size
+            connection.queue(frames.head(Kind.DATA, 0, self.identity, size), data)
+        else:
+            self._unsent += data
+            self.push()
+        connection.wake()
+
+    def finish(self, status: Status = Status.OK, why: str = "") -> None:
+        if self.done or self._trailers is not None:
+            return
+        self._trailers = trailers(status, why)
+        self._end_if_sent()
+        self.connection.wake()
+
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self._unsent)
+
+    def push(self) -> None:
+        """Send what waits, as far as the windows go."""
+        connection = self.connection
+        unsent = self._unsent
+        place = 0
+        while place < len(unsent):
+            size = min(len(unsent) - place, self.window, connection.window, connection.largest)
+            if size <= 0:
+                connection.wait(self)
+                break
+            connection.queue(
+                frames.head(Kind.DATA, 0, self.identity, size), bytes(memoryview(unsent)[place : place + size])
+            )
+            self.window -= size
+            connection.window -= size
+            place += size
+        del unsent[:place]
+        self._end_if_sent()
+
+    def _end_if_sent(self) -> None:
+        if self._trailers is None or self._unsent or self.done:
+            return
+        block = self._trailers if self.answered else HEADERS + self._trailers
+        self.connection.queue(frames.head(Kind.HEADERS, END_HEADERS | END_STREAM, self.identity, len(block)), block)
+        self.connection.ended(self)
+
+    def take(self, data: bytes) -> None:
+        """A piece of what the peer sends: complete messages go to the handler."""
+        handler = self.handler
+        if handler is None:
+            return
+        partial = self._partial
+        if not partial and len(data) >= _PREFIX_BYTES:
+            length = self._length(data)
+            if len(data) == _PREFIX_BYTES + length:
+                handler.message(data[_PREFIX_BYTES:])
+                return
+        partial += data
+        place = 0
+        while len(partial) - place >= _PREFIX_BYTES and not self.done:
+            end = place + _PREFIX_BYTES + self._length(partial, place)
+            if end > len(partial):
+                break
+            handler.message(bytes(memoryview(partial)[place + _PREFIX_BYTES : end]))
+            place = end
+        if place:
+            # A handler that ends its call has no use for the rest, and a view of it is gone by here.
+            del partial[:place]
+
+    def _length(self, data: bytes | bytearray, place: int = 0) -> int:
+        length = int.from_bytes(data[place + 1 : place + _PREFIX_BYTES], "big")
+        if data[place]:
+            raise CallFault(self, Status.UNIMPLEMENTED, "compressed messages are not accepted")
+        if length > self.connection.limits.message_bytes:
+            most = self.connection.limits.message_bytes
+            raise CallFault(self, Status.RESOURCE_EXHAUSTED, f"a message of {length} bytes; {most} are accepted")
+        return length
+
+    def end(self) -> None:
+        """The peer has sent all it will."""
+        if self.peer_done:
+            raise StreamFault(self.identity, Code.STREAM_CLOSED, "the stream ends twice")
+        self.peer_done = True
+        if self.told >= 0 and self.told != self.received:
+            raise StreamFault(
+                self.identity, Code.PROTOCOL_ERROR, f"content-length {self.told}, but {self.received} bytes came"
+            )
+        if self._partial:
+            raise CallFault(self, Status.INTERNAL, "the stream ends in the middle of a message")
+        handler = self.handler
+        if handler is not None:
+            handler.closed()
+
+    def drop(self) -> None:
+        """It is over, and not by our own end of the call: whoever served it hears so once."""
+        handler, self.handler = self.handler, None
+        unfinished = self._trailers is None
+        self.done = True
+        self._unsent.clear()
+        self._partial.clear()
+        if handler is not None and unfinished:
+            handler.cancelled()
+
+
+class CallFault(Exception):  # noqa: N818  a fault of the peer, told by the call's status
+    """A rule of gRPC is broken: HTTP/2 is fine, so the call ends with a status."""
+
+    def __init__(self, stream: Stream, status: Status, sentence: str) -> None:
+        super().__init__(sentence)
+        self.stream = stream
+        self.status = status

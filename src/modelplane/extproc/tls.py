@@ -1,0 +1,93 @@
+"""Who the picker is to the proxies that call it, and which proxies it lets in.
+
+By default it makes a certificate of its own at each start: the protocol's gateways encrypt towards the picker and do
+not check who it is. A folder with `tls.crt` and `tls.key`, as Kubernetes mounts a Secret, replaces it, and a
+certificate authority for clients makes calls without a certificate of theirs fail.
+"""
+
+import ipaddress
+import ssl
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from modelplane.api.errors import InputError
+
+_LIFETIME = timedelta(days=3650)
+_BACKDATED = timedelta(hours=1)  # clocks of proxies differ
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """A certificate chain with its key, and who may call; PEM."""
+
+    certificate: bytes
+    key: bytes
+    clients: bytes = b""
+    """Certificate authorities of clients; empty: anyone may call."""
+
+    def __repr__(self) -> str:
+        return f"Identity(clients={'checked' if self.clients else 'anyone'})"
+
+
+def self_signed(now_s: float, clients: bytes = b"") -> Identity:
+    """A certificate for whatever name the picker is called by."""
+    now = datetime.fromtimestamp(now_s, UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "modelplane-picker")])
+    loopback = [ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")]
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), *(x509.IPAddress(each) for each in loopback)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATED)
+        .not_valid_after(now + _LIFETIME)
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Identity(certificate.public_bytes(serialization.Encoding.PEM), private, clients)
+
+
+def read_identity(folder: Path, clients: Path | None = None) -> Identity:
+    """The certificate of a folder as Kubernetes mounts a Secret of type TLS."""
+    return Identity(_read(folder / "tls.crt"), _read(folder / "tls.key"), _read(clients) if clients else b"")
+
+
+def server_context(identity: Identity) -> ssl.SSLContext:
+    """TLS 1.2 or later that speaks HTTP/2 only."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2"])
+    # The library reads keys from files only; these are gone before the context is used.
+    with tempfile.TemporaryDirectory() as folder:
+        chain, key = Path(folder) / "chain", Path(folder) / "key"
+        chain.write_bytes(identity.certificate)
+        key.write_bytes(identity.key)
+        try:
+            context.load_cert_chain(chain, key)
+            if identity.clients:
+                context.load_verify_locations(cadata=identity.clients.decode("ascii"))
+                context.verify_mode = ssl.CERT_REQUIRED
+        except (ssl.SSLError, UnicodeDecodeError) as error:
+            raise InputError(f"the picker's certificate, key or client authorities cannot be used: {error}") from error
+    return context
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
