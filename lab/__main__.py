@@ -1,0 +1,114 @@
+"""``python -m lab``: build the components, bring the lab up, ask how it is, run something inside it, take it down."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.build import BuildError, GoMissingError, build_all, missing
+from lab.components import Set
+from lab.launch import LabError, ask, inside, running, start, stop
+from lab.places import find_places
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.places import Places
+
+EXIT_FAILED = 1
+EXIT_NO_GO = 3
+FLEET = Path("examples/quickstart")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    chosen = _parser().parse_args(arguments)
+    try:
+        return int(chosen.run(chosen, find_places()))
+    except GoMissingError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return EXIT_NO_GO
+    except (BuildError, LabError) as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    build = commands.add_parser("build", help="build the components that the cache lacks")
+    build.add_argument("sets", nargs="*", type=Set, default=[Set.CORE], help="core, picker, kai, kueue, ...")
+    build.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processors that Go may use")
+    build.set_defaults(run=_build)
+    up = commands.add_parser("up", help="bring the lab up and leave it running")
+    up.add_argument("--fleet", type=Path, default=FLEET, help="folder of InferenceClasses and InferenceClusters")
+    up.set_defaults(run=_up)
+    commands.add_parser("status", help="what runs").set_defaults(run=_status)
+    commands.add_parser("down", help="end everything that the lab started").set_defaults(run=_down)
+    execute = commands.add_parser("exec", help="run a command where the lab's addresses are")
+    execute.add_argument("command", nargs=argparse.REMAINDER)
+    execute.set_defaults(run=_exec)
+    supervise = commands.add_parser("supervise")
+    supervise.add_argument("fleet", type=Path)
+    supervise.add_argument("--own-network", action="store_true")
+    supervise.set_defaults(run=_supervise)
+    return parser
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _build(chosen: argparse.Namespace, places: Places) -> int:
+    build_all(places, set(chosen.sets), chosen.jobs, _say)
+    return 0
+
+
+def _up(chosen: argparse.Namespace, places: Places) -> int:
+    if missing(places, {Set.CORE}):
+        build_all(places, {Set.CORE}, os.cpu_count() or 1, _say)
+    start(places, chosen.fleet.absolute(), _say)
+    _status(chosen, places)
+    return 0
+
+
+def _status(_: argparse.Namespace, places: Places) -> int:
+    state = ask(places, "status") if running(places) else None
+    if state is None:
+        _say("the lab is not running")
+        return EXIT_FAILED
+    programs = state["programs"]
+    for program in programs if isinstance(programs, list) else ():
+        line = "{name:<28} {phase:<9} pid {pid!s:<7} {rss_mib:>5} MiB  restarts {restarts}"
+        _say(line.format(**program))
+    clusters = state["clusters"]
+    for name, kubeconfig in clusters.items() if isinstance(clusters, dict) else ():
+        _say(f"{name}: python -m lab exec kubectl --kubeconfig {kubeconfig} ...")
+    _say(f"engines listening: {state['engines']}; {state['said']}")
+    return 0
+
+
+def _down(_: argparse.Namespace, places: Places) -> int:
+    _say("the lab has ended" if stop(places, _say) else "the lab was not running")
+    return 0
+
+
+def _exec(chosen: argparse.Namespace, places: Places) -> int:
+    return subprocess.run(inside(places, chosen.command), check=False).returncode
+
+
+def _supervise(chosen: argparse.Namespace, places: Places) -> int:
+    from lab.daemon import Daemon
+
+    async def live() -> int:
+        return await Daemon(places, chosen.fleet, chosen.own_network).run()
+
+    return asyncio.run(live())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,263 @@
+"""The control cluster: Crossplane with its package manager and usages webhook, and provider-kubernetes.
+
+Crossplane runs with its external package runtime, in which somebody else owes each active revision a process, a
+serving certificate and a few words of status. `Runtime` is that somebody: it looks for active revisions for as long as
+the lab lives, so an upgraded package gets what a first one got.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from lab.certificates import Authority, Pair, write_private
+from lab.client import Access, Api, ApiError, Manifest, condition, items, text, until
+from lab.cluster import ADMIN, LOOPBACK, Cluster, answers, listens
+from lab.components import CROSSPLANE, PROVIDER_KUBERNETES
+from lab.manifests import parse
+from lab.supervisor import Program, ProgramError, Supervisor
+from lab.workload import addressed, binding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from lab.manifests import Sources
+    from lab.registry import Registry
+
+SYSTEM = "crossplane-system"
+REGISTRY_PORT = 21060
+METRICS_PORT, PROBE_PORT, WEBHOOK_PORT = 21020, 21021, 21022
+FUNCTION_PORT = 21030
+_INIT_TRIES = 5
+_TOKEN_S = 720 * 3600
+_WATCH_S = 0.3
+_ROLE_FILE = "cluster/charts/crossplane/templates/clusterrole.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a scenario needs to know of a control cluster that is up."""
+
+    cluster: Cluster
+    authority: Authority
+    registry: Registry
+
+
+async def bring_up(
+    supervisor: Supervisor, cluster: Cluster, registry: Registry, sources: Sources, say: Callable[[str], None]
+) -> Control:
+    """Returns when Crossplane serves, its usages webhook is registered and provider-kubernetes is Healthy."""
+    async with asyncio.TaskGroup() as group:
+        for program in (cluster.etcd(), cluster.api_server(), cluster.controller_manager(workloads=False)):
+            group.create_task(supervisor.start(program))
+    async with Api(cluster.access(*ADMIN)) as api:
+        authority = await _crossplane(supervisor, cluster, api, sources)
+        say(f"{cluster.name}: Crossplane {CROSSPLANE.version} serves")
+        control = Control(cluster, authority, registry)
+        await registry.start(LOOPBACK, REGISTRY_PORT)
+        await _provider(supervisor, control, api, sources)
+    say(f"{cluster.name}: provider-kubernetes {PROVIDER_KUBERNETES.version} Healthy")
+    return control
+
+
+async def _crossplane(supervisor: Supervisor, cluster: Cluster, api: Api, sources: Sources) -> Authority:
+    await api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
+    account: Manifest = {"kind": "ServiceAccount", "name": "crossplane", "namespace": SYSTEM}
+    await api.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {k: v for k, v in account.items() if k != "kind"}}
+    )
+    await api.apply_all([*_roles(sources.folder(CROSSPLANE)), binding("crossplane", account)])
+    await _initialise(supervisor, cluster, sources)
+    authority = Authority(await secret_pair(api, "crossplane-root-ca"))
+    certificates = await _write_certificates(cluster, api, authority)
+    kubeconfig = cluster.write_kubeconfig("crossplane", await _token_access(cluster, api))
+    command = (
+        str(cluster.binary("crossplane")),
+        "core",
+        "start",
+        "--package-runtime=External",
+        f"--xpkg-cache-dir={_folder(cluster, 'packages')}",
+        f"--tls-client-certs-dir={certificates / 'client'}",
+        "--enable-webhooks",
+        f"--tls-server-certs-dir={certificates / 'server'}",
+        f"--metrics-port={METRICS_PORT}",
+        f"--health-probe-port={PROBE_PORT}",
+        f"--webhook-port={WEBHOOK_PORT}",
+        "--max-concurrent-reconciles=4",  # more of them fight over the processors and finish later
+    )
+    probe = answers(f"http://{LOOPBACK}:{PROBE_PORT}/readyz")
+    await supervisor.start(Program("crossplane", command, probe, {"KUBECONFIG": str(kubeconfig)}))
+    hooks = sources.read(CROSSPLANE, "cluster/webhookconfigurations/usage.yaml")
+    await api.apply_all(addressed(hooks, WEBHOOK_PORT, authority.pair.certificate))
+    return authority
+
+
+def _folder(cluster: Cluster, name: str) -> Path:
+    folder = cluster.folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _roles(source: Path) -> list[Manifest]:
+    """The chart's ClusterRoles with its templating taken out: the lines that decide on options, and the name."""
+    template = (source / _ROLE_FILE).read_text().replace('{{ template "crossplane.name" . }}', "crossplane")
+    return parse("\n".join(line for line in template.splitlines() if "{{" not in line))
+
+
+async def _initialise(supervisor: Supervisor, cluster: Cluster, sources: Sources) -> None:
+    """`core init` loses a race with the discovery of its kinds on an empty cluster; a pod would be restarted too."""
+    command = (
+        str(cluster.binary("crossplane")),
+        "core",
+        "init",
+        f"--cr-ds-path={sources.folder(CROSSPLANE) / 'cluster/crds'}",
+        "--enable-webhooks=false",  # it insists on a Service; the webhook is registered by address instead
+        "--tlsca-secret-name=crossplane-root-ca",
+        "--tls-client-secret-name=crossplane-tls-client",
+        "--activation=*",
+    )
+    for _ in range(_INIT_TRIES):
+        if await supervisor.run_once("crossplane-init", command, {"KUBECONFIG": str(cluster.kubeconfig)}) == 0:
+            return
+        await asyncio.sleep(0.5)
+    raise ProgramError(f"`crossplane core init` keeps failing:\n{supervisor.tail('crossplane-init')}")
+
+
+async def secret_data(api: Api, name: str) -> dict[str, bytes]:
+    found = await api.get("v1", "Secret", name, namespace=SYSTEM)
+    data = (found or {}).get("data")
+    return {key: base64.b64decode(str(content)) for key, content in data.items()} if isinstance(data, dict) else {}
+
+
+async def secret_pair(api: Api, name: str) -> Pair:
+    data = await secret_data(api, name)
+    return Pair(data["tls.crt"], data["tls.key"])
+
+
+async def _write_certificates(cluster: Cluster, api: Api, authority: Authority) -> Path:
+    folder = cluster.folder / "crossplane"
+    client = await secret_data(api, "crossplane-tls-client")
+    Pair(client["tls.crt"], client["tls.key"]).write(folder / "client")
+    write_private(folder / "client" / "ca.crt", client["ca.crt"])
+    authority.server("crossplane").write(folder / "server")
+    write_private(folder / "server" / "ca.crt", authority.pair.certificate)
+    return folder
+
+
+async def _token_access(cluster: Cluster, api: Api) -> Access:
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": _TOKEN_S}}
+    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/crossplane/token"
+    token = text(await api.call("POST", path, body=asked), "status", "token")
+    return Access(cluster.server, cluster.keys.authority.pair.certificate, token=token)
+
+
+async def _provider(supervisor: Supervisor, control: Control, api: Api, sources: Sources) -> None:
+    name, version = "provider-kubernetes", PROVIDER_KUBERNETES.version
+    package = sources.read(PROVIDER_KUBERNETES, "package/crossplane.yaml")
+    package += sources.read(PROVIDER_KUBERNETES, "package/crds")
+    control.registry.add_manifests(f"lab/{name}", version, package)
+    folder = await serving_certificate(control, api, name)
+    await api.apply(package_manifest("Provider", name, f"lab/{name}:{version}"))
+    await until(f"{name} revision", lambda: settle_revisions(api, {}))
+    await until("the kind Object", lambda: _serves_objects(api))
+    command = (str(control.cluster.binary(name)), "--enable-watches", "--poll=1m")
+    environment = {"KUBECONFIG": str(control.cluster.kubeconfig), "TLS_SERVER_CERTS_DIR": str(folder)}
+    await supervisor.start(Program(name, command, listens(9443), environment))
+    await until(f"{name} Healthy", lambda: package_healthy(api, "Provider", name))
+
+
+async def _serves_objects(api: Api) -> bool:
+    kind = await api.kind("kubernetes.m.crossplane.io/v1alpha1", "Object")
+    await api.call("GET", kind.path(None))
+    return True
+
+
+def package_manifest(kind: str, name: str, reference: str) -> Manifest:
+    return {
+        "apiVersion": "pkg.crossplane.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"package": f"{LOOPBACK}:{REGISTRY_PORT}/{reference}"},
+    }
+
+
+async def package_healthy(api: Api, kind: str, name: str) -> bool:
+    found = await api.get("pkg.crossplane.io/v1", kind, name)
+    return condition(found, "Installed") == "True" and condition(found, "Healthy") == "True"
+
+
+async def serving_certificate(control: Control, api: Api, name: str) -> Path:
+    """A certificate that Crossplane trusts: in a folder for the process, in a Secret for the package manager."""
+    pair = control.authority.server(name)
+    folder = control.cluster.folder / name
+    pair.write(folder)
+    write_private(folder / "ca.crt", control.authority.pair.certificate)
+    content = {"tls.crt": pair.certificate, "tls.key": pair.key, "ca.crt": control.authority.pair.certificate}
+    await api.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"{name}-tls-server", "namespace": SYSTEM},
+            "type": "kubernetes.io/tls",
+            "data": {key: base64.b64encode(each).decode() for key, each in content.items()},
+        }
+    )
+    return folder
+
+
+async def settle_revisions(api: Api, endpoints: Mapping[str, str]) -> bool:
+    """Give every active revision what its runtime owes it; whether there was one at all."""
+    seen = False
+    for kind in ("ProviderRevision", "FunctionRevision"):
+        for revision in await api.list("pkg.crossplane.io/v1", kind):
+            if text(revision, "spec", "desiredState") == "Active":
+                seen = True
+                await _settle(api, revision, endpoints)
+    return seen
+
+
+async def _settle(api: Api, revision: Manifest, endpoints: Mapping[str, str]) -> None:
+    package = text(revision, "metadata", "labels", "pkg.crossplane.io/package")
+    wanted = {"tlsServerSecretName": f"{package}-tls-server"}
+    if package in endpoints:
+        wanted["endpoint"] = endpoints[package]
+    kept = [each for each in items(revision, "status", "conditions") if not str(each["type"]).startswith("Runtime")]
+    settled = all(text(revision, "status", key) == value for key, value in wanted.items())
+    if settled and len(items(revision, "status", "conditions")) > len(kept):
+        return
+    await api.patch(
+        revision, {"status": {**wanted, "conditions": [*kept, *_runtime_conditions()]}}, subresource="status"
+    )
+
+
+def _runtime_conditions() -> list[Manifest]:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    reasons = {"RuntimeHealthy": "HealthyPackageRuntime", "RuntimeActive": "ActiveRuntime"}
+    return [
+        {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": now}
+        for kind, reason in reasons.items()
+    ]
+
+
+class Runtime:
+    """The package runtime: keeps settling revisions until it is cancelled. Function endpoints may be added later."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Acts on this cluster as its administrator."""
+        self._cluster = cluster
+        self.endpoints: dict[str, str] = {}
+
+    async def run(self) -> None:
+        async with Api(self._cluster.access(*ADMIN)) as api:
+            while True:
+                # The API server may be the one that a test has just killed.
+                with contextlib.suppress(ApiError, aiohttp.ClientError, OSError, TimeoutError):
+                    await settle_revisions(api, self.endpoints)
+                await asyncio.sleep(_WATCH_S)

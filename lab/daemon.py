@@ -1,0 +1,186 @@
+"""The process that is the lab: brings everything up, answers questions on a socket, ends everything when it ends.
+
+Requests on the socket are one JSON object a line, `{"do": ..., ...}`; so is the answer. It is reached by path, so that
+a command outside the network namespace can ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab import control, workload
+from lab.build import binary, module_folder
+from lab.cluster import Cluster, new_cluster
+from lab.components import COMPONENTS, CROSSPLANE, GATEWAY_API, INFERENCE_EXTENSION, KWOK, LWS, PROVIDER_KUBERNETES
+from lab.engines import Engines
+from lab.fleet import Site, read_fleet
+from lab.manifests import Sources
+from lab.namespace import lay_network
+from lab.registry import Registry
+from lab.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from lab.places import Places
+
+CONTROL = "control"
+_CONTROL_PORT = 21_000
+_MANIFEST_MODULES = (KWOK, LWS, CROSSPLANE, PROVIDER_KUBERNETES, GATEWAY_API, INFERENCE_EXTENSION)
+
+
+@dataclass(slots=True)
+class Daemon:
+    """One lab. `run` lasts as long as it."""
+
+    places: Places
+    fleet: Path
+    own_network: bool
+    began: float = field(default_factory=time.monotonic)
+    said: str = "starting"
+    failed: str = ""
+    up_after_s: float | None = None
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    supervisor: Supervisor = field(init=False)
+    registry: Registry = field(default_factory=Registry)
+    runtime: control.Runtime | None = None
+    clusters: list[Cluster] = field(default_factory=list)
+    engines: list[Engines] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Logs have a place from the start."""
+        self.places.logs.mkdir(parents=True, exist_ok=True)
+        self.supervisor = Supervisor(self.places.logs)
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.ending.set)
+        server = await asyncio.start_unix_server(self._serve, self.places.control_socket)
+        work = asyncio.create_task(self._live())
+        ended = asyncio.create_task(self.ending.wait())
+        try:
+            await asyncio.wait((work, ended), return_when=asyncio.FIRST_COMPLETED)
+            if work.done() and (error := work.exception()) is not None:
+                self.failed = _sentence(error)
+                self.say(f"failed: {self.failed}")
+        finally:
+            work.cancel()
+            ended.cancel()
+            await asyncio.gather(work, ended, return_exceptions=True)
+            await self.supervisor.stop()
+            await self.registry.stop()
+            server.close()
+        return 1 if self.failed else 0
+
+    def say(self, line: str) -> None:
+        self.said = line
+        print(f"{time.monotonic() - self.began:6.1f} s  {line}", flush=True)
+
+    async def _live(self) -> None:
+        """Bring up, then follow pods and packages for ever."""
+        sites = read_fleet(self.fleet)
+        if self.own_network:
+            lay_network(site.pod_range for site in sites)
+        sources = Sources({module: module_folder(module) for module in _MANIFEST_MODULES}, self.places.cache)
+        self.clusters = [self._cluster(CONTROL, _CONTROL_PORT), *(self._cluster(s.name, s.base_port) for s in sites)]
+        self.runtime = control.Runtime(self.clusters[0])
+        async with asyncio.TaskGroup() as group:
+            group.create_task(control.bring_up(self.supervisor, self.clusters[0], self.registry, sources, self.say))
+            for site, cluster in zip(sites, self.clusters[1:], strict=True):
+                group.create_task(self._workload(site, cluster, sources))
+        self.up_after_s = time.monotonic() - self.began
+        self.say("up")
+        if self.own_network:
+            self.engines = [Engines(cluster) for cluster in self.clusters[1:]]
+        await asyncio.gather(self.runtime.run(), *(each.run() for each in self.engines))
+
+    def _cluster(self, name: str, port: int) -> Cluster:
+        programs = {part.name: binary(self.places, part) for part in COMPONENTS}
+        return new_cluster(name, port, self.places.state / name, lambda program: programs[program])
+
+    async def _workload(self, site: Site, cluster: Cluster, sources: Sources) -> None:
+        await workload.bring_up(
+            self.supervisor, cluster, site.pools, pod_range=site.pod_range, sources=sources, say=self.say
+        )
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            asked = json.loads(await reader.readline())
+            try:
+                answer = await self._answer(asked)
+            except (KeyError, ValueError, OSError) as error:
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+
+    async def _answer(self, asked: dict[str, str]) -> dict[str, object]:
+        doings: dict[str, Callable[[dict[str, str]], Awaitable[dict[str, object]]]] = {
+            "status": self._status,
+            "stop": self._stop,
+            "kill": self._kill,
+            "hold": self._hold,
+            "resume": self._resume,
+        }
+        return await doings[asked["do"]](asked)
+
+    async def _status(self, _: dict[str, str]) -> dict[str, object]:
+        return {
+            "said": self.said,
+            "failed": self.failed,
+            "up_after_s": self.up_after_s,
+            "own_network": self.own_network,
+            "clusters": {cluster.name: str(cluster.kubeconfig) for cluster in self.clusters},
+            "engines": sum(len(each) for each in self.engines),
+            "programs": [
+                {
+                    "name": name,
+                    "phase": run.phase.value,
+                    "pid": run.pid,
+                    "restarts": run.restarts,
+                    "rss_mib": _resident_mib(run.pid),
+                }
+                for name, run in self.supervisor.runs.items()
+            ],
+        }
+
+    async def _stop(self, _: dict[str, str]) -> dict[str, object]:
+        self.ending.set()
+        return {}
+
+    async def _kill(self, asked: dict[str, str]) -> dict[str, object]:
+        self.supervisor.kill(asked["name"])
+        return {}
+
+    async def _hold(self, asked: dict[str, str]) -> dict[str, object]:
+        await self.supervisor.hold(asked["name"])
+        return {}
+
+    async def _resume(self, asked: dict[str, str]) -> dict[str, object]:
+        await self.supervisor.resume(asked["name"])
+        return {}
+
+
+def _sentence(error: BaseException) -> str:
+    """The first real error inside the groups that concurrent work wraps around it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+def _resident_mib(pid: int | None) -> int:
+    if pid is None:
+        return 0
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20

@@ -1,0 +1,165 @@
+"""A read-only OCI registry on loopback, from which Crossplane's own package manager installs packages.
+
+It holds packages in memory: those made of manifests here, and those read from `.xpkg` files. Crossplane falls back to
+plain HTTP for an address that is an IP, so no certificate is involved.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import tarfile
+from typing import TYPE_CHECKING
+
+import yaml
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from lab.client import Manifest
+
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_CONFIG = "application/vnd.oci.image.config.v1+json"
+_LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+_ANNOTATION = "io.crossplane.xpkg"
+_MANIFESTS = re.compile(r"/v2/(.+)/manifests/([^/]+)")
+_BLOBS = re.compile(r"/v2/.+/blobs/([^/]+)")
+_TAGS = re.compile(r"/v2/(.+)/tags/list")
+
+
+class Registry:
+    """Packages by repository and tag. `start` returns once it listens."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._blobs: dict[str, bytes] = {}
+        self._manifests: dict[tuple[str, str], bytes] = {}
+        self._tags: dict[str, list[str]] = {}
+        self._runner: web.ServerRunner | None = None
+
+    def add_manifests(self, repository: str, tag: str, manifests: Iterable[Manifest]) -> str:
+        """A package that holds these manifests, metadata first; answers its digest."""
+        stream = yaml.safe_dump_all(manifests, sort_keys=False).encode()
+        layer = _tar({"package.yaml": stream})
+        return self.add_image(repository, tag, [layer], {_digest(layer): "base"})
+
+    def add_image(self, repository: str, tag: str, layers: Iterable[bytes], marks: dict[str, str]) -> str:
+        """An image of uncompressed layers; `marks` says which layer is the package's base."""
+        layers = list(layers)
+        kept = [(self._keep(gzip.compress(layer, mtime=0)), _digest(layer)) for layer in layers]
+        config = json.dumps(
+            {
+                "architecture": "amd64",
+                "os": "linux",
+                "config": {},
+                "rootfs": {"type": "layers", "diff_ids": [plain for _, plain in kept]},
+            }
+        ).encode()
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": {"mediaType": _CONFIG, **self._describe(self._keep(config))},
+            "layers": [
+                {
+                    "mediaType": _LAYER,
+                    **self._describe(packed),
+                    **({"annotations": {_ANNOTATION: marks[plain]}} if plain in marks else {}),
+                }
+                for packed, plain in kept
+            ],
+        }
+        return self._publish(repository, tag, json.dumps(manifest).encode())
+
+    def add_file(self, repository: str, tag: str, path: Path) -> str:
+        """An `.xpkg` file, laid out as an OCI image or as a container engine's archive."""
+        with tarfile.open(path) as archive:
+            files = {entry.name.removeprefix("./"): _content(archive, entry) for entry in archive if entry.isfile()}
+        if "index.json" in files:
+            return self._add_layout(repository, tag, files)
+        (described,) = json.loads(files["manifest.json"])
+        labels = json.loads(files[described["Config"]]).get("config", {}).get("Labels") or {}
+        layers = [_unpacked(files[name]) for name in described["Layers"]]
+        marks = {digest.removeprefix(f"{_ANNOTATION}:"): mark for digest, mark in labels.items()}
+        return self.add_image(
+            repository, tag, layers, {_digest(layer): marks.get(_digest(layer), "base") for layer in layers}
+        )
+
+    def _add_layout(self, repository: str, tag: str, files: dict[str, bytes]) -> str:
+        index = json.loads(files["index.json"])
+        for name, content in files.items():
+            if name.startswith("blobs/"):
+                self._keep(content)
+        return self._publish(repository, tag, self._blobs[index["manifests"][0]["digest"]])
+
+    def _keep(self, content: bytes) -> str:
+        digest = _digest(content)
+        self._blobs[digest] = content
+        return digest
+
+    def _describe(self, digest: str) -> dict[str, object]:
+        return {"digest": digest, "size": len(self._blobs[digest])}
+
+    def _publish(self, repository: str, tag: str, manifest: bytes) -> str:
+        digest = _digest(manifest)
+        self._manifests[repository, tag] = self._manifests[repository, digest] = manifest
+        if tag not in self._tags.setdefault(repository, []):
+            self._tags[repository].append(tag)
+        return digest
+
+    async def start(self, host: str, port: int) -> None:
+        self._runner = web.ServerRunner(web.Server(self._answer, access_log=None))
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        if request.method not in {"GET", "HEAD"}:
+            return web.Response(status=405)
+        found = self._find(request.path)
+        if found is None:
+            return web.Response(status=404)
+        content, kind = found
+        headers = {"Docker-Content-Digest": _digest(content), "Content-Type": kind}
+        return web.Response(body=content, headers=headers)
+
+    def _find(self, path: str) -> tuple[bytes, str] | None:
+        if path.rstrip("/") == "/v2":
+            return b"{}", "application/json"
+        if (at := _MANIFESTS.fullmatch(path)) and (manifest := self._manifests.get((at[1], at[2]))):
+            return manifest, _MANIFEST
+        if (at := _BLOBS.fullmatch(path)) and (blob := self._blobs.get(at[1])) is not None:
+            return blob, "application/octet-stream"
+        if (at := _TAGS.fullmatch(path)) and at[1] in self._tags:
+            return json.dumps({"name": at[1], "tags": self._tags[at[1]]}).encode(), "application/json"
+        return None
+
+
+def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(entry)
+    return file.read() if file is not None else b""
+
+
+def _unpacked(layer: bytes) -> bytes:
+    return gzip.decompress(layer) if layer[:2] == b"\x1f\x8b" else layer
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
