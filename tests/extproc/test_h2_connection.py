@@ -411,7 +411,7 @@ def test_what_is_sent_waits_for_the_windows():
     assert peer.sends(setting(4, 0)) == ["SETTINGS 0 ack"]
     assert peer.sends(frames.window_update(1, 5)) == []
     assert peer.sends(frames.window_update(1, 8), frame(Kind.DATA, 1, 1)) == ["DATA 1 3"]
-    assert peer.sends(setting(4, 100)) == ["SETTINGS 0 ack", "DATA 1 17", "HEADERS 1 0 end"]
+    assert peer.sends(setting(4, 100)) == ["DATA 1 17", "HEADERS 1 0 end", "SETTINGS 0 ack"]
     assert not peer.connection.streams
 
 
