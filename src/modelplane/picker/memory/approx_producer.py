@@ -5,13 +5,13 @@ from typing import Annotated
 
 import msgspec
 
+from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.approximate import ApproximateIndex, Limits
 from modelplane.picker.memory.prefix import prefix_of, put_prefix
 
-TYPE = "approx-prefix-cache-producer"
 PREFILL = "prefill"
 """The profile whose pick computes the prompt's KV blocks beside the primary one."""
 
@@ -19,7 +19,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 Size = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class ApproxPrefixParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class ApproxPrefixParameters(Parameters, frozen=True):
     auto_tune: bool = True
     """Take the block size and the room for blocks from the servers' metrics where they tell them."""
     block_size_tokens: Size = 16
@@ -56,3 +56,6 @@ def computing(decision: Decision) -> tuple[Endpoint, ...]:
     """The endpoints that will hold the prompt's blocks: the primary pick, and the one that prefills for it."""
     prefill = tuple(picks[0] for profile, picks in decision.others if profile == PREFILL and picks)
     return (decision.picked, *(endpoint for endpoint in prefill if endpoint is not decision.picked))
+
+
+TYPES = (plugin_type("approx-prefix-cache-producer", ApproxPrefixProducer, ApproxPrefixParameters, gives="prefix"),)

@@ -1,0 +1,32 @@
+"""Flow control: requests wait while the pool is full, and leave in an order that is fair between tenants.
+
+control       the state machine: offer, dispatch, expire, abandon, stop
+tickets       a request that waits, and how its wait can end
+settings      limits, times and policies, from configuration
+fairness      whose turn it is among the tenants of one priority
+ordering      which of a tenant's requests goes first
+usage         how full the pool may be before a priority has to wait
+saturation    how full the pool is
+eviction      which requests that run make room for more urgent ones
+types         the plugin types by name
+"""
+
+from modelplane.picker.flow.control import FlowControl
+from modelplane.picker.flow.eviction import EvictionLimits, Evictor
+from modelplane.picker.flow.saturation import PoolGauge, SaturationDetector, pool_saturation
+from modelplane.picker.flow.settings import BandSettings, FlowSettings, settings_of
+from modelplane.picker.flow.tickets import Ending, Ticket
+
+__all__ = [
+    "BandSettings",
+    "Ending",
+    "EvictionLimits",
+    "Evictor",
+    "FlowControl",
+    "FlowSettings",
+    "PoolGauge",
+    "SaturationDetector",
+    "Ticket",
+    "pool_saturation",
+    "settings_of",
+]

@@ -1,0 +1,62 @@
+"""Which requests that already run are to be ended so that a more urgent one gets their room.
+
+Only sheddable ones, whose priority is below 0, and only for a request of a higher priority that waits; the lowest
+priority goes first, and of one priority the newest, which loses the least work. Few at a time: a revocation takes
+effect when the response has ended, so for a grace period those that are under way count as room to come. One that has
+no effect is given up, and its request left alone.
+"""
+
+from collections.abc import Hashable
+from heapq import nsmallest
+
+import msgspec
+
+
+class EvictionLimits(msgspec.Struct, frozen=True):
+    at_once: int = 2
+    grace_s: float = 0.5
+    give_up_s: float = 10.0
+
+
+class _Running(msgspec.Struct):
+    priority: int
+    number: int
+    revoked_s: float = -1.0
+
+
+class Evictor:
+    """Requests are told apart by any key of the caller's. Not for several threads."""
+
+    def __init__(self, limits: EvictionLimits | None = None) -> None:
+        self._limits = limits or EvictionLimits()
+        self._running: dict[Hashable, _Running] = {}
+        self._revoked: dict[Hashable, _Running] = {}
+        self._sent = 0
+
+    def sent(self, key: Hashable, priority: int) -> None:
+        """A request was sent on. Those that are never evicted are not remembered."""
+        if priority < 0:
+            self._sent += 1
+            self._running[key] = _Running(priority, self._sent)
+
+    def ended(self, key: Hashable) -> bool:
+        """A request ended. Whether it had been revoked."""
+        self._running.pop(key, None)
+        return self._revoked.pop(key, None) is not None
+
+    def decide(self, waiting_priority: int, now_s: float) -> list[Hashable]:
+        """The requests to end now, for one of this priority that waits and finds the pool full."""
+        limits = self._limits
+        for key, running in list(self._revoked.items()):
+            if now_s - running.revoked_s > limits.give_up_s:
+                del self._revoked[key]
+        under_way = sum(1 for running in self._revoked.values() if now_s - running.revoked_s < limits.grace_s)
+        chosen = nsmallest(
+            max(0, limits.at_once - under_way),
+            (item for item in self._running.items() if item[1].priority < waiting_priority),
+            key=lambda item: (item[1].priority, -item[1].number),
+        )
+        for key, running in chosen:
+            running.revoked_s = now_s
+            self._revoked[key] = self._running.pop(key)
+        return [key for key, _ in chosen]

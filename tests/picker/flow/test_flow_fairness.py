@@ -1,0 +1,130 @@
+"""Shares of a pool that cannot serve all: who gets how much when one tenant sends far more than the others."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.picker.flow import BandSettings, FlowControl, FlowSettings
+from modelplane.picker.flow.fairness import RoundRobin, Strict, TokenFair, TokenFairParameters
+from modelplane.picker.requests import Request
+
+
+def overload(policy, tenants: dict[str, tuple[int, int]], ticks: int = 400, room: int = 4000):
+    """Each tick every tenant offers so many requests of so many tokens, and the pool releases `room` tokens' worth.
+
+    Gives requests and tokens released of each tenant.
+    """
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, policy)))
+    requests, tokens, credit = Counter(), Counter(), 0
+    for tick in range(ticks):
+        for tenant, (count, length) in tenants.items():
+            for _ in range(count):
+                flow.offer(
+                    Request("r", tenant=tenant, prompts=(b"x" * (length * 4),), most_output_tokens=1), float(tick)
+                )
+        credit += room
+        while credit > 0 and (ticket := flow.dispatch(float(tick), 0.0, 1)) is not None:
+            requests[ticket.tenant] += 1
+            tokens[ticket.tenant] += ticket.tokens
+            credit -= ticket.tokens
+    return requests, tokens
+
+
+HEAVY_AND_LIGHT = {"heavy": (20, 1000), "small": (20, 100), "light": (1, 100)}
+
+
+def test_in_one_order_the_heavy_tenant_takes_what_it_sends():
+    requests, tokens = overload(Strict("s"), HEAVY_AND_LIGHT)
+    assert requests["heavy"] == pytest.approx(20 * requests["light"], rel=0.1)
+    assert tokens["heavy"] > 8 * tokens["small"]
+
+
+def test_in_turns_requests_are_shared_and_the_light_tenant_gets_all_it_asked_for():
+    requests, _ = overload(RoundRobin("r"), HEAVY_AND_LIGHT)
+    assert requests["light"] == pytest.approx(400, abs=3)
+    assert requests["heavy"] == pytest.approx(requests["small"], abs=2)
+
+
+def test_by_tokens_the_heavy_tenant_cannot_starve_anybody():
+    requests, tokens = overload(TokenFair("t"), HEAVY_AND_LIGHT)
+    assert requests["light"] == pytest.approx(400, abs=3)
+    assert tokens["heavy"] == pytest.approx(tokens["small"], rel=0.05)
+
+
+def test_by_tokens_weights_count():
+    parameters = TokenFairParameters(weights={"gold": 3.0}, output_token_weight=0.0)
+    _, tokens = overload(TokenFair("t", parameters), {"gold": (20, 500), "iron": (20, 500)})
+    assert tokens["gold"] == pytest.approx(3 * tokens["iron"], rel=0.05)
+
+
+@pytest.mark.parametrize(("policy", "bound"), [(RoundRobin("r"), 1), (TokenFair("t"), 1)])
+def test_two_alike_never_differ_by_more_than_one_request(policy, bound):
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, policy)))
+    for tenant in "a" * 50 + "b" * 50:
+        flow.offer(Request("r", tenant=tenant), 0.0)
+    released = Counter()
+    for _ in range(100):
+        released[flow.dispatch(0.0, 0.0, 1).tenant] += 1
+        assert abs(released["a"] - released["b"]) <= bound
+
+
+def test_nobody_saves_up_turns_while_away():
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t"))))
+    for _ in range(60):
+        flow.offer(Request("r", tenant="busy"), 0.0)
+    for _ in range(30):
+        flow.dispatch(0.0, 0.0, 1)
+    for _ in range(30):
+        flow.offer(Request("r", tenant="back"), 0.0)
+    following = Counter(flow.dispatch(0.0, 0.0, 1).tenant for _ in range(20))
+    assert abs(following["busy"] - following["back"]) <= 1
+
+
+def test_what_a_request_came_to_is_charged_later():
+    parameters = TokenFairParameters(estimated_output_tokens=0)
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t", parameters))))
+    for tenant in "ab" * 20:
+        flow.offer(Request("r", tenant=tenant, prompts=(b"x" * 400,)), 0.0)
+    released = Counter()
+    for _ in range(20):
+        ticket = flow.dispatch(0.0, 0.0, 1)
+        released[ticket.tenant] += 1
+        flow.used(ticket, 100, 450 if ticket.tenant == "a" else 0)
+    assert released["b"] >= 8 * released["a"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 50)), min_size=1, max_size=60))
+def test_every_waiting_tenant_gets_a_turn_within_as_many_turns_as_there_are_tenants(offered):
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, RoundRobin("r"))))
+    for tenant, length in offered:
+        flow.offer(Request("r", tenant=tenant, prompts=(b"x" * length,)), 0.0)
+    left = Counter(tenant for tenant, _ in offered)
+    while left:
+        expected = set(left)
+        turn = [flow.dispatch(0.0, 0.0, 1).tenant for _ in expected]
+        assert set(turn) == expected
+        left -= Counter(turn)
+
+
+def test_tags_of_tenants_that_left_are_bounded():
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t"))))
+    line = flow._bands.get(0) or flow._add_band(0)
+    for _ in range(2):
+        flow.offer(Request("r", tenant="old"), 0.0)
+    flow.dispatch(0.0, 0.0, 1)
+    for number in range(55_000):
+        flow.offer(Request("r", tenant=str(number)), 0.0)
+        flow.dispatch(0.0, 0.0, 1)
+    assert len(line.line._tags) <= 50_000
+
+
+def test_when_nobody_waits_nothing_is_owed():
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t"))))
+    for _ in range(10):
+        flow.offer(Request("r", tenant="early"), 0.0)
+        flow.dispatch(0.0, 0.0, 1)
+    for tenant in ("early", "other", "early", "other"):
+        flow.offer(Request("r", tenant=tenant), 0.0)
+    assert [flow.dispatch(0.0, 0.0, 1).tenant for _ in range(4)] == ["early", "other", "early", "other"]
