@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test lint types bench generate lock clean
+.PHONY: help setup setup-dev demo test lint types bench generate lock package clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,7 +48,11 @@ lock: ## resolve the lock files anew (needs uv; nothing younger than 7 days)
 	@BEFORE=$$(date -u -d '7 days ago' +%Y-%m-%d); \
 	COMPILE="uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --exclude-newer $$BEFORE"; \
 	$$COMPILE pyproject.toml --extra demo <(echo flit_core) -o requirements.lock && \
-	$$COMPILE pyproject.toml --all-extras --group dev -o requirements-dev.lock
+	$$COMPILE pyproject.toml --all-extras --group dev -o requirements-dev.lock && \
+	$$COMPILE pyproject.toml --extra crossplane --extra kube --extra kv-events --extra otel -o requirements-image.lock
+
+package: setup-dev ## build the Crossplane packages into dist/packages, without a container daemon
+	@$(BIN)/python tools/build_packages.py
 
 clean: ## remove .venv and caches
 	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -29,6 +29,7 @@ COMMANDS = (
     Command("status", "what the clusters, deployments and services of a running plane say", "status"),
     Command("down", "stop a running plane and everything that it started", "down"),
     Command("sim", "make clusters fail, nodes go and models load slowly, to watch what happens", "sim"),
+    Command("install", "put Modelplane on a control plane that runs Crossplane", "install"),
     Command("function", "serve Crossplane: compose every kind when it asks", "function"),
     Command("demo", "two clusters, one model, one answered request; ends by itself", "demo"),
 )

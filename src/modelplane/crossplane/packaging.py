@@ -1,0 +1,268 @@
+"""What is installed on a control plane, as plain objects: nothing here is written by hand twice.
+
+    configuration    definitions and compositions of every kind: a Configuration package holds these and nothing else
+    installation     the packages, what runs them and what they may do: `modelplane install` applies it
+
+Rights name their kinds one by one. Crossplane's own manager gives it rights on what packages define; what is granted
+here is the rest: objects of the gateway's kinds that we compose, and for the function server, to look at the fleet and
+to touch the composites that a change concerns.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from modelplane.api.definitions import Definition, definitions
+from modelplane.api.labels import SYSTEM_NAMESPACE
+from modelplane.compose.contract import Manifest
+from modelplane.compose.registry import COMPOSERS
+
+FUNCTION = "function-modelplane"
+CONFIGURATION = "modelplane"
+CROSSPLANE = ">=v2.3.0"
+"""Requiring all objects of a kind, and the scale subresource, came with this version."""
+PROVIDER_KUBERNETES = "v1.2.1"
+PROVIDER_HELM = "v1.4.0"
+WAKE_ANNOTATION = "modelplane.ai/facts"
+_SYSTEM = "crossplane-system"
+_LIVE = {"modelplane.ai": ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
+_GATEWAY_KINDS = {
+    "gateway.networking.k8s.io": ("gateways", "httproutes"),
+    "gateway.envoyproxy.io": ("backends",),
+}
+_CROSSPLANE_KINDS = {
+    "kubernetes.m.crossplane.io": ("clusterproviderconfigs", "objects"),
+    "protection.crossplane.io": ("clusterusages", "usages"),
+}
+_ADDED_COLUMNS = frozenset({"SYNCED", "READY", "COMPOSITION", "COMPOSITIONREVISION", "AGE"})
+_WRITE = ("create", "delete", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where packages are pulled from. Which registry that is, only the user knows."""
+
+    packages: str
+    """Of our own packages, such as `registry.example.org/team`."""
+    providers: str
+    """Of the providers."""
+    version: str
+    helm: bool = False
+    pull_secret: str = ""
+
+
+def configuration(version: str, function: str = "") -> tuple[Manifest, ...]:
+    """The Configuration package: its metadata first, then what it installs."""
+    return (_configuration_meta(version, function), *definitions_and_compositions())
+
+
+def function_meta() -> Manifest:
+    return {
+        "apiVersion": "meta.pkg.crossplane.io/v1",
+        "kind": "Function",
+        "metadata": {"name": FUNCTION, "annotations": _annotations("Composes every kind of Modelplane.")},
+        "spec": {"crossplane": {"version": CROSSPLANE}, "capabilities": ["composition"]},
+    }
+
+
+def definitions_and_compositions() -> Iterator[Manifest]:
+    for definition in definitions().values():
+        yield composite_resource_definition(definition)
+        yield composition(definition)
+
+
+def composite_resource_definition(definition: Definition) -> Manifest:
+    """The definition as it was written: a kind as API servers know it has more, which Crossplane adds by itself."""
+    columns = [column for column in definition.columns if column.name not in _ADDED_COLUMNS]
+    version: dict[str, object] = {
+        "name": definition.version,
+        "served": True,
+        "referenceable": True,
+        "additionalPrinterColumns": msgspec.to_builtins(columns),
+        "schema": {"openAPIV3Schema": _as_written(definition.schema)},
+    }
+    if definition.scale is not None:
+        version["subresources"] = {"scale": msgspec.to_builtins(definition.scale)}
+    return {
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": {"name": f"{definition.plural}.{definition.group}"},
+        "spec": {
+            "group": definition.group,
+            "scope": str(definition.scope),
+            "names": msgspec.json.decode(msgspec.json.encode(definition.names)),
+            "defaultCompositionRef": {"name": _composition_name(definition)},
+            "versions": [version],
+        },
+    }
+
+
+def _as_written(schema: Mapping[str, object]) -> Mapping[str, object]:
+    made = _without(schema, ("properties",), ("apiVersion", "kind", "metadata"))
+    made = _without(made, ("properties", "spec", "properties"), ("crossplane",))
+    return _without(made, ("properties", "status", "properties"), ("conditions",))
+
+
+def _without(schema: Mapping[str, object], path: Sequence[str], names: Sequence[str]) -> Mapping[str, object]:
+    """A copy of the schema that lacks some names in the mapping at a path."""
+    if not path:
+        return {name: value for name, value in schema.items() if name not in names}
+    inner = schema.get(path[0])
+    return {**schema, path[0]: _without(inner, path[1:], names)} if isinstance(inner, Mapping) else schema
+
+
+def composition(definition: Definition) -> Manifest:
+    if definition.kind not in COMPOSERS:
+        raise LookupError(f"nothing composes {definition.kind}")
+    return {
+        "apiVersion": "apiextensions.crossplane.io/v1",
+        "kind": "Composition",
+        "metadata": {"name": _composition_name(definition)},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": definition.api_version, "kind": definition.kind},
+            "mode": "Pipeline",
+            "pipeline": [{"step": "compose", "functionRef": {"name": FUNCTION}}],
+        },
+    }
+
+
+def _composition_name(definition: Definition) -> str:
+    return f"{definition.plural}.{definition.group}"
+
+
+def _configuration_meta(version: str, function: str) -> Manifest:
+    spec: dict[str, object] = {"crossplane": {"version": CROSSPLANE}}
+    if function:
+        needs = {"apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "package": function}
+        spec["dependsOn"] = [{**needs, "version": f">=v{version}"}]
+    return {
+        "apiVersion": "meta.pkg.crossplane.io/v1",
+        "kind": "Configuration",
+        "metadata": {
+            "name": CONFIGURATION,
+            "annotations": _annotations("The control plane for a fleet of inference clusters."),
+        },
+        "spec": spec,
+    }
+
+
+def _annotations(words: str) -> dict[str, str]:
+    return {"meta.crossplane.io/description": words, "meta.crossplane.io/license": "Apache-2.0"}
+
+
+def installation(source: Source) -> tuple[Manifest, ...]:
+    """Everything to apply, in an order in which it can be."""
+    return (
+        _namespace(),
+        *_rights(),
+        *_providers(source),
+        _runtime(FUNCTION, _function_runtime()),
+        _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
+        _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source),
+    )
+
+
+def _namespace() -> Manifest:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
+
+
+def _providers(source: Source) -> Iterator[Manifest]:
+    wanted = [("provider-kubernetes", PROVIDER_KUBERNETES, ["--enable-watches", "--poll=1m"])]
+    if source.helm:
+        wanted.append(("provider-helm", PROVIDER_HELM, ["--poll=5m"]))
+    for name, version, arguments in wanted:
+        yield _runtime(name, {"args": arguments})
+        yield _package("Provider", name, f"{source.providers}/{name}:{version}", source, name)
+
+
+def _package(kind: str, name: str, package: str, source: Source, runtime: str = "") -> Manifest:
+    spec: dict[str, object] = {"package": package}
+    if runtime:
+        spec["runtimeConfigRef"] = {"name": runtime}
+    if source.pull_secret:
+        spec["packagePullSecrets"] = [{"name": source.pull_secret}]
+    return {"apiVersion": "pkg.crossplane.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _runtime(name: str, container: Mapping[str, object]) -> Manifest:
+    template = {"spec": {"containers": [{"name": "package-runtime", **container}]}}
+    return {
+        "apiVersion": "pkg.crossplane.io/v1beta1",
+        "kind": "DeploymentRuntimeConfig",
+        "metadata": {"name": name},
+        "spec": {
+            "deploymentTemplate": {"spec": {"selector": {}, "template": template}},
+            "serviceAccountTemplate": {"metadata": {"name": name}},
+        },
+    }
+
+
+def _function_runtime() -> Mapping[str, object]:
+    probe = {"httpGet": {"path": "/readyz", "port": 8080}, "periodSeconds": 5}
+    alive = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10}
+    return {
+        "args": ["--live"],
+        "ports": [{"name": "metrics", "containerPort": 8080}],
+        "readinessProbe": probe,
+        "livenessProbe": alive,
+        "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}},
+    }
+
+
+def _rights() -> Iterator[Manifest]:
+    composed = {**_GATEWAY_KINDS, **_CROSSPLANE_KINDS}
+    yield _role(
+        "modelplane:aggregate-to-crossplane",
+        [_rule(group, kinds, _WRITE) for group, kinds in composed.items()],
+        {"rbac.crossplane.io/aggregate-to-crossplane": "true"},
+    )
+    looks = [_rule(group, kinds, ("get", "list", "watch")) for group, kinds in _LIVE.items()]
+    touches = [_rule(group, kinds, ("patch",)) for group, kinds in _LIVE.items()]
+    yield _role("modelplane:function", [*looks, *touches])
+    yield {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "modelplane:function"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "modelplane:function"},
+        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": _SYSTEM}],
+    }
+    yield from _user_roles()
+
+
+def _user_roles() -> Iterator[Manifest]:
+    """What people get through Kubernetes' own roles: ML teams write models, everybody may look."""
+    by_group: dict[str, dict[str, list[str]]] = {}
+    for definition in definitions().values():
+        scope = "team" if definition.namespaced else "platform"
+        by_group.setdefault(scope, {}).setdefault(definition.group, []).append(definition.plural)
+    everything = [by_group["team"], by_group["platform"]]
+    yield _role(
+        "modelplane:view",
+        [_rule(group, kinds, ("get", "list", "watch")) for part in everything for group, kinds in part.items()],
+        {"rbac.authorization.k8s.io/aggregate-to-view": "true"},
+    )
+    scaled = [f"{d.plural}/scale" for d in definitions().values() if d.scale is not None]
+    yield _role(
+        "modelplane:edit",
+        [
+            *(_rule(group, kinds, _WRITE) for group, kinds in by_group["team"].items()),
+            _rule("modelplane.ai", scaled, ("get", "patch", "update")),
+        ],
+        {"rbac.authorization.k8s.io/aggregate-to-edit": "true"},
+    )
+    yield _role("modelplane:platform", [_rule(group, kinds, _WRITE) for group, kinds in by_group["platform"].items()])
+
+
+def _role(name: str, rules: Sequence[Manifest], labels: Mapping[str, str] | None = None) -> Manifest:
+    metadata = {"name": name, "labels": dict(labels)} if labels else {"name": name}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": metadata,
+        "rules": list(rules),
+    }
+
+
+def _rule(group: str, kinds: Sequence[str], verbs: Sequence[str]) -> Manifest:
+    return {"apiGroups": [group], "resources": sorted(kinds), "verbs": list(verbs)}
