@@ -109,7 +109,7 @@ def test_a_path_that_is_not_served(make_server, methods, run):
             serving(make_server, methods, Settings()) as address,
             grpc.aio.insecure_channel(address) as channel,
         ):
-            return await status_of(channel.stream_stream("/test.Echo/Nothing"), b"a")
+            return await status_of(channel.stream_stream("/test.Echo/Nothing"))
 
     assert run(scenario())[0] is grpc.StatusCode.UNIMPLEMENTED
 

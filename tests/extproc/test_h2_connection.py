@@ -170,7 +170,7 @@ FAULTS = {
     ),
     "5.1 data and trailers on their way when we ended it": (
         [opens(), data(b"end"), data(b"a"), frame(Kind.HEADERS, 5, 1, b"\x00\x01a\x01b")],
-        ["HEADERS 1 200+0 end", "RST_STREAM 1 NO_ERROR"],
+        ["HEADERS 1 200+0 end"],
     ),
     "5.1.1 an even stream": ([opens(2)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "5.1.1 stream 0": ([opens(0)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
@@ -294,10 +294,10 @@ FAULTS = {
         [opens(headers=((b":method", b"GET"), *CALL[1:]), flags=5)],
         ["HEADERS 1 405 end"],
     ),
-    "gRPC: no content type of gRPC": ([without(b"content-type")], ["HEADERS 1 415 end", "RST_STREAM 1 NO_ERROR"]),
+    "gRPC: no content type of gRPC": ([without(b"content-type")], ["HEADERS 1 415 end"]),
     "gRPC: a timeout that is none": (
         [with_header((b"grpc-timeout", b"soon"))],
-        ["HEADERS 1 400 end", "RST_STREAM 1 NO_ERROR"],
+        ["HEADERS 1 400 end"],
     ),
     "gRPC: a path that is not served": (
         [opens(headers=tuple((n, b"/b" if n == b":path" else v) for n, v in CALL), flags=5)],
@@ -305,11 +305,11 @@ FAULTS = {
     ),
     "gRPC: a compressed message": (
         [opens(), frame(Kind.DATA, 0, 1, b"\x01\x00\x00\x00\x01a")],
-        ["HEADERS 1 200+12 end", "RST_STREAM 1 NO_ERROR"],
+        ["HEADERS 1 200+12 end"],
     ),
     "gRPC: a message that is too large": (
         [opens(), frame(Kind.DATA, 0, 1, b"\x00\x00\x01\x00\x00a")],
-        ["HEADERS 1 200+8 end", "RST_STREAM 1 NO_ERROR"],
+        ["HEADERS 1 200+8 end"],
     ),
     "gRPC: the end inside a message": (
         [opens(), frame(Kind.DATA, 1, 1, b"\x00\x00\x00\x00\x02a")],
@@ -317,7 +317,7 @@ FAULTS = {
     ),
     "gRPC: a handler that fails": (
         [opens(), data(b"fail")],
-        ["HEADERS 1 200+13 end", "RST_STREAM 1 NO_ERROR"],
+        ["HEADERS 1 200+13 end"],
     ),
     "a header list that is too long": (
         [with_header((b"x-long", b"a" * 900)), frame(Kind.HEADERS, 5, 3, block(shrunk=False))],
@@ -512,7 +512,28 @@ def test_answers_that_nobody_asked_for_wake_the_driver():
     peer.calls[0].finish(Status.UNAVAILABLE, "nö")
     peer.calls[0].finish()
     assert peer.woken == 2
-    assert peer.hears() == ["HEADERS 1 200", "DATA 1 16", "HEADERS 1 14 end", "RST_STREAM 1 NO_ERROR"]
+    assert peer.hears() == ["HEADERS 1 200", "DATA 1 16", "HEADERS 1 14 end"]
+
+
+def test_a_peer_that_goes_on_after_our_end_is_told_to_stop():
+    peer = Peer()
+    assert peer.sends(opens(), data(b"end")) == ["HEADERS 1 200+0 end"]
+    assert peer.sends(data(b"more")) == []
+    peer.connection.tick(0.9)
+    assert peer.hears() == []
+    peer.connection.tick(1.1)
+    assert peer.hears() == ["RST_STREAM 1 NO_ERROR"]
+    assert peer.sends(data(b"still more", flags=1)) == []
+
+
+@pytest.mark.parametrize(
+    "last", [data(b"a", flags=1), frames.reset(1, 0), frame(Kind.HEADERS, 5, 1, b"\x00\x01a\x01b")]
+)
+def test_a_peer_that_ends_after_our_end_is_left_alone(last):
+    peer = Peer()
+    peer.sends(opens(), data(b"end"), last)
+    peer.connection.tick(10.0)
+    assert peer.hears() == []
 
 
 def test_a_deadline():
@@ -521,7 +542,7 @@ def test_a_deadline():
     peer.connection.tick(1.0)
     assert peer.hears() == []
     peer.connection.tick(1.5)
-    assert peer.hears() == ["HEADERS 1 200+4 end", "RST_STREAM 1 NO_ERROR"]
+    assert peer.hears() == ["HEADERS 1 200+4 end"]
     assert peer.log == ["cancelled"]
 
 

@@ -38,6 +38,7 @@ from modelplane.extproc.h2.stream import CallFault, Stream
 
 _LOG = logging.getLogger(__name__)
 _MOST_FORGOTTEN: Final = 4096
+_LINGER_S: Final = 1.0
 _DRAIN_PING: Final = b"drained?"
 _Part = tuple[int, int, bytes]
 """Flags, stream and payload of a frame."""
@@ -72,7 +73,10 @@ class Connection:
         self._room = limits.connection_window
         self._withheld = 0
         self._waiting: dict[int, Stream] = {}
+        self._lingering: dict[int, float] = {}
+        """Streams that we ended and the peer did not, with the time."""
         self._forgotten: OrderedDict[int, None] = OrderedDict()
+        """Streams that we reset: frames for them may be on their way."""
         self._last_served = frames.LAST_STREAM
         self._draining = False
         self._drained = False
@@ -119,6 +123,8 @@ class Connection:
         self._now_s = now_s
         for stream in [stream for stream in self.streams.values() if stream.deadline_s <= now_s]:
             self._give_up(stream, Status.DEADLINE_EXCEEDED, "the time that the caller gave is over")
+        for identity in [one for one, since_s in self._lingering.items() if now_s - since_s > _LINGER_S]:
+            self._hush(identity)
         limit_s = self.limits.stall_s if self._settled else self.limits.begin_s
         if (self._rest or self._block or not self._settled) and now_s - self._since_s > limit_s:
             self.abort(Code.ENHANCE_YOUR_CALM, f"nothing complete came within {limit_s:g} s")
@@ -147,6 +153,7 @@ class Connection:
         """The connection is gone, or as good as that."""
         self.closing = True
         self._rest = b""
+        self._lingering.clear()
         streams, self.streams = self.streams, {}
         self._waiting.clear()
         for stream in streams.values():
@@ -166,12 +173,19 @@ class Connection:
         self._waiting[stream.identity] = stream
 
     def ended(self, stream: Stream) -> None:
-        """Our end of the stream is sent. A peer that still sends is told to stop."""
+        """Our end of the stream is sent. The peer may end its own: some take a reset at this moment for a failure."""
         stream.done = True
         if not stream.peer_done:
-            self.queue(frames.reset(stream.identity, Code.NO_ERROR))
-            self._forget(stream.identity)
+            self._lingering[stream.identity] = self._now_s
+            if len(self._lingering) > _MOST_FORGOTTEN:
+                self._hush(next(iter(self._lingering)))
         self._remove(stream)
+
+    def _hush(self, identity: int) -> None:
+        """A peer that still sends for a call that is over is told to stop."""
+        del self._lingering[identity]
+        self.queue(frames.reset(identity, Code.NO_ERROR))
+        self._forget(identity)
 
     # Frames.
 
@@ -243,7 +257,7 @@ class Connection:
         self._take_room(size)
         stream = self.streams.get(identity)
         if stream is None or stream.peer_done:
-            self._closed(identity, stream)
+            self._closed(identity, stream, ends=bool(flags & END_STREAM))
             return
         if flags & PADDED:
             payload = _unpad(payload)
@@ -306,7 +320,7 @@ class Connection:
             return
         stream = self.streams.get(identity)
         if stream is None:
-            if identity not in self._forgotten:
+            if identity not in self._forgotten and self._lingering.pop(identity, None) is None:
                 raise ConnectionFault(Code.STREAM_CLOSED, f"headers on stream {identity}, which is closed")
             return
         if stream.peer_done:
@@ -358,6 +372,7 @@ class Connection:
         self._check_opened(identity)
         stream = self.streams.get(identity)
         if stream is None:
+            self._lingering.pop(identity, None)
             self._spend_trifle()
             return
         if not stream.answered and not self._resets.try_spend(self._now_s):
@@ -493,9 +508,13 @@ class Connection:
         stream.room += stream.withheld
         stream.withheld = 0
 
-    def _closed(self, identity: int, stream: Stream | None) -> None:
-        """Data for a stream that is not open. What was on its way when we reset it is dropped."""
+    def _closed(self, identity: int, stream: Stream | None, *, ends: bool) -> None:
+        """Data for a stream that is not open. What was on its way when we ended it is dropped."""
         self._check_opened(identity)
+        if identity in self._lingering:
+            if ends:
+                del self._lingering[identity]
+            return
         if stream is None and identity in self._forgotten:
             self._spend_trifle()
             return
