@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ from modelplane.api.models import Attribute, GpuPool, InferenceCluster, NodePool
 from modelplane.compose import capacity
 from modelplane.compose.capacity import kai, kueue, volcano
 from modelplane.compose.capacity.devices import ObservedPool, observed_pools
-from modelplane.compose.capacity.refine import refined
+from modelplane.compose.capacity.refine import look_again_after_s, refined
 from modelplane.compose.contract import ComposeRequest
 
 DRIVER = "gpu.nvidia.com"
@@ -147,9 +148,10 @@ def inventory(node_name: str, devices: int, *, generation: int = 1, count: int =
     }
 
 
-def claim(node_name: str, *devices: str, **more) -> dict:
+def claim(node_name: str, *devices: str, replica: str | None = None, **more) -> dict:
     results = [{"driver": DRIVER, "pool": node_name, "device": device, **more} for device in devices]
-    return {"status": {"allocation": {"devices": {"results": results}}}}
+    labels = {"modelplane.ai/replica": replica} if replica else {}
+    return {"metadata": {"labels": labels}, "status": {"allocation": {"devices": {"results": results}}}}
 
 
 @pytest.mark.parametrize(
@@ -168,13 +170,15 @@ def claim(node_name: str, *devices: str, **more) -> dict:
         ([node("a", "gpu")], [inventory("a", 8, count=2)], [], (1, 0, 0)),
         ([node("a", "gpu")], [inventory("a", 8)], [claim("a", "gpu-0", adminAccess=True)], (1, 8, 0)),
         ([node("a", "gpu")], [inventory("a", 8)], [claim("a", "gpu-0", "gpu-1"), {"status": {}}], (1, 8, 2)),
+        ([node("a", "gpu")], [inventory("a", 8)], [claim("a", "gpu-0", replica="chat")], (1, 8, 0)),
+        ([node("a", "gpu")], [inventory("a", 8)], [claim("a", "gpu-0", replica="gone")], (1, 8, 1)),
         ([node("a", "gpu")], [inventory("elsewhere", 8)], [], (1, 0, 0)),
         ([node("a", "gpu")], [inventory("a", 8, architecture={"string": "Ada"})], [], (1, 0, 0)),
         ([node("a", "gpu")], [inventory("a", 8, uuid={"string": "x"})], [], (1, 8, 0)),
     ],
 )
 def test_published_devices(nodes, slices, claims, expected):
-    pools = observed_pools(nodes, slices, claims)
+    pools = observed_pools(nodes, slices, claims, {"chat"})
     if expected is None:
         assert pools == {}
     else:
@@ -195,35 +199,86 @@ def seen(nodes: int, devices: int, held: int) -> dict[str, ObservedPool]:
     return {"gpu": ObservedPool(nodes, pools["gpu"].devices)}
 
 
+FIXED = NodePool(name="gpu", class_name="c", node_count=4)
+SCALES = NodePool(name="gpu", class_name="c", node_count=1, max_node_count=4)
+
+
 @pytest.mark.parametrize(
     ("pool", "observed", "expected"),
     [
-        (NodePool(name="gpu", class_name="c"), seen(3, 24, 10), (3, 3, 10, 14)),
-        (NodePool(name="gpu", class_name="c"), seen(9, 99, 0), (4, 9, 8, 24)),
-        (NodePool(name="gpu", class_name="c"), seen(4, 30, 0), (4, 4, 8, 22)),
-        (NodePool(name="gpu", class_name="c"), {}, (0, 0, 8, 0)),
-        (NodePool(name="gpu", class_name="c", max_node_count=4), seen(1, 8, 8), (4, 1, 8, 24)),
+        pytest.param(FIXED, seen(3, 24, 10), (3, 3, 8, 10, 0, 6), id="others hold ten beside our eight"),
+        pytest.param(FIXED, seen(9, 99, 0), (4, 9, 8, 0, 0, 24), id="more than was declared"),
+        pytest.param(FIXED, seen(4, 30, 0), (4, 4, 8, 0, 2, 22), id="two are not published"),
+        pytest.param(FIXED, {}, (0, 0, 8, 0, 0, 0), id="no node is there"),
+        pytest.param(SCALES, seen(1, 8, 8), (4, 1, 8, 8, 0, 16), id="scales"),
+        pytest.param(SCALES, seen(1, 6, 0), (4, 1, 8, 0, 2, 22), id="scales, two are not published"),
     ],
 )
 def test_what_was_declared_counts_as_far_as_it_is_borne_out(pool, observed, expected):
     found = refined(declared(), pool, observed, None)
     gpu = found.devices[0]
-    assert (found.nodes, found.observed_nodes, gpu.allocated, gpu.free) == expected
+    assert (
+        found.nodes, found.observed_nodes, gpu.allocated, gpu.held_by_others, gpu.missing, gpu.free
+    ) == expected  # fmt: skip
+
+
+NOON, LATER = 1767268800.0, 1767268800.0 + 900
+SINCE = "2026-01-01T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("pool", "nodes", "known", "now", "expected"),
+    [
+        pytest.param(FIXED, 4, SINCE, NOON, (4, None, None), id="all are there"),
+        pytest.param(FIXED, 3, None, NOON, (3, SINCE, None), id="one goes"),
+        pytest.param(FIXED, 2, SINCE, LATER, (2, SINCE, None), id="the moment stays"),
+        pytest.param(FIXED, 3, None, 0.0, (3, None, None), id="nobody says what time it is"),
+        pytest.param(SCALES, 1, SINCE, LATER, (4, None, None), id="scales, and has what it starts with"),
+        pytest.param(SCALES, 0, None, NOON, (4, SINCE, 900.0), id="scales, and may still"),
+        pytest.param(SCALES, 0, SINCE, LATER, (0, SINCE, None), id="its provider has none"),
+    ],
+)
+def test_a_pool_says_since_when_it_is_short_of_nodes(pool, nodes, known, now, expected):
+    before = GpuPool(name="gpu", nodes=4, short_since=known)
+    found = refined(declared(allocated=0), pool, seen(nodes, 8 * nodes, 0), before, now)
+    assert (found.nodes, found.short_since, look_again_after_s((found,), (pool,), now)) == expected
 
 
 def test_while_nothing_was_read_what_was_known_stays():
-    known = GpuPool(name="gpu", nodes=4, observed_nodes=3)
-    found = refined(declared(), NodePool(name="gpu", class_name="c"), None, known)
-    assert (found.nodes, found.observed_nodes, found.devices) == (4, 3, declared().devices)
+    (gpu, fact) = declared().devices
+    taken = msgspec.structs.replace(gpu, held_by_others=3, missing=1)
+    known = GpuPool(name="gpu", nodes=4, observed_nodes=3, short_since=SINCE, devices=(taken,))
+    found = refined(declared(), FIXED, None, known, LATER)
+    assert (found.nodes, found.observed_nodes, found.short_since, found.devices) == (4, 3, SINCE, (taken, fact))
+    assert refined(declared(), FIXED, None, None) == declared()
 
 
 @given(nodes=st.integers(0, 6), devices=st.integers(0, 48), held=st.integers(0, 60), ours=st.integers(0, 48))
 def test_what_is_observed_never_adds_to_what_was_declared(nodes, devices, held, ours):
-    found = refined(declared(allocated=ours), NodePool(name="gpu", class_name="c"), seen(nodes, devices, held), None)
+    found = refined(declared(allocated=ours), FIXED, seen(nodes, devices, held), None)
     gpu = found.devices[0]
     assert found.nodes <= 4
-    assert 0 <= gpu.free <= max(4 * 8 - ours, 0)
-    assert gpu.allocated >= ours
+    assert gpu.allocated == ours
+    assert gpu.free == max(found.nodes * 8 - ours - gpu.held_by_others - gpu.missing, 0)
+    assert 0 <= gpu.held_by_others <= min(held, devices)
+
+
+@pytest.mark.parametrize(
+    ("claims", "held", "others"),
+    [
+        pytest.param((claim("a", "gpu-0", "gpu-1", replica="chat"),), {"chat": 2}, 1, id="ours is in the books"),
+        pytest.param((), {"chat": 2}, 3, id="ours did not start: all in the books is others'"),
+        pytest.param((claim("a", "gpu-0", "gpu-1"),), {}, 3, id="none of ours"),
+        pytest.param(None, {"chat": 2}, 1, id="claims cannot be read: ours are taken to be in the books"),
+        pytest.param(None, {"chat": 9}, 0, id="never less than nothing"),
+    ],
+)
+def test_of_what_a_queue_uses_replicas_account_for_what_their_pods_were_given(claims, held, others):
+    items = (kai_queue({"quota": 8}, "3"), {**kai_queue({"quota": 8}, "5"), "metadata": {"name": "z"}})
+    required = {"observed-queues": items, **({"observed-claims": claims} if claims is not None else {})}
+    made = cluster("KAI", scheduling={"queue": "q"})
+    found = {queue.name: queue for queue in capacity.queues_of(ComposeRequest(made, required=required), held)}
+    assert (found["q"].used, found["q"].used_by_others, found["z"].used_by_others) == (3, others, None)
 
 
 def cluster(scheduler: str, *, scheduling: dict | None = None, **status) -> InferenceCluster:

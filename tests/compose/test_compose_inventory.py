@@ -112,7 +112,10 @@ def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
         "metadata": {"name": "r", "namespace": "team"},
         "spec": {"clusterName": "east", "index": 2, "deployment": owner, "engines": "none"},
     }
-    fleet = fleet_of([broken, {"metadata": {}}, 7], [replica, {"spec": {}}], [{"metadata": "?"}])
+    cache = {"metadata": {"name": "weights", "namespace": "team"}, "spec": {"clusterSelector": 7}}
+    fleet = fleet_of([broken, {"metadata": {}}, 7], [replica, {"spec": {}}], [{"metadata": "?"}, cache])
+    assert [(*key, found.staged) for key, found in fleet.caches.items()] == [("team", "weights", frozenset())]
+    assert "clusterSelector" in fleet.caches["team", "weights"].fault
     (cluster,), (holding,) = fleet.clusters, fleet.holdings
     assert (cluster.name, cluster.ready, cluster.unready_since, cluster.pools) == ("east", False, None, ())
     assert cluster.fault
@@ -122,12 +125,13 @@ def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
 
 def test_prices_taints_and_what_strangers_hold():
     taint = {"key": "team", "value": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
-    held = {"pricePerNodeHour": "84.80", "currency": "EUR", "observedNodes": 4, "devices": [{**GPU, "allocated": 5}]}
+    held = {"pricePerNodeHour": "84.80", "currency": "EUR", "shortSince": "2026-01-01T00:00:00Z"}
+    held["devices"] = [{**GPU, "allocated": 5, "heldByOthers": 2, "missing": 1}]
     (found,) = read(pool=held, declared={"taints": [taint]}).pools
     assert found.price == Price(84.8, "EUR")
     assert found.taints == (Taint("team", "a", Effect.NO_EXECUTE, 1767225600.0),)
-    assert found.seen_held == (("gpu", 5),)
-    assert read(pool={"devices": [{**GPU, "allocated": 5}]}).pools[0].seen_held == ()
+    assert (found.others_held, found.short_since) == ((("gpu", 3),), 1767225600.0)
+    assert read(pool={"devices": [{**GPU, "allocated": 5}]}).pools[0].others_held == ()
     assert read(pool={"pricePerNodeHour": "dear"}).pools[0].price is None
 
 
@@ -144,6 +148,8 @@ def test_what_the_cluster_says_about_its_scheduling():
         status={"queues": queues},
     )
     assert (found.packing, found.queue) == (Packing.BIN_PACK, Queue("serving", 16, 4))
+    apart = read(spec={"scheduling": scheduling}, status={"queues": [{**queues[1], "usedByOthers": 1}]})
+    assert apart.queue == Queue("serving", 16, 1)
     assert (found.priorities, found.default_priority) == ((("silver", 5),), "silver")
     assert (found.priority_value(None), found.priority_value("gold")) == (5, 0)
     assert (found.quota_of("anyone"), found.cordoned) == (8, True)

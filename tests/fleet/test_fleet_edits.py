@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modelplane.fleet.ask import Failover
 from modelplane.fleet.fates import DropReason, Fate
 from modelplane.fleet.room import fits
 from modelplane.fleet.schedule import schedule, survey
@@ -207,31 +208,91 @@ def test_a_node_that_is_away_takes_no_promise_back():
     assert (decided.dropped, decided.pending) == ((), 1)
 
 
-TWO_KINDS = hardware(kind("a", 8, product="H200"), kind("b", 8, product="H100"))
+@pytest.mark.parametrize("serving", [True, False])
+def test_a_replica_that_did_not_start_yet_hides_no_device_that_others_hold(serving):
+    """Four of eight are promised and four are held by others: nothing is left, whether or not the four are in use."""
+    held = msgspec.structs.replace(pool("p", 1), others_held=(("gpu", 4),))
+    promised = holding("a", 0, seat("p", claim(4)), name="other", created=SERVING["created"], serving=serving)
+    where = cluster("a", held, queue=Queue("q", 8, 4))
+    for fleet in (Fleet.of([where], [promised]), Fleet.of([where]).with_holdings([promised])):
+        assert schedule(ask(1, engine(request(1)), name="new"), fleet).pending == 1
+        assert fleet.sites["a"].traits.queue_left == 0
+
+
+def test_devices_that_others_hold_are_counted_by_kind_and_never_of_synthetic_ones():
+    mixed = hardware(kind("a", 8, product="H200"), kind("b", 8, product="H100"), kind("fabric", 8, device_class=None))
+    seen = msgspec.structs.replace(pool("p", 1, mixed), others_held=(("a", 8), ("fabric", 8), ("gone", 3)))
+    fleet = Fleet.of([cluster("a", seen)])
+    assert schedule(ask(1, engine(request(8, product_is("H100")))), fleet).pending == 0
+    assert schedule(ask(1, engine(request(1, product_is("H200")))), fleet).pending == 1
+
+
+WAITING = {"created": "2026-01-01T00:00:00Z", "idle_since": 1000.0}
+
+
+def short(nodes, *, since, name="p", meant=2):
+    return msgspec.structs.replace(pool(name, nodes), meant=meant, short_since=since)
 
 
 @pytest.mark.parametrize(
-    ("ours", "pending"),
+    ("where", "held", "now", "placements"),
     [
-        pytest.param([claim(8)], 1, id="either kind"),
-        pytest.param([claim(8, product_is("H100"))], 1, id="one kind"),
-        pytest.param([claim(8), claim(8, product_is("H200"))], 1, id="both kinds between them"),
+        pytest.param([cluster("a", short(0, since=1000.0)), cluster("b")], WAITING, 1299.0, ["a Kept"], id="a reboot"),
+        pytest.param(
+            [cluster("a", short(0, since=1000.0)), cluster("b")], WAITING, 1300.0, ["b New"], id="after grace"
+        ),
+        pytest.param(
+            [cluster("a", short(0, since=1000.0))], WAITING, 1300.0, ["a Moving"], id="nowhere to go: it stays"
+        ),
+        pytest.param(
+            [cluster("a", short(0, since=1200.0)), cluster("b")], WAITING, 1300.0, ["a Kept"], id="loads for long"
+        ),
+        pytest.param(
+            [cluster("a", short(0, since=None)), cluster("b")], WAITING, 9e9, ["a Kept"], id="not known since when"
+        ),
+        pytest.param(
+            [cluster("a", short(1, since=1000.0)), cluster("b")], WAITING, 9e9, ["a Kept"], id="what is there suffices"
+        ),
+        pytest.param(
+            [cluster("a", short(0, since=1000.0)), cluster("b")], SERVING, 9e9, ["a Kept"], id="a cordon: it serves"
+        ),
+        pytest.param(
+            [cluster("a", short(0, since=1000.0)), cluster("b")], {}, 9e9, ["a Kept"], id="it was only just decided"
+        ),
+        pytest.param(
+            [cluster("a", msgspec.structs.replace(pool("p", 1), others_held=(("gpu", 1),))), cluster("b")],
+            WAITING,
+            1300.0,
+            ["b New"],
+            id="others took a device of its node",
+        ),
     ],
 )
-def test_devices_of_ours_account_for_held_ones_of_one_kind_only(ours, pending):
-    full = msgspec.structs.replace(pool("p", 1, TWO_KINDS), seen_held=(("a", 8), ("b", 8)))
-    held = [holding("a", at, seat("p", wanted), name="other", **SERVING) for at, wanted in enumerate(ours)]
-    fleet = Fleet.of([cluster("a", full)], held)
-    assert sum(number * count for shape, number in fleet.sites["a"].uses[0] for count, _ in shape) == 16
-    assert schedule(ask(1, engine(request(8))), fleet).pending == pending
+def test_a_replica_that_cannot_run_where_it_is_moves_after_its_grace(where, held, now, placements):
+    mine = holding("a", 0, seat("p", claim(8)), **held)
+    decided = schedule(ask(1, engine(request(8))), Fleet.of(where, [mine]), now)
+    assert [f"{p.holding.cluster} {p.fate.value}" for p in decided.placements] == placements
+    assert decided.pending == 0
 
 
-def test_replicas_that_are_told_one_by_one_account_for_what_is_seen_as_if_all_were_known():
-    seen = msgspec.structs.replace(pool("p", 2), seen_held=(("gpu", 8),))
-    where, mine = cluster("a", seen, queue=Queue("q", 16, 8)), holding("a", 0, seat("p", claim(8)), **SERVING)
-    for fleet in (Fleet.of([where], [mine]), Fleet.of([where]).with_holdings([mine])):
-        assert schedule(ask(1, engine(request(8)), name="new"), fleet).pending == 0
-        assert fleet.sites["a"].traits.queue_left == 8
+def test_a_pass_is_repeated_when_the_grace_of_a_replica_that_cannot_run_is_over():
+    fleet = Fleet.of([cluster("a", short(0, since=1100.0))], [holding("a", 0, seat("p", claim(8)), **WAITING)])
+    assert schedule(ask(1, engine(request(8))), fleet, 1150.0).look_again_after_s == 250.0
+    (stays,) = schedule(ask(1, engine(request(8))), fleet, 1400.0).placements
+    assert stays.why == "it cannot run: pool p has 0 of 2 nodes"
+    never = ask(1, engine(request(8)), failover=Failover(replace=False))
+    assert schedule(never, fleet, 9e9).placements[0].fate is Fate.KEPT
+
+
+def test_of_those_on_a_pool_that_lost_a_node_only_who_comes_last_moves():
+    ours = [holding("a", at, seat("p", claim(8)), **(SERVING if at == 1 else WAITING)) for at in range(3)]
+    where = [cluster("a", short(2, since=1000.0, meant=3)), cluster("b")]
+    decided = schedule(ask(3, engine(request(8))), Fleet.of(where, ours), 1300.0)
+    assert [(*p.holding.id[1:], p.fate) for p in decided.placements] == [
+        ("a", 0, Fate.KEPT),
+        ("a", 1, Fate.KEPT),
+        ("b", 0, Fate.NEW),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,16 @@ def test_a_replica_never_lands_where_its_cache_is_not_and_will_not_be_staged():
     assert [p.holding.cluster for p in schedule(ask(1, caches=(CacheAsk("w"),)), fleet).placements] == ["b"]
 
 
+def test_a_cache_that_cannot_be_read_is_told_and_keeps_new_replicas_waiting():
+    broken = Cache(namespace="team", name="weights", fault="spec.clusterSelector: expected an object")
+    asked, running = ask(2, caches=(CacheAsk("weights"),)), holding("east", 0, **SERVING)
+    decided = schedule(asked, Fleet.of([cluster("east")], [running], [broken]))
+    assert [p.fate.value for p in decided.placements] == ["Kept"]
+    (told,) = [c for c in decided.trace.candidates() if c.filter]
+    assert (told.filter, told.may_pass) == ("Caches", True)
+    assert told.reason == "the cache weights cannot be read: spec.clusterSelector: expected an object"
+
+
 def test_selectors_of_cache_and_deployment_are_both_kept_and_a_contradiction_has_no_candidates():
     cache = Cache(namespace="team", name="w", selector=labelled(tier="dev"))
     clusters = [cluster("dev", labels={"tier": "dev"}), cluster("prod", labels={"tier": "prod"})]
@@ -291,14 +301,14 @@ def test_observed_nodes_refine_declared_ones():
 
 
 def test_devices_that_others_hold_are_not_promised():
-    """Eight are held, four of them by a replica of ours, which is not counted twice."""
-    seen_cluster = plane_cluster(nodes=2, devices=[{**GPU, "allocated": 8}])
+    """Others hold four; four are a replica's, which is counted by itself."""
+    seen_cluster = plane_cluster(nodes=2, devices=[{**GPU, "allocated": 4, "heldByOthers": 4}])
     seen_cluster["status"]["gpuPools"][0]["observedNodes"] = 2
     observed = cluster_of(decode(InferenceCluster, seen_cluster))
     fleet = Fleet.of([observed], [holding("east", 0, seat("h200", claim(4)), name="other", **SERVING)])
     assert schedule(ask(9, engine(request(1)), name="small"), fleet).pending == 4
     assert schedule(ask(1, WHOLE), fleet).pending == 1
-    assert schedule(ask(9, engine(request(1)), name="small"), Fleet.of([observed])).pending == 1
+    assert schedule(ask(13, engine(request(1)), name="small"), Fleet.of([observed])).pending == 1
 
 
 def test_a_pool_whose_class_was_deleted_keeps_what_was_known_of_it():

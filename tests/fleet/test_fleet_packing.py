@@ -3,8 +3,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from modelplane.fleet.flow import feasible
-from modelplane.fleet.packing import fits_packed
+from modelplane.fleet.packing import Packable, pack
 from modelplane.fleet.room import fits, is_safe
+from modelplane.fleet.schedule import schedule
+from modelplane.fleet.snapshot import Fleet
+from modelplane.fleet.values import Packing
+from modelplane.testing.fleets import ask, claim, cluster, engine, hardware, holding, kind, pool, request, seat
 
 ONE, TWO, THREE, FIVE, EIGHT = (((size, 1),) for size in (1, 2, 3, 5, 8))
 
@@ -24,7 +28,7 @@ ONE, TWO, THREE, FIVE, EIGHT = (((size, 1),) for size in (1, 2, 3, 5, 8))
     ],
 )
 def test_what_can_be_packed(counts, nodes, use, expected):
-    assert fits_packed(counts, nodes, tuple(sorted(use))) is expected
+    assert pack(counts, nodes, tuple(sorted(use))) is (Packable.YES if expected else Packable.NO)
 
 
 def brute_force(counts, nodes, pods):
@@ -53,7 +57,8 @@ sizes = st.lists(st.integers(1, 6), min_size=1, max_size=7)
 def test_packing_agrees_with_brute_force(size, nodes, pods):
     assume(max(pods) <= size)
     use = tuple(sorted((((s, 1),), pods.count(s)) for s in set(pods)))
-    assert fits_packed((size,), nodes, use) is brute_force((size,), nodes, [((s, 1),) for s in pods])
+    expected = brute_force((size,), nodes, [((s, 1),) for s in pods])
+    assert pack((size,), nodes, use) is (Packable.YES if expected else Packable.NO)
 
 
 @given(st.integers(4, 6), st.integers(1, 3), sizes)
@@ -62,4 +67,22 @@ def test_a_cluster_that_packs_admits_whatever_any_cluster_does(size, nodes, pods
     use = tuple(sorted((((s, 1),), pods.count(s)) for s in set(pods)))
     if is_safe((size,), nodes, use):
         assert fits((size,), nodes, use, packed=True)
-        assert fits_packed((size,), nodes, use)
+        assert pack((size,), nodes, use) is Packable.YES
+
+
+SIZES = range(3, 13)
+MANY = tuple(sorted((((size, 1),), 6) for size in SIZES))
+
+
+def test_more_shapes_than_can_be_searched_are_packed_where_the_plain_way_does_it():
+    assert pack((64,), 10, MANY) is Packable.YES
+
+
+def test_a_search_that_was_cut_short_says_so_and_admits_nothing():
+    assert pack((41,), 11, MANY) is Packable.UNKNOWN
+    assert not fits((41,), 11, MANY, packed=True)
+    crowded = cluster("a", pool("p", 11, hardware(kind(count=41))), packing=Packing.BIN_PACK)
+    held = [holding("a", size, seat("p", claim(size), pods=6), name="other") for size in SIZES if size > 3]
+    decided = schedule(ask(1, engine(request(3), copies=6)), Fleet.of([crowded], held))
+    (found,) = [candidate for candidate in decided.trace.candidates() if candidate.pool]
+    assert found.reason.endswith("; the search for a packing of 10 shapes of pod was cut short")

@@ -73,7 +73,7 @@ def clusters(draw, *, calm=False):
                 quotas=draw(st.sampled_from([(), (("team", 6),), (("*", 9),)])),
                 queue=draw(st.sampled_from([None, None, Queue("q", 12, 4)])),
                 pools=tuple(
-                    msgspec.structs.replace(p, seen_held=draw(st.sampled_from([(), (), (("gpu", 3),)])))
+                    msgspec.structs.replace(p, others_held=draw(st.sampled_from([(), (), (("gpu", 3),)])))
                     for p in made.pools
                 ),
             )
@@ -138,14 +138,6 @@ def value(decided):
     return decided.placements, decided.dropped, decided.pending, decided.trace.candidates(), decided.preemption
 
 
-def unobserved(clusters):
-    """The clusters without what they report as held."""
-    return [
-        msgspec.structs.replace(c, pools=tuple(msgspec.structs.replace(p, seen_held=()) for p in c.pools))
-        for c in clusters
-    ]
-
-
 def applied(fleet, decided, asked, **changes):
     """The fleet once the schedule is in force."""
     wanted = [msgspec.structs.replace(p.holding, **changes) for p in decided.placements]
@@ -189,8 +181,7 @@ def test_no_quota_is_exceeded_by_what_is_placed(world):
 @given(worlds())
 def test_a_schedule_in_force_is_its_own_answer(world):
     asked, found, held = world
-    # A cluster would report what starts on it; an old report beside new replicas takes them for those it saw.
-    fleet = Fleet.of(unobserved(found), held)
+    fleet = Fleet.of(found, held)
     decided = schedule(asked, fleet)
     fleet = applied(fleet, decided, asked, serving=True, created="2026-03-01T00:00:00Z")
     again = schedule(asked, fleet)
@@ -358,8 +349,7 @@ def test_a_deployment_of_the_same_name_elsewhere_changes_nothing_but_the_room(wo
 @given(worlds())
 def test_those_who_give_way_do_not_serve_and_leave_nothing_promised_twice(world):
     _, found, held = world
-    # What strangers hold was not promised by anybody here, so repair does not mend it.
-    for site in Fleet.of(unobserved(found), held).sites.values():
+    for site in Fleet.of(found, held).sites.values():
         losers = giving_way(site)
         assert not any(site.held[loser].serving for loser in losers)
         left = site.with_holdings(removed=losers)

@@ -213,7 +213,7 @@ SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
         ),
         pytest.param(
             ask(2, engine(request(4))),
-            [cluster("a", queue=Queue("q", quota=8, used=4))],
+            [cluster("a", queue=Queue("q", quota=8, others=4))],
             [],
             (["a/h200#0 New"], [], 1),
             id="what the cluster's queue has left",
@@ -276,17 +276,17 @@ SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
         ),
         pytest.param(
             ask(3, engine(request(4))),
-            [cluster("a", pool(nodes=4), queue=Queue("q", quota=10, used=8))],
+            [cluster("a", pool(nodes=4), queue=Queue("q", quota=10, others=2))],
             [holding("a", at, seat("h200", claim(2)), **SERVING) for at in range(3)],
             (["a/h200#0 Kept", "a/h200#1 Moving", "a/h200#2 Moving"], [], 0),
             id="of replicas that grow, those that exceed the queue beside strangers move",
         ),
         pytest.param(
             ask(2, engine(request(4))),
-            [cluster("a", queue=Queue("q", quota=8, used=4))],
+            [cluster("a", queue=Queue("q", quota=8, others=4))],
             [holding("a", 0, seat("h200", claim(4)), created="2026-01-01T00:00:00Z")],
-            (["a/h200#0 Kept", "a/h200#1 New"], [], 0),
-            id="a replica that starts is in the queue's books once",
+            (["a/h200#0 Kept"], [], 1),
+            id="a replica that did not start yet hides nothing that others use of the queue",
         ),
         pytest.param(
             ask(1),

@@ -696,6 +696,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scheduler: Literal["KAI", "Kueue", "Volcano"] | None = None
     quota: int | None = None
     used: int | None = None
+    used_by_others: int | None = msgspec.field(name="usedByOthers", default=None)
     pending: int | None = None
 
 
@@ -719,6 +720,8 @@ class PoolDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
     capacity: Mapping[str, Capacity] = msgspec.field(default_factory=dict)
     allocated: int | None = None
+    held_by_others: int | None = msgspec.field(name="heldByOthers", default=None)
+    missing: int | None = None
     free: int | None = None
 
 
@@ -727,6 +730,7 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     class_name: str | None = msgspec.field(name="className", default=None)
     nodes: int
     observed_nodes: int | None = msgspec.field(name="observedNodes", default=None)
+    short_since: str | None = msgspec.field(name="shortSince", default=None)
     price_per_node_hour: str | None = msgspec.field(name="pricePerNodeHour", default=None)
     currency: str | None = None
     devices: tuple[PoolDevice, ...] = ()

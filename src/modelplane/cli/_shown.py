@@ -12,7 +12,7 @@ from modelplane.admission.references import Severity
 from modelplane.admission.review import review
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import read_documents
-from modelplane.compose.inventory import epoch_s
+from modelplane.compose.moments import epoch_s
 from modelplane.views.inputs import SNAPSHOT_KIND, Inputs, gather, merge
 
 EXIT_DOES_NOT_FIT = 3

@@ -5,7 +5,7 @@ import argparse
 from modelplane.api.errors import InputError
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
 from modelplane.views.explain import explain
-from modelplane.views.shapes import CandidateShown, Explanation
+from modelplane.views.shapes import Answer, CandidateShown, Explanation
 
 _EPILOG = """\
 examples:
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         _show(found)
     else:
         print_value(found, arguments.output)
-    return EXIT_DOES_NOT_FIT if found.pending else 0
+    return 0 if found.answer in {Answer.FITS_NOW, Answer.FITS_AFTER_SCALE_UP} else EXIT_DOES_NOT_FIT
 
 
 def _show(found: Explanation) -> None:

@@ -5,9 +5,12 @@ replicas lose their place. Placement may count on the declared nodes; observed c
 """
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
+from modelplane.api.errors import InputError
 from modelplane.api.labels import CLUSTER, CLUSTER_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import (
@@ -22,7 +25,7 @@ from modelplane.api.models import (
 )
 from modelplane.api.reasons import Reason
 from modelplane.compose import capacity
-from modelplane.compose.capacity.refine import refined
+from modelplane.compose.capacity.refine import look_again_after_s, refined
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -44,11 +47,12 @@ _GATEWAY, _REPLICAS = "gateway", "replicas"
 def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     cluster = request.resource
     classes = {pool.class_name: _class(request, pool.class_name) for pool in cluster.spec.node_pools}
-    held = _held(request)
+    replicas = {replica.metadata.name: replica for replica in _replicas(request)}
+    held = _held(replicas.values())
     known = {pool.name: pool for pool in cluster.status.gpu_pools}
-    seen = capacity.pools_of(request)
+    seen = capacity.pools_of(request, replicas.keys())
     pools = tuple(
-        refined(shown, pool, seen, known.get(pool.name))
+        refined(shown, pool, seen, known.get(pool.name), request.now)
         for pool in cluster.spec.node_pools
         if (shown := _pool(pool, classes[pool.class_name], known.get(pool.name), held)) is not None
     )
@@ -60,11 +64,12 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     accepted = _accepted(cluster)
     return ComposeResult(
         desired={"namespace": Desired(_namespace(cluster), ready=True), _GATEWAY: Desired(_gateway(cluster), answers)},
-        status=_status(pools, address, request),
+        status=_status(pools, address, request, {name: _devices(found) for name, found in replicas.items()}),
         conditions=(accepted, *conditions),
         ready=summarise(conditions),
         requirements=_requirements(cluster),
         uses=_uses(cluster),
+        look_again_after_s=look_again_after_s(pools, cluster.spec.node_pools, request.now),
     )
 
 
@@ -97,16 +102,27 @@ def _class(request: ComposeRequest[InferenceCluster], name: str) -> InferenceCla
     return decode(InferenceClass, found[0]) if found else None
 
 
-def _held(request: ComposeRequest[InferenceCluster]) -> Counter[tuple[str, str]]:
-    """Devices that replicas on this cluster hold, by pool and DeviceClass."""
-    held: Counter[tuple[str, str]] = Counter()
+def _replicas(request: ComposeRequest[InferenceCluster]) -> Iterator[ModelReplica]:
+    """Those that can be read. What the others hold is seen on the cluster, as held by somebody else."""
     for item in request.fetched(_REPLICAS) or ():
-        for engine in decode(ModelReplica, item).spec.engines:
+        with suppress(InputError):
+            yield decode(ModelReplica, item)
+
+
+def _held(replicas: Iterable[ModelReplica]) -> Counter[tuple[str, str]]:
+    """Devices that replicas hold, by pool and DeviceClass."""
+    held: Counter[tuple[str, str]] = Counter()
+    for replica in replicas:
+        for engine in replica.spec.engines:
             for member in engine.members:
                 for wanted in member.device_requests:
                     pods = engine.copies * member.nodes
                     held[member.node_pool_name, wanted.device_class_name] += pods * wanted.count
     return held
+
+
+def _devices(replica: ModelReplica) -> int:
+    return _held([replica]).total()
 
 
 def _pool(
@@ -185,7 +201,10 @@ def _gateway_condition(address: str | None, *, answers: bool) -> Condition:
 
 
 def _status(
-    pools: tuple[GpuPool, ...], address: str | None, request: ComposeRequest[InferenceCluster]
+    pools: tuple[GpuPool, ...],
+    address: str | None,
+    request: ComposeRequest[InferenceCluster],
+    held: Mapping[str, int],
 ) -> InferenceClusterStatus:
     replicas = request.fetched(_REPLICAS)
     claimable = [device for pool in pools for device in pool.devices if device.claim != "Synthetic"]
@@ -196,5 +215,5 @@ def _status(
         free_devices=sum(device.free or 0 for device in claimable),
         replicas=len(replicas) if replicas is not None else None,
         gpu_pools=pools,
-        queues=capacity.queues_of(request),
+        queues=capacity.queues_of(request, held),
     )

@@ -5,7 +5,6 @@ value, however many pools have them, so the work grows with what differs and not
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from functools import lru_cache
 
 import msgspec
@@ -29,6 +28,7 @@ from modelplane.api.models import (
 from modelplane.api.models import Taint as TaintSpec
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Manifest
+from modelplane.compose.moments import epoch_s
 from modelplane.dra.device import Device, DeviceError
 from modelplane.fleet.hardware import DeviceKind, Hardware
 from modelplane.fleet.matching import Claim
@@ -131,11 +131,15 @@ def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
         pool.currency,
         [_description(device) for device in pool.devices],
         (declared.node_count, declared.max_node_count, declared.taints) if declared is not None else None,
-        [(device.name, device.allocated) for device in pool.devices if device.allocated]
-        if observed is not None
-        else (),
+        [(device.name, others) for device in pool.devices if (others := _beyond_reach(device))],
+        pool.short_since,
     )
     return _described_pool(_encode(description))
+
+
+def _beyond_reach(device: PoolDevice) -> int:
+    """Devices that replicas cannot have: others hold them, or they are not there."""
+    return (device.held_by_others or 0) + (device.missing or 0)
 
 
 def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
@@ -159,14 +163,15 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
     currency: str | None
     devices: msgspec.Raw
     declared: tuple[int, int | None, tuple[TaintSpec, ...]] | None
-    seen_held: tuple[tuple[str, int], ...]
+    others_held: tuple[tuple[str, int], ...]
+    short_since: str | None
 
 
 @lru_cache(maxsize=_MAX_POOLS)
 def _described_pool(description: bytes) -> Pool:
     pool = msgspec.json.decode(description, type=_PoolDescription)
     nodes, now = _nodes(pool)
-    meant = pool.declared[0] if pool.declared is not None and pool.declared[1] is None else nodes
+    meant = _meant(pool)
     return Pool(
         pool.name,
         nodes,
@@ -175,8 +180,17 @@ def _described_pool(description: bytes) -> Pool:
         _price(pool.price, pool.currency) if pool.price else None,
         now,
         meant if meant > nodes else None,
-        pool.seen_held,
+        pool.others_held,
+        epoch_s(pool.short_since),
     )
+
+
+def _meant(pool: _PoolDescription) -> int:
+    """Nodes that the pool should have, or may grow to."""
+    if pool.declared is None:
+        return 0
+    size, most = pool.declared[:2]
+    return size if most is None else most
 
 
 def _nodes(pool: _PoolDescription) -> tuple[int, int | None]:
@@ -219,19 +233,9 @@ def _queue(resource: InferenceCluster) -> Queue | None:
     wanted = resource.spec.scheduling.queue
     for queue in resource.status.queues:
         if queue.name == wanted and queue.quota is not None:
-            return Queue(queue.name, queue.quota, queue.used or 0)
+            others = queue.used_by_others
+            return Queue(queue.name, queue.quota, others if others is not None else queue.used or 0)
     return None
-
-
-def epoch_s(moment: str | None) -> float | None:
-    """A moment as Kubernetes writes it, in seconds of the epoch; None for what is no such moment."""
-    if not moment:
-        return None
-    try:
-        parsed = datetime.fromisoformat(moment)
-    except ValueError:
-        return None
-    return (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()
 
 
 def holding_of(resource: ModelReplica) -> Holding:
@@ -244,6 +248,7 @@ def holding_of(resource: ModelReplica) -> Holding:
         index=spec.index,
         seats=tuple(_seat(engine) for engine in spec.engines),
         serving=_serves(resource),
+        idle_since=_idle_since(resource),
         created=metadata.creation_timestamp or "",
         priority=spec.priority,
         protected=spec.protected,
@@ -256,6 +261,21 @@ def _serves(resource: ModelReplica) -> bool:
     """Whether it answers requests, though something else about it may be amiss or under way."""
     held = {condition.type for condition in resource.status.conditions if condition.status is Status.TRUE}
     return ConditionType.READY.value in held or held >= _SERVING
+
+
+def _idle_since(resource: ModelReplica) -> float | None:
+    """Since when it does not answer requests: the latest change that made it so, or else its creation."""
+    if _serves(resource):
+        return None
+    amiss = {found.type: found for found in resource.status.conditions if found.status is not Status.TRUE}
+    parts = [epoch_s(amiss[name].last_transition_time) for name in sorted(_SERVING & amiss.keys())]
+    ready = amiss.get(ConditionType.READY.value)
+    stopped = [
+        min((moment for moment in parts if moment is not None), default=None),
+        epoch_s(ready.last_transition_time) if ready is not None else None,
+        epoch_s(resource.metadata.creation_timestamp),
+    ]
+    return max((moment for moment in stopped if moment is not None), default=None)
 
 
 def _seat(engine: ReplicaEngine) -> Seat:
@@ -287,7 +307,7 @@ def fleet_of(clusters: Iterable[Manifest], replicas: Iterable[Manifest], caches:
     return Fleet.of(
         (cluster for item in clusters if (cluster := read_cluster(item)) is not None),
         (holding for item in replicas if (holding := read_replica(item)) is not None),
-        (cache for item in caches if (cache := _read_cache(item)) is not None),
+        (cache for item in caches if (cache := read_cache(item)) is not None),
     )
 
 
@@ -322,11 +342,15 @@ def read_replica(manifest: Manifest) -> Holding | None:
         )
 
 
-def _read_cache(manifest: Manifest) -> Cache | None:
+def read_cache(manifest: Manifest) -> Cache | None:
+    """A cache; with its fault where it cannot be read, or None where not even its name can."""
     try:
         return cache_of(decode(ModelCache, manifest))
-    except InputError:
-        return None
+    except InputError as error:
+        named = _outline(manifest)
+        if named is None:
+            return None
+        return Cache(namespace=named.metadata.namespace, name=named.metadata.name, fault=str(error))
 
 
 class _OutlineSpec(msgspec.Struct, frozen=True, rename="camel"):

@@ -284,15 +284,24 @@ def _scheduled(deployment: ModelDeployment, decided: Schedule, fleet: Fleet) -> 
     if placed and not len(fleet):
         message = f"no cluster is known; {placed} of {wanted} replicas stay as they are until one is"
         return unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, message)
-    if decided.pending == 0:
+    if decided.unplaced == 0:
         return holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, f"{placed} of {wanted} replicas placed")
+    message = f"{placed} of {wanted} replicas placed{_staying(decided)}"
     refusals = list(decided.trace.refusals())
     if refusals and all(refusal.filter in _SELECTING for refusal, _ in refusals):
-        message = f"{placed} of {wanted} replicas placed: none of {len(fleet)} clusters is selected"
-        return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message)
+        message = f"{message}: none of {len(fleet)} clusters is selected"
+        return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message[:MAX_SUMMARY])
     why = summarise_refusals(refusals) or f"the fleet has {len(fleet)} clusters"
-    message = f"{placed} of {wanted} replicas placed; {why}"[:MAX_SUMMARY]
-    return fails(ConditionType.REPLICAS_SCHEDULED, Reason.INSUFFICIENT_CAPACITY, message)
+    return fails(ConditionType.REPLICAS_SCHEDULED, Reason.INSUFFICIENT_CAPACITY, f"{message}; {why}"[:MAX_SUMMARY])
+
+
+def _staying(decided: Schedule) -> str:
+    """Those that should be elsewhere and have nowhere to go."""
+    stuck = decided.unplaced - decided.pending
+    whys = [placement.why for placement in decided.placements if placement.fate is Fate.MOVING]
+    if stuck <= 0 or not whys:
+        return ""
+    return f", {stuck} of them in the wrong place until there is room elsewhere ({whys[0]})"
 
 
 def _serving(deployment: ModelDeployment, decided: Schedule, serving: int, rollout: Rollout) -> Condition:

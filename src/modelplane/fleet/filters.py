@@ -71,7 +71,9 @@ class Caches:
         for wanted in state.ask.caches:
             if not wanted.required:
                 continue
-            cache = state.fleet.caches.get((state.ask.deployment.namespace, wanted.name))
+            cache = state.cache(wanted)
+            if cache is not None and cache.fault:
+                return Refusal(self.name, Code.REFUSED, "the cache {} cannot be read: {}", (wanted.name, cache.fault))
             if cache is None:
                 return Refusal(self.name, Code.EXCLUDED, "the cache {} does not exist", (wanted.name,))
             if not cache.reaches(view.sample):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from modelplane.api.meta import ClusterName
 from modelplane.fleet.ask import Ask, CacheAsk, SpreadRule
 from modelplane.fleet.index import Reading
+from modelplane.fleet.repair import stranded
 from modelplane.fleet.site import Site
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.values import Cache, Holding, HoldingId
@@ -32,7 +33,19 @@ class Domain:
 class Pass:
     """Mutable, and private to one call: `trial` holds the sites that differ from the fleet's."""
 
-    __slots__ = ("ask", "cheapest", "domains", "fleet", "load", "now", "reading", "returning", "taken", "trial")
+    __slots__ = (
+        "_stranded",
+        "ask",
+        "cheapest",
+        "domains",
+        "fleet",
+        "load",
+        "now",
+        "reading",
+        "returning",
+        "taken",
+        "trial",
+    )
 
     def __init__(self, ask: Ask, fleet: Fleet, now: float) -> None:
         self.ask = ask
@@ -43,12 +56,19 @@ class Pass:
         self.taken: dict[ClusterName, set[int]] = {}
         self.returning: frozenset[ClusterName] = frozenset()
         self.cheapest: dict[str, float] = {}
+        self._stranded: dict[ClusterName, frozenset[HoldingId]] = {}
         self.domains = tuple(Domain(rule) for rule in ask.spread)
         self.reading = Reading()
         """What the plugins of the pass read of clusters; the board sets it."""
 
     def site(self, name: ClusterName) -> Site:
         return self.trial.get(name) or self.fleet.sites[name]
+
+    def stranded_on(self, name: ClusterName) -> frozenset[HoldingId]:
+        """Replicas of anybody's that cannot run on a cluster as the fleet has it."""
+        if name not in self._stranded:
+            self._stranded[name] = stranded(self.fleet.sites[name])
+        return self._stranded[name]
 
     def cache(self, wanted: CacheAsk) -> Cache | None:
         return self.fleet.caches.get((self.ask.deployment.namespace, wanted.name))

@@ -12,9 +12,9 @@ import msgspec
 
 from modelplane.api.meta import ClusterName
 from modelplane.fleet.board import Board
+from modelplane.fleet.evicted import condemned
 from modelplane.fleet.offers import Offer, OfferedSeat
 from modelplane.fleet.passing import Pass
-from modelplane.fleet.review import condemned
 from modelplane.fleet.seating import Unseated, seat_engines
 from modelplane.fleet.site import Site
 from modelplane.fleet.values import Holding

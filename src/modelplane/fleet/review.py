@@ -3,7 +3,9 @@
 A replica stays while its cluster exists and every pool that it is pinned to still serves its engines, whatever else
 becomes better elsewhere. It is dropped at once when a NoExecute taint drains it, or it was evicted for a replica of
 higher priority. Everything else that makes its place wrong (edited selectors, relabelled clusters, a cluster that is
-gone or failed for longer than its grace) marks it as moving: it stays until a successor takes over.
+gone or failed for longer than its grace) marks it as moving: it stays until a successor takes over. So does one that
+cannot run where it is, because nodes of its pool are away or others hold its devices, once that and its not serving
+have lasted for longer than its grace: until then a node may reboot.
 
 Replicas are looked at in one order, by cluster and index, each on the site as those before it leave it. One that asks
 for more than it has grows in place only where its pools, its namespace's quota and the cluster's queue still bear it;
@@ -19,6 +21,7 @@ import msgspec
 from modelplane.api.labels import selects
 from modelplane.api.meta import PoolName
 from modelplane.fleet.ask import EngineAsk
+from modelplane.fleet.evicted import condemned
 from modelplane.fleet.fates import Dropped, DropReason
 from modelplane.fleet.hardware import Hardware
 from modelplane.fleet.matching import EngineWay, Unmatched, engine_ways
@@ -26,7 +29,7 @@ from modelplane.fleet.passing import Pass
 from modelplane.fleet.room import fits
 from modelplane.fleet.site import Site
 from modelplane.fleet.taints import FOREVER, drains_at
-from modelplane.fleet.values import Cluster, Holding, MemberSeat, Seat, Taint
+from modelplane.fleet.values import Cluster, Holding, MemberSeat, Pool, Seat, Taint
 from modelplane.fleet.wording import Mismatch
 
 _CACHED = 16_384
@@ -90,28 +93,6 @@ def _taints(holding: Holding, site: Site, cluster: Cluster) -> Iterable[Taint]:
             yield from site.pools[position].taints
 
 
-def condemned(site: Site) -> frozenset[object]:
-    """Replicas that were evicted: named by one of higher priority on the same cluster, and not protected."""
-    if not site.evicting:
-        return frozenset()
-    cluster = site.cluster
-    by_digest: dict[str, int] = {}
-    for holding in site.held.values():
-        if holding.preempts and cluster is not None:
-            value = cluster.priority_value(holding.priority)
-            for digest in holding.preempts:
-                by_digest[digest] = max(value, by_digest.get(digest, value))
-    if not by_digest or cluster is None:
-        return frozenset()
-    return frozenset(
-        holding.id
-        for holding in site.held.values()
-        if not holding.protected
-        and by_digest.get(holding.digest, cluster.priority_value(holding.priority))
-        > cluster.priority_value(holding.priority)
-    )
-
-
 def _misplaced(state: Pass, holding: Holding, site: Site, found: Review) -> str | None:
     """Why the cluster is the wrong one."""
     ask, cluster = state.ask, site.cluster
@@ -125,13 +106,42 @@ def _misplaced(state: Pass, holding: Holding, site: Site, found: Review) -> str 
         return "its cluster no longer matches the clusterSelector"
     if ask.required and not any(selects(selector, cluster.labels) for selector in ask.required):
         return "its cluster matches none of the required selectors"
-    if cluster.ready or not ask.failover.replace or cluster.unready_since is None:
+    if not ask.failover.replace:
         return None
-    ends = cluster.unready_since + ask.failover.grace_s
+    if not cluster.ready and cluster.unready_since is not None and _is_over(state, cluster.unready_since, found):
+        return f"its cluster is not ready for longer than {ask.failover.grace_s:g} s"
+    return _starved(state, holding, site, found)
+
+
+def _is_over(state: Pass, since: float, found: Review) -> bool:
+    """Whether the grace period from a moment on is over; otherwise the pass is to be repeated when it is."""
+    ends = since + state.ask.failover.grace_s
     if state.now < ends:
         found.look_again_at = min(found.look_again_at, ends)
+    return state.now >= ends
+
+
+def _starved(state: Pass, holding: Holding, site: Site, found: Review) -> str | None:
+    """What it lacks to run, where that will not come by itself: nodes that are away, or devices that others hold."""
+    if holding.serving or holding.idle_since is None:
         return None
-    return f"its cluster is not ready for longer than {ask.failover.grace_s:g} s"
+    pools = [pool for seat in holding.seats for pool in site.pools if pool.name == seat.pool]
+    lacking = [pool for pool in pools if pool.meant or pool.others_held]
+    if not lacking or holding.id not in state.stranded_on(holding.cluster):
+        return None
+    since = holding.idle_since
+    for pool in lacking:
+        if pool.meant and pool.short_since is None:
+            return None
+        since = max(since, pool.short_since or since)
+    return _lack(lacking[0]) if _is_over(state, since, found) else None
+
+
+def _lack(pool: Pool) -> str:
+    held = sum(number for _, number in pool.others_held)
+    parts = [f"has {pool.nodes} of {pool.meant} nodes"] if pool.meant else []
+    parts += [f"lacks {held} devices that others hold or that are not there"] if held else []
+    return f"it cannot run: pool {pool.name} {' and '.join(parts)}"
 
 
 def _reseated(state: Pass, holding: Holding, site: Site) -> tuple[Seat, ...] | str:
@@ -178,6 +188,17 @@ def too_much(before: Site, after: Site, namespace: str) -> str | None:
     if room is not None and left is not None and left < min(room, 0):
         return "what it asks for exceeds the cluster's queue"
     return None
+
+
+def is_within(site: Site, bound: Site, namespace: str) -> bool:
+    """Whether nothing of a site is used more than on another."""
+    for use, most in zip(site.uses, bound.uses, strict=True):
+        known = dict(most)
+        if any(number > known.get(shape, 0) for shape, number in use):
+            return False
+    quotas = site.traits.quota_left(namespace), bound.traits.quota_left(namespace)
+    queues = site.traits.queue_left, bound.traits.queue_left
+    return (quotas[0] or (0,)) >= (quotas[1] or (0,)) and (queues[0] or 0) >= (queues[1] or 0)
 
 
 def _renewed(state: Pass, holding: Holding, site: Site, seats: tuple[Seat, ...]) -> Holding:

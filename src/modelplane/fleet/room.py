@@ -33,7 +33,7 @@ from math import lcm
 from modelplane.fleet.flow import Demand
 from modelplane.fleet.hardware import count_in
 from modelplane.fleet.matching import PodShape
-from modelplane.fleet.packing import fits_packed
+from modelplane.fleet.packing import Packable, pack
 
 Use = tuple[tuple[PodShape, int], ...]
 """The pods of a pool: how many of each shape, sorted by shape. Pods that claim nothing are not listed."""
@@ -53,7 +53,12 @@ def is_safe(counts: tuple[int, ...], nodes: int, use: Use) -> bool:
 
 @lru_cache(maxsize=_CACHED)
 def fits(counts: tuple[int, ...], nodes: int, use: Use, *, packed: bool) -> bool:
-    return is_safe(counts, nodes, use) or (packed and fits_packed(counts, nodes, use))
+    return is_safe(counts, nodes, use) or (packed and pack(counts, nodes, use) is Packable.YES)
+
+
+def cannot_be(counts: tuple[int, ...], nodes: int, use: Use) -> bool:
+    """Whether the pods are known not to run together, however well they are placed."""
+    return not is_safe(counts, nodes, use) and pack(counts, nodes, use) is Packable.NO
 
 
 def add(use: Use, pods: Use) -> Use:

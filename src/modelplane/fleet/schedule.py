@@ -36,7 +36,7 @@ from modelplane.fleet.plugins import PlacementProfile
 from modelplane.fleet.preempt import find_eviction, offer_on
 from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.fleet.repair import giving_way
-from modelplane.fleet.review import Review, make_seat, review, too_much
+from modelplane.fleet.review import Review, is_within, make_seat, review, too_much
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.taints import FOREVER
 from modelplane.fleet.trace import Finding, Listener, Subject, Trace
@@ -50,6 +50,8 @@ class Schedule(msgspec.Struct, frozen=True, eq=False):
     dropped: tuple[Dropped, ...]
     pending: int
     """Replicas that found no place."""
+    unplaced: int
+    """Those, and those that stay in the wrong place because a successor found none."""
     trace: Trace
     preemption: Preemption | None = None
     look_again_after_s: float | None = None
@@ -243,9 +245,9 @@ class _Work:
         """Whether a replica in the wrong place can have its room back, where that was offered to others."""
         if holding.id not in self.released:
             return True
-        site = self.state.site(holding.cluster)
-        back = site.with_holdings([holding])
-        if too_much(site, back, holding.deployment.namespace) is not None:
+        site, before = self.state.site(holding.cluster), self.state.fleet.sites[holding.cluster]
+        back, namespace = site.with_holdings([holding]), holding.deployment.namespace
+        if not is_within(back, before, namespace) and too_much(site, back, namespace) is not None:
             return False
         self.state.trial[holding.cluster] = back
         return True
@@ -279,6 +281,7 @@ def _schedule(work: _Work, movers: list[tuple[Holding, str]]) -> Schedule:
         placements=tuple(placements),
         dropped=tuple(sorted(found.dropped, key=lambda dropped: dropped.holding.id)),
         pending=max(state.ask.replicas - len(placements), 0),
+        unplaced=max(work.short, 0),
         trace=Trace(work.findings, state.fleet.sites, _chosen(tuple(placements))),
         preemption=work.preemption,
         look_again_after_s=wait if found.look_again_at < FOREVER else None,

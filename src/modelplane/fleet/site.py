@@ -73,14 +73,6 @@ class Site(msgspec.Struct, frozen=True, eq=False, gc=False):
     traits: Traits
     evicting: bool = False
     """Whether some replica may have been seated in the place of others."""
-    queued: int = 0
-    """Devices that others use of the cluster's queue, as far as its books tell."""
-
-    @property
-    def observed(self) -> bool:
-        """Whether the cluster reports what others hold of it."""
-        cluster = self.cluster
-        return cluster is not None and (cluster.queue is not None or any(pool.seen_held for pool in self.pools))
 
     def position(self, pool: str) -> int | None:
         return next((position for position, found in enumerate(self.pools) if found.name == pool), None)
@@ -101,9 +93,9 @@ class Site(msgspec.Struct, frozen=True, eq=False, gc=False):
         cluster = self.cluster
         traits = self.traits
         if cluster is not None and (cluster.quotas or cluster.queue is not None):
-            traits = _traits(cluster, held, self.queued)
+            traits = _traits(cluster, held)
         evicting = self.evicting or any(holding.preempts for holding in newcomers.values())
-        return Site(cluster, held, self.pools, self.kinds, tuple(uses), traits, evicting, self.queued)
+        return Site(cluster, held, self.pools, self.kinds, tuple(uses), traits, evicting)
 
 
 _NO_TRAITS = Traits(ready=False, cordoned=False)
@@ -114,19 +106,12 @@ def make_site(cluster: Cluster | None, holdings: Iterable[Holding] = ()) -> Site
     if cluster is None:
         return Site(None, held, (), (), (), _NO_TRAITS)
     pools, kinds = _laid_out(cluster.pools, packed=cluster.packing is Packing.BIN_PACK)
-    queued = _queued(cluster, held)
-    if not held and not any(pool.seen_held for pool in pools):
-        traits = _traits(cluster, held, queued)
-        return Site(cluster, held, pools, kinds, (EMPTY,) * len(pools), traits, queued=queued)
-    uses = [EMPTY] * len(pools)
+    uses = [others_use(pool) if pool.others_held else EMPTY for pool in pools]
     for holding in held.values():
         for position, pods in charges(holding, pools):
             uses[position] = add(uses[position], pods)
-    for position, pool in enumerate(pools):
-        if pool.seen_held:
-            uses[position] = add(uses[position], _strangers(pool, uses[position]))
     evicting = any(holding.preempts for holding in held.values())
-    return Site(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held, queued), evicting, queued)
+    return Site(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held), evicting)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -155,29 +140,17 @@ def charges(holding: Holding, pools: tuple[Pool, ...]) -> list[tuple[int, Use]]:
     return found
 
 
-def _strangers(pool: Pool, ours: Use) -> Use:
-    """What others hold of a pool, as single devices, since it is not known how they lie on its nodes.
-
-    Each device of ours accounts for one that is held, of one of the kinds that it may be of. Those with least choice
-    are told first, so that what is left over is nobody's of ours.
-    """
-    seen = dict(pool.seen_held)
-    foreign = [seen.get(kind.name, 0) if kind.device_class is not None else 0 for kind in pool.hardware.kinds]
-    demands = [(mask, number * count) for shape, number in ours for count, mask in shape]
-    for mask, devices in sorted(demands, key=lambda demand: (demand[0].bit_count(), demand[0])):
-        left = devices
-        for bit, held in enumerate(foreign):
-            mine = min(left, held) if mask >> bit & 1 else 0
-            foreign[bit] -= mine
-            left -= mine
+def others_use(pool: Pool) -> Use:
+    """What others hold of a pool, as single devices, since it is not known how they lie on its nodes."""
+    held = dict(pool.others_held)
     pods: Use = EMPTY
-    for bit, held in enumerate(foreign):
-        if held > 0:
-            pods = add(pods, ((((1, 1 << bit),), held),))
+    for bit, kind in enumerate(pool.hardware.kinds):
+        if kind.device_class is not None and held.get(kind.name, 0) > 0:
+            pods = add(pods, ((((1, 1 << bit),), held[kind.name]),))
     return pods
 
 
-def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding], queued: int) -> Traits:
+def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> Traits:
     plain = _plain_traits(cluster.ready, cluster.cordoned, cluster.taints, cluster.priorities, cluster.default_priority)
     if cluster.fault:
         return msgspec.structs.replace(plain, fault=cluster.fault)
@@ -186,7 +159,7 @@ def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding], queued: int) ->
     return msgspec.structs.replace(
         plain,
         quotas=_quotas(cluster, held) if cluster.quotas else (),
-        queue_left=_queue_left(cluster, held, queued),
+        queue_left=_queue_left(cluster, held),
         queue_limit=cluster.queue.quota if cluster.queue is not None and cluster.queue.quota >= 0 else None,
     )
 
@@ -217,15 +190,8 @@ def _quotas(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> tuple[QuotaS
     )
 
 
-def _queued(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> int:
-    """What others use of the queue: what its books say, less replicas that exist and so are taken to be in them."""
-    if cluster.queue is None:
-        return 0
-    return max(cluster.queue.used - sum(holding.devices for holding in held.values() if holding.created), 0)
-
-
-def _queue_left(cluster: Cluster, held: Mapping[HoldingId, Holding], queued: int) -> int | None:
+def _queue_left(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> int | None:
     queue = cluster.queue
     if queue is None or queue.quota < 0:
         return None
-    return queue.quota - queued - sum(holding.devices for holding in held.values())
+    return queue.quota - queue.others - sum(holding.devices for holding in held.values())

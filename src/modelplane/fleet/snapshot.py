@@ -111,7 +111,7 @@ class Fleet:
             come.setdefault(holding.cluster, []).append(holding)
             owners.setdefault(holding.deployment, {})[holding.id] = holding
         changed = {
-            name: _updated(self.sites.get(name) or make_site(None), come.get(name, ()), gone.get(name, ()))
+            name: (self.sites.get(name) or make_site(None)).with_holdings(come.get(name, ()), gone.get(name, ()))
             for name in come.keys() | gone.keys()
         }
         return self._replaced(changed, self._own(owners))
@@ -145,12 +145,6 @@ class Fleet:
             if site.cluster is None and not site.held:
                 del sites[name]
         return Fleet(sites, self._owned if owned is None else owned, self.caches, cells)
-
-
-def _updated(site: Site, come: Iterable[Holding], gone: Iterable[HoldingId]) -> Site:
-    """A site with other replicas. What a cluster reports of strangers depends on who is known, so it is told anew."""
-    after = site.with_holdings(come, gone)
-    return make_site(site.cluster, after.held.values()) if site.observed else after
 
 
 def _holding_id(holding: Holding) -> HoldingId:

@@ -5,8 +5,10 @@ grows with the fleet. `Listener` is the reporter that keeps one; `candidates` sp
 bounded part that has something of each group.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -15,6 +17,9 @@ from modelplane.fleet.index import Place
 from modelplane.fleet.offers import Offer
 from modelplane.fleet.site import Site
 from modelplane.framework import Code, Refusal, Scored
+
+_LAST: Final = 1 << 30
+"""Behind every position of a pool."""
 
 
 class Verdict(StrEnum):
@@ -64,6 +69,8 @@ class Finding(msgspec.Struct, frozen=True, eq=False):
     whole: bool = False
     """It is about clusters, not about pools of them."""
     engine: str = ""
+    apart: bool = False
+    """It is about one cluster that the pass sets apart from its likes, and stands before what was found of those."""
 
 
 class _Notes:
@@ -89,23 +96,25 @@ class Listener:
     def refused(self, _profile: str, subject: Subject, refusal: Refusal, /) -> None:
         notes = self._about(subject)
         if isinstance(subject, Group):
-            notes.groups.append(Finding(subject.places, refusal, whole=subject.whole, engine=subject.engine))
+            apart = subject.version > 0
+            notes.groups.append(
+                Finding(subject.places, refusal, whole=subject.whole, engine=subject.engine, apart=apart)
+            )
         else:
-            finding = Finding(subject.places, refusal, whole=len(subject.seats) > 1)
-            notes.offers[id(subject)] = subject, finding
+            notes.offers[id(subject)] = subject, _of_offer(subject, refusal)
 
     def scored(self, _profile: str, subject: Subject, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
         if isinstance(subject, Offer):
-            scored = Scored(subject, total, parts)
-            finding = Finding(subject.places, None, scored, whole=len(subject.seats) > 1)
+            finding = _of_offer(subject, None, Scored(subject, total, parts))
             self._about(subject).offers[id(subject)] = subject, finding
 
     def picked(self, _profile: str, subject: Subject, /) -> None:
         """What was picked is told by the placements."""
 
     def findings(self) -> tuple[Finding, ...]:
+        """What was heard of likes first, then of clusters that were set apart."""
         found: list[Finding] = []
-        for notes in self._notes.values():
+        for _, notes in sorted(self._notes.items(), key=lambda item: item[0] or ""):
             found += notes.groups
             found += [finding for _, finding in notes.offers.values()]
         return tuple(found)
@@ -118,10 +127,14 @@ class Listener:
         return known
 
 
+def _of_offer(offer: Offer, refusal: Refusal | None, scored: Scored[Offer] | None = None) -> Finding:
+    return Finding(offer.places, refusal, scored, whole=len(offer.seats) > 1, apart=offer.version > 0)
+
+
 class Trace:
     """Everything that was found in one pass."""
 
-    __slots__ = ("_chosen", "_findings", "_sites")
+    __slots__ = ("_apart", "_chosen", "_findings", "_sites")
 
     def __init__(
         self,
@@ -129,16 +142,19 @@ class Trace:
         sites: Mapping[ClusterName, Site] | None = None,
         chosen: Mapping[ClusterName, tuple[PoolName, ...]] | None = None,
     ) -> None:
-        """Later findings about the same place replace earlier ones. `chosen` has the pools that replicas are on."""
+        """`chosen` has the pools that replicas are on."""
         self._findings = findings
         self._sites = sites or {}
         self._chosen = chosen or {}
+        self._apart = frozenset(finding.places[0][0] for finding in findings if finding.apart)
 
     def candidates(self) -> tuple[Candidate, ...]:
         """All of it, by cluster and pool."""
         found: dict[tuple[ClusterName, str, str], Candidate] = {}
         for finding in self._findings:
             for place in finding.places:
+                if self._is_elsewhere(finding, place):
+                    continue
                 candidate = self._candidate(finding, place)
                 found[candidate.cluster, candidate.pool or "", candidate.engine] = candidate
         for candidate in self._picked(found):
@@ -157,7 +173,7 @@ class Trace:
                     break
                 cluster, position = finding.places[depth]
                 pool = None if finding.whole else self._sites[cluster].pools[position].name
-                if (cluster, pool) not in found:
+                if (cluster, pool) not in found and not self._is_elsewhere(finding, finding.places[depth]):
                     found[cluster, pool] = self._candidate(finding, finding.places[depth])
             depth += 1
         kept = tuple(found.values())[:limit]
@@ -166,11 +182,26 @@ class Trace:
     @property
     def total(self) -> int:
         """How many candidates there are, counting a place once for each finding about it."""
-        return sum(len(finding.places) for finding in self._findings) or sum(map(len, self._chosen.values()))
+        return sum(map(self._count, self._findings)) or sum(map(len, self._chosen.values()))
 
     def refusals(self) -> Iterator[tuple[Refusal, int]]:
         """Each sort of refusal with how many places it is about."""
-        return ((finding.refusal, len(finding.places)) for finding in self._findings if finding.refusal is not None)
+        for finding in self._findings:
+            if finding.refusal is not None and (places := self._count(finding)):
+                yield finding.refusal, places
+
+    def _is_elsewhere(self, finding: Finding, place: Place) -> bool:
+        """Whether another finding has the last word on a place."""
+        return not finding.apart and place[0] in self._apart
+
+    def _count(self, finding: Finding) -> int:
+        """How many places a finding has the last word on. Places are sorted by cluster, so few are looked at."""
+        places = finding.places
+        if finding.apart or not self._apart:
+            return len(places)
+        return len(places) - sum(
+            bisect_right(places, (name, _LAST)) - bisect_left(places, (name, -1)) for name in self._apart
+        )
 
     def _candidate(self, finding: Finding, place: Place) -> Candidate:
         cluster, position = place
@@ -204,13 +235,13 @@ class Trace:
                     cluster=cluster,
                     pool=pool,
                     verdict=Verdict.CHOSEN,
-                    reason=f"holds {_count(pools.count(pool))}",
+                    reason=f"holds {_replicas(pools.count(pool))}",
                     score=score,
                     parts=parts,
                 )
 
 
-def _count(replicas: int) -> str:
+def _replicas(replicas: int) -> str:
     return "a replica" if replicas == 1 else f"{replicas} replicas"
 
 

@@ -49,8 +49,10 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Nodes that are there, where that differs from what may be counted on."""
     meant: int | None = None
     """Nodes that it should have, where fewer are there: what was promised on those that are away still stands."""
-    seen_held: tuple[tuple[str, int], ...] = ()
-    """Devices of each kind that the cluster itself reports as held, by whomever; empty where it was not looked at."""
+    others_held: tuple[tuple[str, int], ...] = ()
+    """Devices of each kind that replicas cannot have: others hold them, or the cluster does not have them."""
+    short_since: float | None = None
+    """Since when fewer nodes are there than it was declared with, in seconds of the epoch."""
 
 
 class Packing(StrEnum):
@@ -66,7 +68,8 @@ class Queue(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     name: str
     quota: int
     """Devices that may be used; negative for no limit."""
-    used: int = 0
+    others: int = 0
+    """Devices that are used of it by something else than replicas."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -124,6 +127,8 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     index: int
     seats: tuple[Seat, ...]
     serving: bool = False
+    idle_since: float | None = None
+    """Since when it does not serve, in seconds of the epoch. Unknown, no grace period runs out."""
     created: str = ""
     """When the replica was made, as Kubernetes writes it; empty while that is not known, which counts as youngest."""
     priority: str | None = None
@@ -163,7 +168,9 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     staged: frozenset[ClusterName] = frozenset()
     selector: LabelSelector | None = None
+    fault: str = ""
+    """Why it could not be read; where it is staged is not known then."""
 
     def reaches(self, cluster: Cluster) -> bool:
         """Whether it is staged on the cluster or will be."""
-        return cluster.name in self.staged or selects(self.selector, cluster.labels)
+        return not self.fault and (cluster.name in self.staged or selects(self.selector, cluster.labels))

@@ -10,7 +10,8 @@ from modelplane.dra.device import Device
 from modelplane.fleet.ask import EngineAsk
 from modelplane.fleet.hardware import Hardware
 from modelplane.fleet.matching import EngineWay, Unmatched, engine_ways
-from modelplane.fleet.room import Use, devices_in, spare
+from modelplane.fleet.packing import Packable, pack
+from modelplane.fleet.room import Use, add, devices_in, spare
 from modelplane.fleet.selectors import evaluate
 from modelplane.fleet.site import PoolKind
 
@@ -115,5 +116,13 @@ def _shortfall(way: EngineWay, kind: PoolKind, use: Use) -> str:
     sure = "can be packed" if kind.packed else "is sure to fit"
     return (
         f"needs room for {pods} pod{'' if pods == 1 else 's'} of {size} devices, room for {room} {sure}: "
-        f"{held} of {kind.devices} devices on {kind.nodes} nodes are held"
+        f"{held} of {kind.devices} devices on {kind.nodes} nodes are held{_searched(way, kind, use)}"
     )
+
+
+def _searched(way: EngineWay, kind: PoolKind, use: Use) -> str:
+    """What to add where a packing may exist that was not found."""
+    after = add(use, way.pods)
+    if not kind.packed or pack(kind.counts, kind.nodes, after) is not Packable.UNKNOWN:
+        return ""
+    return f"; the search for a packing of {len(after)} shapes of pod was cut short"

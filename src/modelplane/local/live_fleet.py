@@ -7,10 +7,8 @@ carries wake nobody. A deployment that waits for room is woken when a replica an
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from modelplane.api.codec import decode
-from modelplane.api.models import ModelCache
 from modelplane.compose.contract import Manifest
-from modelplane.compose.inventory import cache_of, read_cluster, read_replica
+from modelplane.compose.inventory import read_cache, read_cluster, read_replica
 from modelplane.fleet.snapshot import Fleet
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
@@ -65,7 +63,7 @@ class LiveFleet:
 
     def _follow_cache(self, ref: ObjectRef, manifest: Manifest | None) -> None:
         key = (ref.namespace, ref.name)
-        after = cache_of(decode(ModelCache, manifest)) if manifest is not None else None
+        after = read_cache(manifest) if manifest is not None else None
         if self._fleet.caches.get(key) == after:
             return
         self._fleet = self._fleet.with_cache(after) if after is not None else self._fleet.without_cache(key)

@@ -60,7 +60,7 @@ def plan_of(ask: Ask, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Dep
 
 
 def answer_of(decided: Schedule, fleet: Fleet) -> Answer:
-    if decided.pending:
+    if decided.unplaced:
         waits = any(refusal.code is Code.REFUSED for refusal, _ in decided.trace.refusals())
         return Answer.WAITS_FOR_ROOM if waits else Answer.FITS_NOWHERE
     later = any(_needs_nodes(placement.holding, fleet) for placement in decided.placements)
@@ -97,9 +97,9 @@ def _rows(ask: Ask, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Itera
                 index=victim.index,
                 reason=f"makes room for {name}",
             )
-    if decided.pending:
+    if decided.unplaced:
         reason = summarise(decided.trace.refusals()) or "the fleet has no clusters"
-        yield Row(action=Action.WAIT, deployment=name, replicas=decided.pending, reason=reason)
+        yield Row(action=Action.WAIT, deployment=name, replicas=decided.unplaced, reason=reason)
 
 
 def _placed(ask: Ask, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> Row:

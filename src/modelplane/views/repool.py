@@ -54,10 +54,19 @@ def _observed(pool: GpuPool, declared: NodePool, known: GpuPool | None, counted:
     seen = known.observed_nodes if known is not None else None
     if seen is not None and counted is not None:
         seen = max(seen + declared.node_count - counted, 0)
-    held = {device.name: device.allocated for device in known.devices} if known is not None else {}
-    devices = tuple(_held(device, held.get(device.name) or 0, nodes) for device in pool.devices)
+    before = {device.name: device for device in known.devices} if known is not None else {}
+    devices = tuple(_held(device, before.get(device.name), nodes) for device in pool.devices)
     return msgspec.structs.replace(pool, nodes=nodes, observed_nodes=seen, devices=devices)
 
 
-def _held(device: PoolDevice, allocated: int, nodes: int) -> PoolDevice:
-    return msgspec.structs.replace(device, allocated=allocated, free=max(nodes * device.count - allocated, 0))
+def _held(device: PoolDevice, known: PoolDevice | None, nodes: int) -> PoolDevice:
+    if known is None:
+        return msgspec.structs.replace(device, allocated=0, free=nodes * device.count)
+    taken = sum(amount or 0 for amount in (known.allocated, known.held_by_others, known.missing))
+    return msgspec.structs.replace(
+        device,
+        allocated=known.allocated or 0,
+        held_by_others=known.held_by_others,
+        missing=known.missing,
+        free=max(nodes * device.count - taken, 0),
+    )

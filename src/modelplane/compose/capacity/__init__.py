@@ -5,14 +5,16 @@ Its scheduler's queues become `status.queues`; what its DRA drivers publish and 
 before count.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, Queue, Scheduling
 from modelplane.compose.capacity import kai, kueue, volcano
-from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, observed_pools
+from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, held_by_replicas, observed_pools
 from modelplane.compose.contract import ComposeRequest, Manifest, Requirement
 from modelplane.compose.scheduling import kueue_api
 
@@ -56,8 +58,11 @@ def requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
     return wanted
 
 
-def queues_of(request: ComposeRequest[InferenceCluster]) -> tuple[Queue, ...]:
-    """The queue that we submit to, then the others by name; those known before, while they cannot be read."""
+def queues_of(request: ComposeRequest[InferenceCluster], held: Mapping[str, int] | None = None) -> tuple[Queue, ...]:
+    """The queue that we submit to, then the others by name; those known before, while they cannot be read.
+
+    `held` has the devices of each replica that is known on the cluster.
+    """
     cluster = request.resource
     reader = READERS.get(cluster.spec.scheduling.type_)
     found = request.fetched(_QUEUES)
@@ -71,12 +76,32 @@ def queues_of(request: ComposeRequest[InferenceCluster]) -> tuple[Queue, ...]:
     queues = sorted(
         (reader.read(item, scheduling) for item in items), key=lambda queue: (queue.name != ours, queue.name)
     )
-    return tuple(queues[:MAX_QUEUES])
+    accounted = _accounted(request, held or {})
+    return tuple(_told_apart(queue, accounted) if queue.name == ours else queue for queue in queues[:MAX_QUEUES])
 
 
-def pools_of(request: ComposeRequest[InferenceCluster]) -> dict[str, ObservedPool] | None:
-    """What was observed of the pools. None while some of it was not read: half of it would mislead."""
+def _accounted(request: ComposeRequest[InferenceCluster], held: Mapping[str, int]) -> int:
+    """Devices that our replicas account for in the books of their queue.
+
+    Those whose pods were given devices are in the books for sure. Whether others are is not known: where claims cannot
+    be read, all are taken to be.
+    """
+    claims = request.fetched(_CLAIMS)
+    return sum(held.values()) if claims is None else held_by_replicas(claims, held.keys())
+
+
+def _told_apart(queue: Queue, accounted: int) -> Queue:
+    return msgspec.structs.replace(queue, used_by_others=max((queue.used or 0) - accounted, 0))
+
+
+def pools_of(
+    request: ComposeRequest[InferenceCluster], replicas: Collection[str] = frozenset()
+) -> dict[str, ObservedPool] | None:
+    """What was observed of the pools. None while some of it was not read: half of it would mislead.
+
+    `replicas` are the names of those that are known on the cluster.
+    """
     nodes, slices, claims = (request.fetched(key) for key in (_NODES, _SLICES, _CLAIMS))
     if nodes is None or slices is None or claims is None:
         return None
-    return observed_pools(nodes, slices, claims)
+    return observed_pools(nodes, slices, claims, replicas)

@@ -6,13 +6,14 @@ attribute that both of them state; drivers publish more than anyone declares.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
-from modelplane.api.labels import POOL
+from modelplane.api.labels import POOL, REPLICA
 from modelplane.api.models import Attribute
 from modelplane.compose.contract import Manifest
 from modelplane.compose.manifests import name_of, text_at, value_at
@@ -29,11 +30,24 @@ class DeviceId(NamedTuple):
     device: str
 
 
+class Holder(StrEnum):
+    """Who keeps a device from others.
+
+    NOBODY    it is free
+    REPLICA   a pod of a replica that we know; placement counts with it, whether or not it started
+    OTHER     anything else, a replica that is on its way out included
+    """
+
+    NOBODY = "Nobody"
+    REPLICA = "Replica"
+    OTHER = "Other"
+
+
 @dataclass(frozen=True, slots=True)
 class PublishedDevice:
     id: DeviceId
     attributes: Mapping[str, object]
-    held: bool
+    holder: Holder = Holder.NOBODY
 
     def is_of(self, driver: str, attributes: Mapping[str, Attribute]) -> bool:
         if self.id.driver != driver:
@@ -53,17 +67,20 @@ class ObservedPool:
     devices: tuple[PublishedDevice, ...] = field(default=())
 
     def count(self, driver: str, attributes: Mapping[str, Attribute]) -> tuple[int, int]:
-        """Devices of a kind: how many there are, and how many of them are held."""
+        """Devices of a kind: how many there are, and how many of them something else than a replica holds."""
         found = [device for device in self.devices if device.is_of(driver, attributes)]
-        return len(found), sum(device.held for device in found)
+        return len(found), sum(device.holder is Holder.OTHER for device in found)
 
 
 def observed_pools(
-    nodes: Iterable[Manifest], slices: Iterable[Manifest], claims: Iterable[Manifest]
+    nodes: Iterable[Manifest],
+    slices: Iterable[Manifest],
+    claims: Iterable[Manifest],
+    replicas: Collection[str] = frozenset(),
 ) -> dict[str, ObservedPool]:
-    """By the pool that nodes are labelled with."""
+    """By the pool that nodes are labelled with. `replicas` are the names of those that are known on the cluster."""
     pool_of = {name_of(node): text_at(node, "metadata", "labels", POOL) for node in nodes if _takes_pods(node)}
-    held = frozenset(device for claim in claims for device in _held(claim))
+    held = {device: _holder(claim, replicas) for claim in claims for device in _held(claim)}
     devices: defaultdict[str, list[PublishedDevice]] = defaultdict(list)
     for item in _current(slices):
         pool = pool_of.get(text_at(item, "spec", "nodeName"))
@@ -97,7 +114,17 @@ def _whole(item: Manifest, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _published(item: Manifest, held: frozenset[DeviceId]) -> list[PublishedDevice]:
+def held_by_replicas(claims: Iterable[Manifest], replicas: Collection[str]) -> int:
+    """Devices that pods of known replicas were given."""
+    return sum(len(_held(claim)) for claim in claims if _holder(claim, replicas) is Holder.REPLICA)
+
+
+def _holder(claim: Manifest, replicas: Collection[str]) -> Holder:
+    """A claim that is made from a template of ours carries the name of its replica."""
+    return Holder.REPLICA if text_at(claim, "metadata", "labels", REPLICA) in replicas else Holder.OTHER
+
+
+def _published(item: Manifest, held: Mapping[DeviceId, Holder]) -> list[PublishedDevice]:
     driver, pool = text_at(item, "spec", "driver"), text_at(item, "spec", "pool", "name")
     found = value_at(item, "spec", "devices")
     devices = []
@@ -105,7 +132,7 @@ def _published(item: Manifest, held: frozenset[DeviceId]) -> list[PublishedDevic
         identity = DeviceId(driver, pool, text_at(entry, "name"))
         attributes = value_at(entry, "attributes")
         known = attributes if isinstance(attributes, Mapping) else {}
-        devices.append(PublishedDevice(identity, known, identity in held))
+        devices.append(PublishedDevice(identity, known, held.get(identity, Holder.NOBODY)))
     return devices
 
 

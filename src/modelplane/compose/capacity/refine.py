@@ -1,7 +1,9 @@
 """Declared capacity, as far as what was observed bears it out.
 
-A pool of a fixed size has no more nodes than can be seen; one that scales may still grow to its declared size. Devices
-that anyone holds are not free, whether or not we know of a replica that does.
+A pool of a fixed size has no more nodes than can be seen; one that scales may still grow to its declared size, unless
+it was short of even the nodes that it starts with for so long that its provider is not taken to have any. What replicas
+hold is known from the replicas, so only what others hold is read from the cluster: a replica that was promised devices
+and did not start yet hides nobody. Devices that a driver does not publish cannot be had either.
 """
 
 from collections.abc import Mapping
@@ -10,25 +12,74 @@ import msgspec
 
 from modelplane.api.models import GpuPool, NodePool, PoolDevice
 from modelplane.compose.capacity.devices import ObservedPool
+from modelplane.compose.moments import epoch_s, written
+
+SCALE_UP_PATIENCE_S = 900.0
+"""How long a pool that scales may lack the nodes that it starts with before it counts with those that are there."""
 
 
 def refined(
-    pool: GpuPool, declared: NodePool, seen: Mapping[str, ObservedPool] | None, known: GpuPool | None
+    pool: GpuPool,
+    declared: NodePool,
+    seen: Mapping[str, ObservedPool] | None,
+    known: GpuPool | None,
+    now: float = 0.0,
 ) -> GpuPool:
     if seen is None:
-        return msgspec.structs.replace(pool, observed_nodes=known.observed_nodes if known else None)
+        return _as_known(pool, known)
     observed = seen.get(pool.name, ObservedPool())
-    fixed = declared.max_node_count is None
+    since = _short_since(declared, observed, known, now)
+    fixed = declared.max_node_count is None or _given_up(since, now)
     nodes = min(pool.nodes, observed.nodes) if fixed else pool.nodes
     devices = tuple(_device(device, nodes, observed, fixed=fixed) for device in pool.devices)
-    return msgspec.structs.replace(pool, nodes=nodes, observed_nodes=observed.nodes, devices=devices)
+    return msgspec.structs.replace(pool, nodes=nodes, observed_nodes=observed.nodes, short_since=since, devices=devices)
+
+
+def look_again_after_s(pools: tuple[GpuPool, ...], declared: tuple[NodePool, ...], now: float) -> float | None:
+    """When time alone changes what a pool counts with."""
+    scaling = {pool.name for pool in declared if pool.max_node_count is not None}
+    since = [epoch_s(pool.short_since) for pool in pools if pool.name in scaling]
+    left = [moment + SCALE_UP_PATIENCE_S - now for moment in since if moment is not None]
+    return min((wait for wait in left if wait > 0), default=None)
+
+
+def _as_known(pool: GpuPool, known: GpuPool | None) -> GpuPool:
+    """What was seen last still counts while nothing can be seen."""
+    if known is None:
+        return pool
+    before = {device.name: device for device in known.devices}
+    devices = tuple(
+        msgspec.structs.replace(
+            device, held_by_others=before[device.name].held_by_others, missing=before[device.name].missing
+        )
+        if device.name in before
+        else device
+        for device in pool.devices
+    )
+    return msgspec.structs.replace(
+        pool, observed_nodes=known.observed_nodes, short_since=known.short_since, devices=devices
+    )
+
+
+def _short_since(declared: NodePool, observed: ObservedPool, known: GpuPool | None, now: float) -> str | None:
+    if observed.nodes >= declared.node_count:
+        return None
+    if known is not None and known.short_since is not None:
+        return known.short_since
+    return written(now) if now else None
+
+
+def _given_up(since: str | None, now: float) -> bool:
+    moment = epoch_s(since)
+    return moment is not None and now >= moment + SCALE_UP_PATIENCE_S
 
 
 def _device(device: PoolDevice, nodes: int, observed: ObservedPool, *, fixed: bool) -> PoolDevice:
-    room = nodes * device.count
+    room, ours = nodes * device.count, device.allocated or 0
     if device.claim == "Synthetic":
-        return msgspec.structs.replace(device, free=max(room - (device.allocated or 0), 0))
-    there, taken = observed.count(device.driver, device.attributes)
-    allocated = max(device.allocated or 0, taken)
-    room = min(room, there) if fixed else room
-    return msgspec.structs.replace(device, allocated=allocated, free=max(room - allocated, 0))
+        return msgspec.structs.replace(device, free=max(room - ours, 0))
+    there, others = observed.count(device.driver, device.attributes)
+    seen = min(nodes, observed.nodes) if fixed else observed.nodes
+    missing = max(seen * device.count - there, 0)
+    free = max(room - missing - ours - others, 0)
+    return msgspec.structs.replace(device, held_by_others=others, missing=missing, free=free)
