@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.engine.errors import ApiError
-from modelplane.engine.faults import NO_FAULTS, UNHARMED, Fate, Faults, draw, read_faults, read_header
+from modelplane.engine.faults import NO_FAULTS, UNHARMED, Fate, Faults, draw, read_faults, read_header, read_list
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,22 @@ def test_nothing_happens_by_default_and_a_crash_at_its_number():
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Faults()),
+        ("stalled", Faults(stalled=True)),
+        (" error_rate=0.5 , error_status=500,", Faults(error_rate=0.5, error_status=500)),
+        ("crash_after=3,stalled=false", Faults(crash_after=3)),
+    ],
+)
+def test_faults_in_a_list(text, expected):
+    assert read_list(text) == expected
+
+
+@pytest.mark.parametrize("text", ["error_rate=2", "error_rate", "nonsense=1", "stalled=perhaps", "delay_s=-1"])
+def test_a_list_that_is_none_is_refused_with_a_sentence(text):
+    with pytest.raises(ValueError, match="is no list of faults"):
+        read_list(text)

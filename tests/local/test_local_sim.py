@@ -7,7 +7,9 @@ import yaml
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.compose.manifests import name_of, text_at
+from modelplane.engine import Faults
 from modelplane.local.cluster.objects import namespace_of
+from modelplane.local.cluster.settings import FAULTS
 from modelplane.local.sim import VERBS, Ask, inventory, perform
 from modelplane.testing.clock import run_virtual
 from modelplane.testing.local_fleet import running_fleet
@@ -70,7 +72,7 @@ def test_a_lost_node_costs_its_pods_until_they_start_elsewhere():
 def test_a_drained_node_is_left_and_takes_no_more():
     async def story(fleet, clock):
         (node,) = nodes_of(fleet)
-        assert do(fleet, "drain-node", name=node).endswith("takes no more pods, and 1 pod on it were told to leave.")
+        assert do(fleet, "drain-node", name=node).endswith("takes no more pods, and 1 pod is told to leave.")
         await clock.sleep(30)
         assert nodes_of(fleet) == {"h200-0", "h200-1"} - {node}
         shown = {entry["name"]: entry["state"] for entry in inventory(fleet.clusters, "east")["nodes"]}
@@ -122,6 +124,71 @@ def test_engines_that_start_later_load_as_slowly_as_said():
     virtually(story)
 
 
+def test_images_arrive_as_slowly_as_said():
+    async def story(fleet, clock):
+        assert "take 50 s to arrive" in do(fleet, "slow-pull", value="50")
+        (node,) = nodes_of(fleet)
+        do(fleet, "drain-node", name=node)
+        await clock.sleep(40)
+        (pod,) = fleet.pods("east")
+        assert pod["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
+        await clock.sleep(20)
+        assert fleet.endpoints() == {"east": 1, "west": 1}
+        assert "take the usual time to arrive" in do(fleet, "slow-pull", value="off")
+
+    virtually(story)
+
+
+def test_faults_reach_engines_that_run_and_those_that_start():
+    async def story(fleet, clock):
+        (pod,) = fleet.pods("east")
+        name = name_of(pod)
+        assert do(fleet, "faults", value="error_rate=0.5,stalled") == "every engine of east has error_rate=0.5,stalled."
+        await clock.sleep(5)
+        assert fleet.engines.faults == {f"east/{name}": Faults(error_rate=0.5, stalled=True)}
+        do(fleet, "crash-pod", name=f"{namespace_of(pod)}/{name}")
+        await clock.sleep(20)
+        assert fleet.engines.shown[name]["metadata"]["annotations"][FAULTS] == "error_rate=0.5,stalled"
+        do(fleet, "faults", name=f"{namespace_of(pod)}/{name}", value="hang_rate=1")
+        await clock.sleep(5)
+        assert fleet.engines.faults == {f"east/{name}": Faults(hang_rate=1)}
+        do(fleet, "faults", name=f"{namespace_of(pod)}/{name}", value="off")
+        assert do(fleet, "faults", value="off") == "every engine of east does as it should."
+        await clock.sleep(5)
+        assert fleet.engines.faults == {f"east/{name}": Faults()}
+
+    virtually(story)
+
+
+def test_what_a_cluster_shows_says_why():
+    async def story(fleet, clock):
+        (pod,) = fleet.pods("east")
+        name = f"{namespace_of(pod)}/{name_of(pod)}"
+        for _ in range(2):
+            do(fleet, "crash-pod", name=name)
+            await clock.sleep(5)
+        shown = inventory(fleet.clusters, "east")
+        assert shown["pods"] == [
+            {
+                "name": name,
+                "node": text_at(pod, "spec", "nodeName"),
+                "state": "Running",
+                "restarts": "1",
+                "why": "CrashLoopBackOff: crashed on request",
+            }
+        ]
+        assert [entry["devices"] for entry in shown["nodes"]] == ["1 of 8 held", "0 of 8 held", ""]
+        (warning,) = shown["warnings"]
+        assert (warning["about"], warning["reason"], warning["times"]) == (f"Pod {name_of(pod)}", "BackOff", "1")
+        for node in ("h200-0", "h200-1"):
+            do(fleet, "drain-node", name=node)
+        await clock.sleep(20)
+        (waiting,) = inventory(fleet.clusters, "east")["pods"]
+        assert waiting["why"].startswith("Unschedulable: 0/3 nodes are available")
+
+    virtually(story)
+
+
 def test_a_pool_that_is_out_of_stock_loses_what_ran_there():
     async def story(fleet, clock):
         do(fleet, "stock-out", name="h200", value="0")
@@ -145,6 +212,10 @@ def test_a_pool_that_is_out_of_stock_loses_what_ran_there():
         (Ask("lose-node", "east", "n"), NotFoundError, "cluster east has no node n"),
         (Ask("crash-pod", "east", "team/p"), NotFoundError, "cluster east has no pod team/p"),
         (Ask("slow-load", "east", value="soon"), InputError, "'soon' is no number of seconds"),
+        (Ask("slow-pull", "east", value="-1"), InputError, "'-1' is no number of seconds"),
+        (Ask("faults", "east", value="error_rate=2"), InputError, "no list of faults: Expected `float` <= 1.0"),
+        (Ask("faults", "east", value="nonsense"), InputError, "unknown field `nonsense`"),
+        (Ask("faults", "east", "team/p", "stalled"), NotFoundError, "cluster east has no pod team/p"),
         (Ask("stock-out", "east", "b200", "0"), NotFoundError, "cluster east has no pool b200; it has h200"),
         (Ask("stock-out", "east", "h200", "few"), InputError, "'few' is no number of nodes"),
         (Ask("quota", "east", value="much"), InputError, "'much' is no number of devices"),
@@ -158,8 +229,17 @@ def test_what_cannot_be_done_is_said(ask, error, words):
     virtually(story)
 
 
+def scheduled_by(fleet, kind):
+    declared = fleet.get("InferenceCluster", "east")
+    scheduling = {"type": kind, "queue": "team"}
+    fleet.plane.replace({**declared, "spec": {**declared["spec"], "scheduling": scheduling}})
+
+
 def test_a_quota_is_turned_and_put_back():
     async def story(fleet, clock):
+        with pytest.raises(InputError, match=r"cluster east has no queue: its spec.scheduling.type is none of KAI"):
+            do(fleet, "quota", value="4")
+        scheduled_by(fleet, "KAI")
         for value, expected in (("4", "may give away 4 devices"), ("off", "as many devices as there are")):
             assert expected in do(fleet, "quota", value=value)
             await clock.sleep(1)

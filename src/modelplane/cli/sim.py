@@ -21,6 +21,9 @@ examples:
   modelplane sim drain node east h200-0         and those that are there leave
   modelplane sim crash pod east NAMESPACE/POD   its containers exit once, and are restarted
   modelplane sim slow-load east 60              engines that start there load for a minute; `off` undoes it
+  modelplane sim slow-pull east 60              and images of pods arrive after a minute
+  modelplane sim faults east error_rate=0.1     a tenth of the requests fail there; `off` undoes it
+  modelplane sim faults east stalled --pod NAMESPACE/POD
   modelplane sim stock-out east h200            the provider has no node of that pool; `--nodes 1` leaves one
   modelplane sim restock east h200
   modelplane sim quota east 16                  devices that the queue of its scheduler gives away; `off` undoes it
@@ -64,9 +67,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         added.add_argument("cluster")
         if things != ("cluster",):
             added.add_argument("name", help="NAMESPACE/POD" if things == ("pod",) else "name of the node")
-    slow = verbs.add_parser("slow-load", help="how long engines that start load their models")
-    slow.add_argument("cluster")
-    slow.add_argument("value", metavar="SECONDS", help="a number of seconds, or `off`")
+    for verb, what in (("slow-load", "engines that start load their models"), ("slow-pull", "images take to arrive")):
+        slow = verbs.add_parser(verb, help=f"how long {what}")
+        slow.add_argument("cluster")
+        slow.add_argument("value", metavar="SECONDS", help="a number of seconds, or `off`")
+    _configure_faults(verbs.add_parser("faults", help="what goes wrong with engines, while they run"))
+    _configure_node_loss(verbs.add_parser("node-loss", help="the same as `lose node`"))
     stock = verbs.add_parser("stock-out", help="a pool has no nodes, or only some")
     stock.add_argument("cluster")
     stock.add_argument("name", metavar="POOL")
@@ -79,6 +85,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     quota.add_argument("value", metavar="DEVICES", help="a number, or `off`")
     for added in verbs.choices.values():
         add_data_argument(added)
+
+
+def _configure_faults(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "error_rate, delay_rate, cut_rate, hang_rate, crash_rate: shares of requests. error_status, delay_s, "
+        "cut_after, crash_after: how. stalled: no token comes. Each call says all of them; `off` ends them."
+    )
+    parser.add_argument("cluster")
+    parser.add_argument("faults", nargs="+", metavar="FAULT=VALUE", help="or `off`")
+    parser.add_argument(
+        "--pod", dest="name", default="", metavar="NAMESPACE/POD", help="for the engine of one pod only"
+    )
+
+
+def _configure_node_loss(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("cluster")
+    parser.add_argument("name", help="name of the node")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -95,7 +118,15 @@ def ask_of(arguments: argparse.Namespace) -> dict[str, str]:
     given = vars(arguments)
     verb = f"{arguments.verb}-{arguments.thing}" if given.get("thing") else arguments.verb
     ask = {"verb": verb, "cluster": arguments.cluster, "name": given.get("name", ""), "value": given.get("value", "")}
-    return {**ask, "verb": "stock-out", "value": "off"} if verb == "restock" else ask
+    match verb:
+        case "restock":
+            return {**ask, "verb": "stock-out", "value": "off"}
+        case "node-loss":
+            return {**ask, "verb": "lose-node"}
+        case "faults":
+            return {**ask, "value": ",".join(arguments.faults)}
+        case _:
+            return ask
 
 
 def _call(plane: RunningPlane, path: str, body: Mapping[str, str] | None = None) -> dict[str, object]:
@@ -123,8 +154,10 @@ def _message(error: urllib.error.HTTPError) -> str:
 
 
 def _show(found: Mapping[str, object]) -> None:
-    _table(("NODE", "POOL", "STATE"), found["nodes"], ("name", "pool", "state"))
-    _table(("POD", "NODE", "STATE"), found["pods"], ("name", "node", "state"))
+    _table(("NODE", "POOL", "STATE", "DEVICES"), found["nodes"], ("name", "pool", "state", "devices"))
+    _table(("POD", "NODE", "STATE", "RESTARTS", "WHY"), found["pods"], ("name", "node", "state", "restarts", "why"))
+    if found["warnings"]:
+        _table(("WARNING ABOUT", "REASON", "TIMES", ""), found["warnings"], ("about", "reason", "times", "message"))
 
 
 def _table(columns: Sequence[str], rows: object, fields: Sequence[str]) -> None:

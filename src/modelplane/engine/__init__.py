@@ -12,7 +12,7 @@ from what else it is doing: a step of the batch costs what was measured on a rea
 """
 
 from modelplane.engine.config import Adapter, EngineConfig, KvRole, KvTransfer
-from modelplane.engine.faults import Faults
+from modelplane.engine.faults import NO_FAULTS, Faults, read_list
 from modelplane.engine.hardware import Gpu, ModelShape, gpu_of, kv_capacity_tokens, shape_of, timing_for
 from modelplane.engine.kv_events import KvBatch
 from modelplane.engine.server import Address, Engine
@@ -22,6 +22,7 @@ from modelplane.engine.transfer import Exchange
 __all__ = [
     "LLAMA_8B_H200",
     "LLAMA_70B_H200",
+    "NO_FAULTS",
     "Adapter",
     "Address",
     "Engine",
@@ -36,6 +37,7 @@ __all__ = [
     "Timing",
     "gpu_of",
     "kv_capacity_tokens",
+    "read_list",
     "shape_of",
     "timing_for",
 ]

@@ -111,6 +111,19 @@ def read_faults(body: bytes) -> Faults:
         raise errors.malformed(str(error)) from None
 
 
+def read_list(text: str) -> Faults:
+    """Faults as `name=value,...`, which is how annotations and command lines say them; a bare name is true.
+
+    Raises ValueError with a sentence.
+    """
+    entries = (entry.strip().partition("=") for entry in text.split(",") if entry.strip())
+    given = {name.strip(): value.strip() if equals else "true" for name, equals, value in entries}
+    try:
+        return msgspec.convert(given, Faults, strict=False)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{text!r} is no list of faults: {error}") from None
+
+
 def _flag(value: str) -> bool:
     if value:
         raise ValueError(value)

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from modelplane.engine.batch import Clock, LoopClock, pause
 from modelplane.engine.config import EngineConfig
+from modelplane.engine.faults import Faults
 from modelplane.engine.kv_events import Listener
 from modelplane.engine.service import Service
 from modelplane.engine.transfer import Exchange
@@ -62,6 +63,10 @@ class Engine:
         bound = self._listener.sockets[0].getsockname()
         self._service.core.open(bound[0], bound[1])
         return Address(bound[0], bound[1])
+
+    def set_faults(self, faults: Faults) -> None:
+        """What goes wrong from here on."""
+        self._service.core.set_faults(faults)
 
     def on_kv_events(self, listener: Listener) -> Callable[[], None]:
         """Call it with every batch of KV events, if the engine tells any, until the returned function is called."""

@@ -105,7 +105,7 @@ class Clusters:
             return Settled()
         knobs = knobs_of(manifest)
         cluster = self._running.get(name) or self._make(name)
-        cluster.set_load_seconds(knobs.load_s)
+        cluster.set_knobs(knobs)
         declared = decode(InferenceCluster, manifest)
         pools = pools_of(declared, self._classes())
         cluster.set_pools(knobs.limited(pools))

@@ -13,19 +13,22 @@ from types import MappingProxyType
 import msgspec
 from aiohttp import web
 
+from modelplane.api.codec import decode
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
-from modelplane.api.labels import POOL
 from modelplane.api.meta import ClusterName
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.models import InferenceCluster
+from modelplane.engine import read_list
 from modelplane.local.cluster.cluster import SimulatedCluster
 from modelplane.local.cluster.knobs import seconds, stock_of, stock_text
-from modelplane.local.cluster.objects import condition_is, labels_of, namespace_of
-from modelplane.local.cluster.settings import LOAD_SECONDS, QUOTA, STOCK
+from modelplane.local.cluster.settings import FAULTS, LOAD_SECONDS, PULL_SECONDS, QUOTA, STOCK
 from modelplane.local.clusters import Clusters
+from modelplane.local.sim_inventory import Row
+from modelplane.local.sim_inventory import inventory as held
 
 PREFIX = "/modelplane/sim"
 _CLUSTERS = f"{PREFIX}/clusters/"
 _MOST_BYTES = 64 * 1024
+_QUEUEING = {"KAI", "Kueue", "Volcano"}
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,7 +79,7 @@ def uncordon_node(clusters: Clusters, ask: Ask) -> str:
 
 def drain_node(clusters: Clusters, ask: Ask) -> str:
     count = _reached(clusters, ask).drain_node(ask.name)
-    return f"node {ask.name} of {ask.cluster} takes no more pods, and {_pods(count)} on it were told to leave."
+    return f"node {ask.name} of {ask.cluster} takes no more pods, and {_pods(count)} told to leave."
 
 
 def crash_pod(clusters: Clusters, ask: Ask) -> str:
@@ -86,13 +89,37 @@ def crash_pod(clusters: Clusters, ask: Ask) -> str:
 
 
 def slow_load(clusters: Clusters, ask: Ask) -> str:
-    if ask.value == "off":
-        clusters.annotate(ask.where, LOAD_SECONDS, None)
-        return f"engines that start on {ask.cluster} load their models in the usual time."
-    if seconds(ask.value) is None:
+    taken = _slow(clusters, ask, LOAD_SECONDS)
+    return f"engines that start on {ask.cluster} from here on take {taken} to load their models."
+
+
+def slow_pull(clusters: Clusters, ask: Ask) -> str:
+    taken = _slow(clusters, ask, PULL_SECONDS)
+    return f"images of pods that start on {ask.cluster} from here on take {taken} to arrive."
+
+
+def _slow(clusters: Clusters, ask: Ask, knob: str) -> str:
+    if ask.value != "off" and seconds(ask.value) is None:
         raise InputError(f"{ask.value!r} is no number of seconds; use one, or `off`")
-    clusters.annotate(ask.where, LOAD_SECONDS, ask.value)
-    return f"engines that start on {ask.cluster} from here on take {ask.value} s to load their models."
+    clusters.annotate(ask.where, knob, None if ask.value == "off" else ask.value)
+    return "the usual time" if ask.value == "off" else f"{ask.value} s"
+
+
+def set_faults(clusters: Clusters, ask: Ask) -> str:
+    """For all engines of a cluster, or for that of one pod."""
+    asked = None if ask.value == "off" else ask.value
+    if asked is not None:
+        try:
+            read_list(asked)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+    if ask.name:
+        namespace, _, name = ask.name.rpartition("/")
+        _reached(clusters, ask).set_faults(namespace, name, asked)
+    else:
+        clusters.annotate(ask.where, FAULTS, asked)
+    which = f"the engine of pod {ask.name}" if ask.name else "every engine"
+    return f"{which} of {ask.cluster} does as it should." if asked is None else f"{which} of {ask.cluster} has {asked}."
 
 
 def stock_out(clusters: Clusters, ask: Ask) -> str:
@@ -107,12 +134,17 @@ def stock_out(clusters: Clusters, ask: Ask) -> str:
     clusters.annotate(ask.where, STOCK, stock_text(stock))
     if ask.value == "off":
         return f"pool {ask.name} of {ask.cluster} gets as many nodes as it asks for."
-    return f"pool {ask.name} of {ask.cluster} has at most {ask.value} nodes; what ran on others is lost."
+    nodes = "1 node" if ask.value == "1" else f"{ask.value} nodes"
+    return f"pool {ask.name} of {ask.cluster} has at most {nodes}; what ran on others is lost."
 
 
 def set_quota(clusters: Clusters, ask: Ask) -> str:
     if ask.value != "off" and not ask.value.isdecimal():
         raise InputError(f"{ask.value!r} is no number of devices; use one, or `off`")
+    scheduling = decode(InferenceCluster, clusters.declared(ask.where)).spec.scheduling
+    if scheduling.type_ not in _QUEUEING:
+        queueing = ", ".join(sorted(_QUEUEING))
+        raise InputError(f"cluster {ask.cluster} has no queue: its spec.scheduling.type is none of {queueing}")
     clusters.annotate(ask.where, QUOTA, None if ask.value == "off" else ask.value)
     amount = "as many devices as there are" if ask.value == "off" else f"{ask.value} devices"
     return f"the queue of {ask.cluster}'s scheduler may give away {amount}."
@@ -129,6 +161,8 @@ VERBS: Mapping[str, Callable[[Clusters, Ask], str]] = MappingProxyType(
         "drain-node": drain_node,
         "crash-pod": crash_pod,
         "slow-load": slow_load,
+        "slow-pull": slow_pull,
+        "faults": set_faults,
         "stock-out": stock_out,
         "quota": set_quota,
     }
@@ -143,23 +177,9 @@ def perform(clusters: Clusters, ask: Ask) -> str:
     return action(clusters, ask)
 
 
-def inventory(clusters: Clusters, name: ClusterName) -> dict[str, list[dict[str, str]]]:
-    """The nodes and pods of a cluster, as its own API lists them."""
-    cluster = _reached(clusters, Ask("", name))
-    return {
-        "nodes": [
-            {"name": name_of(node), "pool": labels_of(node).get(POOL, ""), "state": _state(node)}
-            for node in cluster.api.list("", "Node")
-        ],
-        "pods": [
-            {
-                "name": f"{namespace_of(pod)}/{name_of(pod)}",
-                "node": text_at(pod, "spec", "nodeName"),
-                "state": _phase(pod),
-            }
-            for pod in cluster.api.list("", "Pod")
-        ],
-    }
+def inventory(clusters: Clusters, name: ClusterName) -> dict[str, list[Row]]:
+    """The nodes and pods of a cluster, and what it warns of."""
+    return held(_reached(clusters, Ask("", name)).api)
 
 
 class Simulation:
@@ -206,21 +226,4 @@ def _pool(clusters: Clusters, ask: Ask) -> None:
 
 
 def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
-
-
-def _state(node: Mapping[str, object]) -> str:
-    spec = node.get("spec")
-    cordoned = isinstance(spec, Mapping) and spec.get("unschedulable") is True
-    return ", ".join([_ready(node, "Ready", "NotReady"), *(["cordoned"] if cordoned else [])])
-
-
-def _phase(pod: Mapping[str, object]) -> str:
-    if text_at(pod, "metadata", "deletionTimestamp"):
-        return "Terminating"
-    phase = text_at(pod, "status", "phase") or "Pending"
-    return _ready(pod, "Ready", phase) if phase == "Running" else phase
-
-
-def _ready(item: Mapping[str, object], yes: str, no: str) -> str:
-    return yes if condition_is(item, "Ready") else no
+    return "1 pod is" if count == 1 else f"{count} pods are"

@@ -8,6 +8,7 @@ from typing import TypeVar
 from modelplane.api.labels import CLUSTER_GATEWAY, GPU_TAINT, POOL, SYSTEM_NAMESPACE
 from modelplane.api.models import Attribute, Capacity, ClassDevice
 from modelplane.compose.manifests import manifest, name_of, text_at
+from modelplane.engine import Faults
 from modelplane.local.cluster import ClusterSettings, PoolSpec, Running, SimulatedCluster
 from modelplane.local.store import Database, SqliteStore
 from modelplane.reconcile.clock import Clock
@@ -23,7 +24,8 @@ class FakeEngines:
     """Starts nothing, answers at once, and remembers what runs and how each engine was stopped.
 
     start_s, stop_s: how long starting, and stopping with a grace, take. refuses: why a pod's engine does not start.
-    answers: whether probes succeed. shown: the pods that engines were last started for, by name.
+    answers: whether probes succeed. shown: the pods that engines were last started for, by name. faults: what they were
+    told while they ran.
     """
 
     def __init__(self, clock: Clock, *, start_s: float = 0.0, stop_s: float = 0.0) -> None:
@@ -35,6 +37,7 @@ class FakeEngines:
         self.answers = True
         self.running: dict[Running, str] = {}
         self.shown: dict[str, Manifest] = {}
+        self.faults: dict[str, Faults] = {}
         self._crashes: dict[Running, Callable[[], None]] = {}
         self.stopped: list[tuple[str, float]] = []
 
@@ -55,6 +58,9 @@ class FakeEngines:
 
     async def healthy(self, running: Running) -> bool:
         return self.answers and running in self.running
+
+    def set_faults(self, running: Running, faults: Faults) -> None:
+        self.faults[self.running[running]] = faults
 
     async def stop(self, running: Running, *, grace_s: float) -> None:
         self.stopped.append((self.running.pop(running), grace_s))

@@ -16,6 +16,8 @@ def declared(**annotations):
         (declared(failed="true"), Knobs(failed=True)),
         (declared(failed="False"), Knobs()),
         (declared(load_seconds="1.5"), Knobs(load_s=1.5)),
+        (declared(pull_seconds="7"), Knobs(pull_s=7.0)),
+        (declared(faults="stalled"), Knobs(faults="stalled")),
         (declared(load_seconds="soon"), Knobs()),
         (declared(load_seconds="-1"), Knobs()),
         (declared(load_seconds="inf"), Knobs()),

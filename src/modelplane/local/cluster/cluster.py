@@ -48,6 +48,7 @@ from modelplane.local.cluster.garbage import Garbage, Namespaces
 from modelplane.local.cluster.gateways import Gateways
 from modelplane.local.cluster.inference_pools import InferencePools
 from modelplane.local.cluster.jobs import Jobs
+from modelplane.local.cluster.knobs import Knobs
 from modelplane.local.cluster.kserve import LlmInferenceServices
 from modelplane.local.cluster.kubelet import Kubelet
 from modelplane.local.cluster.kueue import Kueue
@@ -61,7 +62,7 @@ from modelplane.local.cluster.quotas import Queues
 from modelplane.local.cluster.replicasets import ReplicaSets
 from modelplane.local.cluster.scheduler import Scheduler
 from modelplane.local.cluster.services import Services
-from modelplane.local.cluster.settings import CRASH, LOST, ClusterSettings
+from modelplane.local.cluster.settings import CRASH, FAULTS, LOST, ClusterSettings
 from modelplane.local.cluster.statefulsets import StatefulSets
 from modelplane.local.cluster.volumes import Volumes
 from modelplane.local.envoy.view import GatewayView
@@ -126,9 +127,12 @@ class SimulatedCluster:
         with self._store.batch():
             put_furniture(self._store, objects)
 
-    def set_load_seconds(self, seconds: float | None) -> None:
-        """How long engines that start from now on load, where their pods do not say; None for the usual time."""
-        self._kubelet.load_s = seconds
+    def set_knobs(self, knobs: Knobs) -> None:
+        """What holds from here on for pods that do not say it themselves."""
+        before, self._kubelet.knobs = self._kubelet.knobs, knobs
+        if before.faults != knobs.faults:
+            for pod in self._store.list("", "Pod"):
+                self._loop.add(Work(Kubelet.name, ref_of(pod)))
 
     def set_edge_address(self, address: str | None) -> None:
         """Where the cluster's gateway answers, `host:port`."""
@@ -225,10 +229,17 @@ class SimulatedCluster:
 
     def crash_pod(self, namespace: str, name: str) -> None:
         """Its containers exit once, and are restarted."""
+        self._store.replace(annotated(self._pod(namespace, name), CRASH, repr(self._clock.now())))
+
+    def set_faults(self, namespace: str, name: str, faults: str | None) -> None:
+        """What goes wrong with the engine of a pod."""
+        self._store.replace(annotated(self._pod(namespace, name), FAULTS, faults))
+
+    def _pod(self, namespace: str, name: str) -> Manifest:
         pod = self._store.get(ObjectRef("", "Pod", namespace, name))
         if pod is None:
             raise NotFoundError(f"cluster {self.name} has no pod {namespace}/{name}")
-        self._store.replace(annotated(pod, CRASH, repr(self._clock.now())))
+        return pod
 
     def _node(self, name: str) -> Manifest:
         node = self._store.get(node_ref(name))

@@ -8,17 +8,21 @@ from typing import Protocol
 from modelplane.compose.manifests import name_of, text_at
 from modelplane.engine import (
     LLAMA_8B_H200,
+    NO_FAULTS,
     Engine,
     EngineConfig,
     Exchange,
+    Faults,
     Timing,
     gpu_of,
     kv_capacity_tokens,
+    read_list,
     shape_of,
     timing_for,
 )
 from modelplane.local.cluster.objects import annotated, annotation, items_at, mapping_at, namespace_of
 from modelplane.local.cluster.serve_arguments import ServeArguments
+from modelplane.local.cluster.settings import FAULTS
 from modelplane.reconcile.store import Manifest, ObjectRef
 
 GPUS = "sim.modelplane.ai/gpus"
@@ -47,6 +51,9 @@ class EngineFactory(Protocol):
 
     async def healthy(self, running: Running) -> bool:
         """Whether its readiness probe succeeds."""
+
+    def set_faults(self, running: Running, faults: Faults) -> None:
+        """What goes wrong with it from here on."""
 
     async def stop(self, running: Running, *, grace_s: float) -> None:
         """Refuse new requests, let running ones end for up to grace_s, then cut what is left."""
@@ -93,6 +100,9 @@ class LocalEngines:
         except (OSError, TimeoutError):
             return False
 
+    def set_faults(self, running: Running, faults: Faults) -> None:
+        self._engines[running].set_faults(faults)
+
     async def stop(self, running: Running, *, grace_s: float) -> None:
         engine = self._engines.pop(running, None)
         if engine is not None:
@@ -130,8 +140,17 @@ def engine_config(pod: Manifest, cluster: str, *, speed: float, timing: Timing) 
         runtime_lora=arguments.runtime_lora,
         kv_transfer=arguments.kv_transfer,
         kv_events=arguments.kv_events,
+        faults=faults_of(annotation(pod, FAULTS)),
     )
     return replace(plain, **given)  # type: ignore[arg-type]  # each field with a value of its own type
+
+
+def faults_of(text: str) -> Faults:
+    """What an annotation says; one that makes no sense asks for nothing."""
+    try:
+        return read_list(text)
+    except ValueError:
+        return NO_FAULTS
 
 
 def with_gpus(pod: Manifest, store: Lookup) -> Manifest:

@@ -6,19 +6,23 @@ from dataclasses import dataclass, field, replace
 
 from modelplane.local.cluster.objects import annotation
 from modelplane.local.cluster.pools import PoolSpec
-from modelplane.local.cluster.settings import FAILED, LOAD_SECONDS, QUOTA, STOCK
+from modelplane.local.cluster.settings import FAILED, FAULTS, LOAD_SECONDS, PULL_SECONDS, QUOTA, STOCK
 from modelplane.reconcile.store import Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
-    """failed: the cluster is dark. load_s: how long engines load, where pods do not say. stock: nodes to be had.
+    """What a cluster is asked for.
 
-    quota: the devices that the scheduler's queue may give away.
+    failed: it is dark. stock: nodes to be had. quota: the devices that its scheduler's queue may give away.
+    pull_s, load_s, faults: how long images take to arrive and engines to load, and what goes wrong with engines; for
+        pods that do not say it themselves.
     """
 
     failed: bool = False
+    pull_s: float | None = None
     load_s: float | None = None
+    faults: str = ""
     stock: Mapping[str, int] = field(default_factory=dict)
     quota: int | None = None
 
@@ -31,7 +35,9 @@ def knobs_of(cluster: Manifest) -> Knobs:
     quota = annotation(cluster, QUOTA)
     return Knobs(
         failed=annotation(cluster, FAILED).lower() == "true",
+        pull_s=seconds(annotation(cluster, PULL_SECONDS)),
         load_s=seconds(annotation(cluster, LOAD_SECONDS)),
+        faults=annotation(cluster, FAULTS),
         stock=stock_of(cluster),
         quota=int(quota) if quota.isdecimal() else None,
     )

@@ -26,8 +26,8 @@ from modelplane.api.labels import ENGINE_PORT
 from modelplane.compose.manifests import text_at, value_at
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, Wake, changed, is_about
-from modelplane.local.cluster.engines import EngineFactory, with_gpus
-from modelplane.local.cluster.knobs import seconds
+from modelplane.local.cluster.engines import EngineFactory, faults_of, with_gpus
+from modelplane.local.cluster.knobs import Knobs, seconds
 from modelplane.local.cluster.lws_pods import GROUP_KEY, LEADER_NAME, group_size, is_leader
 from modelplane.local.cluster.node_lifecycle import lost_since, node_of, node_ref
 from modelplane.local.cluster.objects import (
@@ -50,6 +50,7 @@ from modelplane.local.cluster.recorder import warn
 from modelplane.local.cluster.settings import (
     CRASH,
     EXIT_CODE,
+    FAULTS,
     KUBELET_FINALIZER,
     LISTENS_ON,
     LOAD_SECONDS,
@@ -73,8 +74,8 @@ class Kubelet:
         self._store = site.store
         self._engines = engines
         self._wake = wake
-        self.load_s: float | None = None
-        """How long engines load, where their pods do not say; None for what the settings say."""
+        self.knobs = Knobs()
+        """What the cluster says of pods that do not say it themselves."""
         self._runs: dict[ObjectRef, Run] = {}
         self._addresses = Addresses()
         self._background: set[asyncio.Task[None]] = set()
@@ -135,6 +136,7 @@ class Kubelet:
         self._notice_death(pod, run)
         self._notice_crash(pod, run)
         self._notice_started(pod, run)
+        self._notice_faults(pod, run)
         if run.stage is Stage.WAITING and self._group_runs(pod):
             run.due = self._site.clock.monotonic()
         while run.due <= self._site.clock.monotonic():
@@ -187,7 +189,9 @@ class Kubelet:
 
     async def _start(self, pod: Manifest, run: Run) -> None:
         crashed = partial(self._hear_death, run, run.restarts)
-        run.engine = await self._engines.start(with_gpus(pod, self._store), self._site.cluster, crashed=crashed)
+        run.faults = self._faults(pod)
+        shown = annotated(with_gpus(pod, self._store), FAULTS, run.faults or None)
+        run.engine = await self._engines.start(shown, self._site.cluster, crashed=crashed)
         while not await self._engines.healthy(run.engine):
             await self._site.clock.sleep(self._site.settings.probe_s)
 
@@ -209,6 +213,15 @@ class Kubelet:
             run.stage = Stage.SERVING
         else:
             self._fall(pod, run, Exit(_FAILED, "Error", str(failure), self._site.clock.now()))
+
+    def _notice_faults(self, pod: Manifest, run: Run) -> None:
+        faults = self._faults(pod)
+        if run.engine is not None and run.faults != faults:
+            run.faults = faults
+            self._engines.set_faults(run.engine, faults_of(faults))
+
+    def _faults(self, pod: Manifest) -> str:
+        return annotation(pod, FAULTS) or self.knobs.faults
 
     def _notice_crash(self, pod: Manifest, run: Run) -> None:
         mark = annotation(pod, CRASH)
@@ -301,12 +314,13 @@ class Kubelet:
         self._store.replace_status({**pod, "status": pod_status(pod, run.view(), self._site.clock.now())})
 
     def _pull_s(self, pod: Manifest) -> float:
-        return _seconds(pod, PULL_SECONDS, self._site.settings.pull_s)
+        usual = self._site.settings.pull_s if self.knobs.pull_s is None else self.knobs.pull_s
+        return _seconds(pod, PULL_SECONDS, usual)
 
     def _load_s(self, pod: Manifest) -> float:
         if engine_container(pod) is None:
             return 0.0
-        usual = self._site.settings.load_s if self.load_s is None else self.load_s
+        usual = self._site.settings.load_s if self.knobs.load_s is None else self.knobs.load_s
         return _seconds(pod, LOAD_SECONDS, usual)
 
     def _run_s(self, pod: Manifest) -> float:
@@ -344,7 +358,8 @@ class Kubelet:
 
 def _facts(pod: Manifest) -> object:
     """What others decide about a pod, and how far it is: what this controller writes itself is no news to it."""
-    return node_of(pod), is_deleting(pod), annotation(pod, CRASH), text_at(pod, "status", "phase"), uid_of(pod)
+    asked = annotation(pod, CRASH), annotation(pod, FAULTS)
+    return node_of(pod), is_deleting(pod), asked, text_at(pod, "status", "phase"), uid_of(pod)
 
 
 def serving_port(pod: Manifest) -> int:

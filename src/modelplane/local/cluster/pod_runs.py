@@ -16,7 +16,7 @@ class Run:
     due: when its stage ends by itself, in monotonic seconds.
     restarts: as its status counts them. failures: those in a row that decide the next back-off; a restart because this
         process was started anew is none of them.
-    died: the `restarts` at which its engine ended by itself.
+    died: the `restarts` at which its engine ended by itself. faults: what its engine was told to do wrong.
     """
 
     ref: ObjectRef
@@ -29,6 +29,7 @@ class Run:
     failures: int = 0
     died: int | None = None
     crash_mark: str = ""
+    faults: str = ""
     running_since_s: float = 0.0
     engine: Running | None = None
     starting: asyncio.Task[None] | None = None
