@@ -7,7 +7,7 @@ import msgspec
 from modelplane.framework import Profile
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.plugins import PickListener, PoolListener, Producer, ProfileHandler, ResponseListener
+from modelplane.picker.plugins import Admitter, PickListener, PoolListener, Producer, ProfileHandler, ResponseListener
 
 
 class Assembly(msgspec.Struct, frozen=True, eq=False):
@@ -21,6 +21,10 @@ class Assembly(msgspec.Struct, frozen=True, eq=False):
     @property
     def producers(self) -> tuple[Producer, ...]:
         return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, Producer))
+
+    @property
+    def admitters(self) -> tuple[Admitter, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, Admitter))
 
     @property
     def pick_listeners(self) -> tuple[PickListener, ...]:

@@ -38,6 +38,7 @@ from modelplane.picker.config_fields import (
 from modelplane.picker.config_places import ConfigError, Finding, Places
 from modelplane.picker.config_profiles import ProfilePlan, Profiles
 from modelplane.picker.config_sections import Sections
+from modelplane.picker.declared import INERT
 from modelplane.picker.plugins import Decider, PickListener, PoolListener, Producer, ProfileHandler, ResponseListener
 from modelplane.picker.units import convert
 
@@ -178,6 +179,8 @@ class _Loader:
             return None
         if kind.instead:
             self._warn(("plugins", at, "type"), f"{plugin.type} is deprecated; use {kind.instead}")
+        elif INERT in kind.parts:
+            self._warn(("plugins", at, "type"), f"{plugin.type} has no effect here")
         try:
             parameters = convert(plugin.parameters or {}, kind.parameters)
         except msgspec.ValidationError as error:

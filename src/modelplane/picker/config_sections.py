@@ -99,7 +99,7 @@ class Sections:
             self._wrong(path, "is required")
         elif kind is None:
             self._wrong(path, f"no plugin is named {name}")
-        elif part not in kind.parts:
+        elif part not in kind.parts and not (part == "extractor" and kind.gives):
             self._wrong(path, f"{name} is of type {kind.name}, which is no {part}")
         else:
             self.used.add(name)

@@ -49,6 +49,8 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     """Picks of the further profiles, by profile: `prefill`, `encode`, …"""
     set_headers: tuple[tuple[str, str], ...] = ()
     remove_headers: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    """What the proxy is told where that is not the addresses of the endpoints themselves."""
     shadows: tuple[tuple[str, tuple[Endpoint, ...]], ...] = ()
     """What profiles that only watch would have picked; empty where one picked nothing."""
     why: str = ""
@@ -62,4 +64,6 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     @property
     def destinations(self) -> str:
         """The value of the destination header and metadata."""
-        return ",".join(endpoint.address for group in self.groups for endpoint in group)
+        if self.addresses:
+            return ",".join(self.addresses)
+        return ",".join([endpoint.address for group in self.groups for endpoint in group])

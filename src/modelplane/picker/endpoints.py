@@ -15,6 +15,9 @@ _NO_NUMBERS: Mapping[str, float] = MappingProxyType({})
 _MOST = 1e12
 
 
+ROLE_LABEL = "llm-d.ai/role"
+
+
 class Role(StrEnum):
     """What an endpoint does in disaggregated serving; written in its role label.
 

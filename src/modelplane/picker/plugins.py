@@ -67,8 +67,8 @@ class Decider(Protocol):
     @property
     def name(self) -> str: ...
 
-    def wants(self, cycle: Cycle, primary: Endpoint, /) -> bool:
-        """`primary` is the endpoint that would serve the request alone."""
+    def wants(self, cycle: Cycle, primary: Endpoint | None, /) -> bool:
+        """`primary` is the endpoint that would serve the request alone; None: not picked yet."""
 
 
 @runtime_checkable
@@ -87,6 +87,17 @@ class Producer(Protocol):
     def name(self) -> str: ...
 
     def produce(self, cycle: Cycle, /) -> None: ...
+
+
+@runtime_checkable
+class Admitter(Protocol):
+    """Says whether a request is taken at all. Asked after the producers, before any profile runs."""
+
+    @property
+    def name(self) -> str: ...
+
+    def turn_away(self, cycle: Cycle, /) -> str:
+        """Why the client has to come back later, in one sentence; empty: it is taken."""
 
 
 @runtime_checkable

@@ -44,6 +44,7 @@ class Scheduler:
         self._profiles = built.profiles
         self._runners = {name: Runner(profile) for name, profile in built.profiles.items()}
         self._producers = built.producers
+        self._admitters = built.admitters
         self._pick_listeners = built.pick_listeners
         self._response_listeners = built.response_listeners
         self._pool_listeners = built.pool_listeners
@@ -110,6 +111,16 @@ class Scheduler:
                 producer.produce(cycle)
             except Exception as error:
                 raise _fault(producer.name, error) from error
+        for admitter in self._admitters:
+            try:
+                why = admitter.turn_away(cycle)
+            except Exception as error:
+                raise _fault(admitter.name, error) from error
+            if why:
+                return Decision(Outcome.SATURATED, why=f"{admitter.name}: {why}")
+        return self._rounds(cycle, reporter)
+
+    def _rounds(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
         handler = self._handler
         try:
             while names := handler.profiles(cycle, self._profiles):

@@ -29,6 +29,8 @@ def decode(wanted: type, value: object) -> object:
         return _duration(value)
     if wanted is Amount:
         return _amount(value)
+    if wanted is object:
+        return value
     raise NotImplementedError(wanted)
 
 

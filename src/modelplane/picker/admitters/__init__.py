@@ -1,0 +1,1 @@
+"""Admitters: whether a request is taken at all, whichever endpoint would serve it. None imports another."""

@@ -1,0 +1,35 @@
+"""Any endpoint, each as likely as another."""
+
+from collections.abc import Sequence
+
+from modelplane.framework import Scored
+from modelplane.picker.catalogue import Parameters, plugin_type
+from modelplane.picker.chances import among, by_name, shuffled
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.endpoints import Endpoint
+
+
+class RandomParameters(Parameters, frozen=True):
+    max_num_of_endpoints: int = 1
+    """Less than 1 counts as 1."""
+
+
+class RandomPicker:
+    __slots__ = ("_most", "name")
+
+    def __init__(self, name: str, parameters: RandomParameters) -> None:
+        self.name = name
+        self._most = max(1, parameters.max_num_of_endpoints)
+
+    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
+        everyone = range(len(sums))
+        if self._most == 1:
+            return (among(cycle, endpoints, everyone),)
+        return shuffled(cycle, by_name(endpoints, everyone))[: self._most]
+
+    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
+        order = self.order(cycle, [found.candidate for found in scored], [found.total for found in scored])
+        return [scored[at] for at in order]
+
+
+TYPES = (plugin_type("random-picker", RandomPicker, RandomParameters),)
