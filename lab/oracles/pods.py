@@ -1,0 +1,201 @@
+"""A simulated cluster and a real one, given the same rendered objects and the same nodes: do the same pods run?
+
+Every set of objects that the renderer makes for clusters without a gang scheduler is tried on few and on many nodes, so
+that both "runs" and "waits for room" are seen. Pods are compared by the replica, engine and role that they stand for;
+which of several equal pods waits is chance on either side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lab.client import Api, ApiError, Manifest, items, name_of, text, until, value
+from lab.hardware import hardware
+from lab.manifests import read_folder
+from lab.oracles.finding import Difference, Finding
+from lab.workload import publish
+from modelplane.api.labels import ENGINE, POOL, REPLICA, ROLE
+from modelplane.api.models import Attribute, Capacity, ClassDevice
+from modelplane.local.cluster import ClusterSettings, PoolSpec
+from modelplane.testing.cluster import ClusterLab, run_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+NODES = (1, 2, 4)
+_CASES = "*.native.none.yaml"
+_CLASS = "lab"
+_STORAGE: Manifest = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": _CLASS},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "Immediate",
+}
+_QUIET_S = 3.0
+_SETTLED_WITHIN_S = 90.0
+_PodCounts = Counter[tuple[str, str, str, str]]
+
+
+async def compare(api: Api, folder: Path, say: Callable[[str], None]) -> Finding:
+    """Needs a workload cluster; makes and removes nodes of its own."""
+    differences: list[Difference] = []
+    sets = _sets(folder)
+    for name, made in sets.items():
+        for nodes in NODES:
+            objects, pools = _with_furniture(made), _pools(made, nodes)
+            simulated = await asyncio.to_thread(_simulated, objects, pools)
+            real = await _real(api, objects, pools)
+            if simulated != real:
+                text = f"simulated only {_shown(simulated - real)}; real only {_shown(real - simulated)}"
+                differences.append(Difference(f"{name} on {nodes} nodes a pool", text))
+        say(f"pods: {name} compared, {len(differences)} differences so far")
+    return Finding("pods of a simulated and a real cluster", len(sets) * len(NODES), tuple(differences))
+
+
+def _sets(folder: Path) -> dict[str, list[Manifest]]:
+    return {path.name: read_folder(path) for path in sorted(folder.glob(_CASES))}
+
+
+def _shown(counts: _PodCounts) -> str:
+    return ", ".join(f"{count} x {' '.join(key)}" for key, count in sorted(counts.items())) or "nothing"
+
+
+def _pools(made: Iterable[Manifest], nodes: int) -> tuple[PoolSpec, ...]:
+    """Hardware that satisfies every selector in the sets, in each pool that a pod is pinned to."""
+    names = {pool for item in made for pool in _found(item, POOL)}
+    gpu = ClassDevice(
+        name="gpu",
+        driver="gpu.nvidia.com",
+        device_class_name="gpu.nvidia.com",
+        count=8,
+        attributes={"type": Attribute(string="gpu"), "architecture": Attribute(string="Hopper")},
+        capacity={"memory": Capacity(value="143771Mi")},
+    )
+    nic = ClassDevice(name="nic", driver="rdma.example.com", device_class_name="rdma.example.com", count=8)
+    return tuple(PoolSpec(name=name, nodes=nodes, devices=(gpu, nic)) for name in sorted(names))
+
+
+def _with_furniture(made: list[Manifest]) -> list[Manifest]:
+    """The objects, after what they rely on and a platform would have made: volumes and priorities."""
+    namespace = next(name_of(item) for item in made if item["kind"] == "Namespace")
+    claims = {str(name) for item in made for name in _found(item, "claimName")}
+    priorities = {str(name) for item in made for name in _found(item, "priorityClassName")}
+    first = [item for item in made if item["kind"] == "Namespace"]
+    rest = [item for item in made if item["kind"] != "Namespace"]
+    platform = [_STORAGE, *map(_priority, sorted(priorities))]
+    return [*first, *platform, *(_volume_claim(namespace, claim) for claim in sorted(claims)), *rest]
+
+
+def _found(manifest: object, key: str) -> Iterator[str]:
+    """Every value under a key, anywhere in an object."""
+    if isinstance(manifest, dict):
+        for name, inner in manifest.items():
+            if name == key and isinstance(inner, str):
+                yield inner
+            yield from _found(inner, key)
+    elif isinstance(manifest, list):
+        for inner in manifest:
+            yield from _found(inner, key)
+
+
+def _priority(name: str) -> Manifest:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": 1000,
+    }
+
+
+def _volume_claim(namespace: str, name: str) -> Manifest:
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": _CLASS}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def _volume(claim: Manifest) -> Manifest:
+    """What a provisioner would have made for the claim."""
+    namespace, name = text(claim, "metadata", "namespace"), name_of(claim)
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"{namespace}-{name}"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/none"},
+            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name},
+            "storageClassName": _CLASS,
+        },
+    }
+
+
+def _simulated(objects: list[Manifest], pools: tuple[PoolSpec, ...]) -> _PodCounts:
+    async def scenario(simulated: ClusterLab) -> _PodCounts:
+        simulated.apply(*objects)
+        await simulated.settle(3600.0)
+        return _counts(dict(pod) for pod in simulated.pods())
+
+    return run_cluster(scenario, pools=pools, settings=ClusterSettings(system_nodes=1))
+
+
+async def _real(api: Api, objects: list[Manifest], pools: tuple[PoolSpec, ...]) -> _PodCounts:
+    machines = hardware(pools, system_nodes=0)
+    volumes = [_volume(item) for item in objects if item["kind"] == "PersistentVolumeClaim"]
+    try:
+        await publish(api, [*machines, *volumes])
+        for item in objects:
+            await api.apply(item)
+        return await _settled(api, {name_of(item) for item in objects if item["kind"] == "Namespace"})
+    finally:
+        await _remove(api, [item for item in objects if item["kind"] == "Namespace"])
+        await _remove(api, [*volumes, *(item for item in machines if item["kind"] != "DeviceClass")])
+
+
+async def _settled(api: Api, namespaces: set[str]) -> _PodCounts:
+    """The pods once each of them runs or was found to have no place, and nothing has changed for a while."""
+    quiet, last = 0.0, None
+    for _ in range(int(_SETTLED_WITHIN_S * 2)):
+        pods = [pod for namespace in sorted(namespaces) for pod in await api.list("v1", "Pod", namespace=namespace)]
+        seen = [(name_of(pod), _state(pod)) for pod in pods]
+        decided = bool(pods) and all(state != "undecided" for _, state in seen)
+        quiet = quiet + 0.5 if decided and seen == last else 0.0
+        if quiet >= _QUIET_S:
+            return _counts(pods)
+        last = seen
+        await asyncio.sleep(0.5)
+    raise ApiError(0, "Unsettled", f"pods are still changing: {last}")
+
+
+def _state(pod: Manifest) -> str:
+    if text(pod, "status", "phase") != "Pending":
+        return text(pod, "status", "phase")
+    told = [each for each in items(pod, "status", "conditions") if each.get("type") == "PodScheduled"]
+    return "waiting" if told and told[0].get("status") == "False" else "undecided"
+
+
+def _counts(pods: Iterable[Manifest]) -> _PodCounts:
+    def key(pod: Manifest) -> tuple[str, str, str, str]:
+        labels = value(pod, "metadata", "labels")
+        replica, engine, role = (text(labels, name) for name in (REPLICA, ENGINE, ROLE))
+        return replica, engine, role, text(pod, "status", "phase")
+
+    return Counter(key(pod) for pod in pods)
+
+
+async def _remove(api: Api, objects: list[Manifest]) -> None:
+    for item in objects:
+        await api.delete(item)
+    for item in objects:
+        await until(
+            f"{item['kind']} {name_of(item)} gone",
+            lambda item=item: _is_gone(api, item),  # type: ignore[misc]  # bound early on purpose
+        )
+
+
+async def _is_gone(api: Api, item: Manifest) -> bool:
+    return await api.get(str(item["apiVersion"]), str(item["kind"]), name_of(item)) is None
