@@ -1,19 +1,12 @@
 """How full a pool is, by metrics and by the picker's own counts."""
 
-import msgspec
 import pytest
 
-from modelplane.picker.cycle import Cycle
+from modelplane.api.errors import InputError
 from modelplane.picker.endpoints import Endpoint, Load
-from modelplane.picker.flow.saturation import (
-    ConcurrencyDetector,
-    ConcurrencyParameters,
-    PoolGauge,
-    UtilizationDetector,
-    UtilizationParameters,
-    pool_saturation,
-)
-from modelplane.picker.requests import Request
+from modelplane.picker.filters import detectors
+from modelplane.picker.filters.detectors import ConcurrencyParameters, UtilizationParameters
+from modelplane.picker.flow.saturation import Concurrency, PoolGauge, Utilization, detector_of, pool_saturation
 from modelplane.picker.units import convert
 
 NOW_S = 100.0
@@ -45,12 +38,12 @@ def server(waiting=0.0, kv_use=0.0, seen_s=NOW_S, requests=0, tokens=0, role="")
     ids=["queue", "cache", "mean", "nobody", "stale", "stale, by requests in flight", "never full", "not stale yet"],
 )
 def test_utilization(endpoints, expected):
-    assert UtilizationDetector("u").saturation(endpoints, NOW_S) == pytest.approx(expected)
+    assert Utilization().saturation(endpoints, NOW_S) == pytest.approx(expected)
 
 
 def test_utilization_with_other_thresholds():
     parameters = convert({"kvCacheUtilThreshold": 0.9, "metricsStalenessThreshold": "1m"}, UtilizationParameters)
-    found = UtilizationDetector("u", parameters).saturation([server(1, 0.95, seen_s=50.0)], NOW_S)
+    found = Utilization(parameters).saturation([server(1, 0.95, seen_s=50.0)], NOW_S)
     assert found == pytest.approx(1.0556, abs=1e-4)
 
 
@@ -59,7 +52,7 @@ def test_utilization_with_other_thresholds():
 )
 def test_concurrency(mode, expected):
     given = {"concurrencyMode": mode, "maxConcurrency": 10, "maxTokenConcurrency": 100}
-    detector = ConcurrencyDetector("c", convert(given, ConcurrencyParameters))
+    detector = Concurrency(convert(given, ConcurrencyParameters))
     endpoints = [server(requests=2, tokens=80), server(requests=9, tokens=10)]
     assert [detector.saturation([endpoint], NOW_S) for endpoint in endpoints] == expected
     assert detector.saturation(endpoints, NOW_S) == pytest.approx(sum(expected) / 2)
@@ -68,32 +61,13 @@ def test_concurrency(mode, expected):
 
 def test_a_pool_is_as_full_as_its_fullest_stage():
     endpoints = [server(1, role="decode"), server(0), server(4, role="prefill"), server(2, role="encode")]
-    assert pool_saturation(UtilizationDetector("u"), endpoints, NOW_S) == pytest.approx(0.8)
-    assert pool_saturation(UtilizationDetector("u"), [], NOW_S) == 1.0
-
-
-def refusals(detector, endpoints) -> list[bool]:
-    cycle = Cycle(Request("r"), endpoints, NOW_S, lambda: 0.0)
-    return [detector.refuse(cycle, endpoint) is not None for endpoint in endpoints]
-
-
-def test_as_filters():
-    utilization = UtilizationDetector("u", UtilizationParameters(headroom=0.2))
-    assert refusals(utilization, [server(5), server(6), server(7)]) == [False, False, True]
-    assert refusals(utilization, [server(7), server(8)]) == [False, False]
-    concurrency = ConcurrencyDetector("c", ConcurrencyParameters(max_concurrency=10))
-    assert refusals(concurrency, [server(requests=9), server(requests=10)]) == [False, True]
-    assert refusals(concurrency, [server(requests=10)]) == [True]
-
-
-def test_a_refusal_says_how_full():
-    cycle = Cycle(Request("r"), [server(7), server(1)], NOW_S, lambda: 0.0)
-    assert UtilizationDetector("u").refuse(cycle, cycle.endpoints[0]).reason == "is 1.40 full; at most 1.00 is let in"
+    assert pool_saturation(Utilization(), endpoints, NOW_S) == pytest.approx(0.8)
+    assert pool_saturation(Utilization(), [], NOW_S) == 1.0
 
 
 def test_the_gauge_follows_releases_between_two_looks():
     endpoints = (server(requests=5), server(requests=5))
-    gauge = PoolGauge(ConcurrencyDetector("c", ConcurrencyParameters(max_concurrency=10)), every_s=1.0)
+    gauge = PoolGauge(Concurrency(ConcurrencyParameters(max_concurrency=10)), every_s=1.0)
     assert gauge.read(endpoints, 0.0) == 0.5
     gauge.released()
     gauge.released()
@@ -102,17 +76,11 @@ def test_the_gauge_follows_releases_between_two_looks():
     assert gauge.read((), 1.0) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("kind", "parameters"),
-    [
-        (UtilizationParameters, {"queueDepthThreshold": 0}),
-        (UtilizationParameters, {"kvCacheUtilThreshold": 1.5}),
-        (UtilizationParameters, {"metricsStalenessThreshold": "-1s"}),
-        (ConcurrencyParameters, {"concurrencyMode": "words"}),
-        (ConcurrencyParameters, {"maxConcurrency": 0}),
-        (ConcurrencyParameters, {"unknown": 0}),
-    ],
-)
-def test_parameters_are_checked(kind, parameters):
-    with pytest.raises(msgspec.ValidationError):
-        convert(parameters, kind)
+def test_the_rules_are_those_of_the_configured_detector():
+    by_count = detectors.ConcurrencyDetector("c", ConcurrencyParameters(max_concurrency=4))
+    by_metrics = detectors.UtilizationDetector("u", UtilizationParameters(queue_depth_threshold=2))
+    endpoints = [server(waiting=5, requests=1)]
+    found = [detector_of(plugin).saturation(endpoints, NOW_S) for plugin in (by_count, by_metrics, None)]
+    assert found == [0.25, 2.5, 1.0]
+    with pytest.raises(InputError, match="str is no saturation detector"):
+        detector_of("something")

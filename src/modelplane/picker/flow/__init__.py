@@ -13,7 +13,7 @@ types         the plugin types by name
 
 from modelplane.picker.flow.control import FlowControl
 from modelplane.picker.flow.eviction import EvictionLimits, Evictor
-from modelplane.picker.flow.saturation import PoolGauge, SaturationDetector, pool_saturation
+from modelplane.picker.flow.saturation import PoolGauge, SaturationDetector, detector_of, pool_saturation
 from modelplane.picker.flow.settings import BandSettings, FlowSettings, settings_of
 from modelplane.picker.flow.tickets import Ending, Ticket
 
@@ -27,6 +27,7 @@ __all__ = [
     "PoolGauge",
     "SaturationDetector",
     "Ticket",
+    "detector_of",
     "pool_saturation",
     "settings_of",
 ]

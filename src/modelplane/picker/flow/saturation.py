@@ -9,22 +9,15 @@ as its endpoints are on average. A pool without endpoints is full.
 An endpoint whose metrics are older than the threshold, or were never seen, is judged by the picker's own requests in
 flight there, and never as full: when metrics stop coming, requests are spread by what is known instead of being
 stopped.
-
-Both are filters as well: they keep endpoints out that are above the thresholds and `headroom`. Utilization lets all in
-where it would keep all out.
 """
 
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Protocol
 
-import msgspec
-
-from modelplane.framework import Code, Refusal, Slot
-from modelplane.picker.catalogue import Parameters
-from modelplane.picker.cycle import Cycle
+from modelplane.api.errors import InputError
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.units import Duration
+from modelplane.picker.filters import detectors
+from modelplane.picker.filters.detectors import ConcurrencyParameters, Mode, UtilizationParameters
 
 ROLE_LABEL = "llm-d.ai/role"
 FULL = 1.0
@@ -34,15 +27,8 @@ REQUESTS_WITHOUT_METRICS = 100
 _PREFILL_ROLES = frozenset({"prefill", "encode-prefill"})
 _ENCODE_ROLES = frozenset({"encode"})
 
-Positive = Annotated[float, msgspec.Meta(gt=0.0)]
-NotNegative = Annotated[float, msgspec.Meta(ge=0.0)]
 
-
-@runtime_checkable
 class SaturationDetector(Protocol):
-    @property
-    def name(self) -> str: ...
-
     def saturation(self, endpoints: Sequence[Endpoint], now_s: float, /) -> float:
         """Of endpoints of one stage."""
 
@@ -50,18 +36,9 @@ class SaturationDetector(Protocol):
         """By how much one more request raises it, where it follows requests at once; else 0."""
 
 
-class UtilizationParameters(Parameters, frozen=True):
-    queue_depth_threshold: Positive = 5
-    kv_cache_util_threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.8
-    metrics_staleness_threshold: Duration = Duration(0.2)
-    headroom: NotNegative = 0.0
-
-
-class UtilizationDetector:
-    def __init__(self, name: str, parameters: UtilizationParameters | None = None) -> None:
-        self.name = name
+class Utilization:
+    def __init__(self, parameters: UtilizationParameters | None = None) -> None:
         self._parameters = parameters or UtilizationParameters()
-        self._let_all_in: Slot[bool] = Slot(f"{name}: all are above")
 
     def saturation(self, endpoints: Sequence[Endpoint], now_s: float) -> float:
         if not endpoints:
@@ -77,37 +54,9 @@ class UtilizationDetector:
             return min(NEARLY_FULL, endpoint.requests_in_flight / REQUESTS_WITHOUT_METRICS)
         return max(load.waiting / limits.queue_depth_threshold, load.kv_use / limits.kv_cache_util_threshold)
 
-    def refuse(self, cycle: Cycle, endpoint: Endpoint) -> Refusal | None:
-        most = FULL + self._parameters.headroom
-        full = self.fullness(endpoint, cycle.now_s)
-        if full <= most or self._all_above(cycle, most):
-            return None
-        return Refusal(self.name, Code.REFUSED, "is {:.2f} full; at most {:.2f} is let in", (full, most))
 
-    def _all_above(self, cycle: Cycle, most: float) -> bool:
-        found = cycle.get(self._let_all_in)
-        if found is None:
-            found = all(self.fullness(endpoint, cycle.now_s) > most for endpoint in cycle.endpoints)
-            cycle.put(self._let_all_in, found)
-        return found
-
-
-class ConcurrencyMode(StrEnum):
-    REQUESTS = "requests"
-    TOKENS = "tokens"
-    HYBRID = "hybrid"
-
-
-class ConcurrencyParameters(Parameters, frozen=True):
-    max_concurrency: Positive = 100
-    headroom: NotNegative = 0.0
-    concurrency_mode: ConcurrencyMode = ConcurrencyMode.REQUESTS
-    max_token_concurrency: Positive = 1_000_000
-
-
-class ConcurrencyDetector:
-    def __init__(self, name: str, parameters: ConcurrencyParameters | None = None) -> None:
-        self.name = name
+class Concurrency:
+    def __init__(self, parameters: ConcurrencyParameters | None = None) -> None:
         self._parameters = parameters or ConcurrencyParameters()
 
     def saturation(self, endpoints: Sequence[Endpoint], _now_s: float) -> float:
@@ -116,24 +65,26 @@ class ConcurrencyDetector:
         return sum(map(self.fullness, endpoints)) / len(endpoints)
 
     def share_of_one(self, endpoints: Sequence[Endpoint]) -> float:
-        if self._parameters.concurrency_mode is ConcurrencyMode.TOKENS or not endpoints:
+        if self._parameters.concurrency_mode is Mode.TOKENS or not endpoints:
             return 0.0
         return 1.0 / (self._parameters.max_concurrency * len(endpoints))
 
     def fullness(self, endpoint: Endpoint) -> float:
         limits = self._parameters
         requests = endpoint.requests_in_flight / limits.max_concurrency
-        if limits.concurrency_mode is ConcurrencyMode.REQUESTS:
+        if limits.concurrency_mode is Mode.REQUESTS:
             return requests
         tokens = endpoint.tokens_in_flight / limits.max_token_concurrency
-        return tokens if limits.concurrency_mode is ConcurrencyMode.TOKENS else max(requests, tokens)
+        return tokens if limits.concurrency_mode is Mode.TOKENS else max(requests, tokens)
 
-    def refuse(self, _cycle: Cycle, endpoint: Endpoint) -> Refusal | None:
-        most = FULL + self._parameters.headroom
-        full = self.fullness(endpoint)
-        if full < most:
-            return None
-        return Refusal(self.name, Code.REFUSED, "is {:.2f} full; less than {:.2f} is let in", (full, most))
+
+def detector_of(plugin: object) -> SaturationDetector:
+    """How full the pool is by the rules of a configured detector; None: by those of the usual one."""
+    if plugin is None or isinstance(plugin, detectors.UtilizationDetector):
+        return Utilization(plugin.parameters if plugin else None)
+    if isinstance(plugin, detectors.ConcurrencyDetector):
+        return Concurrency(plugin.parameters)
+    raise InputError(f"{type(plugin).__name__} is no saturation detector")
 
 
 class PoolGauge:

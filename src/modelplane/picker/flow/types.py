@@ -3,15 +3,9 @@
 from modelplane.picker.catalogue import NoParameters, plugin_type
 from modelplane.picker.flow.fairness import RoundRobin, Strict, TokenFair, TokenFairParameters
 from modelplane.picker.flow.ordering import EarliestDeadline, EarliestGoal, FirstCome
-from modelplane.picker.flow.saturation import (
-    ConcurrencyDetector,
-    ConcurrencyParameters,
-    UtilizationDetector,
-    UtilizationParameters,
-)
 from modelplane.picker.flow.usage import Holdback, HoldbackParameters, SoftReflective, Static, StaticParameters
 
-FAIRNESS, ORDERING, USAGE_LIMIT, DETECTOR = "fairness", "ordering", "usage limit", "detector"
+FAIRNESS, ORDERING, USAGE_LIMIT = "fairness", "ordering", "usage limit"
 
 TYPES = (
     plugin_type("global-strict-fairness-policy", Strict, NoParameters).serving_as(FAIRNESS),
@@ -23,6 +17,4 @@ TYPES = (
     plugin_type("static-usage-limit-policy", Static, StaticParameters).serving_as(USAGE_LIMIT),
     plugin_type("priority-holdback-policy", Holdback, HoldbackParameters).serving_as(USAGE_LIMIT),
     plugin_type("soft-reflective-ceiling-policy", SoftReflective, NoParameters).serving_as(USAGE_LIMIT),
-    plugin_type("utilization-detector", UtilizationDetector, UtilizationParameters).serving_as(DETECTOR),
-    plugin_type("concurrency-detector", ConcurrencyDetector, ConcurrencyParameters).serving_as(DETECTOR),
 )

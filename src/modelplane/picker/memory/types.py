@@ -1,0 +1,11 @@
+"""The plugin types that remember, by the names that configuration uses."""
+
+from modelplane.picker.memory import approx_producer, cold, in_flight, latency, sessions
+
+TYPES = (
+    *approx_producer.TYPES,
+    *in_flight.TYPES,
+    *cold.TYPES,
+    *sessions.TYPES,
+    *latency.TYPES,
+)
