@@ -153,7 +153,7 @@ def test_a_call_that_takes_too_long_is_given_up_while_others_are_answered(run, m
             release.set()
             return answered, raised.value
 
-    answered, error = run(served(work, limits=Limits(threads=2, call_s=5.0)))
+    answered, error = run(served(work, limits=Limits(threads=2, call_s=2.5)))
     assert answered.meta.tag == "t1"
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 

@@ -40,6 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--helm", action="store_true", help="provider-helm is installed: give it access to clusters too"
     )
+    parser.add_argument("--live", action="store_true", help="watch the fleet instead of having Crossplane fetch it")
+    parser.add_argument("--kubeconfig", type=Path, help="for --live, outside a pod (default: as kubectl finds it)")
     parser.add_argument("--debug", action="store_true", help="log every call")
 
 
@@ -64,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
         admin_address=arguments.admin_address,
         limits=Limits(threads=arguments.threads, call_s=arguments.call_timeout),
         helm=arguments.helm,
+        live=arguments.live,
+        kubeconfig=arguments.kubeconfig,
     )
     asyncio.run(Server(options).run())
     return 0

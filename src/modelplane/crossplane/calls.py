@@ -7,7 +7,8 @@ A composite is composed as a whole or not at all. Where it cannot be, `Refused` 
 everything as it is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -44,6 +45,12 @@ class Knowledge(Protocol):
     def find(self, requirement: Requirement) -> tuple[Manifest, ...] | None:
         """None: not known here, ask Crossplane."""
 
+    def turn(self, kind: str) -> AbstractContextManager[object]:
+        """Held while a composite of the kind is decided."""
+
+    def decided(self, kind: str, manifests: Sequence[Manifest]) -> None:
+        """Told what a composite of the kind asked for."""
+
 
 class NoKnowledge:
     """A host that keeps nothing: everything comes with the call."""
@@ -54,6 +61,13 @@ class NoKnowledge:
     def find(self, requirement: Requirement) -> tuple[Manifest, ...] | None:
         del requirement
         return None
+
+    def turn(self, kind: str) -> AbstractContextManager[object]:
+        del kind
+        return nullcontext()
+
+    def decided(self, kind: str, manifests: Sequence[Manifest]) -> None:
+        """Nothing is kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,10 @@ from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from modelplane.api.errors import InputError
-from modelplane.crossplane.calls import Knowledge, NoKnowledge, Refused, answer
+from modelplane.crossplane.calls import Answer, Call, Knowledge, NoKnowledge, Refused, answer
+from modelplane.crossplane.live import Live
 from modelplane.crossplane.messages import read, refuse, write
+from modelplane.kube import KubeClient, load_config
 
 _log = structlog.get_logger()
 _MEGABYTE = 1024 * 1024
@@ -49,6 +51,10 @@ class Options:
     admin_address: str
     limits: Limits = field(default_factory=Limits)
     helm: bool = False
+    live: bool = False
+    """Whether to watch the fleet through the Kubernetes API."""
+    kubeconfig: Path | None = None
+    """None: the pod's ServiceAccount, or as kubectl finds it."""
 
 
 class Figures:
@@ -80,13 +86,17 @@ class Figures:
 
 
 class Function(grpcv1.FunctionRunnerServiceServicer):
-    def __init__(self, limits: Limits, known: Knowledge, *, helm: bool = False) -> None:
+    def __init__(self, limits: Limits, *, helm: bool = False) -> None:
         self._limits = limits
-        self._known = known
+        self._known: Knowledge = NoKnowledge()
         self._helm = helm
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
         self._in_hand = 0
         self.figures = Figures()
+
+    def knows(self, known: Knowledge) -> None:
+        """Answer with what the host knows from now on."""
+        self._known = known
 
     async def RunFunction(  # noqa: N802  the protocol's name
         self, request: fnv1.RunFunctionRequest, context: grpc.aio.ServicerContext
@@ -115,8 +125,7 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
         started = time.perf_counter()
         log = _log.bind(kind=kind, tag=request.meta.tag)
         try:
-            response = write(request, answer(read(request), time.time(), self._known, helm=self._helm))
-            outcome = "composed"
+            response, outcome = write(request, self._decide(kind, read(request))), "composed"
         except Refused as why:
             log.warning("refused", why=str(why))
             response, outcome = refuse(request, str(why)), "refused"
@@ -134,6 +143,12 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
         )
         return response
 
+    def _decide(self, kind: str, call: Call) -> Answer:
+        with self._known.turn(kind):
+            found = answer(call, time.time(), self._known, helm=self._helm)
+            self._known.decided(kind, [composed.manifest for composed in found.resources.values()])
+        return found
+
     def _count(self, kind: str, outcome: str, seconds: float, received: int, sent: int) -> None:
         self.figures.calls.labels(kind, outcome).inc()
         self.figures.seconds.labels(kind).observe(seconds)
@@ -147,9 +162,12 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
 class Server:
     """The function and its admin page, from start to drained."""
 
-    def __init__(self, options: Options, known: Knowledge | None = None) -> None:
+    def __init__(self, options: Options) -> None:
         self._options = options
-        self.function = Function(options.limits, known if known is not None else NoKnowledge(), helm=options.helm)
+        self.function = Function(options.limits, helm=options.helm)
+        self._client: KubeClient | None = None
+        self._live: Live | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._grpc: grpc.aio.Server | None = None
         self._admin: web.AppRunner | None = None
         self.port = 0
@@ -163,9 +181,18 @@ class Server:
         )
         grpcv1.add_FunctionRunnerServiceServicer_to_server(self.function, self._grpc)  # type: ignore[no-untyped-call]  # generated
         self.port = self._listen(self._grpc)
+        if self._options.live:
+            self._watch()
         await self._grpc.start()
         self.admin_port = await self._start_admin()
         _log.info("serving", address=self._options.address, tls=self._options.certificates is not None)
+
+    def _watch(self) -> None:
+        """Keep the fleet. Without the right to look at it, calls are answered from what Crossplane fetches."""
+        self._client = KubeClient(load_config(self._options.kubeconfig))
+        self._live = Live(self._client, self.function.figures.registry)
+        self.function.knows(self._live)
+        self._watching = asyncio.create_task(self._live.run())
 
     def _listen(self, server: grpc.aio.Server) -> int:
         address, folder = self._options.address, self._options.certificates
@@ -206,6 +233,8 @@ class Server:
     async def _ready(self, _request: web.Request) -> web.Response:
         if self._stopping:
             return web.Response(status=503, text="stopping\n")
+        if self._live is not None and not self._live.synced and not self._live.problems:
+            return web.Response(status=503, text="reading the fleet\n")
         return web.Response(text="ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
@@ -219,6 +248,11 @@ class Server:
             await self._grpc.stop(self._options.limits.drain_s)
         if self._admin is not None:
             await self._admin.cleanup()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
         self.function.close()
 
     async def run(self) -> None:

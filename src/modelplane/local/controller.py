@@ -1,7 +1,10 @@
 """Wakes composites when something that concerns them changes, and runs their passes.
 
-Whom a change concerns: the object itself when more than its status changed, the composite that composed it, those that
-required it, and deployments when capacity changed. All of it goes into one keyed queue, so a burst costs one pass each.
+Whom a change concerns: the object itself when more than its status changed, the composite that composed it, and those
+that required it. A deployment is concerned by room that appears anywhere while some of its replicas wait for it, by a
+cluster that has replicas of its own, by a replica that takes the place of others there, and by its caches; whoever has
+what it asked for is left alone, however large the fleet. All of it goes into one keyed queue, so a burst costs one pass
+each.
 """
 
 import logging
@@ -15,18 +18,19 @@ from modelplane.compose.contract import ComposeResult, Event, Manifest
 from modelplane.compose.registry import COMPOSERS
 from modelplane.local.composition import GROUPS, Composition, Defaulting, NotOursError
 from modelplane.local.events import write_event
-from modelplane.local.live_fleet import LiveFleet
 from modelplane.local.ownership import Owner, Ownership, labels_of
 from modelplane.local.requirements import Requirements
 from modelplane.local.status import merged_status
 from modelplane.local.store import Database, SqliteStore
 from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome
 from modelplane.reconcile.settings import LoopSettings
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 CLUSTER_PREFIX = "cluster/"
+_GROUP = "modelplane.ai"
 _MAX_MESSAGE = 1024
 _log = logging.getLogger(__name__)
 # A deployment of a thousand replicas is woken thousands of times while they start: that is work, not a fight. Past this
@@ -46,7 +50,8 @@ class Controller:
         self._missed: defaultdict[ClusterName, set[ObjectRef]] = defaultdict(set)
         self._ownership = Ownership(answers=self.answers)
         self._requirements = Requirements(self.plane, self._reachable)
-        self.fleet = LiveFleet(capacity_changed=self._wake_deployments)
+        self._waiting: set[ObjectRef] = set()
+        self.fleet = LiveFleet(capacity_changed=self._wake_waiting)
         self._composition = Composition(
             plane=self.plane,
             clusters=self._reachable,
@@ -133,7 +138,7 @@ class Controller:
         if cluster is not None:
             self._tidy(self._clusters[cluster], change)
             return
-        self.fleet.heard(change)
+        self._follow_fleet(change)
         if change.ref.group in GROUPS and change.ref.kind in COMPOSERS and _more_than_status(change):
             self.loop.add(change.ref)
 
@@ -161,9 +166,44 @@ class Controller:
         status = merged_status(composite.get("status"), None, [problem], self._clock.now())
         self.plane.replace_status({**composite, "status": status})
 
-    def _wake_deployments(self) -> None:
-        for manifest in self.plane.list("modelplane.ai", "ModelDeployment"):
-            self.loop.add(_ref("modelplane.ai", "ModelDeployment", manifest))
+    def _follow_fleet(self, change: Change) -> None:
+        before = self.fleet.snapshot()
+        self.fleet.heard(change)
+        after = self.fleet.snapshot()
+        kind = change.ref.kind
+        if kind == "ModelDeployment":
+            self._note_waiting(change)
+        elif kind == "ModelCache" and after is not before:
+            self._wake_users(change.ref)
+        elif kind == "InferenceCluster" and after is not before:
+            self._wake_holders(before, ClusterName(change.ref.name))
+        elif kind == "ModelReplica" and mapping_at(change.manifest, "spec").get("preempts"):
+            self._wake_holders(after, ClusterName(text_at(change.manifest, "spec", "clusterName")))
+
+    def _note_waiting(self, change: Change) -> None:
+        """A deployment waits until all of its replicas have a place that they can keep."""
+        is_placed = change.type is not ChangeType.DELETED and has_condition(
+            change.manifest, ConditionType.REPLICAS_SCHEDULED
+        )
+        if is_placed or change.type is ChangeType.DELETED:
+            self._waiting.discard(change.ref)
+        else:
+            self._waiting.add(change.ref)
+
+    def _wake_waiting(self) -> None:
+        for ref in sorted(self._waiting):
+            self.loop.add(ref)
+
+    def _wake_holders(self, fleet: Fleet, cluster: ClusterName) -> None:
+        site = fleet.sites.get(cluster)
+        for owner in dict.fromkeys(holding.deployment for holding in (site.held.values() if site else ())):
+            self.loop.add(ObjectRef(_GROUP, "ModelDeployment", owner.namespace, owner.name))
+
+    def _wake_users(self, cache: ObjectRef) -> None:
+        for manifest in self.plane.list(_GROUP, "ModelDeployment", namespace=cache.namespace):
+            mounts = mapping_at(manifest, "spec").get("caches")
+            if any(mount.get("name") == cache.name for mount in mounts or ()):
+                self.loop.add(_ref(_GROUP, "ModelDeployment", manifest))
 
     def _record(self, owner: Owner, result: ComposeResult) -> None:
         for event in result.events:

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from modelplane.compose.inventory import fleet_of
-from modelplane.local.live_fleet import LiveFleet
+from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 GROUP = "modelplane.ai"

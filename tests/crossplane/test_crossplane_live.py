@@ -1,0 +1,281 @@
+"""The fleet kept by watching: what is known, what counts before it is seen, and who is woken."""
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from modelplane.compose.contract import Requirement
+from modelplane.crossplane.calls import Call, answer
+from modelplane.crossplane.live import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS, Live
+from modelplane.crossplane.packaging import WAKE_ANNOTATION
+from modelplane.testing.kube_api import running, tell, until
+
+API = "modelplane.ai/v1alpha1"
+GPU = {"name": "gpu", "claim": "DRA", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com", "count": 8}
+
+
+def cluster(name, *, nodes=1, ready="True", address="192.0.2.1", **spec):
+    return {
+        "apiVersion": API,
+        "kind": "InferenceCluster",
+        "metadata": {"name": name, "generation": 1},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "k"}}},
+            "nodePools": [{"name": "pool", "className": "h200", "nodeCount": nodes}],
+            **spec,
+        },
+        "status": {
+            "gateway": {"address": address},
+            "gpuPools": [{"name": "pool", "className": "h200", "nodes": nodes, "devices": [GPU]}],
+            "conditions": [
+                {"type": "Ready", "status": ready, "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            ],
+        },
+    }
+
+
+def deployment(name, *, replicas=1, count=8, scheduled="True"):
+    template = {"spec": {"containers": [{"name": "engine", "image": "v", "args": ["m"]}]}}
+    selectors = [{"cel": 'device.driver == "gpu.nvidia.com"'}]
+    return {
+        "apiVersion": API,
+        "kind": "ModelDeployment",
+        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "generation": 1},
+        "spec": {
+            "replicas": replicas,
+            "nodeSelector": {"devices": [{"name": "gpu", "count": count, "selectors": selectors}]},
+            "workers": {"template": template},
+        },
+        "status": {"conditions": [{"type": "ReplicasScheduled", "status": scheduled, "reason": "R"}]},
+    }
+
+
+def composed(live, manifest):
+    """One call for the composite, as the server makes it."""
+    with live.turn(manifest["kind"]):
+        found = answer(Call(manifest), 1_800_000_000.0, live)
+        live.decided(manifest["kind"], [item.manifest for item in found.resources.values()])
+    return found
+
+
+def replicas_of(found):
+    return [item.manifest for item in found.resources.values() if item.manifest["kind"] == "ModelReplica"]
+
+
+def woken(api, kind, name, namespace=""):
+    return api.get(kind, name, namespace)["metadata"].get("annotations", {}).get(WAKE_ANNOTATION, "")
+
+
+def watching(story, pause_s=0.01):
+    """Runs a story with a Live that has listed everything."""
+
+    async def with_live(api, client):
+        story.given(api)
+        live = Live(client, CollectorRegistry(), pause_s=pause_s)
+        async with running(live.run()):
+            await until(lambda: live.synced)
+            await until(lambda: api.asked["watch"] == 4)
+            await story(api, live)
+
+    tell(with_live)
+
+
+def given(prepare):
+    """Says what is there before anybody looks."""
+
+    def named(story):
+        story.given = prepare
+        return story
+
+    return named
+
+
+async def settled(api):
+    """Nobody was touched for a while."""
+    before = -1
+    while api.asked["patch"] != before:
+        before = api.asked["patch"]
+        await asyncio.sleep(0.4)
+
+
+def test_nothing_is_asked_of_crossplane_once_everything_was_listed():
+    @given(lambda api: api.put(CLUSTERS, cluster("east")))
+    async def story(_api, live):
+        found = composed(live, deployment("qwen"))
+        assert dict(found.requirements) == {}
+        assert [item["spec"]["clusterName"] for item in replicas_of(found)] == ["east"]
+
+    watching(story)
+
+
+def test_until_then_crossplane_is_asked():
+    async def story(_api, client):
+        live = Live(client, CollectorRegistry())
+        assert live.fleet() is None
+        assert live.find(Requirement(API, "InferenceCluster", name="east")) is None
+        assert set(answer(Call(deployment("qwen")), 0.0, live).requirements) == {"clusters", "replicas", "caches"}
+
+    tell(story)
+
+
+def test_two_deployments_cannot_take_the_same_devices_before_either_is_seen():
+    @given(lambda api: api.put(CLUSTERS, cluster("east", nodes=1)))
+    async def story(_api, live):
+        first, second = composed(live, deployment("one")), composed(live, deployment("two"))
+        assert (len(replicas_of(first)), len(replicas_of(second))) == (1, 0)
+        scheduled = next(c for c in second.conditions if c.type == "ReplicasScheduled")
+        assert (str(scheduled.status), scheduled.reason) == ("False", "InsufficientCapacity")
+        again = composed(live, deployment("one"))
+        assert replicas_of(again) == replicas_of(first)
+
+    watching(story)
+
+
+def test_what_was_decided_and_never_done_stops_counting(monkeypatch):
+    monkeypatch.setattr("modelplane.crossplane.live._ASSUMED_S", -1.0)
+
+    @given(lambda api: api.put(CLUSTERS, cluster("east", nodes=1)))
+    async def story(_api, live):
+        composed(live, deployment("one"))
+        assert len(replicas_of(composed(live, deployment("two")))) == 1
+
+    watching(story)
+
+
+def seen_replica(api, live, name):
+    """The replica of a deployment is made by Crossplane, and seen."""
+    for item in replicas_of(composed(live, deployment(name))):
+        api.put(REPLICAS, item)
+
+
+def fleet_of_two(api):
+    for name in ("east", "west"):
+        api.put(CLUSTERS, cluster(name, nodes=1))
+    for name in ("one", "two", "late"):
+        api.put(DEPLOYMENTS, deployment(name, scheduled="False" if name == "late" else "True"))
+
+
+def test_a_cluster_that_fails_wakes_its_own_replicas_and_their_deployment_and_nobody_else():
+    @given(fleet_of_two)
+    async def story(api, live):
+        seen_replica(api, live, "one")
+        seen_replica(api, live, "two")
+        await until(lambda: len(live.find(Requirement(API, "ModelReplica"))) == 2)
+        await settled(api)
+        placed = {item["spec"]["clusterName"]: item for item in live.find(Requirement(API, "ModelReplica"))}
+        before = {name: woken(api, DEPLOYMENTS, name, "team") for name in ("one", "two")}
+        api.put(CLUSTERS, cluster("east", nodes=1, ready="False"))
+        hit = placed["east"]["spec"]["deployment"]["name"]
+        spared = placed["west"]["spec"]["deployment"]["name"]
+        await until(lambda: woken(api, DEPLOYMENTS, hit, "team") != before[hit])
+        await settled(api)
+        assert woken(api, DEPLOYMENTS, spared, "team") == before[spared]
+        # Its spec and its gateway are what they were, so its replicas would be composed to the same.
+        assert woken(api, REPLICAS, placed["east"]["metadata"]["name"], "team") == ""
+        api.put(CLUSTERS, cluster("east", nodes=1, ready="False", address="192.0.2.99"))
+        await until(lambda: woken(api, REPLICAS, placed["east"]["metadata"]["name"], "team"))
+        assert woken(api, REPLICAS, placed["west"]["metadata"]["name"], "team") == ""
+
+    watching(story)
+
+
+def test_room_that_appears_wakes_those_who_wait_for_it():
+    @given(fleet_of_two)
+    async def story(api, live):
+        seen_replica(api, live, "one")
+        await until(lambda: len(live.find(Requirement(API, "ModelReplica"))) == 1)
+        await settled(api)
+        before = {name: woken(api, DEPLOYMENTS, name, "team") for name in ("one", "late")}
+        api.put(CLUSTERS, cluster("north", nodes=4))
+        await until(lambda: woken(api, DEPLOYMENTS, "late", "team") != before["late"])
+        await settled(api)
+        assert woken(api, DEPLOYMENTS, "one", "team") == before["one"]
+
+    watching(story)
+
+
+def test_a_replica_that_comes_or_goes_wakes_its_cluster_and_equal_facts_wake_nobody():
+    @given(fleet_of_two)
+    async def story(api, live):
+        seen_replica(api, live, "one")
+        await until(lambda: any(woken(api, CLUSTERS, name) for name in ("east", "west")))
+        await settled(api)
+        touched = {name: woken(api, CLUSTERS, name) for name in ("east", "west")}
+        assert sum(1 for text in touched.values() if text) == 1
+        patches = api.asked["patch"]
+        replica = live.find(Requirement(API, "ModelReplica"))[0]
+        noisy = {**replica, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Starting"}]}}
+        api.put(REPLICAS, noisy)
+        await settled(api)
+        assert api.asked["patch"] == patches
+        assert {name: woken(api, CLUSTERS, name) for name in ("east", "west")} == touched
+
+    watching(story)
+
+
+def test_whoever_was_told_something_else_while_nobody_watched_is_woken():
+    def stale(api):
+        api.put(CLUSTERS, cluster("east"))
+        told = deployment("qwen")
+        told["metadata"]["annotations"] = {WAKE_ANNOTATION: "long ago"}
+        api.put(DEPLOYMENTS, told)
+
+    @given(stale)
+    async def story(api, _live):
+        await until(lambda: woken(api, DEPLOYMENTS, "qwen", "team") != "long ago")
+
+    watching(story)
+
+
+def test_a_cache_wakes_the_replicas_that_mount_it():
+    def with_cache(api):
+        api.put(CLUSTERS, cluster("east"))
+        api.put(CACHES, _cache("Pending"))
+
+    @given(with_cache)
+    async def story(api, live):
+        for item in replicas_of(composed(live, deployment("qwen"))):
+            for name, caches in (("with", [{"name": "weights", "mountPath": "/m"}]), ("without", [])):
+                metadata = {**item["metadata"], "name": name}
+                api.put(REPLICAS, {**item, "metadata": metadata, "spec": {**item["spec"], "caches": caches}})
+        await until(lambda: len(live.find(Requirement(API, "ModelReplica"))) == 2)
+        await settled(api)
+        api.put(CACHES, _cache("Ready"))
+        await until(lambda: woken(api, REPLICAS, "with", "team"))
+        await settled(api)
+        assert woken(api, REPLICAS, "without", "team") == ""
+
+    watching(story)
+
+
+def _cache(phase):
+    return {
+        "apiVersion": API,
+        "kind": "ModelCache",
+        "metadata": {"name": "weights", "namespace": "team"},
+        "spec": {"artifact": {"kind": "Weights"}, "source": "HuggingFace", "huggingFace": {"repo": "a/b"}},
+        "status": {"clusters": [{"name": "east", "phase": phase}]},
+    }
+
+
+@pytest.mark.parametrize("size", [5, 50])
+def test_a_change_of_one_cluster_touches_as_many_composites_however_large_the_fleet_is(size):
+    def fleet(api):
+        for number in range(size):
+            api.put(CLUSTERS, cluster(f"c{number:03d}", nodes=1))
+            api.put(DEPLOYMENTS, deployment(f"d{number:03d}"))
+
+    @given(fleet)
+    async def story(api, live):
+        for number in range(size):
+            seen_replica(api, live, f"d{number:03d}")
+        await until(lambda: len(live.find(Requirement(API, "ModelReplica"))) == size)
+        await settled(api)
+        before = api.asked["patch"]
+        api.put(CLUSTERS, cluster("c000", nodes=1, ready="False"))
+        await until(lambda: api.asked["patch"] > before)
+        await settled(api)
+        assert api.asked["patch"] - before == 1
+
+    watching(story)
