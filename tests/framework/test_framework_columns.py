@@ -102,6 +102,10 @@ def by_steps(profile, candidates):
 
 
 def shown(ranked):
+    return [(found.candidate, round(found.total, 12)) for found in ranked]
+
+
+def with_parts(ranked):
     return [(found.candidate, round(found.total, 12), found.parts) for found in ranked]
 
 
@@ -118,6 +122,8 @@ def profile_of(given_weights, picker):
 def test_a_runner_decides_as_the_steps_do(candidates, given_weights, picker):
     profile = profile_of(given_weights, picker)
     assert shown(Runner(profile).run(None, candidates).ranked) == shown(by_steps(profile, candidates))
+    told = Runner(profile).run(None, candidates, Recorder())
+    assert with_parts(told.ranked) == with_parts(by_steps(profile, candidates))
 
 
 @given(numbers, weights)

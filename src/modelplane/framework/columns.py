@@ -2,7 +2,8 @@
 
 `Runner` decides as the steps `admit`, `score` and `rank` do, one after the other, but works by columns: all answers of
 a filter, all scores of a scorer, all sums. Only what was picked becomes a `Scored`. With a reporter it decides the
-same and tells each step besides, so an explanation is never of another decision.
+same and tells each step besides, so an explanation is never of another decision; without one, what a picker with
+`order` picked carries its total and no parts.
 
 Plugins may help. A filter whose answer depends on who else is there has `narrow`; a picker that only needs the sums has
 `order`. A plugin that answers with the *same tuple* as the last time says that nothing changed: the tuple was checked
@@ -93,7 +94,6 @@ class Runner(Generic[S, C]):
         "_scorers",
         "_seen",
         "_sums",
-        "_sums_of",
         "_weights",
         "_whole",
         "profile",
@@ -108,7 +108,6 @@ class Runner(Generic[S, C]):
         self._whole = sum(self._weights) or 1.0
         self._seen: list[Sequence[float]] = [()] * len(self._names)
         self._sums: list[float] = []
-        self._sums_of: tuple[Sequence[float], ...] = ()
         picker = profile.picker
         self._order: Callable[[S, Sequence[C], Sequence[float]], Sequence[int]] | None = None
         if isinstance(picker, Chooser):
@@ -117,81 +116,79 @@ class Runner(Generic[S, C]):
     def run(self, state: S, candidates: Sequence[C], reporter: Reporter[C] | None = None) -> Result[C]:
         if not candidates:
             return Result(RunOutcome.NOTHING_OFFERED)
-        given: list[Answers] = []
-        for gate in self._gates:
-            answers = gate.ask(state, candidates)
-            if not answers or answers.count(None) == len(candidates):
-                continue
-            if reporter is not None:
-                _tell(self.profile.name, candidates, answers, reporter)
-            given.append(answers)
-            candidates = gate.keep(candidates, answers)
+        if self._gates:
+            given: list[Answers] = []
+            candidates = self._admit(state, candidates, given, reporter)
             if not candidates:
                 return _nothing(given)
-        columns = self._columns(state, candidates)
-        sums = self._sum(columns, len(candidates))
+        sums = self._sum(state, candidates)
         if reporter is not None:
-            for found in self._all(candidates, sums, columns):
+            for found in self._all(candidates, sums):
                 reporter.scored(self.profile.name, found.candidate, found.total, found.parts)
-        ranked = self._rank(state, candidates, sums, columns)
+        if self._order is None:
+            ranked = rank(self.profile, state, self._all(candidates, sums))
+        else:
+            ranked = self._choose(state, candidates, sums, told=reporter is not None)
         if reporter is not None:
             reporter.picked(self.profile.name, ranked[0].candidate)
         return Result(RunOutcome.PICKED, ranked)
 
-    def _columns(self, state: S, candidates: Sequence[C]) -> tuple[Sequence[float], ...]:
-        count = len(candidates)
-        seen = self._seen
+    def _admit(
+        self, state: S, candidates: Sequence[C], given: list[Answers], reporter: Reporter[C] | None
+    ) -> Sequence[C]:
+        """Those whom every filter admits; `given` gets the answers of filters that refused somebody."""
+        for gate in self._gates:
+            answers = gate.ask(state, candidates)
+            if not answers or answers.count(None) == len(candidates):
+                continue
+            kept = gate.keep(candidates, answers)
+            if reporter is not None:
+                _tell(self.profile.name, candidates, answers, reporter)
+            given.append(answers)
+            candidates = kept
+            if not candidates:
+                break
+        return candidates
+
+    def _sum(self, state: S, candidates: Sequence[C]) -> list[float]:
+        """The weighted sums of all scores; those of the last time where every scorer gave what it gave then."""
+        count, seen = len(candidates), self._seen
+        stale = len(self._sums) != count
         at = 0
         try:
             for at, score in enumerate(self._scorers):
                 column = score(state, candidates)
                 if column is not seen[at] or type(column) is not tuple or len(column) != count:
+                    stale = True
                     _check(self._names[at], column, count)
                     seen[at] = column
-        except PluginFault:
-            raise
         except Exception as error:
+            self._sums = []
+            if isinstance(error, PluginFault):
+                raise
             raise PluginFault(self._names[at], f"raised {type(error).__name__}: {error}") from error
-        return tuple(seen)
-
-    def _sum(self, columns: tuple[Sequence[float], ...], count: int) -> list[float]:
-        before = self._sums_of
-        if columns and len(before) == len(columns):
-            for column, old in zip(columns, before, strict=True):
-                if column is not old or type(column) is not tuple:
-                    break
-            else:
-                return self._sums
-        counted = [(weight, column) for weight, column in zip(self._weights, columns, strict=True) if weight]
-        self._sums = _weighted(counted, count)
-        self._sums_of = columns
+        if stale:
+            counted = [(weight, column) for weight, column in zip(self._weights, seen, strict=True) if weight]
+            self._sums = _weighted(counted, count)
         return self._sums
 
-    def _rank(
-        self, state: S, candidates: Sequence[C], sums: Sequence[float], columns: Sequence[Sequence[float]]
-    ) -> tuple[Scored[C], ...]:
-        if self._order is None:
-            return rank(self.profile, state, self._all(candidates, sums, columns))
-        picker = self.profile.picker.name
+    def _choose(self, state: S, candidates: Sequence[C], sums: Sequence[float], *, told: bool) -> tuple[Scored[C], ...]:
+        picker, whole = self.profile.picker.name, self._whole
         try:
-            order = self._order(state, candidates, sums)
-            ranked = tuple([self._scored(at, candidates, sums, columns) for at in order])
+            order = self._order(state, candidates, sums) if self._order is not None else ()
+            ranked = tuple([Scored(candidates[at], sums[at] / whole, self._parts(at) if told else ()) for at in order])
         except Exception as error:
             raise PluginFault(picker, f"raised {type(error).__name__}: {error}") from error
         if not ranked:
             raise PluginFault(picker, f"picked none of {len(candidates)} candidates")
         return ranked
 
-    def _scored(
-        self, at: int, candidates: Sequence[C], sums: Sequence[float], columns: Sequence[Sequence[float]]
-    ) -> Scored[C]:
-        parts = tuple([(name, float(column[at])) for name, column in zip(self._names, columns, strict=True)])
-        return Scored(candidates[at], sums[at] / self._whole, parts)
+    def _parts(self, at: int) -> tuple[tuple[str, float], ...]:
+        return tuple([(name, column[at]) for name, column in zip(self._names, self._seen, strict=True)])
 
-    def _all(
-        self, candidates: Sequence[C], sums: Sequence[float], columns: Sequence[Sequence[float]]
-    ) -> list[Scored[C]]:
-        return [self._scored(at, candidates, sums, columns) for at in range(len(candidates))]
+    def _all(self, candidates: Sequence[C], sums: Sequence[float]) -> list[Scored[C]]:
+        whole = self._whole
+        return [Scored(candidate, sums[at] / whole, self._parts(at)) for at, candidate in enumerate(candidates)]
 
 
 def _tell(profile: str, candidates: Sequence[C], answers: Answers, reporter: Reporter[C]) -> None:

@@ -23,11 +23,11 @@ class RunState:
     __slots__ = ("_values",)
 
     def __init__(self) -> None:
-        self._values: dict[Slot[object], object] = {}
+        self._values: dict[object, object] = {}
 
     def put(self, slot: Slot[T], value: T) -> None:
-        self._values[cast("Slot[object]", slot)] = value
+        self._values[slot] = value
 
     def get(self, slot: Slot[T]) -> T | None:
         """None while nothing was put there."""
-        return cast("T | None", self._values.get(cast("Slot[object]", slot)))
+        return cast("T | None", self._values.get(slot))
