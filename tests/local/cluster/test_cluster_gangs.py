@@ -228,3 +228,32 @@ def test_who_is_in_which_group():
     assert queue_of(under_kai, Empty()) == ObjectRef("scheduling.run.ai", "Queue", "", "old")
     plain = with_spec({"metadata": {"name": "p", "namespace": "team"}, "spec": {}}, schedulerName="volcano")
     assert queue_of(plain, Empty()) == ObjectRef("scheduling.volcano.sh", "Queue", "", "default")
+
+
+@pytest.mark.parametrize(("scheduler", "left"), [("kube", 1), ("kai", 0)])
+def test_an_engine_that_lost_a_worker_starts_again_with_its_whole_group(scheduler, left):
+    async def main(lab):
+        made = leader_worker_set(size=2)
+        lab.apply(KAI_QUEUE, claim_template(gpus=8), kai(made) if scheduler == "kai" else made)
+        await lab.settle()
+        engines = [len(lab.engines.running)]
+        lab.cluster.set_pools([gpu_pool(nodes=1)])
+        await lab.clock.sleep(600)
+        placed = list(filter(None, bound(lab).values()))
+        engines.append(len(lab.engines.running))
+        lab.cluster.set_pools([gpu_pool(nodes=2)])
+        await lab.settle()
+        return [*engines, len(lab.engines.running)], len(placed)
+
+    assert in_cluster(main, 2) == ([1, 0, 1], left)
+
+
+def test_an_engine_is_gone_with_the_machine_of_a_worker():
+    async def main(lab):
+        lab.apply(claim_template(gpus=8), leader_worker_set(size=2))
+        await lab.settle()
+        lab.cluster.lose_node(bound(lab)["gang-0-1"])
+        await lab.clock.sleep(1)
+        return len(lab.engines.running)
+
+    assert in_cluster(main, 2) == 0

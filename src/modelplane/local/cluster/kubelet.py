@@ -82,14 +82,11 @@ class Kubelet:
 
     def concerns(self, change: Change) -> Iterable[ObjectRef]:
         if is_about(change, "", "Pod"):
-            return self._of_pod(change) if changed(change, _facts) else ()
+            return _with_leader(change.manifest) if changed(change, _facts) else ()
         if is_about(change, "", "Node") and changed(change, lost_since):
-            return [ref_of(pod) for pod in self._store.list("", "Pod") if node_of(pod) == change.ref.name]
+            there = (pod for pod in self._store.list("", "Pod") if node_of(pod) == change.ref.name)
+            return [ref for pod in there for ref in _with_leader(pod)]
         return ()
-
-    def _of_pod(self, change: Change) -> Iterable[ObjectRef]:
-        leader = annotation(change.manifest, LEADER_NAME)
-        return (change.ref, ObjectRef("", "Pod", change.ref.namespace, leader)) if leader else (change.ref,)
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         pod = self._store.get(ref)
@@ -184,7 +181,9 @@ class Kubelet:
             return True
         labels = {GROUP_KEY: labels_of(pod).get(GROUP_KEY, "")}
         pods = self._store.list("", "Pod", namespace=namespace_of(pod), labels=labels)
-        running = [found for found in pods if text_at(found, "status", "phase") == "Running" and not is_deleting(found)]
+        running = [
+            found for found in pods if text_at(found, "status", "phase") == "Running" and not self._is_off(found)
+        ]
         return sum(ref_of(found) != ref_of(pod) for found in running) >= size - 1
 
     async def _start(self, pod: Manifest, run: Run) -> None:
@@ -202,8 +201,13 @@ class Kubelet:
             self._wake(run.ref)
 
     def _notice_death(self, pod: Manifest, run: Run) -> None:
-        if run.died == run.restarts and run.stage in {Stage.STARTING, Stage.SERVING}:
+        """The engine ended by itself, or lost a part of itself: one that spans pods does not outlive any of them."""
+        if run.stage not in {Stage.STARTING, Stage.SERVING}:
+            return
+        if run.died == run.restarts:
             self._fall(pod, run, Exit(_KILLED, "Error", "the engine ended by itself", self._site.clock.now()))
+        elif not self._group_runs(pod):
+            self._fall(pod, run, Exit(_FAILED, "Error", "a worker of its group is gone", self._site.clock.now()))
 
     def _notice_started(self, pod: Manifest, run: Run) -> None:
         if run.starting is None or not run.starting.done():
@@ -354,6 +358,12 @@ class Kubelet:
         """Wait until one of those is done."""
         if self._background:
             await asyncio.wait(self._background, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _with_leader(pod: Manifest) -> Iterable[ObjectRef]:
+    """The pod, and the leader of its group, whose engine needs it."""
+    ref, leader = ref_of(pod), annotation(pod, LEADER_NAME)
+    return (ref, ObjectRef("", "Pod", ref.namespace, leader)) if leader else (ref,)
 
 
 def _facts(pod: Manifest) -> object:
