@@ -1,0 +1,319 @@
+"""Messages of Envoy's external processing (`envoy.service.ext_proc.v3`): the part that a picker reads and writes.
+
+Written by hand because the request path is measured in microseconds: replies are constant but for the endpoint, so they
+are made once and remembered, and of what Envoy sends only headers, bodies and two metadata keys are looked at. Fields
+that are not known here are skipped, as the format demands.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from modelplane.extproc.wire import fields, first_field, nested, number, whole
+
+METHOD: Final = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
+SUBSET_NAMESPACE: Final = b"envoy.lb.subset_hint"
+LB_NAMESPACE: Final = b"envoy.lb"
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class Phase(IntEnum):
+    """What a message is about: the number of its field in ProcessingRequest."""
+
+    NOTHING = 0
+    REQUEST_HEADERS = 2
+    RESPONSE_HEADERS = 3
+    REQUEST_BODY = 4
+    RESPONSE_BODY = 5
+    REQUEST_TRAILERS = 6
+    RESPONSE_TRAILERS = 7
+
+
+class BodyMode(IntEnum):
+    """How Envoy hands over bodies."""
+
+    NONE = 0
+    STREAMED = 1
+    BUFFERED = 2
+    BUFFERED_PARTIAL = 3
+    FULL_DUPLEX = 4
+    GRPC = 5
+
+
+class Incoming(msgspec.Struct):
+    """One ProcessingRequest."""
+
+    phase: Phase = Phase.NOTHING
+    headers: Mapping[str, str] = _NO_HEADERS
+    body: bytes = b""
+    ends: bool = False
+    metadata: bytes = b""
+    """The metadata context, unread."""
+    request_mode: int = -1
+    """Negative: not told."""
+    response_mode: int = -1
+    observed: bool = False
+    """Envoy waits for no answer to it."""
+
+
+_METADATA: Final = 8
+_OBSERVABILITY: Final = 10
+_PROTOCOL: Final = 11
+_PHASES: Final = {int(phase): phase for phase in Phase if phase}
+
+
+def read(message: bytes) -> Incoming:
+    """A ProcessingRequest. Bytes that are none raise WireError."""
+    found = Incoming()
+    for field, value in fields(message):
+        if isinstance(value, int):
+            if field == _OBSERVABILITY:
+                found.observed = bool(value)
+        elif field in _PHASES:
+            found.phase = _PHASES[field]
+            _READERS[found.phase](found, value)
+        elif field == _METADATA:
+            found.metadata += value
+        elif field == _PROTOCOL:
+            _read_modes(found, value)
+    return found
+
+
+def _read_modes(found: Incoming, data: bytes) -> None:
+    modes = {field: value for field, value in fields(data) if isinstance(value, int)}
+    found.request_mode = modes.get(1, 0)
+    found.response_mode = modes.get(2, 0)
+
+
+def _read_headers(found: Incoming, data: bytes) -> None:
+    for field, value in fields(data):
+        if field == 1 and isinstance(value, bytes):
+            found.headers = read_headers(value)
+        elif field == 3 and isinstance(value, int):  # noqa: PLR2004  the field's number
+            found.ends = bool(value)
+
+
+def _read_body(found: Incoming, data: bytes) -> None:
+    for field, value in fields(data):
+        if isinstance(value, bytes):
+            if field == 1:
+                found.body = value
+        elif field in {2, 3} and value:
+            found.ends = True
+
+
+def _read_trailers(found: Incoming, _data: bytes) -> None:
+    found.ends = True
+
+
+_READERS: Final = {
+    Phase.REQUEST_HEADERS: _read_headers,
+    Phase.RESPONSE_HEADERS: _read_headers,
+    Phase.REQUEST_BODY: _read_body,
+    Phase.RESPONSE_BODY: _read_body,
+    Phase.REQUEST_TRAILERS: _read_trailers,
+    Phase.RESPONSE_TRAILERS: _read_trailers,
+}
+
+_KEY: Final = 0x0A
+_RAW_VALUE: Final = 0x1A
+_ONE_BYTE: Final = 0x80
+
+
+def read_headers(data: bytes) -> dict[str, str]:
+    """A HeaderMap. Values of one name are joined by a comma; they are bytes to HTTP, and one character each here.
+
+    An entry as Envoy writes it, a key and a raw value with lengths of one byte, is read in place; any other by its
+    fields. Both agree on what they read.
+    """
+    headers: dict[str, str] = {}
+    text = data.decode("latin-1")
+    place, size = 0, len(data)
+    while place < size:
+        key = place + 4
+        value = end = 0
+        try:
+            value = key + data[place + 3] + 2
+            end = value + data[value - 1]
+            plain = (
+                data[place + 1] == end - place - 2 < _ONE_BYTE
+                and data[place] == data[place + 2] == _KEY
+                and data[value - 2] == _RAW_VALUE
+                and end <= size
+            )
+        except IndexError:
+            plain = False
+        if plain:
+            name, content = text[key : value - 2], text[value:end]
+        else:
+            name, content, end = _read_header(data, place)
+        if name in headers:
+            content = f"{headers[name]},{content}"
+        headers[name] = content
+        place = end
+    headers.pop("", None)
+    return headers
+
+
+def _read_header(data: bytes, place: int) -> tuple[str, str, int]:
+    """The entry at a place, however it is written, and where the next one begins; a nameless one for other fields."""
+    (field, entry), end = first_field(data, place)
+    if field != 1 or not isinstance(entry, bytes):
+        return "", "", end
+    parts = {part: value for part, value in fields(entry) if isinstance(value, bytes)}
+    content = parts.get(3) or parts.get(2, b"")
+    return parts.get(1, b"").decode("latin-1").lower(), content.decode("latin-1"), end
+
+
+# Metadata: google.protobuf.Struct by namespace.
+
+
+@lru_cache(maxsize=1024)
+def read_metadata(metadata: bytes, namespace: bytes, key: bytes) -> object:
+    """A value of the metadata context: a string, number, truth value, list or dict; None where there is none."""
+    found: object = None
+    for struct in _entries(metadata, namespace):
+        for value in _entries(struct, key):
+            found = _value(value, 0)
+    return found
+
+
+def _entries(data: bytes, wanted: bytes) -> list[bytes]:
+    """Values of a key in a map, which is field 1 in Metadata and in Struct alike."""
+    found = []
+    for field, entry in fields(data):
+        if field == 1 and isinstance(entry, bytes):
+            parts = {number: value for number, value in fields(entry) if isinstance(value, bytes)}
+            if parts.get(1, b"") == wanted:
+                found.append(parts.get(2, b""))
+    return found
+
+
+_MOST_DEPTH: Final = 8
+
+
+def _value(data: bytes, depth: int) -> object:
+    """A google.protobuf.Value."""
+    found: object = None
+    for field, value in fields(data):
+        match field, value:
+            case 3, bytes():
+                found = value.decode("utf-8", "replace")
+            case 4, int():
+                found = bool(value)
+            case 5, bytes() if depth < _MOST_DEPTH:
+                found = _struct(value, depth + 1)
+            case 6, bytes() if depth < _MOST_DEPTH:
+                found = [
+                    _value(item, depth + 1) for number, item in fields(value) if isinstance(item, bytes) and number == 1
+                ]
+            case _:
+                found = None
+    return found
+
+
+def _struct(data: bytes, depth: int) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for field, entry in fields(data):
+        if field == 1 and isinstance(entry, bytes):
+            parts = {number: value for number, value in fields(entry) if isinstance(value, bytes)}
+            found[parts.get(1, b"").decode("utf-8", "replace")] = _value(parts.get(2, b""), depth)
+    return found
+
+
+# Replies: ProcessingResponse.
+
+_REPLY: Final = {
+    Phase.REQUEST_HEADERS: 1,
+    Phase.RESPONSE_HEADERS: 2,
+    Phase.REQUEST_BODY: 3,
+    Phase.RESPONSE_BODY: 4,
+    Phase.REQUEST_TRAILERS: 5,
+    Phase.RESPONSE_TRAILERS: 6,
+}
+_IMMEDIATE: Final = 7
+_DYNAMIC_METADATA: Final = 8
+_OVERWRITE: Final = 2
+_Headers = tuple[tuple[str, str], ...]
+
+_BODY_TAGS: Final = {Phase.REQUEST_BODY: b"\x1a", Phase.RESPONSE_BODY: b"\x22"}
+
+UNCHANGED: Final = {phase: nested(field, b"") for phase, field in _REPLY.items()}
+"""The reply that lets something pass as it is."""
+
+
+def _mutation(set_headers: _Headers, remove_headers: tuple[str, ...]) -> bytes:
+    options = [
+        nested(1, nested(1, nested(1, name.encode()) + nested(3, value.encode())) + whole(3, _OVERWRITE))
+        for name, value in set_headers
+    ]
+    return b"".join([*options, *(nested(2, name.encode()) for name in remove_headers)])
+
+
+def _struct_of(key: bytes, value: bytes) -> bytes:
+    return nested(1, nested(1, key) + nested(2, value))
+
+
+@lru_cache(maxsize=4096)
+def _sent_on(destinations: str, set_headers: _Headers, remove_headers: tuple[str, ...]) -> tuple[bytes, bytes]:
+    """The mutation of headers and the dynamic metadata that send a request to its endpoint."""
+    key = "x-gateway-destination-endpoint"
+    mutation = _mutation(((key, destinations), *set_headers), remove_headers)
+    inner = nested(5, _struct_of(key.encode(), nested(3, destinations.encode())))
+    return mutation, nested(_DYNAMIC_METADATA, _struct_of(LB_NAMESPACE, inner))
+
+
+@lru_cache(maxsize=4096)
+def send_on(
+    phase: Phase, destinations: str, set_headers: _Headers = (), remove_headers: tuple[str, ...] = (), length: int = -1
+) -> bytes:
+    """Sends a request to the first of its destinations, by the reply to its headers or to its buffered body.
+
+    The route is found anew with the headers that were set. `length` is the content-length to set; negative: none.
+    """
+    mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
+    if length >= 0:
+        mutation += _mutation((("content-length", str(length)),), ())
+    common = nested(2, mutation) + whole(5, 1)
+    return nested(_REPLY[phase], nested(1, common)) + metadata
+
+
+def send_on_changed(destinations: str, set_headers: _Headers, remove_headers: tuple[str, ...], body: bytes) -> bytes:
+    """The reply to a buffered body that is replaced."""
+    mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
+    mutation += _mutation((("content-length", str(len(body))),), ())
+    common = nested(2, mutation) + nested(3, nested(1, body)) + whole(5, 1)
+    return nested(_REPLY[Phase.REQUEST_BODY], nested(1, common)) + metadata
+
+
+def pass_body(phase: Phase, body: bytes, *, ends: bool) -> bytes:
+    """A piece of a body in full duplex."""
+    tail = b"\x10\x01" if ends else b""
+    # Four messages inside each other, of which only the innermost has more than one field.
+    head = b"\x0a" + number(len(body)) if body else b""
+    size = len(body) + len(tail)
+    for tag in (b"\x1a", b"\x1a", b"\x0a", _BODY_TAGS[phase]):
+        head = tag + number(len(head) + size) + head
+    return head + body + tail
+
+
+def replace_body(phase: Phase, body: bytes) -> bytes:
+    """The reply to a piece of a body, or to a buffered one, that is replaced."""
+    return nested(_REPLY[phase], nested(1, nested(3, nested(1, body))))
+
+
+@lru_cache(maxsize=256)
+def change_response(set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()) -> bytes:
+    """The reply to the headers of a response."""
+    common = nested(2, _mutation(set_headers, remove_headers))
+    return nested(_REPLY[Phase.RESPONSE_HEADERS], nested(1, common))
+
+
+def refuse(status: int, set_headers: _Headers, body: bytes, details: str) -> bytes:
+    """Answers the client instead of an endpoint."""
+    parts = [nested(1, whole(1, status)), nested(2, _mutation(set_headers, ())), nested(3, body)]
+    return nested(_IMMEDIATE, b"".join([*parts, nested(5, details.encode())]))

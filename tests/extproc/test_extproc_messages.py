@@ -1,0 +1,225 @@
+"""Messages of external processing, compared with what the protobuf library reads and writes."""
+
+import base64
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.extproc import messages
+from modelplane.extproc.messages import UNCHANGED, Incoming, Phase
+from modelplane.extproc.wire import WireError, fields, nested, number, varint
+from modelplane.testing.extproc_protos import load
+
+PROTOS = load()
+REQUEST = PROTOS["ProcessingRequest"]
+RESPONSE = PROTOS["ProcessingResponse"]
+
+names = st.from_regex(r"\A:?[a-z][a-z0-9-]{0,20}\Z") | st.just("x" * 200)
+values = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40) | st.just("v" * 300)
+pairs = st.lists(st.tuples(names, values, st.booleans()), max_size=12)
+
+
+def _fill(headers, entries):
+    for name, value, raw in entries:
+        headers.add(key=name, **({"raw_value": value.encode()} if raw else {"value": value}))
+
+
+def _joined(entries):
+    found = {}
+    for name, value, _ in entries:
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
+
+
+@given(pairs, st.booleans(), st.none() | st.tuples(st.integers(0, 5), st.integers(0, 5)), st.booleans())
+def test_headers_are_read_as_the_library_writes_them(entries, ends, modes, observed):
+    request = REQUEST()
+    request.request_headers.SetInParent()
+    _fill(request.request_headers.headers.headers, entries)
+    request.request_headers.end_of_stream = ends
+    request.observability_mode = observed
+    request.unknown = "from a later version"
+    if modes is not None:
+        request.protocol_config.SetInParent()
+        request.protocol_config.request_body_mode, request.protocol_config.response_body_mode = modes
+    assert messages.read(request.SerializeToString()) == Incoming(
+        phase=Phase.REQUEST_HEADERS,
+        headers=_joined(entries),
+        ends=ends,
+        observed=observed,
+        request_mode=-1 if modes is None else modes[0],
+        response_mode=-1 if modes is None else modes[1],
+    )
+
+
+@given(st.binary(max_size=300), st.sampled_from(["", "end_of_stream", "end_of_stream_without_message"]))
+@pytest.mark.parametrize("phase", [Phase.REQUEST_BODY, Phase.RESPONSE_BODY])
+def test_bodies_are_read_as_the_library_writes_them(phase, body, end):
+    request = REQUEST()
+    part = getattr(request, phase.name.lower())
+    part.SetInParent()
+    part.body = body
+    if end:
+        setattr(part, end, True)
+    assert messages.read(request.SerializeToString()) == Incoming(phase=phase, body=body, ends=bool(end))
+
+
+@pytest.mark.parametrize("phase", [Phase.REQUEST_TRAILERS, Phase.RESPONSE_TRAILERS])
+def test_trailers(phase):
+    request = REQUEST()
+    _fill(getattr(request, phase.name.lower()).trailers.headers, [("a", "b", True)])
+    assert messages.read(request.SerializeToString()) == Incoming(phase=phase, ends=True)
+
+
+def test_a_message_about_nothing_known():
+    assert messages.read(b"") == Incoming()
+    assert messages.read(nested(77, b"later")) == Incoming()
+
+
+def test_names_are_lower_case_and_values_any_bytes():
+    request = REQUEST()
+    request.response_headers.headers.headers.add(key="X-A", value="1")
+    request.response_headers.headers.headers.add(key="x-b", raw_value=b"\xff\xfe")
+    assert messages.read(request.SerializeToString()).headers == {"x-a": "1", "x-b": "\xff\xfe"}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(json_values)
+def test_metadata_is_read_as_the_library_writes_it(value):
+    request = REQUEST()
+    entry = request.metadata_context.filter_metadata.add(key="envoy.lb")
+    entry.value.update({"key": value, "other": "x"})
+    request.metadata_context.filter_metadata.add(key="another").value.update({"key": "wrong"})
+    metadata = messages.read(request.SerializeToString()).metadata
+    assert messages.read_metadata(metadata, b"envoy.lb", b"key") == value
+    assert messages.read_metadata(metadata, b"envoy.lb", b"absent") is None
+    assert messages.read_metadata(metadata, b"nowhere", b"key") is None
+
+
+def test_deep_metadata_is_cut_off():
+    value = nested(3, b"end")
+    for _ in range(50):
+        value = nested(6, nested(1, value))
+    metadata = nested(1, nested(1, b"n") + nested(2, nested(1, nested(1, b"k") + nested(2, value))))
+    found = messages.read_metadata(metadata, b"n", b"k")
+    depth = 0
+    while isinstance(found, list):
+        found, depth = found[0], depth + 1
+    assert (found, depth) == (None, 8)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_a_message_or_an_error(data):
+    try:
+        incoming = messages.read(data)
+        messages.read_metadata(incoming.metadata, b"envoy.lb", b"k")
+        messages.read_headers(data)
+    except WireError:
+        return
+
+
+@pytest.mark.parametrize("data", [b"\x0b", b"\x0a\x05a", b"\x80", b"\x08", b"\x09abc", b"\x08" + b"\xff" * 11])
+def test_bytes_that_are_no_message(data):
+    with pytest.raises(WireError):
+        fields(data)
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_numbers_come_back(value):
+    coded = number(value)
+    assert varint(coded, 0) == (value, len(coded))
+
+
+def _told(reply):
+    return MessageToDict(RESPONSE.FromString(reply), preserving_proto_field_name=True)
+
+
+def _overwrites(**headers):
+    return [
+        {
+            "header": {"key": name.replace("_", "-"), "raw_value": base64.b64encode(value.encode()).decode()},
+            "append_action": 2,
+        }
+        for name, value in headers.items()
+    ]
+
+
+METADATA = {"envoy.lb": {"x-gateway-destination-endpoint": "10.0.0.1:80,[::1]:81"}}
+
+
+def test_sending_on():
+    reply = messages.send_on(Phase.REQUEST_HEADERS, "10.0.0.1:80,[::1]:81", (("x-a", "b"),), ("x-c", "x-d"), 12)
+    assert _told(reply) == {
+        "request_headers": {
+            "response": {
+                "header_mutation": {
+                    "set_headers": _overwrites(
+                        x_gateway_destination_endpoint="10.0.0.1:80,[::1]:81", x_a="b", content_length="12"
+                    ),
+                    "remove_headers": ["x-c", "x-d"],
+                },
+                "clear_route_cache": True,
+            }
+        },
+        "dynamic_metadata": METADATA,
+    }
+
+
+def test_sending_on_by_the_reply_to_a_body():
+    told = _told(messages.send_on(Phase.REQUEST_BODY, "10.0.0.1:80,[::1]:81"))
+    assert told == {
+        "request_body": {
+            "response": {
+                "header_mutation": {"set_headers": _overwrites(x_gateway_destination_endpoint="10.0.0.1:80,[::1]:81")},
+                "clear_route_cache": True,
+            }
+        },
+        "dynamic_metadata": METADATA,
+    }
+    changed = _told(messages.send_on_changed("10.0.0.1:80,[::1]:81", (), (), b"abc"))
+    assert changed["request_body"]["response"]["body_mutation"] == {"body": "YWJj"}
+    assert changed["request_body"]["response"]["header_mutation"]["set_headers"] == _overwrites(
+        x_gateway_destination_endpoint="10.0.0.1:80,[::1]:81", content_length="3"
+    )
+
+
+@given(st.binary(max_size=20_000), st.booleans())
+def test_pieces_of_bodies(body, ends):
+    for phase, field in ((Phase.REQUEST_BODY, "request_body"), (Phase.RESPONSE_BODY, "response_body")):
+        expected = RESPONSE()
+        streamed = getattr(expected, field).response.body_mutation.streamed_response
+        streamed.SetInParent()
+        streamed.body, streamed.end_of_stream = body, ends
+        assert RESPONSE.FromString(messages.pass_body(phase, body, ends=ends)) == expected
+
+
+@pytest.mark.parametrize("phase", UNCHANGED)
+def test_replies_that_change_nothing(phase):
+    assert _told(UNCHANGED[phase]) == {phase.name.lower(): {}}
+
+
+def test_other_replies():
+    assert _told(messages.replace_body(Phase.RESPONSE_BODY, b"abc")) == {
+        "response_body": {"response": {"body_mutation": {"body": "YWJj"}}}
+    }
+    assert _told(messages.change_response((("x-a", "b"),), ("x-c",))) == {
+        "response_headers": {
+            "response": {"header_mutation": {"set_headers": _overwrites(x_a="b"), "remove_headers": ["x-c"]}}
+        }
+    }
+    assert _told(messages.refuse(429, (("retry-after", "1"),), b"abc", "Saturated")) == {
+        "immediate_response": {
+            "status": {"code": 429},
+            "headers": {"set_headers": _overwrites(retry_after="1")},
+            "body": "YWJj",
+            "details": "Saturated",
+        }
+    }
