@@ -275,7 +275,7 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(ACTS)
 def test_whatever_happens_the_events_add_up_to_what_is_there(acts):
     async def story(api, client):

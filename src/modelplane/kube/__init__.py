@@ -11,7 +11,7 @@ is kept here is a projection of each object and never the object. lightkube is i
 """
 
 from modelplane.kube.client import KubeClient, Query
-from modelplane.kube.config import load_config
+from modelplane.kube.config import config_of, load_config
 from modelplane.kube.errors import BadConfig, KubeError, Refused, Unreachable
 from modelplane.kube.informer import Change, Event, Informer, InformerSettings, Key
 from modelplane.kube.kinds import Kind
@@ -29,5 +29,6 @@ __all__ = [
     "Query",
     "Refused",
     "Unreachable",
+    "config_of",
     "load_config",
 ]

@@ -12,6 +12,8 @@ import yaml
 from modelplane.kube.errors import BadConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -20,15 +22,30 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 def load_config(
     kubeconfig: Path | None = None, context: str | None = None, *, service_account: Path = SERVICE_ACCOUNT
 ) -> "SingleConfig":
+    place = str(kubeconfig) if kubeconfig is not None else "the ServiceAccount, KUBECONFIG or the usual kubeconfig"
+    return _chosen(place, context, lambda: _read(kubeconfig, service_account))
+
+
+def config_of(text: str, place: str) -> "SingleConfig":
+    """The same from the text of a kubeconfig; `place` is what errors call it. Files that it names are not read."""
+
+    def read() -> "KubeConfig":
+        from lightkube.config.kubeconfig import KubeConfig
+
+        return KubeConfig.from_dict(yaml.safe_load(text))
+
+    return _chosen(place, None, read)
+
+
+def _chosen(place: str, context: str | None, read: "Callable[[], KubeConfig]") -> "SingleConfig":
     try:
         from lightkube.config.models import User
         from lightkube.core.exceptions import ConfigError
     except ModuleNotFoundError as missing:
         message = f"no Kubernetes client is installed ({missing.name} is missing): install modelplane[kube]"
         raise BadConfig(message) from missing
-    place = str(kubeconfig) if kubeconfig is not None else "the ServiceAccount, KUBECONFIG or the usual kubeconfig"
     try:
-        chosen = _read(kubeconfig, service_account).get(context)
+        chosen = read().get(context)
     except (ConfigError, yaml.YAMLError, OSError, KeyError, TypeError, ValueError, AttributeError) as broken:
         raise BadConfig(f"{place}: {_sentence(broken)}") from broken
     if chosen is None:

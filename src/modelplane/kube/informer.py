@@ -117,7 +117,10 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     def listen(self, listener: Listener[T]) -> Callable[[], None]:
-        """Call it with what changes from here on, in batches; what is held already comes first, as additions."""
+        """Call it with what changes from here on, in batches; what is held already comes first, as additions.
+
+        The first list is told even if it is empty.
+        """
         self._listeners.append(listener)
         if self._values:
             listener([Event(Change.ADDED, key, value) for key, value in self._values.items()])
@@ -165,8 +168,9 @@ class Informer(Generic[T]):
         self._version = version
         events = [event for key in list(self._held) for event in self._gone(key, found)]
         events += [event for key, held in found.items() for event in self._put(key, held)]
+        first = not self.synced
         self._synced.set()
-        self._tell(events)
+        self._tell(events, even_none=first)
 
     def _hear(self, batch: Sequence[WatchLine]) -> None:
         events: list[Event[T]] = []
@@ -212,8 +216,8 @@ class Informer(Generic[T]):
         self._held[key], self._values[key] = held, held.value
         return (Event(Change.ADDED if before is None else Change.CHANGED, key, held.value),)
 
-    def _tell(self, events: Sequence[Event[T]]) -> None:
-        if events:
+    def _tell(self, events: Sequence[Event[T]], *, even_none: bool = False) -> None:
+        if events or even_none:
             for listener in list(self._listeners):
                 listener(events)
 

@@ -1,0 +1,16 @@
+"""Where endpoints come from.
+
+roster            endpoints that stay the same objects while what is known of them changes
+listed            a file of endpoints, in the ecosystem's form and a little more
+pods              what of a pod matters, and which endpoints it makes
+inference_pool    the pods of an InferencePool, over the Kubernetes API
+policies          priorities and model rewrites that stand beside a pool
+fleet             ModelEndpoints: the same picker chooses the cluster
+"""
+
+from modelplane.extproc.discovery.fleet import FleetEndpoints
+from modelplane.extproc.discovery.inference_pool import PoolEndpoints, PoolSpec, SelectedPods
+from modelplane.extproc.discovery.listed import ListedEndpoints
+from modelplane.extproc.discovery.policies import Policies, Rewrite
+
+__all__ = ["FleetEndpoints", "ListedEndpoints", "Policies", "PoolEndpoints", "PoolSpec", "Rewrite", "SelectedPods"]
