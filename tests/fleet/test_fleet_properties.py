@@ -519,3 +519,18 @@ def test_asking_plugins_again_about_everything_gives_the_same_places(world, spre
     usual, restless = schedule(asked, fleet), schedule(asked, fleet, profile=RESTLESS)
     assert [p.holding for p in usual.placements] == [p.holding for p in restless.placements]
     assert usual.pending == restless.pending
+
+
+@heavy
+@given(worlds(), clusters(), st.integers(0, 6), st.data())
+def test_replicas_that_were_seated_alike_fare_as_if_each_were_looked_at_by_itself(world, changed, replicas, data):
+    asked, found, held = world
+    fleet = Fleet.of(found, held)
+    fleet = applied(fleet, schedule(asked, fleet), asked, created="2026-03-01T00:00:00Z")
+    for other in changed:
+        fleet = fleet.with_cluster(other)
+    mine = [msgspec.structs.replace(h, serving=data.draw(st.booleans())) for h in fleet.owned_by(asked.deployment)]
+    apart = [msgspec.structs.replace(h, seats=tuple(msgspec.structs.replace(s) for s in h.seats)) for h in mine]
+    asked = msgspec.structs.replace(asked, replicas=replicas)
+    alike = schedule(asked, fleet.with_holdings(mine), 1e12)
+    assert value(schedule(asked, fleet.with_holdings(apart), 1e12)) == value(alike)

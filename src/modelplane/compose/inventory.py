@@ -45,6 +45,7 @@ from modelplane.fleet.values import (
     Queue,
     Seat,
     Taint,
+    shared_seats,
 )
 
 _MAX_HARDWARE = 4_096
@@ -246,7 +247,7 @@ def holding_of(resource: ModelReplica) -> Holding:
         deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
         cluster=ClusterName(spec.cluster_name),
         index=spec.index,
-        seats=tuple(_seat(engine) for engine in spec.engines),
+        seats=shared_seats(tuple(_seat(engine) for engine in spec.engines)),
         serving=_serves(resource),
         idle_since=_idle_since(resource),
         created=metadata.creation_timestamp or "",

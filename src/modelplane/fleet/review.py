@@ -10,6 +10,9 @@ have lasted for longer than its grace: until then a node may reboot.
 Replicas are looked at in one order, by cluster and index, each on the site as those before it leave it. One that asks
 for more than it has grows in place only where its pools, its namespace's quota and the cluster's queue still bear it;
 the first that they do not bear moves, and what it holds stays charged as it is.
+
+Most replicas are where they should be, on clusters where nothing happens. What is known of one of them holds for all
+that were seated alike, so these are told by a look at a few fields.
 """
 
 from collections.abc import Iterable
@@ -23,6 +26,7 @@ from modelplane.api.meta import PoolName
 from modelplane.fleet.ask import EngineAsk
 from modelplane.fleet.evicted import condemned
 from modelplane.fleet.fates import Dropped, DropReason
+from modelplane.fleet.filters import label_keys
 from modelplane.fleet.hardware import Hardware
 from modelplane.fleet.matching import EngineWay, Unmatched, engine_ways
 from modelplane.fleet.passing import Pass
@@ -47,9 +51,52 @@ class Review:
 
 def review(state: Pass) -> Review:
     found = Review()
+    seen = _Undisturbed(state)
     for holding in state.fleet.owned_by(state.ask.deployment):
-        _consider(state, holding, found)
+        if seen.is_one(holding):
+            found.kept.append(holding)
+        else:
+            _consider(state, holding, found)
+            seen.note(holding, found)
     return found
+
+
+class _Undisturbed:
+    """Tells replicas that stay as they are without a closer look, by others that did in the same pass."""
+
+    __slots__ = ("_known", "_labels", "_plain", "_sites")
+
+    def __init__(self, state: Pass) -> None:
+        self._sites = state.fleet.sites
+        self._plain = (state.ask.priority, state.ask.protected, False, "", ())
+        self._labels = tuple(sorted(set(label_keys(state.ask.cluster_selector, *state.ask.required))))
+        self._known: dict[tuple[object, ...], tuple[object, ...]] = {}
+        """Seats, pools and traits that go together, by identity; they are kept, so that the identities stay theirs."""
+
+    def is_one(self, holding: Holding) -> bool:
+        site = self._sites[holding.cluster]
+        fields = (holding.priority, holding.protected, holding.leaving, holding.fault, holding.preempts)
+        return self._key(holding, site) in self._known and fields == self._plain and not site.evicting
+
+    def note(self, holding: Holding, found: Review) -> None:
+        """Remember the seats of one that was looked at and stays as it is, where nothing but them mattered."""
+        site = self._sites[holding.cluster]
+        if found.kept and found.kept[-1] is holding and _is_calm(site):
+            self._known[self._key(holding, site)] = holding.seats, site.pools, site.traits
+
+    def _key(self, holding: Holding, site: Site) -> tuple[object, ...]:
+        """What of a replica and its cluster decides, with the values of the labels that are selected by."""
+        key = id(holding.seats), id(site.pools), id(site.traits)
+        if not self._labels or site.cluster is None:
+            return key
+        return *key, *(site.cluster.labels.get(label) for label in self._labels)
+
+
+def _is_calm(site: Site) -> bool:
+    """Whether nothing about a cluster and its pools may drive a replica away."""
+    traits = site.traits
+    disturbed = traits.taints or traits.fault or not traits.ready
+    return not disturbed and not any(pool.taints or pool.meant or pool.others_held for pool in site.pools)
 
 
 def _consider(state: Pass, holding: Holding, found: Review) -> None:
@@ -215,6 +262,7 @@ def _renewed(state: Pass, holding: Holding, site: Site, seats: tuple[Seat, ...])
     )
 
 
+@lru_cache(maxsize=_CACHED)
 def make_seat(engine: EngineAsk, pool: PoolName, way: EngineWay) -> Seat:
     """What a replica records of an engine: the claims that its cluster will see, without those that only steered."""
     members = tuple(

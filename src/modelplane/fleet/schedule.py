@@ -21,11 +21,12 @@ its own affair, and it is authoritative about what runs. Where it is told to pac
 Time is an argument. `look_again_after_s` says when time alone will change the answer.
 """
 
+from collections.abc import Iterable
 from heapq import heapify, heapreplace
 
 import msgspec
 
-from modelplane.api.meta import ClusterName, PoolName
+from modelplane.api.meta import ClusterName
 from modelplane.fleet.ask import Ask
 from modelplane.fleet.board import Board
 from modelplane.fleet.fates import Dropped, DropReason, Fate, Placement, Preemption
@@ -35,12 +36,12 @@ from modelplane.fleet.passing import Pass
 from modelplane.fleet.plugins import PlacementProfile
 from modelplane.fleet.preempt import find_eviction, offer_on
 from modelplane.fleet.profile import DEFAULT_PROFILE
-from modelplane.fleet.repair import giving_way
+from modelplane.fleet.repair import giving_way, is_oversubscribed
 from modelplane.fleet.review import Review, is_within, make_seat, review, too_much
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.taints import FOREVER
 from modelplane.fleet.trace import Finding, Listener, Subject, Trace
-from modelplane.fleet.values import Holding, HoldingId
+from modelplane.fleet.values import Holding, HoldingId, shared_seats
 from modelplane.framework import Chorus, Reporter
 
 
@@ -89,19 +90,17 @@ def survey(ask: Ask, fleet: Fleet, now: float = 0.0, *, profile: PlacementProfil
             state.seat(holding)
     listener = Listener()
     Board(state, profile, listener).close()
-    trace = Trace(listener.findings(), fleet.sites, _chosen(decided.placements))
+    trace = Trace(listener.findings(), fleet.sites, decided.placements)
     return msgspec.structs.replace(decided, trace=trace)
 
 
 def _repair(state: Pass, found: Review) -> None:
-    losing: dict[ClusterName, frozenset[object]] = {}
-    for holding in [*found.kept, *(moving for moving, _ in found.moving)]:
-        if not holding.serving and holding.cluster not in losing:
-            losing[holding.cluster] = frozenset(giving_way(state.fleet.sites[holding.cluster]))
-    lost = [holding for holding in found.kept if holding.id in losing.get(holding.cluster, ())]
-    lost += [holding for holding, _ in found.moving if holding.id in losing.get(holding.cluster, ())]
-    if not lost:
+    starting = [holding for holding in found.kept if not holding.serving]
+    starting += [holding for holding, _ in found.moving if not holding.serving]
+    losing = _losing(state, {holding.cluster: None for holding in starting})
+    if not losing:
         return
+    lost = [holding for holding in starting if holding.id in losing]
     gone = {holding.id for holding in lost}
     found.kept = [holding for holding in found.kept if holding.id not in gone]
     found.moving = [(holding, why) for holding, why in found.moving if holding.id not in gone]
@@ -110,6 +109,20 @@ def _repair(state: Pass, found: Review) -> None:
         for holding in lost
     ]
     state.release(lost)
+
+
+def _losing(state: Pass, clusters: Iterable[ClusterName]) -> frozenset[HoldingId]:
+    """Who gives way on some clusters. Those that are used alike keep their promises alike."""
+    fine: dict[tuple[int, object, object], bool] = {}
+    losing: set[HoldingId] = set()
+    for name in clusters:
+        site = state.fleet.sites[name]
+        alike = id(site.kinds), site.uses, site.traits.quotas
+        if alike not in fine:
+            fine[alike] = not is_oversubscribed(site)
+        if not fine[alike]:
+            losing |= giving_way(site)
+    return frozenset(losing)
 
 
 def _scale_down(ask: Ask, found: Review) -> None:
@@ -146,7 +159,6 @@ class _Work:
         self.found = found
         self.placed: list[Holding] = []
         self.preemption: Preemption | None = None
-        state.stay(found.kept, state.fleet.owned_by(state.ask.deployment))
         going = [*(moving for moving, _ in found.moving), *(dropped.holding for dropped in found.dropped)]
         state.returning = frozenset(holding.cluster for holding in going if holding.cluster in state.fleet.sites)
         self.released: frozenset[HoldingId] = frozenset()
@@ -167,6 +179,7 @@ class _Work:
         return Board(self.state, self._profile, Chorus((self._listener, reporter)) if reporter else self._listener)
 
     def fill(self) -> None:
+        self.state.stay(self.found.kept, self.state.fleet.owned_by(self.state.ask.deployment))
         board = self._fill_from(self._board(), self.short)
         if self.short and self.found.moving:
             board = self._make_room()
@@ -264,7 +277,7 @@ def _seated(state: Pass, offer: Offer, place: Place) -> Holding:
         deployment=state.ask.deployment,
         cluster=cluster,
         index=state.lowest_free_index(cluster),
-        seats=seats,
+        seats=shared_seats(seats),
         priority=state.ask.priority,
         protected=state.ask.protected,
     )
@@ -273,27 +286,17 @@ def _seated(state: Pass, offer: Offer, place: Place) -> Holding:
 def _schedule(work: _Work, movers: list[tuple[Holding, str]]) -> Schedule:
     state, found = work.state, work.found
     placements = [Placement(holding, Fate.KEPT) for holding in found.kept]
-    placements += [Placement(holding, Fate.NEW) for holding in work.placed]
-    placements += [Placement(holding, Fate.MOVING, why) for holding, why in movers]
-    placements.sort(key=lambda placement: placement.holding.id)
+    if work.placed or movers:
+        placements += [Placement(holding, Fate.NEW) for holding in work.placed]
+        placements += [Placement(holding, Fate.MOVING, why) for holding, why in movers]
+        placements.sort(key=lambda placement: placement.holding.id)
     wait = found.look_again_at - state.now
     return Schedule(
         placements=tuple(placements),
         dropped=tuple(sorted(found.dropped, key=lambda dropped: dropped.holding.id)),
         pending=max(state.ask.replicas - len(placements), 0),
         unplaced=max(work.short, 0),
-        trace=Trace(work.findings, state.fleet.sites, _chosen(tuple(placements))),
+        trace=Trace(work.findings, state.fleet.sites, placements),
         preemption=work.preemption,
         look_again_after_s=wait if found.look_again_at < FOREVER else None,
     )
-
-
-def _chosen(placements: tuple[Placement, ...]) -> dict[ClusterName, tuple[PoolName, ...]]:
-    """The pools of each cluster, each as often as it has replicas."""
-    chosen: dict[ClusterName, tuple[PoolName, ...]] = {}
-    for placement in placements:
-        holding = placement.holding
-        chosen[holding.cluster] = chosen.get(holding.cluster, ()) + tuple(
-            dict.fromkeys(seat.pool for seat in holding.seats)
-        )
-    return chosen

@@ -6,13 +6,15 @@ bounded part that has something of each group.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from modelplane.api.meta import ClusterName, PoolName
+from modelplane.fleet.fates import Placement
 from modelplane.fleet.index import Place
 from modelplane.fleet.offers import Offer
 from modelplane.fleet.site import Site
@@ -134,18 +136,17 @@ def _of_offer(offer: Offer, refusal: Refusal | None, scored: Scored[Offer] | Non
 class Trace:
     """Everything that was found in one pass."""
 
-    __slots__ = ("_apart", "_chosen", "_findings", "_sites")
+    __slots__ = ("_apart", "_findings", "_placements", "_sites")
 
     def __init__(
         self,
         findings: tuple[Finding, ...] = (),
         sites: Mapping[ClusterName, Site] | None = None,
-        chosen: Mapping[ClusterName, tuple[PoolName, ...]] | None = None,
+        placements: Sequence[Placement] = (),
     ) -> None:
-        """`chosen` has the pools that replicas are on."""
         self._findings = findings
         self._sites = sites or {}
-        self._chosen = chosen or {}
+        self._placements = placements
         self._apart = frozenset(finding.places[0][0] for finding in findings if finding.apart)
 
     def candidates(self) -> tuple[Candidate, ...]:
@@ -182,7 +183,7 @@ class Trace:
     @property
     def total(self) -> int:
         """How many candidates there are, counting a place once for each finding about it."""
-        return sum(map(self._count, self._findings)) or sum(map(len, self._chosen.values()))
+        return sum(map(self._count, self._findings)) or self._chosen().total()
 
     def refusals(self) -> Iterator[tuple[Refusal, int]]:
         """Each sort of refusal with how many places it is about."""
@@ -227,18 +228,25 @@ class Trace:
         )
 
     def _picked(self, found: Mapping[tuple[ClusterName, str, str], Candidate]) -> Iterator[Candidate]:
-        for cluster, pools in self._chosen.items():
-            for pool in dict.fromkeys(pools):
-                known = found.get((cluster, pool, "")) or found.get((cluster, "", ""))
-                score, parts = (known.score, known.parts) if known is not None else (None, ())
-                yield Candidate(
-                    cluster=cluster,
-                    pool=pool,
-                    verdict=Verdict.CHOSEN,
-                    reason=f"holds {_replicas(pools.count(pool))}",
-                    score=score,
-                    parts=parts,
-                )
+        for (cluster, pool), replicas in self._chosen().items():
+            known = found.get((cluster, pool, "")) or found.get((cluster, "", ""))
+            score, parts = (known.score, known.parts) if known is not None else (None, ())
+            yield Candidate(
+                cluster=cluster,
+                pool=pool,
+                verdict=Verdict.CHOSEN,
+                reason=f"holds {_replicas(replicas)}",
+                score=score,
+                parts=parts,
+            )
+
+    def _chosen(self) -> Counter[tuple[ClusterName, PoolName]]:
+        """Where replicas are, and how many."""
+        chosen: Counter[tuple[ClusterName, PoolName]] = Counter()
+        for placement in self._placements:
+            holding = placement.holding
+            chosen.update((holding.cluster, pool) for pool in {seat.pool: None for seat in holding.seats})
+        return chosen
 
 
 def _replicas(replicas: int) -> str:

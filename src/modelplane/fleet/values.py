@@ -5,6 +5,7 @@ All are values. A host makes them from objects; nothing in here is fetched. See 
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -16,6 +17,7 @@ from modelplane.fleet.hardware import Hardware
 from modelplane.fleet.matching import Claim
 
 Labels = tuple[tuple[str, str], ...]
+_MAX_SEATS = 16_384
 
 
 class Effect(StrEnum):
@@ -114,6 +116,12 @@ class Seat(msgspec.Struct, frozen=True, gc=False):
     engine: str
     pool: PoolName
     members: tuple[MemberSeat, ...] = ()
+
+
+@lru_cache(maxsize=_MAX_SEATS)
+def shared_seats(seats: tuple[Seat, ...]) -> tuple[Seat, ...]:
+    """Equal seats as one value, so that what is found of them need not be found again."""
+    return seats
 
 
 HoldingId = tuple[Key, ClusterName, int]
