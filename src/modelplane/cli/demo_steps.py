@@ -15,6 +15,8 @@ from modelplane.local.plane import Plane
 from modelplane.reconcile.store import ObjectRef
 
 _LOOK_S = 0.05
+_WATCH_S = 0.5
+_WATCHED = ("InferenceCluster", "ModelDeployment", "ModelService")
 _PATIENCE_S = 10.0
 """How long the models wait for the platform to be ready, so that they spread over all of it."""
 
@@ -47,13 +49,24 @@ class Steps:
         service = decode(ModelService, self._plane.store.get(ref) or {})
         return str(service.status.address)
 
+    def say_what_is_there(self) -> None:
+        """What an earlier run left, if anything."""
+        counts = {kind: len(self._refs(kind)) for kind in _WATCHED}
+        if any(counts.values()):
+            found = ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count)
+            self._progress.say(f"going on with {found}")
+
     async def watch(self) -> None:
-        """Tell every change of what the objects say of themselves, until cancelled."""
+        """Tell every change of what the objects say of themselves, and which are gone, until cancelled."""
         told: dict[ObjectRef, str] = {}
         while True:
-            await asyncio.sleep(1)
-            for ref in (*self._refs("ModelDeployment"), *self._refs("ModelService")):
+            await asyncio.sleep(_WATCH_S)
+            refs = [ref for kind in _WATCHED for ref in self._refs(kind)]
+            for ref in refs:
                 self._tell(ref, told)
+            for ref in set(told).difference(refs):
+                del told[ref]
+                self._progress.say(f"{ref}: gone")
 
     async def _until_ready(self, refs: Sequence[ObjectRef], timeout_s: float) -> None:
         told: dict[ObjectRef, str] = {}

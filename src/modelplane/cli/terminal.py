@@ -26,6 +26,8 @@ def run_until_signal(main: Coroutine[object, object, int]) -> int:
         loop = asyncio.get_running_loop()
 
         def end(number: signal.Signals) -> None:
+            if not received:
+                print("stopping; once more to wait for nothing", file=sys.stderr)
             received.append(number)
             task.cancel()
 

@@ -4,6 +4,7 @@ import argparse
 import secrets
 from pathlib import Path
 
+from modelplane.cli.ports import Ports
 from modelplane.cli.running import add_data_argument
 from modelplane.cli.terminal import Progress, run_until_signal
 
@@ -18,8 +19,8 @@ Then, in another terminal, with the folder that it prints:
   kubectl get modeldeployments,modelreplicas,modelservices -A
   curl http://127.0.0.1:PORT/default/chat/v1/models
 
-Everything listens on loopback. Ctrl-C stops everything that was started; the folder keeps the state, and the next `up`
-on it goes on from there.
+Everything listens on loopback. Ctrl-C stops everything that was started, as soon as what is being answered has ended.
+The folder keeps the state, and the next `up` on it goes on from there, on the same ports where they are free.
 """
 
 
@@ -55,15 +56,22 @@ async def _up(arguments: argparse.Namespace) -> int:
     progress = Progress()
     documents = [*simulated_fleet(arguments.clusters), *read_documents(arguments.filename)]
     check_documents(documents)
-    settings = PlaneSettings(data=arguments.data, api_port=arguments.api_port, gateway_port=arguments.gateway_port)
+    ports = Ports.of(arguments.data)
+    settings = PlaneSettings(
+        data=arguments.data,
+        api_port=ports.again("api", arguments.api_port),
+        gateway_port=ports.again("gateway", arguments.gateway_port),
+    )
     progress.say(f"starting the plane on {arguments.data}")
-    async with Plane(settings) as plane:
+    async with Plane(settings, tell=progress.say) as plane:
+        ports.remember(api=plane.api_url, gateway=plane.gateway_url)
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")
         progress.say(f"gateway     {plane.gateway_url}")
         page = await serve(plane.overview, token=secrets.token_urlsafe(16))
         progress.say(f"page        {page.url}")
         steps = Steps(plane, progress)
+        steps.say_what_is_there()
         await steps.apply(documents)
         progress.say("running; Ctrl-C stops everything")
         try:

@@ -9,7 +9,7 @@ import fcntl
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +55,11 @@ class PlaneSettings:
 class Plane:
     """`async with Plane(settings) as plane:` runs one."""
 
-    def __init__(self, settings: PlaneSettings, clock: Clock | None = None) -> None:
+    def __init__(
+        self, settings: PlaneSettings, clock: Clock | None = None, *, tell: Callable[[str], None] = lambda _text: None
+    ) -> None:
+        """`tell` hears what is being started."""
+        self._tell = tell
         self._settings = settings
         self._clock = clock or SystemClock()
         self._stack = AsyncExitStack()
@@ -100,11 +104,13 @@ class Plane:
         self._stack.enter_context(_lock(data / "lock"))
         self._database = self._stack.enter_context(Database(data / "plane.db", clock=self._clock))
         ensure_namespaces(self._database.store("plane"))
+        self._tell(f"store       {data / 'plane.db'}")
         self._controller = Controller(self._database, self._clock, admitted=admitted)
         lifecycle = Lifecycle(self._controller.plane, self._clock)
         envoy = EnvoyProcess(data / "envoy")
         await envoy.start()
         self._stack.push_async_callback(envoy.stop)
+        self._tell(f"Envoy       process {envoy.pid}")
         port = self._settings.gateway_port or free_port(HOST)
         _require_free(port)
         self.gateway_url = f"http://{HOST}:{port}"

@@ -1,0 +1,45 @@
+"""The ports of a plane that ran before: the next one takes the same, so that addresses which clients hold stay good."""
+
+import json
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+_HOST = "127.0.0.1"
+_MAX_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    file: Path
+    known: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: Path) -> "Ports":
+        """Those of the last plane on a folder; none where nothing sensible is written down."""
+        file = data / "ports.json"
+        try:
+            found = json.loads(file.read_text())
+        except (OSError, ValueError):
+            return cls(file)
+        entries = found.items() if isinstance(found, dict) else ()
+        return cls(file, {name: port for name, port in entries if isinstance(port, int) and 0 < port <= _MAX_PORT})
+
+    def again(self, name: str, asked: int) -> int:
+        """The port that was asked for, else the one from before if nobody has it, else any."""
+        before = self.known.get(name, 0)
+        return asked or (before if before and _is_free(before) else 0)
+
+    def remember(self, **urls: str) -> None:
+        self.file.write_text(json.dumps({name: urlsplit(url).port for name, url in urls.items()}))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError:
+            return False
+    return True
