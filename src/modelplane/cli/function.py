@@ -41,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--helm", action="store_true", help="provider-helm is installed: give it access to clusters too"
     )
     parser.add_argument("--live", action="store_true", help="watch the fleet instead of having Crossplane fetch it")
+    parser.add_argument("--observe", action="store_true", help="with --live, look at nodes and queues of the clusters")
     parser.add_argument("--kubeconfig", type=Path, help="for --live, outside a pod (default: as kubectl finds it)")
     parser.add_argument("--debug", action="store_true", help="log every call")
 
@@ -58,6 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise FunctionUsageError("no --tls-certs-dir was given; to serve without TLS type --insecure")
     if arguments.threads < 1 or arguments.call_timeout <= 0:
         raise FunctionUsageError("--threads and --call-timeout must be greater than 0")
+    if arguments.observe and not arguments.live:
+        raise FunctionUsageError("--observe needs --live")
     function_logging.configure(function_logging.Level.DEBUG if arguments.debug else function_logging.Level.INFO)
     logging.getLogger("aiohttp.access").disabled = True
     options = Options(
@@ -67,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         limits=Limits(threads=arguments.threads, call_s=arguments.call_timeout),
         helm=arguments.helm,
         live=arguments.live,
+        observe=arguments.observe,
         kubeconfig=arguments.kubeconfig,
     )
     asyncio.run(Server(options).run())

@@ -26,6 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--providers", required=True, metavar="REPOSITORY", help="where provider-kubernetes is")
     parser.add_argument("--version", default="", help="version of the packages (default: that of this program)")
     parser.add_argument("--helm", action="store_true", help="install provider-helm too")
+    parser.add_argument(
+        "--observe", action="store_true", help="look at nodes and queues of clusters (reads their kubeconfig Secrets)"
+    )
     parser.add_argument("--pull-secret", default="", metavar="NAME", help="Secret in crossplane-system to pull with")
     parser.add_argument("--dry-run", action="store_true", help="print the objects and apply nothing")
     parser.add_argument("--kubeconfig", default=None, help="which cluster (default: as kubectl finds it)")
@@ -47,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         providers=arguments.providers.rstrip("/"),
         version=arguments.version.removeprefix("v") or __version__,
         helm=arguments.helm,
+        observe=arguments.observe,
         pull_secret=arguments.pull_secret,
     )
     text = yaml.dump_all(installation(source), Dumper=yaml.CSafeDumper, explicit_start=True, sort_keys=False, width=120)

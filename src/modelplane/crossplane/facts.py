@@ -4,7 +4,7 @@ Whoever watches the fleet writes it on the composite when it changed, and Crossp
 Equal facts give equal text, whichever server works it out, so nobody is woken for nothing.
 
     ModelReplica       its cluster as it is written, where its gateway answers, and how far its caches are
-    InferenceCluster   the replicas on it and what they hold
+    InferenceCluster   the replicas on it and what they hold, and what is observed on it
     ModelDeployment    which of the clusters that its replicas are on are amiss; and while some wait for room, all room
 """
 
@@ -33,16 +33,20 @@ def _staged(cache: Manifest, cluster: str) -> list[object]:
     return [text_at(cache, "metadata", "name"), cache.get("spec"), there]
 
 
-def of_cluster(replicas: Iterable[Manifest]) -> str:
+def of_cluster(replicas: Iterable[Manifest], observed: str = "") -> str:
+    """`observed` stands for what the cluster shows of itself, where somebody looks."""
     return _text(
-        sorted(
-            (
-                text_at(item, "metadata", "namespace"),
-                text_at(item, "metadata", "name"),
-                xxhash.xxh3_64_hexdigest(_encode(value_at(item, "spec", "engines"))),
-            )
-            for item in replicas
-        )
+        [
+            observed,
+            *sorted(
+                (
+                    text_at(item, "metadata", "namespace"),
+                    text_at(item, "metadata", "name"),
+                    xxhash.xxh3_64_hexdigest(_encode(value_at(item, "spec", "engines"))),
+                )
+                for item in replicas
+            ),
+        ]
     )
 
 

@@ -19,11 +19,12 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from modelplane.api.labels import CLUSTER
+from modelplane.api.meta import ClusterName, Uid
 from modelplane.api.meta import Key as Owner
-from modelplane.api.meta import Uid
 from modelplane.compose.contract import Manifest, Requirement
 from modelplane.compose.manifests import text_at, value_at
 from modelplane.crossplane import facts
+from modelplane.crossplane.observatory import Observatory
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
 from modelplane.crossplane.waking import Subject, Waker
 from modelplane.fleet.snapshot import Fleet
@@ -58,8 +59,12 @@ class Kept(msgspec.Struct, frozen=True):
 class Live:
     """Knowledge of a function server that may look at the API itself."""
 
-    def __init__(self, client: KubeClient, registry: CollectorRegistry, *, pause_s: float = 2.0) -> None:
+    def __init__(
+        self, client: KubeClient, registry: CollectorRegistry, *, pause_s: float = 2.0, observe: bool = False
+    ) -> None:
+        """`observe` looks at the workload clusters too, with the kubeconfigs that they were adopted with."""
         self._lock = RLock()
+        self._observatory = Observatory(client, self._shows_something_else) if observe else None
         self._fleet = LiveFleet(capacity_changed=self._room_changed)
         self._waiting: set[Key] = set()
         self._assumed: dict[ObjectRef, float] = {}
@@ -76,6 +81,13 @@ class Live:
 
     async def run(self) -> None:
         """Until cancelled."""
+        try:
+            await self._run()
+        finally:
+            if self._observatory is not None:
+                await self._observatory.close()
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run())
@@ -107,8 +119,10 @@ class Live:
             return self._fleet.snapshot()
 
     def find(self, requirement: Requirement) -> tuple[Manifest, ...] | None:
+        if requirement.cluster is not None:
+            return self._observatory.find(requirement) if self._observatory is not None else None
         kind = _KINDS.get(requirement.kind)
-        if kind is None or requirement.cluster is not None or not self.synced:
+        if kind is None or not self.synced:
             return None
         with self._lock:
             return tuple(item.manifest for item in self._matching(kind, requirement))
@@ -177,8 +191,12 @@ class Live:
         else:
             self._waker.seen(subject, event.value.told)
 
-    def _follow_cluster(self, key: Key, _manifest: Manifest, *, gone: bool) -> None:
-        del gone
+    def _shows_something_else(self, cluster: ClusterName) -> None:
+        self._waker.concerns((CLUSTERS, Key("", cluster)))
+
+    def _follow_cluster(self, key: Key, manifest: Manifest, *, gone: bool) -> None:
+        if self._observatory is not None:
+            self._observatory.drop(ClusterName(key.name)) if gone else self._observatory.follow(manifest)
         concerned = self._on_cluster.get(key.name, ())
         for replica in concerned:
             self._waker.concerns((REPLICAS, replica))
@@ -221,7 +239,9 @@ class Live:
 
     def _facts_of_cluster(self, key: Key, _manifest: Manifest) -> str:
         held = self._snapshot(REPLICAS)
-        return facts.of_cluster(held[each].manifest for each in self._on_cluster.get(key.name, ()) if each in held)
+        there = [held[each].manifest for each in self._on_cluster.get(key.name, ()) if each in held]
+        observed = self._observatory.digest(ClusterName(key.name)) if self._observatory is not None else ""
+        return facts.of_cluster(there, observed)
 
     def _facts_of_replica(self, key: Key, manifest: Manifest) -> str:
         name = text_at(manifest, "spec", "clusterName")

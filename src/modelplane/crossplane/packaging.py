@@ -49,6 +49,8 @@ class Source:
     """Of the providers."""
     version: str
     helm: bool = False
+    observe: bool = False
+    """Look at the workload clusters, which takes the right to read their kubeconfigs."""
     pull_secret: str = ""
 
 
@@ -156,8 +158,9 @@ def installation(source: Source) -> tuple[Manifest, ...]:
     return (
         _namespace(),
         *_rights(),
+        *(_secret_rights() if source.observe else ()),
         *_providers(source),
-        _runtime(FUNCTION, _function_runtime()),
+        _runtime(FUNCTION, _function_runtime(source)),
         _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
         _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source),
     )
@@ -198,11 +201,12 @@ def _runtime(name: str, container: Mapping[str, object]) -> Manifest:
     }
 
 
-def _function_runtime() -> Mapping[str, object]:
+def _function_runtime(source: Source) -> Mapping[str, object]:
+    asked = {"--helm": source.helm, "--observe": source.observe}
     probe = {"httpGet": {"path": "/readyz", "port": 8080}, "periodSeconds": 5}
     alive = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10}
     return {
-        "args": ["--live"],
+        "args": ["--live", *(flag for flag, wanted in asked.items() if wanted)],
         "ports": [{"name": "metrics", "containerPort": 8080}],
         "readinessProbe": probe,
         "livenessProbe": alive,
@@ -228,6 +232,20 @@ def _rights() -> Iterator[Manifest]:
         "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": _SYSTEM}],
     }
     yield from _user_roles()
+
+
+def _secret_rights() -> Iterator[Manifest]:
+    name = "modelplane-function-observes"
+    metadata = {"name": name, "namespace": SYSTEM_NAMESPACE}
+    api = "rbac.authorization.k8s.io/v1"
+    yield {"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": [_rule("", ("secrets",), ("get",))]}
+    yield {
+        "apiVersion": api,
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": FUNCTION, "namespace": _SYSTEM}],
+    }
 
 
 def _user_roles() -> Iterator[Manifest]:

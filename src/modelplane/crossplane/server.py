@@ -53,6 +53,8 @@ class Options:
     helm: bool = False
     live: bool = False
     """Whether to watch the fleet through the Kubernetes API."""
+    observe: bool = False
+    """Whether to look at the workload clusters too."""
     kubeconfig: Path | None = None
     """None: the pod's ServiceAccount, or as kubectl finds it."""
 
@@ -190,7 +192,7 @@ class Server:
     def _watch(self) -> None:
         """Keep the fleet. Without the right to look at it, calls are answered from what Crossplane fetches."""
         self._client = KubeClient(load_config(self._options.kubeconfig))
-        self._live = Live(self._client, self.function.figures.registry)
+        self._live = Live(self._client, self.function.figures.registry, observe=self._options.observe)
         self.function.knows(self._live)
         self._watching = asyncio.create_task(self._live.run())
 
