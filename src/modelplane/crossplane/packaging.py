@@ -24,6 +24,7 @@ CROSSPLANE = ">=v2.3.0"
 """Requiring all objects of a kind, and the scale subresource, came with this version."""
 PROVIDER_KUBERNETES = "v1.2.1"
 PROVIDER_HELM = "v1.4.0"
+PART_OF = "app.kubernetes.io/part-of"
 WAKE_ANNOTATION = "modelplane.ai/facts"
 _SYSTEM = "crossplane-system"
 _LIVE = {"modelplane.ai": ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
@@ -155,6 +156,18 @@ def _annotations(words: str) -> dict[str, str]:
 
 def installation(source: Source) -> tuple[Manifest, ...]:
     """Everything to apply, in an order in which it can be."""
+    return tuple(_part_of_us(item) for item in _installed(source))
+
+
+def _part_of_us(item: Manifest) -> Manifest:
+    metadata = item["metadata"]
+    known = metadata if isinstance(metadata, Mapping) else {}
+    labels = known.get("labels")
+    ours = {**(labels if isinstance(labels, Mapping) else {}), PART_OF: CONFIGURATION}
+    return {**item, "metadata": {**known, "labels": ours}}
+
+
+def _installed(source: Source) -> tuple[Manifest, ...]:
     return (
         _namespace(),
         *_rights(),
