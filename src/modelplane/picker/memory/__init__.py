@@ -7,6 +7,9 @@ endpoint that left the pool.
     prefix             where the beginning of a prompt is cached: the slots, and the index that fills them
     approximate        an index from what was sent
     approx_producer    the plugin around it
+    kv_events          what engines tell of their caches, read from the wire
+    precise            an index from that
+    precise_producer   the plugin around it
     in_flight          requests and tokens that were sent and have not ended
     cold               turns for requests whose prompt nobody holds
     sessions           sessions and their endpoints

@@ -35,3 +35,20 @@ def chain_of_tokens(tokens: Sequence[int], block_tokens: int, seed: int, *, full
     packed = struct.pack(f"<{len(tokens)}I", *tokens)
     width = block_tokens * BYTES_A_TOKEN
     return chain_of_text(packed, width, seed, len(packed) // width * width if full_only else len(packed))
+
+
+def chain_of_blocks(
+    tokens: Sequence[int], block_tokens: int, link: int, extra_keys: Sequence[tuple[object, ...]]
+) -> list[int]:
+    """The hashes of full blocks that follow `link`; what `extra_keys` has for a block counts as part of it."""
+    if not any(extra_keys):
+        return chain_of_tokens(tokens, block_tokens, link, full_only=True)
+    packed = struct.pack(f"<{len(tokens)}I", *tokens)
+    width = block_tokens * BYTES_A_TOKEN
+    chain: list[int] = []
+    for place in range(len(packed) // width):
+        keys = extra_keys[place] if place < len(extra_keys) else ()
+        block = packed[place * width : (place + 1) * width] + (repr(keys).encode() if keys else b"")
+        link = digest(_pair(digest(block), link))
+        chain.append(link)
+    return chain

@@ -1,0 +1,74 @@
+"""The plugin around the precise index. What engines tell is fed to `index` by whoever listens to them.
+
+It needs prompts in the tokens of the engines' own tokenizer, from the `TOKENS` slot. Where nobody left them there is no
+match: a guess at tokens would never meet the engines' blocks.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from modelplane.picker.catalogue import Parameters, plugin_type
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.decisions import Decision
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.memory.approx_producer import computing
+from modelplane.picker.memory.precise import PreciseIndex
+from modelplane.picker.memory.prefix import TOKENS, prefix_of, put_prefix
+from modelplane.picker.units import Duration
+
+_NOTHING: Mapping[str, object] = {}
+
+
+class HashAlgorithm(StrEnum):
+    CBOR_FNV = "cbor-fnv"
+    XXH64 = "xxh64"
+
+
+class TokenProcessor(Parameters, frozen=True):
+    block_size_tokens: Annotated[int, msgspec.Meta(ge=1)] = 16
+    """Until the engines tell theirs."""
+    hash_seed: str = ""
+    hash_algorithm: HashAlgorithm = HashAlgorithm.XXH64
+    """Read, as `hashSeed` is, and without effect: hashes never leave the picker."""
+
+
+class PrecisePrefixParameters(Parameters, frozen=True):
+    token_processor_config: TokenProcessor = TokenProcessor()
+    indexer_config: Mapping[str, object] = _NOTHING
+    """Read, and without effect: there is one kind of index."""
+    kv_events_config: Mapping[str, object] = _NOTHING
+    """For whoever listens to the engines."""
+    speculative_indexing: bool = False
+    """Take an endpoint to hold a prompt as soon as it is sent there."""
+    speculative_ttl: Duration = msgspec.field(default=Duration(2.0), name="speculativeTTL")
+
+
+class PrecisePrefixProducer:
+    def __init__(self, name: str, parameters: PrecisePrefixParameters | None = None) -> None:
+        self.name = name
+        self.parameters = parameters or PrecisePrefixParameters()
+        self.index = PreciseIndex(self.parameters.token_processor_config.block_size_tokens)
+
+    def produce(self, cycle: Cycle) -> None:
+        prompts = cycle.get(TOKENS)
+        if prompts is None:
+            return
+        self.index.forget_guesses(cycle.now_s)
+        request = cycle.request
+        put_prefix(cycle, self.name, self.index.match(prompts, cycle.endpoints, request.model, request.salt))
+
+    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+        match = prefix_of(cycle, self.name)
+        if self.parameters.speculative_indexing and match is not None:
+            for endpoint in computing(decision):
+                self.index.guess(endpoint, match, cycle.now_s + self.parameters.speculative_ttl)
+        return ()
+
+    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+        self.index.keep(endpoints)
+
+
+TYPES = (plugin_type("precise-prefix-cache-producer", PrecisePrefixProducer, PrecisePrefixParameters, gives="prefix"),)
