@@ -89,6 +89,14 @@ class Scheduler:
         removed = forged(request.headers, decision.set_headers)
         return msgspec.structs.replace(decision, remove_headers=removed) if removed else decision
 
+    def recall(self, cycle: Cycle, decision: Decision) -> None:
+        """A request was sent on before: let the plugins remember it, without deciding anew."""
+        try:
+            self._produce(cycle)
+        except PluginFault as fault:
+            self._count(fault)
+        self._send(cycle, decision)
+
     def ended(self, request: Request, decision: Decision, served: Served) -> None:
         """A request that was sent on has ended."""
         for listener in self._response_listeners:
@@ -105,12 +113,15 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001  a plugin's defect must not stop discovery
                 self._count(_fault(listener.name, error))
 
-    def _decide(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
+    def _produce(self, cycle: Cycle) -> None:
         for producer in self._producers:
             try:
                 producer.produce(cycle)
             except Exception as error:
                 raise _fault(producer.name, error) from error
+
+    def _decide(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
+        self._produce(cycle)
         for admitter in self._admitters:
             try:
                 why = admitter.turn_away(cycle)

@@ -92,7 +92,7 @@ class ConcurrencyDetector:
 
 TYPES = (
     plugin_type("utilization-detector", UtilizationDetector, UtilizationParameters).serving_as("detector"),
-    plugin_type("concurrency-detector", ConcurrencyDetector, ConcurrencyParameters, reads=("in-flight",)).serving_as(
-        "detector"
-    ),
+    plugin_type(
+        "concurrency-detector", ConcurrencyDetector, ConcurrencyParameters, reads=("in-flight load",)
+    ).serving_as("detector"),
 )

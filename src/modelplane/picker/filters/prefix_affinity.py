@@ -3,7 +3,7 @@
 An endpoint is *sticky* where it holds at least the threshold's share of the prompt. All are kept where there is one
 endpoint only, none is sticky, chance says to explore, or the best sticky endpoint would answer later than the best
 other one by more than the penalty allows. The time to a first token is what the tokens in flight take at the peak rate
-of prefill, or what the predictor says.
+of prefill, or what the predictor says where it knows all of them.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from modelplane.framework import Code, Refusal
 from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.memory.latency import LATENCY
 from modelplane.picker.memory.prefix import prefix_of
 
 _MS = 1000.0
@@ -78,8 +79,13 @@ class PrefixAffinityFilter:
         best_other = min(wait for wait, stays in zip(waits, sticky, strict=True) if not stays)
         return best_sticky - best_other > penalty
 
-    def _waits_ms(self, _cycle: Cycle, endpoints: Sequence[Endpoint]) -> list[float]:
+    def _waits_ms(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> list[float]:
         rate = self._parameters.peak_prefill_throughput
+        predictions = cycle.get(LATENCY) if self._parameters.ttft_source is Source.LATENCY_PREDICTOR else None
+        if predictions is not None:
+            found = [each for each in cycle.aligned(predictions, endpoints) if each is not None]
+            if len(found) == len(endpoints):
+                return [each.ttft_s * _MS for each in found]
         return [endpoint.tokens_in_flight / rate * _MS for endpoint in endpoints]
 
 
@@ -88,6 +94,6 @@ TYPES = (
         "prefix-cache-affinity-filter",
         PrefixAffinityFilter,
         PrefixAffinityParameters,
-        reads=("prefix", "in-flight"),
+        reads=("prefix", "in-flight load"),
     ),
 )

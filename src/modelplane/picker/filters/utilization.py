@@ -64,4 +64,4 @@ class UtilizationFilter:
         return None
 
 
-TYPES = (plugin_type("utilization-filter", UtilizationFilter, UtilizationParameters, reads=("in-flight",)),)
+TYPES = (plugin_type("utilization-filter", UtilizationFilter, UtilizationParameters, reads=("in-flight load",)),)

@@ -1,1 +1,13 @@
 """Pickers: the order in which scored endpoints are tried. None imports another."""
+
+from modelplane.picker.pickers import (
+    max_score,
+    random,
+    weighted_random,
+)
+
+TYPES = (
+    *max_score.TYPES,
+    *random.TYPES,
+    *weighted_random.TYPES,
+)

@@ -35,4 +35,4 @@ class ActiveRequestScorer:
         return [1.0 if count <= idle else (busiest - count) / busiest * most for count in counts]
 
 
-TYPES = (plugin_type("active-request-scorer", ActiveRequestScorer, ActiveRequestParameters, reads=("in-flight",)),)
+TYPES = (plugin_type("active-request-scorer", ActiveRequestScorer, ActiveRequestParameters, reads=("in-flight load",)),)

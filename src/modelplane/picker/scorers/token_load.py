@@ -40,4 +40,4 @@ def uncached(cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[int]:
     return [max(0, tokens - blocks * match.block_size) for blocks in cycle.aligned(match.matched, endpoints)]
 
 
-TYPES = (plugin_type("token-load-scorer", TokenLoadScorer, TokenLoadParameters, reads=("in-flight",)),)
+TYPES = (plugin_type("token-load-scorer", TokenLoadScorer, TokenLoadParameters, reads=("in-flight load",)),)
