@@ -1,0 +1,13 @@
+"""What a request's body says to the picker, whichever API it speaks.
+
+    paths      which API a path means
+    bodies     the fields of each API that matter, and the text of its prompts
+    text       how conversations become bytes with equal beginnings
+
+Bodies are decoded into types that name only what is needed; the rest is checked to be JSON and not looked at.
+"""
+
+from modelplane.extproc.parsing.bodies import Parsed, ParseError, parse, rename
+from modelplane.extproc.parsing.paths import find_api
+
+__all__ = ["ParseError", "Parsed", "find_api", "parse", "rename"]
