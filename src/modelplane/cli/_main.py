@@ -25,6 +25,7 @@ COMMANDS = (
     Command("replay", "repeat the decisions of a snapshot, bit for bit", "replay"),
     Command("crds", "print the plain CustomResourceDefinitions", "crds"),
     Command("conformance", "run conformance vectors and count what passes", "conformance"),
+    Command("picker", "the endpoint picker: check its configuration, explain its decisions", "_picker"),
     Command("up", "start the embedded plane and keep it running", "up"),
     Command("status", "what the clusters, deployments and services of a running plane say", "status"),
     Command("down", "stop a running plane and everything that it started", "down"),

@@ -1,0 +1,46 @@
+"""`modelplane picker …`: the endpoint picker's own commands.
+
+Each is a module of this room with `configure(parser)` and `run(arguments) -> int`, and one row below. The modules
+import what they need when they run.
+"""
+
+import argparse
+import importlib
+from typing import NamedTuple
+
+
+class Subcommand(NamedTuple):
+    name: str
+    summary: str
+    module: str
+
+
+SUBCOMMANDS = (
+    Subcommand("check", "what a configuration would build, and everything wrong with it", "_picker_check"),
+    Subcommand("explain", "where a request would go and why, for every endpoint", "_picker_explain"),
+)
+
+_EPILOG = """\
+examples:
+  modelplane picker check config.yaml
+  modelplane picker explain --config config.yaml --state state.yaml --request request.yaml
+
+'modelplane picker COMMAND --help' explains one of them.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The endpoint picker: which server answers a request."
+    parser.epilog = _EPILOG
+    commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", title="commands", required=True)
+    for command in SUBCOMMANDS:
+        subparser = commands.add_parser(
+            command.name, help=command.summary, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        module = importlib.import_module(f"modelplane.cli.{command.module}")
+        module.configure(subparser)
+        subparser.set_defaults(run_subcommand=module.run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return int(arguments.run_subcommand(arguments))

@@ -1,0 +1,83 @@
+"""`modelplane picker explain`: where a request would go and why, for every endpoint."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_output, print_table
+
+if TYPE_CHECKING:
+    from modelplane.picker.explain import EndpointShown, Explanation
+
+_EPILOG = """\
+state.yaml (docs/picker.md has every field):
+  kind: PickerState
+  endpoints:
+  - {name: default/vllm-0, address: "10.0.0.1:8000", load: {waiting: 2, kvUse: 0.4}}
+  - {name: default/vllm-1, address: "10.0.0.2:8000", load: {waiting: 0, kvUse: 0.9}}
+
+request.yaml:
+  model: qwen3-8b
+  prompts: ["Tell me about tides."]
+  headers: {x-session-id: abc}
+
+examples:
+  modelplane picker explain --state state.yaml --request request.yaml
+  modelplane picker explain --config config.yaml --state state.yaml --request request.yaml --seed 7 -o json
+
+The same files and seed give the same answer. Exit codes: 0 an endpoint is picked, 1 an input was refused, 3 none is.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Decides for one request over a written state, and shows what every plugin said."
+    parser.epilog = _EPILOG
+    parser.add_argument("--config", metavar="FILE", help="an EndpointPickerConfig (default: the picker's defaults)")
+    parser.add_argument("--state", metavar="FILE", required=True, help="the endpoints and their loads")
+    parser.add_argument("--request", metavar="FILE", required=True, help="the request")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="what chance comes to (default: 0)")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from random import Random
+
+    from modelplane.cli._shown import print_value
+    from modelplane.cli.manifests import read, shown
+    from modelplane.extproc.third_party import full_catalogue
+    from modelplane.picker.config import load
+    from modelplane.picker.explain import explain
+    from modelplane.picker.snapshot import decode, decode_request
+
+    text, source = (read(arguments.config), shown(arguments.config)) if arguments.config else (b"", "defaults")
+    config = load(text, source, full_catalogue())
+    state = decode(read(arguments.state), shown(arguments.state))
+    request = decode_request(read(arguments.request), shown(arguments.request))
+    found = explain(config, request, state, Random(arguments.seed).random)  # noqa: S311  repeatable on purpose
+    if arguments.output == "table":
+        _show(found)
+    else:
+        print_value(found, arguments.output)
+    return 0 if found.destinations else EXIT_DOES_NOT_FIT
+
+
+def _show(found: "Explanation") -> None:
+    print(f"{found.outcome} ({found.status}): {found.destinations or found.why}")
+    for name, value in found.set_headers.items():
+        print(f"  sets {name}: {value}")
+    for name in found.remove_headers:
+        print(f"  removes {name}")
+    for name, picks in found.shadows.items():
+        print(f"  profile {name} only watches; it would have picked {', '.join(picks) or 'nobody'}")
+    if found.not_allowed:
+        print(f"  not in the proxy's subset: {', '.join(found.not_allowed)}")
+    for profile in found.profiles:
+        print()
+        print(f"profile {profile.name}")
+        print_table(("VERDICT", "ENDPOINT", "ADDRESS", "TOTAL", "WHY"), [_cells(each) for each in profile.endpoints])
+
+
+def _cells(endpoint: "EndpointShown") -> tuple[str, ...]:
+    parts = ", ".join(f"{part.scorer} {part.score:.3f} x {part.weight:g}" for part in endpoint.scores)
+    why = f"{endpoint.filter}: {endpoint.reason}" if endpoint.filter else parts
+    total = f"{endpoint.total:.3f}" if endpoint.total is not None else "-"
+    return endpoint.verdict, endpoint.name, endpoint.address, total, why
