@@ -34,15 +34,14 @@ def test_whole_numbers_are_integers_and_others_are_not():
 
 
 def test_what_is_too_large_to_remember_is_converted_all_the_same():
-    content = {"text": "x" * 100_000, "count": 7}
+    content = {"text": "x" * 300_000, "count": 7}
     assert through(content) == content
 
 
-def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(structs, "MOST_REMEMBERED", 8)
+def test_memory_is_bounded_and_keeps_the_latest(monkeypatch):
+    monkeypatch.setattr(structs, "MOST_REMEMBERED", 80)
     memory = structs._Memory()
     for number in range(100):
-        memory.put(number, number)
-    kept = [number for number in range(100) if memory.get(number) is not None]
-    assert len(kept) <= 8
-    assert kept[-1] == 99
+        memory.put(number, number, 10)
+        memory.put(number, number, 10)
+    assert [number for number in range(100) if memory.get(number) is not None] == list(range(92, 100))

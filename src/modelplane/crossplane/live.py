@@ -96,12 +96,15 @@ class Live:
 
     async def _listed(self) -> None:
         """Once everything is known: whoever was told something else while nobody watched is woken."""
-        for informer in self._informers.values():
-            await informer.wait_synced()
+        await self.wait_synced()
         with self._lock:
             for kind in _FACTS:
                 for key, kept in self._snapshot(kind).items():
                     self._waker.seen((kind, key), kept.told)
+
+    async def wait_synced(self) -> None:
+        for informer in self._informers.values():
+            await informer.wait_synced()
 
     @property
     def synced(self) -> bool:

@@ -15,9 +15,10 @@ import msgspec
 import xxhash
 from google.protobuf import struct_pb2  # type: ignore[import-untyped]  # it ships no types
 
-MOST_REMEMBERED = 20_000
-_SMALL = 64 * 1024
-"""Larger objects are walked each time: a few of them would fill the memory of a server."""
+MOST_REMEMBERED = 32 * 1024 * 1024
+"""Bytes of protobuf whose meaning is remembered, in each direction. As plain objects they take several times that."""
+_SMALL = 256 * 1024
+"""Larger objects are walked each time: a few of them would push out everything else."""
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -27,18 +28,23 @@ class _Memory(Generic[T]):
     """The latest of what was converted, by digest of its content. Threads of the server share it."""
 
     def __init__(self) -> None:
-        self._known: dict[int, T] = {}
+        self._known: dict[int, tuple[int, T]] = {}
+        self._held = 0
         self._lock = Lock()
 
     def get(self, key: int) -> T | None:
-        return self._known.get(key)
+        found = self._known.get(key)
+        return None if found is None else found[1]
 
-    def put(self, key: int, value: T) -> None:
+    def put(self, key: int, value: T, size: int) -> None:
         with self._lock:
-            if len(self._known) >= MOST_REMEMBERED:
-                for oldest in list(self._known)[: MOST_REMEMBERED // 4]:
-                    del self._known[oldest]
-            self._known[key] = value
+            if key in self._known:
+                return
+            self._known[key] = (size, value)
+            self._held += size
+            while self._held > MOST_REMEMBERED:
+                oldest = next(iter(self._known))
+                self._held -= self._known.pop(oldest)[0]
 
 
 _plain: _Memory[dict[str, object]] = _Memory()
@@ -54,7 +60,7 @@ def plain(struct: struct_pb2.Struct) -> dict[str, object]:
     known = _plain.get(key)
     if known is None:
         known = _object(struct)
-        _plain.put(key, known)
+        _plain.put(key, known, len(packed))
     return known
 
 
@@ -70,7 +76,7 @@ def fill(struct: struct_pb2.Struct, content: Mapping[str, object]) -> None:
         made = struct_pb2.Struct()
         made.update(msgspec.json.decode(encoded))
         packed = made.SerializeToString()
-        _packed.put(key, packed)
+        _packed.put(key, packed, len(packed))
     struct.MergeFromString(packed)
 
 
