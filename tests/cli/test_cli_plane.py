@@ -136,6 +136,15 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
     assert re.search(r"^sim-1 +Ready +4 ", shown.stdout, re.MULTILINE)
     assert re.search(r"^default/qwen3-8b +Ready +2 +2 +2 ", shown.stdout, re.MULTILINE)
     assert re.search(r"^default/chat +Ready +2 +2 +http://127.0.0.1:\d+/default/chat", shown.stdout, re.MULTILINE)
+    for there in (("--data", tmp_path), ("--kubeconfig", tmp_path / "kubeconfig")):
+        taken = call("fleet", "snapshot", *there, "-o", tmp_path / "snapshot.yaml")
+        assert taken.returncode == 0, taken.stderr
+        assert call("replay", tmp_path / "snapshot.yaml").returncode == 0
+        explained = call("explain", "deployment", "qwen3-8b", *there)
+        assert explained.returncode == 0, explained.stderr
+        assert "default/qwen3-8b: FitsNow: 2 of 2 replicas have a place" in explained.stdout
+        planned = call("plan", "-f", QUICKSTART / "3-model.yaml", *there)
+        assert (planned.returncode, re.findall(r"^\w+(?= +default)", planned.stdout, re.MULTILINE)) == (0, ["keep"] * 2)
     ended = call("down", "--data", tmp_path)
     assert (ended.returncode, ended.stdout) == (0, f"stopped the plane on {tmp_path} (process {process.pid})\n")
     process.communicate(timeout=20)

@@ -303,6 +303,13 @@ SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
             id="scale down keeps the sole replica of a cluster",
         ),
         pytest.param(
+            ask(2),
+            [EAST, WEST],
+            [holding("east", 0), holding("west", 0), holding("west", 1, **SERVING), holding("west", 2, **SERVING)],
+            (["west/h200#1 Kept", "west/h200#2 Kept"], ["east#0 ScaledDown", "west#0 ScaledDown"], 0),
+            id="scale down: those that do not serve go before those that do",
+        ),
+        pytest.param(
             ask(1, engine(request(1, product_is("H100")))),
             [EAST, cluster("old", pool("h100", 1, H100))],
             [holding("east", 0, **SERVING)],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.api.errors import InputError
+from modelplane.api.errors import InputError, NotFoundError
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 
@@ -92,9 +92,53 @@ def test_explain_of_one_that_waits_exits_with_3(capsys, snapshot, model):
     assert "Devices: needs 1 x gpu" in capsys.readouterr().out
 
 
-def test_explain_needs_something_to_look_at():
-    with pytest.raises(InputError, match="give what is there"):
-        run("explain", "deployment", "qwen3-8b")
+@pytest.mark.parametrize("words", [("explain", "deployment", "qwen3-8b"), ("fleet", "snapshot")])
+def test_without_files_the_plane_of_this_machine_is_asked(tmp_path, monkeypatch, words):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(NotFoundError, match=rf"no plane runs on {tmp_path}/modelplane; `modelplane up"):
+        run(*words)
+    with pytest.raises(NotFoundError, match=f"no plane runs on {tmp_path}/other"):
+        run(*words, "--data", tmp_path / "other")
+
+
+PACKED = """\
+kind: PlacementProfile
+plugins:
+- {type: ClusterReady}
+- {type: Devices}
+- {type: Capacity}
+- {type: headroom, weight: 0}
+- {type: best-first}
+"""
+
+
+def test_a_profile_says_which_plugins_place_and_a_snapshot_keeps_it(capsys, tmp_path):
+    profile, path = tmp_path / "profile.yaml", tmp_path / "snapshot.yaml"
+    profile.write_text(PACKED)
+    assert run("plan", "-f", QUICKSTART, "--profile", profile, "-o", "json") == 0
+    rows = json.loads(capsys.readouterr().out)["deployments"][0]["rows"]
+    assert [row["cluster"] for row in rows] == ["east", "east"]
+    assert run("fleet", "snapshot", "-f", QUICKSTART, "--profile", profile, "-o", path) == 0
+    assert run("replay", path) == 0
+    assert "east/h200#1 New" in capsys.readouterr().out
+    assert run("explain", "deployment", "qwen3-8b", "--fleet", path, "-o", "json") == 0
+    assert {found["cluster"] for found in json.loads(capsys.readouterr().out)["rows"]} == {"east"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kind: PlacementProfile\nplugins: [{type: Capacity}]", "exactly one picker is needed"),
+        ("kind: PlacementProfile\nplugins: [{type: best-first}]", "Devices and Capacity cannot be left out"),
+        ("[1]", "expected one PlacementProfile"),
+        ("kind: Pod\nplugins: []", "this is a Pod, not a PlacementProfile"),
+    ],
+)
+def test_a_profile_that_cannot_be_is_refused(tmp_path, text, says):
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(text)
+    with pytest.raises(InputError, match=says):
+        run("plan", "-f", QUICKSTART, "--profile", profile)
 
 
 def test_replay_says_same_and_differs(capsys, snapshot, tmp_path):

@@ -4,7 +4,9 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,7 +15,10 @@ from modelplane.admission.review import review
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import read_documents
 from modelplane.compose.moments import epoch_s
-from modelplane.views.inputs import SNAPSHOT_KIND, Inputs, gather, merge
+from modelplane.views.inputs import API_VERSION, KINDS, SNAPSHOT_KIND, Inputs, gather, merge
+
+if TYPE_CHECKING:
+    from modelplane.cli.running import RunningPlane
 
 EXIT_DOES_NOT_FIT = 3
 _GAP = "  "
@@ -28,7 +33,20 @@ def add_inputs(parser: argparse.ArgumentParser, *, manifests_required: bool) -> 
         "-f", "--filename", dest="manifests", metavar="PATH", nargs="+", action="extend", default=[],
         required=manifests_required, help="manifests: a file, a folder, or - for standard input",
     )  # fmt: skip
-    parser.add_argument("--fleet", metavar="SNAPSHOT", help="what is there: a file of `modelplane fleet snapshot`")
+    there = parser.add_mutually_exclusive_group()
+    there.add_argument("--fleet", metavar="SNAPSHOT", help="what is there: a file of `modelplane fleet snapshot`")
+    there.add_argument(
+        "--data", metavar="DIR", nargs="?", const="", default=None,
+        help="what is there: the running plane whose state is kept in DIR (default: where `modelplane up` keeps it)",
+    )  # fmt: skip
+    there.add_argument(
+        "--kubeconfig", metavar="FILE", type=Path, default=None,
+        help="what is there: the control plane of a kubeconfig",
+    )  # fmt: skip
+    parser.add_argument(
+        "--profile", metavar="FILE", type=Path, default=None,
+        help="the plugins that place replicas and their weights: a PlacementProfile",
+    )  # fmt: skip
     parser.add_argument(
         "--now", metavar="TIME", type=_moment, default=None,
         help="the moment to decide at, as 2026-01-31T12:00:00Z or in seconds of the epoch "
@@ -46,11 +64,40 @@ def _moment(text: str) -> float:
     return moment
 
 
-def read_inputs(paths: Sequence[str], fleet: str | None = None, now: float | None = None) -> Inputs:
-    """Manifests over a snapshot, as of a moment. Manifests that an API server would refuse are refused here."""
-    base = gather(_mappings(fleet) if fleet else (), now=time.time())
-    found = merge(base, _reviewed(paths)) if paths else base
-    return found if now is None else msgspec.structs.replace(found, now=now)
+def read_inputs(arguments: argparse.Namespace) -> Inputs:
+    """Manifests over what is there, as of a moment. Manifests that an API server would refuse are refused here.
+
+    What is there is a snapshot or a plane; without a word, and without manifests, the plane of this machine.
+    """
+    base = gather(_there(arguments), now=time.time())
+    found = merge(base, _reviewed(arguments.manifests)) if arguments.manifests else base
+    if arguments.profile is not None or found.profile_document is not None:
+        from modelplane.cli._plugins import known_types, read_profile_document
+
+        given = read_profile_document(arguments.profile) if arguments.profile is not None else None
+        found = found.placed_by(given or found.profile_document or {}, known_types())
+    return found if arguments.now is None else msgspec.structs.replace(found, now=arguments.now)
+
+
+def _there(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
+    if arguments.fleet:
+        return _mappings(arguments.fleet)
+    if arguments.kubeconfig:
+        from modelplane.cli.kubeconfig import read_kubeconfig
+
+        return _objects_of(read_kubeconfig(arguments.kubeconfig))
+    if arguments.data is not None or not arguments.manifests:
+        from modelplane.cli.running import RunningPlane, default_data
+
+        return _objects_of(RunningPlane.of(Path(arguments.data) if arguments.data else default_data()))
+    return ()
+
+
+def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
+    """Everything that placement looks at. Lists do not say the kind of their items."""
+    for kind, plural in KINDS.items():
+        for item in plane.items(plural):
+            yield {**item, "apiVersion": API_VERSION, "kind": kind}
 
 
 def _reviewed(paths: Sequence[str]) -> Inputs:

@@ -2,13 +2,13 @@
 
 import argparse
 
-from modelplane.api.errors import InputError
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
 from modelplane.views.explain import explain
 from modelplane.views.shapes import Answer, CandidateShown, Explanation
 
 _EPILOG = """\
 examples:
+  modelplane explain deployment qwen3-8b                        on the plane that runs on this machine
   modelplane explain deployment qwen3-8b --fleet snapshot.yaml
   modelplane explain deployment qwen3-8b -n default -f examples/quickstart/ -o yaml
 
@@ -27,11 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not arguments.fleet and not arguments.manifests:
-        raise InputError("give what is there with --fleet SNAPSHOT, or manifests with -f")
-    found = explain(
-        read_inputs(arguments.manifests, arguments.fleet, arguments.now), arguments.name, arguments.namespace
-    )
+    found = explain(read_inputs(arguments), arguments.name, arguments.namespace)
     if arguments.output == "table":
         _show(found)
     else:

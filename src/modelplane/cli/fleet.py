@@ -10,8 +10,9 @@ from modelplane.views.replay import snapshot_document
 
 _EPILOG = """\
 examples:
+  modelplane fleet snapshot -o snapshot.yaml                    of the plane that runs on this machine
+  modelplane fleet snapshot --kubeconfig ~/.kube/config -o snapshot.yaml
   modelplane fleet snapshot -f examples/quickstart/ -o snapshot.yaml
-  kubectl get inferenceclusters,modelreplicas,modelcaches,modeldeployments -A -o json | modelplane fleet snapshot -f -
 
 The file holds clusters, replicas, caches and deployments, without what pods are told (environment, arguments,
 annotations), and what is decided on them. `modelplane replay` decides again and compares.
@@ -22,14 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Writes the inputs of the scheduler to a file, for plans, explanations and replays."
     parser.epilog = _EPILOG
     parser.add_argument("what", choices=("snapshot",))
-    add_inputs(parser, manifests_required=True)
+    add_inputs(parser, manifests_required=False)
     parser.add_argument("-o", "--output", metavar="FILE", default="-", help="where to write (default: standard output)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     import yaml
 
-    document = snapshot_document(read_inputs(arguments.manifests, arguments.fleet, arguments.now))
+    document = snapshot_document(read_inputs(arguments))
     text = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=120, allow_unicode=True)
     if arguments.output == "-":
         sys.stdout.write(text)

@@ -25,6 +25,8 @@ answers:
 examples:
   modelplane plan -f examples/quickstart/
   modelplane plan -f model.yaml --fleet snapshot.yaml
+  modelplane plan -f model.yaml --data
+  modelplane plan -f model.yaml --kubeconfig ~/.kube/config
   modelplane plan -f model.yaml --fleet snapshot.yaml --without-scale-up -o json
 
 Exit codes: 0 everything fits, 1 the input was refused, 3 something does not fit.
@@ -42,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = plan(read_inputs(arguments.manifests, arguments.fleet, arguments.now))
+    found = plan(read_inputs(arguments))
     if arguments.output == "table":
         _show(found)
     else:

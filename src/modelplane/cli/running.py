@@ -9,7 +9,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.api.errors import NotFoundError, UnavailableError
@@ -18,10 +18,10 @@ _TIMEOUT_S = 10.0
 
 
 def add_data_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, default=_default_data(), metavar="DIR", help="where its state is kept")
+    parser.add_argument("--data", type=Path, default=default_data(), metavar="DIR", help="where its state is kept")
 
 
-def _default_data() -> Path:
+def default_data() -> Path:
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "modelplane"
 
@@ -45,7 +45,8 @@ class RunningPlane:
     """The API of a running plane, by its own kubeconfig."""
 
     server: str
-    token: str
+    token: str = field(repr=False)
+    """Empty where a certificate says who we are."""
     context: ssl.SSLContext
 
     @classmethod
@@ -62,11 +63,17 @@ class RunningPlane:
         return tuple(self._get(f"/apis/modelplane.ai/v1alpha1/{plural}")["items"])
 
     def _get(self, path: str) -> dict[str, list[Mapping[str, object]]]:
-        headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json"}
+        headers = {"Accept": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
         request = urllib.request.Request(self.server + path, headers=headers)  # noqa: S310  our own https address
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=self.context) as answer:  # noqa: S310  as above
                 found: dict[str, list[Mapping[str, object]]] = json.load(answer)
                 return found
+        except urllib.error.HTTPError as error:
+            raise UnavailableError(
+                f"the plane at {self.server} answers {error.code} {error.reason} for {path}"
+            ) from error
         except urllib.error.URLError as error:
             raise UnavailableError(f"the plane at {self.server} does not answer: {error.reason}") from error

@@ -19,6 +19,8 @@ import msgspec
 from modelplane.api.conditions import Condition
 from modelplane.api.meta import ClusterName
 from modelplane.api.reasons import Reason
+from modelplane.fleet.plugins import PlacementProfile
+from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.fleet.snapshot import Fleet
 
 Manifest = Mapping[str, object]
@@ -114,6 +116,8 @@ class ComposeRequest(Generic[Resource]):
     """The fleet, where the host keeps one. Otherwise a composer that places replicas asks for its parts."""
     now: float = 0.0
     """The moment of the call in seconds of the epoch. 0 where the host does not say: no grace period runs out."""
+    profile: PlacementProfile = DEFAULT_PROFILE
+    """The plugins that place replicas, where the host was given others than the usual ones."""
 
     def fetched(self, name: str) -> tuple[Manifest, ...] | None:
         """None while it was not fetched; never to be read as absent."""

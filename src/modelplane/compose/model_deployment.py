@@ -81,7 +81,7 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     if fleet is None:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet was not read yet")
         return _undecided(request, waiting, requirements)
-    decided = schedule(ask_of(deployment, lowered), fleet, request.now)
+    decided = schedule(ask_of(deployment, lowered), fleet, request.now, profile=request.profile)
     return _decided(request, lowered, fleet, decided, requirements)
 
 

@@ -8,8 +8,8 @@ order the objects came.
    is kept, grown, given room or brought back in a pass is judged on one trial of the fleet, in a fixed order.
 2. Repair. Where a pool was promised twice, replicas that do not serve yet give way in an order that every observer
    computes alike; see `repair`.
-3. Scale down. The highest index of the cluster that has most goes first, so no cluster is emptied while another has
-   several.
+3. Scale down. Those that do not serve go before those that do; of either, the highest index of the cluster that has
+   most goes first, so none that serves is the last of its cluster to go while another has several.
 4. Fill. One replica at a time: filter, score, pick; see `board`. Seating one changes the ledger of the pass, so one
    pass cannot promise anything twice.
 5. Replace. Replicas whose place is wrong leave when successors serve; where there is no room for both, one at a time.
@@ -21,8 +21,10 @@ its own affair, and it is authoritative about what runs. Where it is told to pac
 Time is an argument. `look_again_after_s` says when time alone will change the answer.
 """
 
-from collections.abc import Iterable
-from heapq import heapify, heapreplace
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import islice
 
 import msgspec
 
@@ -129,21 +131,31 @@ def _scale_down(ask: Ask, found: Review) -> None:
     surplus = len(found.kept) - ask.replicas
     if surplus <= 0:
         return
-    by_cluster: dict[ClusterName, list[Holding]] = {}
-    for holding in sorted(found.kept, key=lambda holding: holding.index):
-        by_cluster.setdefault(holding.cluster, []).append(holding)
-    later_first = {name: at for at, name in enumerate(sorted(by_cluster, reverse=True))}
-    heap = [(-len(held), later_first[name], name) for name, held in by_cluster.items()]
-    heapify(heap)
+    load = Counter(holding.cluster for holding in found.kept)
     losers: dict[HoldingId, Holding] = {}
-    for _ in range(surplus):
-        load, order, name = heap[0]
-        loser = by_cluster[name].pop()
-        losers[loser.id] = loser
-        heapreplace(heap, (load + 1, order, name))
+    for serves in (False, True):
+        candidates = [holding for holding in found.kept if holding.serving is serves]
+        for loser in islice(_fullest_first(candidates, load), surplus - len(losers)):
+            losers[loser.id] = loser
     found.kept = [holding for holding in found.kept if holding.id not in losers]
     why = f"{ask.replicas} replicas are asked for"
     found.dropped += [Dropped(loser, DropReason.SCALED_DOWN, why) for loser in losers.values()]
+
+
+def _fullest_first(candidates: Iterable[Holding], load: Counter[ClusterName]) -> Iterator[Holding]:
+    """The highest index of the cluster that has most, as each that is taken leaves them."""
+    by_cluster: dict[ClusterName, list[Holding]] = {}
+    for holding in sorted(candidates, key=lambda holding: holding.index):
+        by_cluster.setdefault(holding.cluster, []).append(holding)
+    later_first = {name: at for at, name in enumerate(sorted(by_cluster, reverse=True))}
+    heap = [(-load[name], later_first[name], name) for name in by_cluster]
+    heapify(heap)
+    while heap:
+        _, order, name = heappop(heap)
+        load[name] -= 1
+        yield by_cluster[name].pop()
+        if by_cluster[name]:
+            heappush(heap, (-load[name], order, name))
 
 
 class _Work:

@@ -13,7 +13,7 @@ def explain(inputs: Inputs, name: str, namespace: str | None = None) -> Explanat
     """Decides again on the same inputs, with every place judged as if one more replica were asked for."""
     ask = ask_of(inputs.deployment(name, namespace))
     fleet = inputs.fleet()
-    decided = survey(ask, fleet, inputs.now)
+    decided = survey(ask, fleet, inputs.now, profile=inputs.profile)
     after = fleet.with_holdings(
         [placement.holding for placement in decided.placements],
         [holding.id for holding in fleet.owned_by(ask.deployment)],

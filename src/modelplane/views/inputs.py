@@ -17,6 +17,8 @@ from modelplane.api.models import InferenceCluster, InferenceClusterStatus, Mode
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Manifest
 from modelplane.compose.inventory import fleet_of
+from modelplane.fleet.plugins import PlacementProfile
+from modelplane.fleet.profile import DEFAULT_PROFILE, PlacementRegistry, read_profile
 from modelplane.fleet.snapshot import Fleet
 from modelplane.views.repool import pools_of, repooled
 
@@ -32,6 +34,8 @@ _PARTS: Mapping[str, str] = {
     "ModelDeployment": "deployments",
     "InferenceClass": "classes",
 }
+KINDS: Mapping[str, str] = {kind: f"{kind.lower()}{'es' if kind.endswith('s') else 's'}" for kind in _PARTS}
+"""The kinds that placement looks at, by the name of their lists in an API."""
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +47,14 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     deployments: tuple[Manifest, ...] = ()
     classes: tuple[Manifest, ...] = ()
     now: float = 0.0
+    profile: PlacementProfile = DEFAULT_PROFILE
+    profile_document: Manifest | None = None
+    """The profile as it is written down, where it is not the usual one. A snapshot brings it; see `placed_by`."""
+
+    def placed_by(self, document: Manifest, registry: PlacementRegistry | None = None) -> "Inputs":
+        """The same, with the plugins that a PlacementProfile names."""
+        built = read_profile(document, registry)
+        return msgspec.structs.replace(self, profile=built, profile_document=document)
 
     def fleet(self) -> Fleet:
         return fleet_of(self.completed().clusters, self.replicas, self.caches)
@@ -76,22 +88,34 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> Inputs:
     """Inputs from objects in any order; kinds that placement does not read are left alone. Later ones win."""
     found: dict[str, dict[tuple[str, str], Manifest]] = {part: {} for part in _PARTS.values()}
+    profile: Manifest | None = None
     for manifest in manifests:
         if manifest.get("kind") == SNAPSHOT_KIND:
             now = _moment(manifest) or now
+            profile = _profile(manifest)
         for item in _objects(manifest):
             part = _PARTS.get(str(item.get("kind")))
             if part is not None:
                 found[part][_namespace(item), _name(item)] = item
-    sorted_parts = {part: tuple(item for _, item in sorted(items.items())) for part, items in found.items()}
-    return Inputs(now=now, **sorted_parts)
+    parts = {part: tuple(item for _, item in sorted(items.items())) for part, items in found.items()}
+    return Inputs(
+        clusters=parts["clusters"],
+        replicas=parts["replicas"],
+        caches=parts["caches"],
+        deployments=parts["deployments"],
+        classes=parts["classes"],
+        now=now,
+        profile_document=profile,
+    )
 
 
 def merge(base: Inputs, over: Inputs) -> Inputs:
     """Both together; of an object that is in both, the second says what it is and the first how it is doing."""
     newer = [_with_status(base, manifest) for manifest in _all(over)]
     merged = gather([*_all(base), *newer], now=over.now or base.now)
-    return msgspec.structs.replace(merged, clusters=tuple(_repooled(base, over, merged)))
+    document = over.profile_document or base.profile_document
+    clusters = tuple(_repooled(base, over, merged))
+    return msgspec.structs.replace(merged, clusters=clusters, profile_document=document)
 
 
 def _repooled(base: Inputs, over: Inputs, merged: Inputs) -> Iterator[Manifest]:
@@ -147,6 +171,13 @@ def _moment(snapshot: Manifest) -> float:
     if isinstance(now, bool) or not isinstance(now, int | float):
         raise InputError(f"{SNAPSHOT_KIND}: now must be a number of seconds")
     return float(now)
+
+
+def _profile(snapshot: Manifest) -> Manifest | None:
+    profile = snapshot.get("profile")
+    if profile is not None and not isinstance(profile, Mapping):
+        raise InputError(f"{SNAPSHOT_KIND}: profile must be an object")
+    return profile
 
 
 def _placed_in_namespace(manifest: Manifest) -> Manifest:

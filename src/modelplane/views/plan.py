@@ -39,7 +39,7 @@ def plan(inputs: Inputs) -> Plan:
     plans: list[DeploymentPlan] = []
     for item in inputs.deployments:
         ask = ask_of(decode(ModelDeployment, item))
-        decided = schedule(ask, fleet, inputs.now)
+        decided = schedule(ask, fleet, inputs.now, profile=inputs.profile)
         fleet = _applied(fleet, ask, decided)
         plans.append(plan_of(ask, decided, fleet, sizes))
     prices: dict[str, float] = {}

@@ -15,6 +15,7 @@ from modelplane.api.models import ModelDeployment
 from modelplane.compose.asking import ask_of
 from modelplane.compose.contract import Manifest
 from modelplane.fleet.ask import Ask
+from modelplane.fleet.profile import PlacementRegistry
 from modelplane.fleet.schedule import Schedule, schedule
 from modelplane.fleet.snapshot import Fleet
 from modelplane.views.inputs import API_VERSION, SNAPSHOT_KIND, Inputs, gather, key_text
@@ -30,6 +31,7 @@ def snapshot_document(inputs: Inputs) -> dict[str, object]:
         "apiVersion": API_VERSION,
         "kind": SNAPSHOT_KIND,
         "now": inputs.now,
+        **({"profile": inputs.profile_document} if inputs.profile_document is not None else {}),
         "classes": [_trimmed(item) for item in completed.classes],
         "clusters": [_trimmed(item) for item in completed.clusters],
         "replicas": [_trimmed(item) for item in completed.replicas],
@@ -42,10 +44,11 @@ def snapshot_document(inputs: Inputs) -> dict[str, object]:
 def decide(inputs: Inputs) -> tuple[Decision, ...]:
     """What each deployment would be given, each on the fleet as it is, by itself."""
     fleet = inputs.fleet()
-    return tuple(_decision(ask_of(decode(ModelDeployment, item)), fleet, inputs.now) for item in inputs.deployments)
+    return tuple(_decision(ask_of(decode(ModelDeployment, item)), fleet, inputs) for item in inputs.deployments)
 
 
-def replay(document: Mapping[str, object]) -> tuple[Replayed, ...]:
+def replay(document: Mapping[str, object], registry: PlacementRegistry | None = None) -> tuple[Replayed, ...]:
+    """Decides again. The registry has the plugins that the snapshot's profile may name."""
     if document.get("kind") != SNAPSHOT_KIND:
         raise InputError(f"this is a {document.get('kind')}, not a {SNAPSHOT_KIND}")
     try:
@@ -53,7 +56,10 @@ def replay(document: Mapping[str, object]) -> tuple[Replayed, ...]:
     except msgspec.ValidationError as error:
         raise InputError(f"{SNAPSHOT_KIND}: decisions: {error}") from error
     known = {decision.deployment: decision for decision in recorded}
-    decided = decide(gather([document]))
+    inputs = gather([document])
+    if inputs.profile_document is not None:
+        inputs = inputs.placed_by(inputs.profile_document, registry)
+    decided = decide(inputs)
     missing = sorted(known.keys() - {decision.deployment for decision in decided})
     if missing:
         raise InputError(f"{SNAPSHOT_KIND}: there is a decision but no deployment for {', '.join(missing)}")
@@ -69,8 +75,8 @@ def replay(document: Mapping[str, object]) -> tuple[Replayed, ...]:
     )
 
 
-def _decision(ask: Ask, fleet: Fleet, now: float) -> Decision:
-    decided = schedule(ask, fleet, now)
+def _decision(ask: Ask, fleet: Fleet, inputs: Inputs) -> Decision:
+    decided = schedule(ask, fleet, inputs.now, profile=inputs.profile)
     return Decision(
         deployment=key_text(ask.deployment),
         digest=digest_of(decided),

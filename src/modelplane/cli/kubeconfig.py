@@ -1,0 +1,91 @@
+"""Reading a kubeconfig: where a control plane is, whom to trust, and who we are.
+
+A kubeconfig that would run a program to get credentials is refused: reading a file must start nothing.
+"""
+
+import base64
+import binascii
+import ssl
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from modelplane.api.errors import InputError
+from modelplane.cli.running import RunningPlane
+
+_RUNS_PROGRAMS = ("exec", "auth-provider")
+
+
+def read_kubeconfig(path: Path) -> RunningPlane:
+    """The control plane of the current context."""
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a kubeconfig: {str(error).splitlines()[0]}") from None
+    context = _mapping(_named(path, config, "contexts", _text(config, "current-context")), "context")
+    cluster = _mapping(_named(path, config, "clusters", _text(context, "cluster")), "cluster")
+    user = _mapping(_named(path, config, "users", _text(context, "user")), "user")
+    refused = [name for name in _RUNS_PROGRAMS if user.get(name)]
+    if refused:
+        raise InputError(f"{path}: the user gets credentials by {refused[0]}, which is refused; use a token")
+    server = _text(cluster, "server").rstrip("/")
+    if urlsplit(server).scheme != "https":
+        raise InputError(f"{path}: the server {server or 'is missing'} is not an https address")
+    return RunningPlane(server, _token(path, user), _trust(path, cluster, user))
+
+
+def _token(path: Path, user: Mapping[str, object]) -> str:
+    file = _text(user, "tokenFile")
+    return (path.parent / file).read_text(encoding="utf-8").strip() if file else _text(user, "token")
+
+
+def _trust(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) -> ssl.SSLContext:
+    if cluster.get("insecure-skip-tls-verify"):
+        raise InputError(f"{path}: insecure-skip-tls-verify is refused; name the certificate-authority")
+    authority = _bytes(path, cluster, "certificate-authority")
+    try:
+        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        certificate, key = (_bytes(path, user, name) for name in ("client-certificate", "client-key"))
+        if certificate and key:
+            _load_pair(context, certificate, key)
+    except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+        raise InputError(f"{path}: a certificate cannot be read: {error}") from None
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """The ssl module reads files only; this one is readable by its owner and gone when it was read."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate + b"\n" + key)
+        file.flush()
+        context.load_cert_chain(file.name)
+
+
+def _bytes(path: Path, holder: Mapping[str, object], name: str) -> bytes:
+    """What a kubeconfig holds itself, or names a file for."""
+    inline, file = _text(holder, f"{name}-data"), _text(holder, name)
+    try:
+        return base64.b64decode(inline, validate=True) if inline else (path.parent / file).read_bytes() if file else b""
+    except binascii.Error:
+        raise InputError(f"{path}: {name}-data is not base64") from None
+
+
+def _named(path: Path, config: object, part: str, name: str) -> Mapping[str, object]:
+    entries = config.get(part) if isinstance(config, Mapping) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, Mapping) and entry.get("name") == name:
+            return entry
+    raise InputError(f"{path}: {part} has none named {name!r}")
+
+
+def _mapping(holder: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = holder.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _text(holder: object, name: str) -> str:
+    found = holder.get(name) if isinstance(holder, Mapping) else None
+    return found if isinstance(found, str) else ""
