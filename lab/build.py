@@ -103,9 +103,17 @@ def _modules(sets: Collection[Set]) -> Iterable[Module]:
     return dict.fromkeys(needed)
 
 
-def module_folder(module: Module) -> Path:
-    """The unpacked module in Go's module cache: its manifests are the lab's, unchanged."""
-    return _download(find_go(1), module)
+def module_folders(modules: Iterable[Module]) -> dict[Module, Path]:
+    """The unpacked modules in Go's module cache: their manifests are the lab's, unchanged."""
+    toolchain = find_go(1)
+    cache = Path(toolchain.run("env", "GOMODCACHE", folder=Path("/")).strip())
+    placed = {module: cache / f"{_escaped(module.path)}@{module.version}" for module in modules}
+    return {module: path if path.is_dir() else _download(toolchain, module) for module, path in placed.items()}
+
+
+def _escaped(path: str) -> str:
+    """A module's path as Go writes it to disk: capitals cannot be told apart everywhere."""
+    return "".join(f"!{each.lower()}" if each.isupper() else each for each in path)
 
 
 def _download(toolchain: Toolchain, module: Module) -> Path:

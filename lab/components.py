@@ -142,4 +142,4 @@ COMPONENTS = (
     Component("envoy-gateway", ENVOY_GATEWAY, "cmd/envoy-gateway", "", Set.GATEWAY),
 )
 # Modules that are read for their manifests alone.
-SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, KAI, KUEUE, VOLCANO, KSERVE)
+SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, KAI, KUEUE, VOLCANO, KSERVE)

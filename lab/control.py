@@ -19,7 +19,7 @@ import aiohttp
 from lab.certificates import Authority, Pair, write_private
 from lab.client import Access, Api, ApiError, Manifest, condition, items, text, until
 from lab.cluster import ADMIN, LOOPBACK, Cluster, answers, listens
-from lab.components import CROSSPLANE, PROVIDER_KUBERNETES
+from lab.components import CROSSPLANE, ENVOY_GATEWAY, GATEWAY_API, PROVIDER_KUBERNETES
 from lab.manifests import parse
 from lab.supervisor import Program, ProgramError, Supervisor
 from lab.workload import addressed, binding
@@ -38,6 +38,7 @@ FUNCTION_PORT = 21030
 _INIT_TRIES = 5
 _TOKEN_S = 720 * 3600
 _WATCH_S = 0.3
+_GATEWAY_KINDS = "charts/gateway-helm/charts/crds/crds"
 _ROLE_FILE = "cluster/charts/crossplane/templates/clusterrole.yaml"
 
 
@@ -61,6 +62,8 @@ async def bring_up(
         authority = await _crossplane(supervisor, cluster, api, sources)
         say(f"{cluster.name}: Crossplane {CROSSPLANE.version} serves")
         control = Control(cluster, authority, registry)
+        await api.apply_all(sources.read(GATEWAY_API, "config/crd/standard"))
+        await api.apply_all(sources.read(ENVOY_GATEWAY, f"{_GATEWAY_KINDS}/generated"))
         await registry.start(LOOPBACK, REGISTRY_PORT)
         await _provider(supervisor, control, api, sources)
     say(f"{cluster.name}: provider-kubernetes {PROVIDER_KUBERNETES.version} Healthy")
@@ -77,7 +80,7 @@ async def _crossplane(supervisor: Supervisor, cluster: Cluster, api: Api, source
     await _initialise(supervisor, cluster, sources)
     authority = Authority(await secret_pair(api, "crossplane-root-ca"))
     certificates = await _write_certificates(cluster, api, authority)
-    kubeconfig = cluster.write_kubeconfig("crossplane", await _token_access(cluster, api))
+    kubeconfig = cluster.write_kubeconfig("crossplane", await token_access(cluster, api, "crossplane"))
     command = (
         str(cluster.binary("crossplane")),
         "core",
@@ -151,9 +154,10 @@ async def _write_certificates(cluster: Cluster, api: Api, authority: Authority) 
     return folder
 
 
-async def _token_access(cluster: Cluster, api: Api) -> Access:
+async def token_access(cluster: Cluster, api: Api, account: str) -> Access:
+    """As a ServiceAccount of Crossplane's namespace, by a token such as a kubelet would mount."""
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": _TOKEN_S}}
-    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/crossplane/token"
+    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
     token = text(await api.call("POST", path, body=asked), "status", "token")
     return Access(cluster.server, cluster.keys.authority.pair.certificate, token=token)
 

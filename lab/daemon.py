@@ -16,16 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab import control, workload
-from lab.build import binary, module_folder
+from lab import control as control_plane
+from lab import workload
+from lab.build import binary, module_folders
+from lab.client import ApiError, WaitedTooLongError
 from lab.cluster import Cluster, new_cluster
-from lab.components import COMPONENTS, CROSSPLANE, GATEWAY_API, INFERENCE_EXTENSION, KWOK, LWS, PROVIDER_KUBERNETES
+from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_KUBERNETES, SOURCES
 from lab.engines import Engines
 from lab.fleet import Site, read_fleet
+from lab.install import InstallError, install
 from lab.manifests import Sources
 from lab.namespace import lay_network
 from lab.registry import Registry
-from lab.supervisor import Supervisor
+from lab.supervisor import ProgramError, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
 CONTROL = "control"
 _CONTROL_PORT = 21_000
-_MANIFEST_MODULES = (KWOK, LWS, CROSSPLANE, PROVIDER_KUBERNETES, GATEWAY_API, INFERENCE_EXTENSION)
+_MANIFEST_MODULES = (KWOK, LWS, CROSSPLANE, PROVIDER_KUBERNETES, *SOURCES)
 
 
 @dataclass(slots=True)
@@ -51,7 +54,8 @@ class Daemon:
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     supervisor: Supervisor = field(init=False)
     registry: Registry = field(default_factory=Registry)
-    runtime: control.Runtime | None = None
+    runtime: control_plane.Runtime | None = None
+    control: control_plane.Control | None = None
     clusters: list[Cluster] = field(default_factory=list)
     engines: list[Engines] = field(default_factory=list)
 
@@ -90,13 +94,16 @@ class Daemon:
         sites = read_fleet(self.fleet)
         if self.own_network:
             lay_network(site.pod_range for site in sites)
-        sources = Sources({module: module_folder(module) for module in _MANIFEST_MODULES}, self.places.cache)
+        sources = Sources(module_folders(_MANIFEST_MODULES), self.places.cache)
         self.clusters = [self._cluster(CONTROL, _CONTROL_PORT), *(self._cluster(s.name, s.base_port) for s in sites)]
-        self.runtime = control.Runtime(self.clusters[0])
+        self.runtime = control_plane.Runtime(self.clusters[0])
         async with asyncio.TaskGroup() as group:
-            group.create_task(control.bring_up(self.supervisor, self.clusters[0], self.registry, sources, self.say))
+            controlled = group.create_task(
+                control_plane.bring_up(self.supervisor, self.clusters[0], self.registry, sources, self.say)
+            )
             for site, cluster in zip(sites, self.clusters[1:], strict=True):
                 group.create_task(self._workload(site, cluster, sources))
+        self.control = controlled.result()
         self.up_after_s = time.monotonic() - self.began
         self.say("up")
         if self.own_network:
@@ -129,6 +136,7 @@ class Daemon:
             "kill": self._kill,
             "hold": self._hold,
             "resume": self._resume,
+            "install": self._install,
         }
         return await doings[asked["do"]](asked)
 
@@ -162,6 +170,16 @@ class Daemon:
 
     async def _hold(self, asked: dict[str, str]) -> dict[str, object]:
         await self.supervisor.hold(asked["name"])
+        return {}
+
+    async def _install(self, _: dict[str, str]) -> dict[str, object]:
+        if self.control is None or self.runtime is None:
+            return {"error": "the lab is not up"}
+        folder = self.places.state / "packages"
+        try:
+            await install(self.supervisor, self.control, self.runtime, folder, self.say)
+        except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
+            return {"error": str(error)}
         return {}
 
     async def _resume(self, asked: dict[str, str]) -> dict[str, object]:

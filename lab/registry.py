@@ -45,35 +45,15 @@ class Registry:
     def add_manifests(self, repository: str, tag: str, manifests: Iterable[Manifest]) -> str:
         """A package that holds these manifests, metadata first; answers its digest."""
         stream = yaml.safe_dump_all(manifests, sort_keys=False).encode()
-        layer = _tar({"package.yaml": stream})
-        return self.add_image(repository, tag, [layer], {_digest(layer): "base"})
-
-    def add_image(self, repository: str, tag: str, layers: Iterable[bytes], marks: dict[str, str]) -> str:
-        """An image of uncompressed layers; `marks` says which layer is the package's base."""
-        layers = list(layers)
-        kept = [(self._keep(gzip.compress(layer, mtime=0)), _digest(layer)) for layer in layers]
-        config = json.dumps(
-            {
-                "architecture": "amd64",
-                "os": "linux",
-                "config": {},
-                "rootfs": {"type": "layers", "diff_ids": [plain for _, plain in kept]},
-            }
-        ).encode()
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": _MANIFEST,
-            "config": {"mediaType": _CONFIG, **self._describe(self._keep(config))},
-            "layers": [
-                {
-                    "mediaType": _LAYER,
-                    **self._describe(packed),
-                    **({"annotations": {_ANNOTATION: marks[plain]}} if plain in marks else {}),
-                }
-                for packed, plain in kept
-            ],
+        plain = _tar({"package.yaml": stream})
+        packed = gzip.compress(plain, mtime=0)
+        config = {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(plain)]},
         }
-        return self._publish(repository, tag, json.dumps(manifest).encode())
+        return self._add_image(repository, tag, json.dumps(config).encode(), {_digest(packed): (packed, "base")})
 
     def add_file(self, repository: str, tag: str, path: Path) -> str:
         """An `.xpkg` file, laid out as an OCI image or as a container engine's archive."""
@@ -82,12 +62,29 @@ class Registry:
         if "index.json" in files:
             return self._add_layout(repository, tag, files)
         (described,) = json.loads(files["manifest.json"])
-        labels = json.loads(files[described["Config"]]).get("config", {}).get("Labels") or {}
-        layers = [_unpacked(files[name]) for name in described["Layers"]]
-        marks = {digest.removeprefix(f"{_ANNOTATION}:"): mark for digest, mark in labels.items()}
-        return self.add_image(
-            repository, tag, layers, {_digest(layer): marks.get(_digest(layer), "base") for layer in layers}
-        )
+        config = files[described["Config"]]
+        labels = json.loads(config).get("config", {}).get("Labels") or {}
+        marks = {label.removeprefix(f"{_ANNOTATION}:"): mark for label, mark in labels.items()}
+        layers = {_digest(files[name]): files[name] for name in described["Layers"]}
+        marked = {digest: (layer, marks.get(digest, "")) for digest, layer in layers.items()}
+        return self._add_image(repository, tag, config, marked)
+
+    def _add_image(self, repository: str, tag: str, config: bytes, layers: dict[str, tuple[bytes, str]]) -> str:
+        """Packed layers by digest, each with what marks it as part of a package; an archive keeps those in labels."""
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": {"mediaType": _CONFIG, **self._describe(self._keep(config))},
+            "layers": [
+                {
+                    "mediaType": _LAYER,
+                    **self._describe(self._keep(layer)),
+                    **({"annotations": {_ANNOTATION: mark}} if mark else {}),
+                }
+                for layer, mark in layers.values()
+            ],
+        }
+        return self._publish(repository, tag, json.dumps(manifest).encode())
 
     def _add_layout(self, repository: str, tag: str, files: dict[str, bytes]) -> str:
         index = json.loads(files["index.json"])
@@ -115,6 +112,14 @@ class Registry:
         self._runner = web.ServerRunner(web.Server(self._answer, access_log=None))
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        if self._runner is None:
+            raise RuntimeError("the registry is not started")
+        host, port = self._runner.addresses[0][:2]
+        return str(host), int(port)
 
     async def stop(self) -> None:
         if self._runner is not None:
@@ -145,10 +150,6 @@ class Registry:
 def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
     file = archive.extractfile(entry)
     return file.read() if file is not None else b""
-
-
-def _unpacked(layer: bytes) -> bytes:
-    return gzip.decompress(layer) if layer[:2] == b"\x1f\x8b" else layer
 
 
 def _tar(files: dict[str, bytes]) -> bytes:

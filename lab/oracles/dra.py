@@ -9,11 +9,12 @@ out of its case on both sides.
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lab.client import Api, ApiError, Manifest, condition, items, name_of, text, until
-from lab.oracles.dra_cases import API, Case, make_case
+from lab.oracles.dra_cases import API, CASE_LABEL, Case, make_case
 from lab.oracles.finding import Difference, Finding
 from modelplane.dra.allocate import (
     Allocated,
@@ -32,10 +33,14 @@ from modelplane.dra.allocate import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from modelplane.dra.allocate import ResourceSlice
+
 NAMESPACE = "dra"
 _FEATURES = Features()
 _AT_ONCE = 100
 _DECIDED_WITHIN_S = 60.0
+_PATIENCE_S = 20.0
+_LOOK_S = 0.2
 _SETTLE_S = 1.5
 _Devices = tuple[tuple[str, str, str, str, str], ...]
 
@@ -80,7 +85,9 @@ async def _run_batch(api: Api, batch: Sequence[_Running]) -> None:
     await asyncio.sleep(_SETTLE_S)  # the scheduler's view of slices trails the server's
     for position in range(max(len(running.case.pods) for running in batch)):
         asked = [running for running in batch if position < len(running.case.pods)]
-        await asyncio.gather(*(_ask(api, running, position) for running in asked))
+        # A pool that is not complete concerns requests for all devices on every node, so ours sees all slices too.
+        slices = decode_slices(item for running in batch for item in running.slices)
+        await asyncio.gather(*(_ask(api, running, position, slices) for running in asked))
     await asyncio.gather(*(_clear(api, running) for running in batch))
 
 
@@ -89,7 +96,11 @@ async def _furnish(api: Api, running: _Running) -> None:
     node: Manifest = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": case.node, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "metadata": {
+            "name": case.node,
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": {CASE_LABEL: str(case.number)},
+        },
     }
     await api.apply(node)
     for each in case.classes:
@@ -119,27 +130,28 @@ async def _create(api: Api, running: _Running, item: Manifest, problems: Sequenc
     return True
 
 
-async def _ask(api: Api, running: _Running, position: int) -> None:
+async def _ask(api: Api, running: _Running, position: int, slices: Sequence[ResourceSlice]) -> None:
     case, claims = running.case, running.case.pods[position]
     for claim in claims:
         (decoded,) = decode_claims([claim])
         if not await _create(api, running, claim, claim_problems(decoded, _FEATURES)):
             return
-    ours = _ours(running, claims, await _held(api, case))
+    ours = _ours(case, slices, claims, await _held(api, case))
     pod = _pod(case, position, claims)
     await api.create(pod)
-    theirs = await _theirs(api, pod, claims)
+    theirs = await _theirs(api, pod, claims, patience_s=_PATIENCE_S if isinstance(ours, Allocated) else 0.0)
     running.decisions += 1
-    running.placed += theirs is not None
+    running.placed += isinstance(theirs, tuple)
     _judge(running, position, ours, theirs)
 
 
-def _judge(running: _Running, position: int, ours: Outcome, theirs: _Devices | None) -> None:
-    mine = _devices(ours) if isinstance(ours, Allocated) else None
-    if (mine is None) != (theirs is None):
-        running.differ(f"pod {position}", f"ours {mine or type(ours).__name__}, theirs {theirs or 'not placed'}")
-    elif mine != theirs:
-        running.differ(f"pod {position}", f"other devices: ours {mine}, theirs {theirs}")
+def _judge(running: _Running, position: int, ours: Outcome, theirs: _Devices | str) -> None:
+    mine = _devices(ours) if isinstance(ours, Allocated) else type(ours).__name__
+    if isinstance(mine, tuple) and isinstance(theirs, tuple):
+        if mine != theirs:
+            running.differ(f"pod {position}", f"other devices: ours {mine}, theirs {theirs}")
+    elif isinstance(mine, tuple) or isinstance(theirs, tuple):
+        running.differ(f"pod {position}", f"ours {mine}, theirs {theirs}")
 
 
 async def _held(api: Api, case: Case) -> list[Manifest]:
@@ -149,13 +161,13 @@ async def _held(api: Api, case: Case) -> list[Manifest]:
     return [result for claim in claims for result in items(claim, "status", "allocation", "devices", "results")]
 
 
-def _ours(running: _Running, claims: Iterable[Manifest], held: Iterable[Manifest]) -> Outcome:
-    node = {"metadata": {"name": running.case.node, "labels": {}}}
+def _ours(case: Case, slices: Sequence[ResourceSlice], claims: Iterable[Manifest], held: Iterable[Manifest]) -> Outcome:
+    node = {"metadata": {"name": case.node, "labels": {CASE_LABEL: str(case.number)}}}
     return allocate(
         decode_claims(claims),
         decode_node(node),
-        decode_slices(running.slices),
-        classes=decode_classes(running.case.classes),
+        slices,
+        classes=decode_classes(case.classes),
         allocated=decode_in_use(held),
         features=_FEATURES,
     )
@@ -190,16 +202,23 @@ def _pod(case: Case, position: int, claims: Sequence[Manifest]) -> Manifest:
     }
 
 
-async def _theirs(api: Api, pod: Manifest, claims: Sequence[Manifest]) -> _Devices | None:
-    """The devices that the scheduler chose, or None once it said that it cannot."""
-    for _ in range(int(_DECIDED_WITHIN_S / 0.2)):
+async def _theirs(api: Api, pod: Manifest, claims: Sequence[Manifest], patience_s: float) -> _Devices | str:
+    """The devices that the scheduler chose, or what it said once it found none.
+
+    It may have looked before it heard of everything, so where ours fits it is given time to look again.
+    """
+    refused, waited = "", 0.0
+    while not refused or waited < patience_s:
         found = await api.get("v1", "Pod", name_of(pod), namespace=NAMESPACE)
         if text(found, "spec", "nodeName"):
             return await _chosen(api, claims)
-        if any(each.get("type") == "PodScheduled" for each in items(found, "status", "conditions")):
-            return None
-        await asyncio.sleep(0.2)
-    raise TimeoutError(f"the scheduler did not decide about {name_of(pod)}")
+        told = [each for each in items(found, "status", "conditions") if each.get("type") == "PodScheduled"]
+        refused = text(told[0], "message") if told else refused
+        if waited > _DECIDED_WITHIN_S:
+            return f"undecided; {json.dumps(found)}"
+        await asyncio.sleep(_LOOK_S)
+        waited += _LOOK_S
+    return refused
 
 
 async def _chosen(api: Api, claims: Sequence[Manifest]) -> _Devices:

@@ -1,7 +1,8 @@
 """Random hardware and random claims on it, for the real scheduler and for ours.
 
 Each case has a node, drivers and device classes of its own, so that hundreds live in one cluster without meeting. The
-generator knows the shape of the API and little of its rules: what a server refuses is a case too.
+generator knows the shape of the API and little of its rules: what a server refuses is a case too. Taints keep new pods
+away and evict nobody: a pod that is evicted at once leaves nothing to compare.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from lab.client import Manifest
 
 API = "resource.k8s.io/v1"
+CASE_LABEL = "example.org/case"
 _MODELS = ("a", "b", "c")
 _MEMORIES = ("10Gi", "40Gi", "80Gi")
 
@@ -70,10 +72,10 @@ class _Maker:
 
     def _pool(self, pool: int) -> list[Manifest]:
         driver = self._nic if self._maybe(0.2) else self._gpu
-        where: Manifest = {"nodeName": f"dra-{self._number}"} if self._maybe(0.75) else {"allNodes": True}
+        where: Manifest = {"nodeName": f"dra-{self._number}"} if self._maybe(0.75) else self._by_label()
         count = self._chance.choice((1, 1, 2))
         specs: list[Manifest] = [
-            {**where, "devices": [self._device(driver, index, at) for at in range(self._chance.randint(1, 4))]}
+            {**where, "devices": [self._device(driver, index, at) for at in range(self._chance.randint(2, 6))]}
             for index in range(count)
         ]
         if self._counted:
@@ -90,6 +92,11 @@ class _Maker:
             for index, spec in enumerate(specs)
         ]
 
+    def _by_label(self) -> Manifest:
+        """Devices on a network, for the nodes of this case."""
+        expression = {"key": CASE_LABEL, "operator": "In", "values": [str(self._number)]}
+        return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
     def _counters(self, name: str) -> Manifest:
         slots = {"slots": {"value": str(self._chance.randint(2, 8))}}
         return {"name": name, "counters": slots}
@@ -104,9 +111,8 @@ class _Maker:
             slots = {"slots": {"value": str(self._chance.randint(1, 4))}}
             device["consumesCounters"] = [{"counterSet": self._chance.choice(("set-0", "set-1")), "counters": slots}]
         if self._tainted and self._maybe(0.4):
-            effect = self._chance.choice(("NoSchedule", "NoExecute"))
             device["taints"] = [
-                {"key": self._chance.choice("kj"), "value": self._chance.choice("vw"), "effect": effect}
+                {"key": self._chance.choice("kj"), "value": self._chance.choice("vw"), "effect": "NoSchedule"}
             ]
         return device
 
@@ -139,7 +145,7 @@ class _Maker:
     def _claim(self, name: str) -> Manifest:
         requests = [self._request(f"r{at}") for at in range(self._chance.choice((1, 1, 2, 3)))]
         devices: Manifest = {"requests": requests}
-        if self._maybe(0.4):
+        if self._maybe(0.25):
             devices["constraints"] = [self._constraint([str(request["name"]) for request in requests])]
         return {
             "apiVersion": API,
@@ -155,14 +161,14 @@ class _Maker:
         return {"name": name, "firstAvailable": [{"name": f"s{at}", **self._ask()} for at in choices]}
 
     def _ask(self) -> Manifest:
-        kinds = ("any", "any", "gpu", "gpu", "odd")
+        kinds = ("any", "gpu", "gpu", "gpu", "odd")
         ask: Manifest = {"deviceClassName": f"{self._chance.choice(kinds)}-{self._number}"}
-        if self._maybe(0.4):
+        if self._maybe(0.3):
             ask["selectors"] = [{"cel": {"expression": self._selector()}}]
         if self._maybe(0.12):
             ask["allocationMode"] = "All"
         elif self._maybe(0.6):
-            ask["count"] = self._chance.choice((1, 1, 2, 2, 3, 5))
+            ask["count"] = self._chance.choice((1, 1, 1, 2, 2, 3))
         if self._shared and self._maybe(0.6):
             ask["capacity"] = {"requests": {"memory": self._chance.choice(("5Gi", "7Gi", "10Gi", "20Gi", "40Gi"))}}
         if self._tainted and self._maybe(0.5):
@@ -179,9 +185,10 @@ class _Maker:
 
     def _selector(self) -> str:
         gpu, memory = f'device.attributes["{self._gpu}"]', f'device.capacity["{self._gpu}"]'
+        if self._maybe(0.05):
+            return f'{gpu}.model == "a"'  # an error, not false, on devices of the other driver
         return self._chance.choice(
             (
-                f'{gpu}.model == "{self._chance.choice(_MODELS)}"',  # fails on devices of the other driver
                 f'"model" in {gpu} && {gpu}.model == "{self._chance.choice(_MODELS)}"',
                 f'"index" in {gpu} && {gpu}.index < {self._chance.randint(1, 3)}',
                 f'"version" in {gpu} && {gpu}.version.compareTo(semver("1.5.0")) > 0',

@@ -1,0 +1,138 @@
+"""Puts the product on the control cluster the way a user would: packages from a registry, rights, the function server.
+
+Everything goes through Crossplane's own package manager. What the lab adds is what the missing pieces of a cluster
+would: the ServiceAccount and the process of the function (a kubelet and a Deployment), and the rights on composites
+that Crossplane's RBAC manager derives from their definitions. That manager has no flag for its metrics port and would
+fight for it with provider-kubernetes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.client import Api, Manifest, WaitedTooLongError, condition, text, until
+from lab.cluster import ADMIN, LOOPBACK, answers
+from lab.control import (
+    FUNCTION_PORT,
+    REGISTRY_PORT,
+    SYSTEM,
+    Control,
+    Runtime,
+    package_healthy,
+    serving_certificate,
+    token_access,
+)
+from lab.supervisor import Program, Supervisor
+from modelplane import __version__
+from modelplane.api.definitions import definitions
+from modelplane.crossplane.packaging import CONFIGURATION, FUNCTION, Source, installation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FUNCTION_ADMIN_PORT = FUNCTION_PORT + 1
+_REPOSITORY = "modelplane"
+_TOOL = Path("tools/build_packages.py")
+
+
+class InstallError(Exception):
+    """The product could not be installed; the sentence says what the cluster said."""
+
+
+async def install(
+    supervisor: Supervisor, control: Control, runtime: Runtime, folder: Path, say: Callable[[str], None]
+) -> None:
+    """Returns when Function and Configuration are Healthy and every definition is Established."""
+    await asyncio.to_thread(_build, folder)
+    registry = f"{LOOPBACK}:{REGISTRY_PORT}"
+    for name in (CONFIGURATION, FUNCTION):
+        package = folder / f"{name}-v{__version__}.xpkg"
+        control.registry.add_file(f"{_REPOSITORY}/{name}", f"v{__version__}", package)
+    async with Api(control.cluster.access(*ADMIN)) as api:
+        certificates = await serving_certificate(control, api, FUNCTION)
+        runtime.endpoints[FUNCTION] = f"{LOOPBACK}:{FUNCTION_PORT}"
+        source = Source(f"{registry}/{_REPOSITORY}", f"{registry}/lab", __version__, observe=True)
+        for item in (*installation(source), _composite_rights(), _service_account()):
+            await api.apply(dict(item))
+        await until("the Function is Healthy", lambda: package_healthy(api, "Function", FUNCTION))
+        await until("the Configuration is Healthy", lambda: package_healthy(api, "Configuration", CONFIGURATION))
+        say("packages Healthy")
+        await _definitions(api)
+        access = await token_access(control.cluster, api, FUNCTION)
+    kubeconfig = control.cluster.write_kubeconfig("function", access)
+    await supervisor.start(_function(certificates, kubeconfig))
+    say("function server ready")
+
+
+def _build(folder: Path) -> None:
+    """Without the image that would run the function: here a process does."""
+    repository = f"{LOOPBACK}:{REGISTRY_PORT}/{_REPOSITORY}/{FUNCTION}"
+    command = [sys.executable, str(_TOOL), "--runtime=none", f"--function={repository}", f"--output={folder}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InstallError(f"{_TOOL} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+
+
+def _function(certificates: Path, kubeconfig: Path) -> Program:
+    command = (
+        sys.executable,
+        "-m",
+        "modelplane",
+        "function",
+        f"--address={LOOPBACK}:{FUNCTION_PORT}",
+        f"--admin-address={LOOPBACK}:{FUNCTION_ADMIN_PORT}",
+        f"--tls-certs-dir={certificates}",
+        "--live",
+        "--observe",
+        f"--kubeconfig={kubeconfig}",
+    )
+    probe = answers(f"http://{LOOPBACK}:{FUNCTION_ADMIN_PORT}/readyz")
+    return Program("function", command, probe, {"PYTHONUNBUFFERED": "1", "PATH": os.environ.get("PATH", "")})
+
+
+def _service_account() -> Manifest:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": FUNCTION, "namespace": SYSTEM}}
+
+
+def _composite_rights() -> Manifest:
+    kinds = ("", "/status", "/finalizers", "/scale")
+    groups: dict[str, list[str]] = {}
+    for definition in definitions().values():
+        groups.setdefault(definition.group, []).extend(f"{definition.plural}{kind}" for kind in kinds)
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {
+            "name": "lab:composites",
+            "labels": {"rbac.crossplane.io/aggregate-to-crossplane": "true"},
+        },
+        "rules": [{"apiGroups": [group], "resources": names, "verbs": ["*"]} for group, names in groups.items()],
+    }
+
+
+async def _definitions(api: Api) -> None:
+    """Every definition Established. One that the API server refuses says so in an event and nowhere else."""
+
+    async def established() -> bool:
+        found = await api.list("apiextensions.crossplane.io/v2", "CompositeResourceDefinition")
+        return bool(found) and all(condition(each, "Established") == "True" for each in found)
+
+    try:
+        await until("definitions Established", established, within_s=60.0)
+    except WaitedTooLongError as error:
+        raise InstallError(f"{error}; {await _complaints(api)}") from error
+
+
+async def _complaints(api: Api) -> str:
+    events = await api.list("v1", "Event")
+    told = [
+        f"{text(event, 'involvedObject', 'name')}: {text(event, 'message')}"
+        for event in events
+        if text(event, "involvedObject", "kind") == "CompositeResourceDefinition" and event.get("type") == "Warning"
+    ]
+    return "; ".join(dict.fromkeys(told)) or "no definition has a warning event"
