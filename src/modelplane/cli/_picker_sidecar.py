@@ -1,0 +1,144 @@
+"""`modelplane picker sidecar`: stands before a decode server and has prompts computed elsewhere."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from modelplane.extproc.discovery.listed import ListedEndpoints
+    from modelplane.extproc.sidecar import Sidecar, SidecarSettings
+
+_MOST_RANKS = 8
+_PLACES_OF_ROOMS = 1000
+
+_EPILOG = """\
+examples:
+  modelplane picker sidecar --allow 10.0.0.7:8000 --allow 10.0.0.8:8000
+  modelplane picker sidecar --endpoints endpoints.yaml --connector sglang
+  modelplane picker sidecar --decoder 127.0.0.1:8200 --port 8000 --data-parallel-size 2
+
+A request names its prefill server in the header x-prefiller-host-port, which the picker writes. Only servers given by
+--allow (port 0: any port) or in the file of --endpoints are called. Runs until it is told to end; running answers get
+--drain seconds to finish.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The routing sidecar of a decode server, for prefill and decode on different servers."
+    parser.epilog = _EPILOG
+    parser.add_argument("--host", default="0.0.0.0", help="where to listen (default: %(default)s)")  # noqa: S104  pods are called from outside
+    parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
+    parser.add_argument("--decoder", default="127.0.0.1:8200", help="the local server (default: %(default)s)")
+    parser.add_argument(
+        "--connector", choices=("nixlv2", "shared-storage", "sglang"), default="nixlv2", help="how caches travel"
+    )
+    parser.add_argument("--allow", action="append", default=[], metavar="HOST:PORT", help="a prefill server to call")
+    parser.add_argument(
+        "--endpoints", type=Path, metavar="FILE", help="a list of endpoints that may be called, watched"
+    )
+    parser.add_argument(
+        "--allow-any-prefiller", action="store_true", help="call whatever a header names; must be typed, never assumed"
+    )
+    parser.add_argument("--prefill-max-retries", type=int, default=0, help="default: %(default)s")
+    parser.add_argument("--prefill-retry-backoff-ms", type=float, default=200.0, help="default: %(default)s")
+    parser.add_argument(
+        "--decode-fallback", action="store_true", help="compute the prompt here where the prefill server cannot"
+    )
+    parser.add_argument(
+        "--enable-prefiller-sampling", action="store_true", help="any of several prefill servers instead of the first"
+    )
+    parser.add_argument("--sglang-bootstrap-port", type=int, default=8998, help="default: %(default)s")
+    parser.add_argument("--data-parallel-size", type=int, default=1, help="ranks, each on the next port (default: 1)")
+    parser.add_argument("--drain", type=float, default=30.0, metavar="SECONDS", help="default: %(default)s")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import asyncio
+    import logging
+
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    _check(arguments)
+    return asyncio.run(_serve(arguments))
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from modelplane.api.errors import InputError
+    from modelplane.extproc.disaggregation import Allowlist
+
+    if not 1 <= arguments.data_parallel_size <= _MOST_RANKS:
+        raise InputError(f"--data-parallel-size must be 1 to {_MOST_RANKS}, not {arguments.data_parallel_size}")
+    if arguments.prefill_max_retries < 0 or arguments.prefill_retry_backoff_ms < 0:
+        raise InputError("--prefill-max-retries and --prefill-retry-backoff-ms must not be negative")
+    Allowlist([*arguments.allow, arguments.decoder])
+
+
+async def _serve(arguments: argparse.Namespace) -> int:
+    import asyncio
+    import signal
+
+    from modelplane.extproc.discovery.listed import ListedEndpoints
+
+    source = ListedEndpoints(arguments.endpoints) if arguments.endpoints else None
+    if source is not None:
+        await source.start()
+    sidecars: list[Sidecar] = []
+    told = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    try:
+        await _listen(arguments, source, sidecars)
+        await told.wait()
+    finally:
+        await asyncio.gather(*(sidecar.stop(arguments.drain) for sidecar in sidecars))
+        if source is not None:
+            await source.stop()
+    return 0
+
+
+async def _listen(arguments: argparse.Namespace, source: "ListedEndpoints | None", sidecars: "list[Sidecar]") -> None:
+    """Opens a listener a rank; those that are open are in the list even if a later one fails."""
+    from modelplane.extproc.sidecar import Sidecar
+
+    allows = _allows(arguments, source)
+    for rank in range(arguments.data_parallel_size):
+        sidecar = Sidecar(_settings(arguments, rank, allows))
+        sidecars.append(sidecar)
+        host, port = await sidecar.start(arguments.host, arguments.port + rank if arguments.port else 0)
+        print(f"listening on {host}:{port}", flush=True)
+
+
+def _allows(arguments: argparse.Namespace, source: "ListedEndpoints | None") -> "Callable[[str], bool]":
+    from modelplane.extproc.disaggregation import Allowlist
+
+    if arguments.allow_any_prefiller:
+        return lambda _address: True
+    fixed = Allowlist(arguments.allow)
+    if source is None:
+        return fixed.allows
+    return lambda address: fixed.allows(address) or any(each.address == address for each in source.current)
+
+
+def _settings(arguments: argparse.Namespace, rank: int, allows: "Callable[[str], bool]") -> "SidecarSettings":
+    import random
+    import time
+
+    from modelplane.extproc.disaggregation import Connector
+    from modelplane.extproc.sidecar import SidecarSettings
+
+    host, _, first = arguments.decoder.rpartition(":")
+    decoders = [f"{host}:{int(first) + each}" for each in range(arguments.data_parallel_size)]
+    chance = random.SystemRandom()
+    return SidecarSettings(
+        decoders[rank],
+        {arguments.port + each: decoder for each, decoder in enumerate(decoders)},
+        Connector(arguments.connector),
+        allows,
+        arguments.prefill_max_retries,
+        arguments.prefill_retry_backoff_ms / 1000.0,
+        decode_alone=arguments.decode_fallback,
+        chance=chance.random if arguments.enable_prefiller_sampling else None,
+        room=lambda: time.time_ns() + chance.randrange(_PLACES_OF_ROOMS),
+        bootstrap_port=arguments.sglang_bootstrap_port,
+    )
