@@ -108,9 +108,9 @@ class UpPlane:
         return said
 
     def pods(self, cluster):
-        """The pods of a cluster by what `sim show` tells: name, node, state."""
-        shown = self.sim("show", cluster).partition("\nPOD")[2].splitlines()[1:]
-        return [line.split(maxsplit=2) for line in shown if "/" in line]
+        """The pods of a cluster by what `sim show` tells: name, node, state, restarts, and why it is not ready."""
+        shown = self.sim("show", cluster).partition("\nPOD")[2].partition("\nWARNING")[0].splitlines()[1:]
+        return [line.split(maxsplit=4) for line in shown if "/" in line]
 
     def placed(self, name="qwen3-8b"):
         """How many replicas each cluster has that serve."""

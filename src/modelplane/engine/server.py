@@ -15,6 +15,7 @@ from modelplane.engine.config import EngineConfig
 from modelplane.engine.faults import Faults
 from modelplane.engine.kv_events import Listener
 from modelplane.engine.service import Service
+from modelplane.engine.sidecar import Prefillers, Sidecar
 from modelplane.engine.transfer import Exchange
 
 # How long a cancelled answer has to unwind; it waits for nothing, so this only bounds a defect.
@@ -42,12 +43,18 @@ class Engine:
         clock: Clock | None = None,
         exchange: Exchange | None = None,
         crashed: Callable[[], None] = lambda: None,
+        prefillers: Prefillers | None = None,
     ) -> None:
-        """`exchange` is shared by engines that copy caches to each other; `crashed` is called when a fault ends it."""
+        """Make an engine that does not listen yet.
+
+        exchange: shared by engines that copy caches to each other. crashed: called when a fault ends it.
+        prefillers: puts a routing sidecar before it, which finds prefill engines by this.
+        """
         self.config = config
         self._clock = clock or LoopClock()
         self._crashed = crashed
-        self._service = Service(config, self._clock, exchange=exchange, crash=self._crash)
+        self._sidecar = Sidecar(prefillers) if prefillers is not None else None
+        self._service = Service(config, self._clock, exchange=exchange, crash=self._crash, sidecar=self._sidecar)
         self._in_flight: set[asyncio.Task[object]] = set()
         self._connections: web.Server | None = None
         self._listener: asyncio.Server | None = None
@@ -100,6 +107,8 @@ class Engine:
         await connections.shutdown(_UNWIND_S)
         await listener.wait_closed()
         self._service.core.close()
+        if self._sidecar is not None:
+            await self._sidecar.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         task = asyncio.current_task()

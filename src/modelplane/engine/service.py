@@ -21,6 +21,7 @@ from modelplane.engine.embeddings import packed, vector
 from modelplane.engine.kv_events import KvBatch
 from modelplane.engine.replies import Reply, embeddings_body, models_body
 from modelplane.engine.requests import Ask, read_chat, read_embedding, read_text, read_tokenize
+from modelplane.engine.sidecar import PREFILLED_BY, Sidecar
 from modelplane.engine.transfer import Exchange
 
 _Handler = Callable[["Service", web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -41,7 +42,9 @@ class Service:
         exchange: Exchange | None = None,
         wall_clock: Callable[[], float] = time.time,
         crash: Callable[[], None] = lambda: None,
+        sidecar: Sidecar | None = None,
     ) -> None:
+        self._sidecar = sidecar
         self.core = Core(config, clock, wall_clock, exchange or Exchange())
         self._config = config
         self._wall_clock = wall_clock
@@ -75,6 +78,9 @@ class Service:
     ) -> web.StreamResponse:
         body = await self._read(request)
         fate = await self._suffer(request)
+        prefilled_by = ""
+        if self._sidecar is not None:
+            body, prefilled_by = await self._sidecar.prefilled(request.path, request.headers, body)
         ask = read(body, self._config, self.core.adapters)
         number = self._number()
         reply = Reply(
@@ -87,13 +93,13 @@ class Service:
         watch = Watch()
         job = Job(ask, reply, self.core.generate(ask, number, watch.wake), watch, fate)
         try:
-            return await self._answer(request, job)
+            return await self._answer(request, job, {PREFILLED_BY: prefilled_by} if prefilled_by else {})
         finally:
             self.core.abort(job.sequences)
 
-    async def _answer(self, request: web.BaseRequest, job: Job) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest, job: Job, more: Mapping[str, str]) -> web.StreamResponse:
         # The caller's own id when there is one, so that one id follows a request through every hop.
-        headers = {"x-request-id": request.headers.get("x-request-id") or job.reply.number}
+        headers = {"x-request-id": request.headers.get("x-request-id") or job.reply.number, **more}
         if job.ask.stream:
             headers |= {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
             response = web.StreamResponse(headers=self._headers(headers))

@@ -11,7 +11,8 @@ Others write objects through `cluster.api`; what became of them is in their stat
 
 from modelplane.local.cluster.cluster import SimulatedCluster
 from modelplane.local.cluster.controller import ClusterStore, Work
-from modelplane.local.cluster.engines import EngineFactory, LocalEngines, Running
+from modelplane.local.cluster.engines import EngineFactory, LocalEngines
+from modelplane.local.cluster.phases import Running
 from modelplane.local.cluster.pools import PoolSpec, pools_of
 from modelplane.local.cluster.settings import ClusterSettings
 

@@ -13,6 +13,7 @@ from modelplane.local.cluster.gateways import CONTROLLER, GATEWAY_GROUP, Gateway
 from modelplane.local.cluster.inference_pools import (
     KIND,
     POOL_GROUPS,
+    entrances,
     is_pool,
     ready_pods,
     service_name,
@@ -113,7 +114,7 @@ class Edge:
         for pool in self._pools():
             port = target_port(pool)
             pods = self._store.list("", "Pod", namespace=namespace_of(pool))
-            for pod in ready_pods(pool, pods):
+            for pod in entrances(ready_pods(pool, pods)):
                 address = _address(pod)
                 if address is not None and _answers(pod, port):
                     service, name = service_name(name_of(pool)), name_of(pod)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from modelplane.compose.manifests import name_of, text_at
@@ -21,6 +21,7 @@ from modelplane.engine import (
     timing_for,
 )
 from modelplane.local.cluster.objects import annotated, annotation, items_at, mapping_at, namespace_of
+from modelplane.local.cluster.phases import DECODE, Peers, Running, phase_of
 from modelplane.local.cluster.serve_arguments import ServeArguments
 from modelplane.local.cluster.settings import FAULTS
 from modelplane.reconcile.store import Manifest, ObjectRef
@@ -33,14 +34,6 @@ _RESOURCE_GROUP = "resource.k8s.io"
 # Twice the context that an engine has unless it is told otherwise.
 _LEAST_CACHE_TOKENS = 65_536
 _PRODUCT_ATTRIBUTES = ("productName", "model")
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A started engine: where it really answers."""
-
-    host: str
-    port: int
 
 
 class EngineFactory(Protocol):
@@ -80,10 +73,12 @@ class LocalEngines:
         self._timing = timing
         self._exchange = Exchange()
         self._engines: dict[Running, Engine] = {}
+        self._peers = Peers()
 
     async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None] = lambda: None) -> Running:
         config = engine_config(pod, cluster, speed=self._speed, timing=self._timing)
-        engine = Engine(config, exchange=self._exchange, crashed=crashed)
+        prefillers = self._peers.prefillers(cluster, pod) if phase_of(pod) == DECODE else None
+        engine = Engine(config, exchange=self._exchange, crashed=crashed, prefillers=prefillers)
         try:
             address = await engine.start(self._host)
         except BaseException:
@@ -91,6 +86,7 @@ class LocalEngines:
             raise
         running = Running(address.host, address.port)
         self._engines[running] = engine
+        self._peers.join(running, cluster, pod)
         return running
 
     async def healthy(self, running: Running) -> bool:
@@ -104,6 +100,7 @@ class LocalEngines:
         self._engines[running].set_faults(faults)
 
     async def stop(self, running: Running, *, grace_s: float) -> None:
+        self._peers.leave(running)
         engine = self._engines.pop(running, None)
         if engine is not None:
             await engine.stop(grace_s=grace_s)

@@ -1,7 +1,8 @@
 """InferencePools: pods that a route leads to without a Service, and what the pool says of the gateways that use it.
 
-Requests go to any ready pod of the pool. Which one is best, a picker in front would say; the pool asks for it in
-`endpointPickerRef`, and is Accepted without one answering: what becomes of its requests then is up to the failure mode.
+Requests go to any ready pod of the pool that is not one for prefill. Which is best, a picker in front would say; the
+pool asks for it in `endpointPickerRef`, and is Accepted without one answering: what becomes of its requests then is up
+to the failure mode.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from modelplane.local.cluster.objects import (
     namespace_of,
     ref_of,
 )
+from modelplane.local.cluster.phases import PREFILL, phase_of
 from modelplane.local.cluster.services import is_serving
 from modelplane.reconcile.outcomes import Outcome, Settled
 from modelplane.reconcile.store import Change, Manifest, ObjectRef
@@ -90,6 +92,11 @@ def ready_pods(pool: Manifest, pods: Iterable[Manifest]) -> Iterator[Manifest]:
     selector = value_at(pool, "spec", "selector", "matchLabels") or value_at(pool, "spec", "selector")
     wanted = selector if isinstance(selector, Mapping) else {}
     return (pod for pod in pods if wanted and wanted.items() <= labels_of(pod).items() and is_serving(pod))
+
+
+def entrances(pods: Iterable[Manifest]) -> Iterator[Manifest]:
+    """The pods that requests come in at: where phases are apart they come to decode, and go to prefill from there."""
+    return (pod for pod in pods if phase_of(pod) != PREFILL)
 
 
 def target_port(pool: Manifest) -> int:

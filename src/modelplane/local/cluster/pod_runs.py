@@ -4,7 +4,7 @@ import asyncio
 import ipaddress
 from dataclasses import dataclass, field
 
-from modelplane.local.cluster.engines import Running
+from modelplane.local.cluster.phases import Running
 from modelplane.local.cluster.pod_status import Exit, PodView, Stage
 from modelplane.reconcile.store import ObjectRef
 
