@@ -1,0 +1,80 @@
+"""Endpoints, requests and cycles of the picker in a few words."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import cycle as repeat
+
+from modelplane.api.errors import InputError
+from modelplane.picker.builtin import catalogue
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.endpoints import NOTHING, Adapters, Endpoint, Load
+from modelplane.picker.memory.latency import LATENCY, Prediction
+from modelplane.picker.memory.prefix import PrefixMatch, put_prefix
+from modelplane.picker.requests import Request
+from modelplane.picker.units import convert
+
+
+def endpoint(
+    name: str = "a",
+    *,
+    labels: Mapping[str, str] = NOTHING,
+    attributes: Mapping[str, float] | None = None,
+    in_flight: tuple[int, int] = (0, 0),
+    load: Load | None = None,
+) -> Endpoint:
+    """`in_flight` is requests and tokens."""
+    made = Endpoint(name, f"10.0.0.{sum(map(ord, name)) % 250}:8000", labels, attributes or {})
+    made.requests_in_flight, made.tokens_in_flight = in_flight
+    made.load = Load(seen_s=0.0) if load is None else load
+    return made
+
+
+def endpoints_with(loads: Iterable[Load]) -> tuple[Endpoint, ...]:
+    return tuple(endpoint(chr(ord("a") + at), load=load) for at, load in enumerate(loads))
+
+
+def lora(running: Sequence[str] = (), waiting: Sequence[str] = (), most: int = 0) -> Load:
+    return Load(adapters=Adapters(frozenset(running), frozenset(waiting), most), seen_s=0.0)
+
+
+def chances(*values: float) -> Callable[[], float]:
+    """Chance that goes through the values again and again; 0 without any."""
+    return repeat(values or (0.0,)).__next__
+
+
+def cycle_of(
+    endpoints: Sequence[Endpoint],
+    request: Request | None = None,
+    *,
+    now_s: float = 0.0,
+    chance: Callable[[], float] | None = None,
+) -> Cycle:
+    return Cycle(request or Request("r"), endpoints, now_s, chance or chances())
+
+
+def with_prefix(cycle: Cycle, matched: Sequence[int], total: int, block_size: int = 1) -> Cycle:
+    put_prefix(cycle, "prefix", PrefixMatch(total, block_size, matched))
+    return cycle
+
+
+def with_headroom(cycle: Cycle, headrooms: Sequence[tuple[float, float] | None]) -> Cycle:
+    """Predictions by their headrooms in seconds; None: there is no prediction."""
+    cycle.put(LATENCY, [pair and Prediction(1.0 - pair[0], 1.0 - pair[1], *pair, 1.0) for pair in headrooms])
+    return cycle
+
+
+class _Alone:
+    """A maker's surroundings where there is nothing to refer to, or just these."""
+
+    def __init__(self, others: Mapping[str, object]) -> None:
+        self._others = others
+
+    def find(self, name: str, /) -> object:
+        if name not in self._others:
+            raise InputError(f"refers to plugin {name}, which is not listed")
+        return self._others[name]
+
+
+def make(type_name: str, others: Mapping[str, object] | None = None, /, **parameters: object) -> object:
+    """A plugin by its type, with parameters as configuration spells them."""
+    kind = catalogue()[type_name]
+    return kind.make(type_name, convert(parameters, kind.parameters), _Alone(others or {}))
