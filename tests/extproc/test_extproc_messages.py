@@ -86,7 +86,7 @@ def test_names_are_lower_case_and_values_any_bytes():
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.text(max_size=10),
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
@@ -156,14 +156,12 @@ METADATA = {"envoy.lb": {"x-gateway-destination-endpoint": "10.0.0.1:80,[::1]:81
 
 
 def test_sending_on():
-    reply = messages.send_on(Phase.REQUEST_HEADERS, "10.0.0.1:80,[::1]:81", (("x-a", "b"),), ("x-c", "x-d"), 12)
+    reply = messages.send_on(Phase.REQUEST_HEADERS, "10.0.0.1:80,[::1]:81", (("x-a", "b"),), ("x-c", "x-d"))
     assert _told(reply) == {
         "request_headers": {
             "response": {
                 "header_mutation": {
-                    "set_headers": _overwrites(
-                        x_gateway_destination_endpoint="10.0.0.1:80,[::1]:81", x_a="b", content_length="12"
-                    ),
+                    "set_headers": _overwrites(x_gateway_destination_endpoint="10.0.0.1:80,[::1]:81", x_a="b"),
                     "remove_headers": ["x-c", "x-d"],
                 },
                 "clear_route_cache": True,

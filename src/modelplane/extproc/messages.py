@@ -5,6 +5,7 @@ are made once and remembered, and of what Envoy sends only headers, bodies and t
 that are not known here are skipped, as the format demands.
 """
 
+import struct
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import lru_cache
@@ -194,6 +195,7 @@ def _entries(data: bytes, wanted: bytes) -> list[bytes]:
 
 
 _MOST_DEPTH: Final = 8
+_DOUBLE_BYTES: Final = 8
 
 
 def _value(data: bytes, depth: int) -> object:
@@ -201,6 +203,8 @@ def _value(data: bytes, depth: int) -> object:
     found: object = None
     for field, value in fields(data):
         match field, value:
+            case 2, bytes():
+                found = struct.unpack("<d", value)[0] if len(value) == _DOUBLE_BYTES else None
             case 3, bytes():
                 found = value.decode("utf-8", "replace")
             case 4, int():
@@ -258,7 +262,6 @@ def _struct_of(key: bytes, value: bytes) -> bytes:
     return nested(1, nested(1, key) + nested(2, value))
 
 
-@lru_cache(maxsize=4096)
 def _sent_on(destinations: str, set_headers: _Headers, remove_headers: tuple[str, ...]) -> tuple[bytes, bytes]:
     """The mutation of headers and the dynamic metadata that send a request to its endpoint."""
     key = "x-gateway-destination-endpoint"
@@ -268,16 +271,12 @@ def _sent_on(destinations: str, set_headers: _Headers, remove_headers: tuple[str
 
 
 @lru_cache(maxsize=4096)
-def send_on(
-    phase: Phase, destinations: str, set_headers: _Headers = (), remove_headers: tuple[str, ...] = (), length: int = -1
-) -> bytes:
+def send_on(phase: Phase, destinations: str, set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()) -> bytes:
     """Sends a request to the first of its destinations, by the reply to its headers or to its buffered body.
 
-    The route is found anew with the headers that were set. `length` is the content-length to set; negative: none.
+    The route is found anew with the headers that were set.
     """
     mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
-    if length >= 0:
-        mutation += _mutation((("content-length", str(length)),), ())
     common = nested(2, mutation) + whole(5, 1)
     return nested(_REPLY[phase], nested(1, common)) + metadata
 

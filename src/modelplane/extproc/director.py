@@ -1,0 +1,307 @@
+"""From a question of the proxy to a decision: parse, wait for room where flow control is on, schedule, count.
+
+Everything runs on one event loop and nothing here waits. A request that has to wait leaves a ticket, and its `Asker`
+hears later. Each request that is sent on is counted at its endpoint until it ends; how it ended goes to the scheduler
+that decided it, which may not be the one of this moment: a new configuration replaces the scheduler between two
+requests and none is lost.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from modelplane.extproc.endpoints import Endpoints, EndpointSource
+from modelplane.extproc.exchange import Ask, Rename
+from modelplane.extproc.parsing import Parsed, ParseError, find_api, parse, rename
+from modelplane.picker.decisions import Decision, Outcome
+from modelplane.picker.flow import FlowControl, PoolGauge, Ticket
+from modelplane.picker.plugins import Served
+from modelplane.picker.requests import Api, Request
+from modelplane.picker.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from modelplane.picker.endpoints import Endpoint
+
+OBJECTIVE: Final = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
+FAIRNESS: Final = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+TTFT: Final = ("x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")
+TPOT: Final = ("x-llm-d-slo-tpot-ms", "x-slo-tpot-ms")
+REWRITE: Final = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
+DEFAULT_TENANT: Final = "default-flow"
+_SERVER_ERRORS: Final = 500
+_MALFORMED_API: Final = Parsed()
+
+
+class Flow(msgspec.Struct, frozen=True, eq=False):
+    """Flow control and what tells it how full the pool is."""
+
+    control: FlowControl
+    gauge: PoolGauge
+
+
+class Verdict(msgspec.Struct, frozen=True, eq=False):
+    """What became of a question."""
+
+    request: Request
+    decision: Decision
+    scheduler: Scheduler
+    rename: Rename | None = None
+
+
+class Asker(Protocol):
+    """Who waits for an answer that did not come at once."""
+
+    def answer(self, verdict: Verdict, /) -> None: ...
+
+
+class Observer(Protocol):
+    """Hears of every decision and of every end, for metrics, spans and logs. Must not raise."""
+
+    def decided(self, request: Request, decision: Decision, now_s: float, /) -> None: ...
+
+    def ended(self, request: Request, decision: Decision, served: Served, /) -> None: ...
+
+
+class _Waiting(msgspec.Struct, frozen=True, eq=False):
+    asker: Asker
+    ticket: Ticket
+    rename: Rename | None
+
+
+class Director:
+    """One pool's. `objectives` gives the priority of an objective by its name, and may be changed at any time."""
+
+    def __init__(
+        self,
+        source: EndpointSource,
+        scheduler: Scheduler,
+        *,
+        clock: Callable[[], float],
+        chance: Callable[[], float],
+        flow: Flow | None = None,
+    ) -> None:
+        self.objectives: dict[str, int] = {}
+        self.observers: tuple[Observer, ...] = ()
+        self._source = source
+        self._scheduler = scheduler
+        self._clock = clock
+        self._chance = chance
+        self._flow = flow
+        self._waiting: dict[int, _Waiting] = {}
+        self._numbers: dict[Asker, int] = {}
+        self._stopping = False
+        self._by_address: dict[str, Endpoint] = {}
+        self._changed(source.current)
+        source.on_change(self._changed)
+
+    @property
+    def reads_bodies(self) -> bool:
+        return self._scheduler.reads_bodies
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def decide(self, ask: Ask, asker: Asker) -> Verdict | None:
+        """The answer, or None where it comes later."""
+        now_s = self._clock()
+        try:
+            request, renamed = self._request(ask, now_s)
+        except ParseError as error:
+            refused = Request(_identity(ask.headers), api=_api(ask.headers), received_s=now_s)
+            return self._conclude(refused, Decision(Outcome.MALFORMED, why=str(error)), None, now_s)
+        if self._stopping:
+            return self._conclude(request, Decision(Outcome.STOPPING, why="the picker is stopping"), None, now_s)
+        if self._flow is None:
+            return self._schedule(request, renamed, now_s)
+        ticket = self._flow.control.offer(request, now_s)
+        if ticket.ending is not None:
+            return self._conclude(request, _refusal(ticket), None, now_s)
+        self._wait(_Waiting(asker, ticket, renamed))
+        return self._pump(now_s, ticket)
+
+    def abandon(self, asker: Asker) -> None:
+        """The client of a question that waits went away."""
+        now_s = self._clock()
+        waiting = self._waiting.pop(self._numbers.pop(asker, -1), None)
+        if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.ticket, now_s):
+            self._observe(waiting.ticket.request, _refusal(waiting.ticket), now_s)
+
+    def ended(self, verdict: Verdict, served: Served, *, told: str = "") -> None:
+        """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
+        request, picked = verdict.request, verdict.decision.picked
+        picked.requests_in_flight -= 1
+        picked.tokens_in_flight -= request.tokens
+        endpoint = self._by_address.get(told, picked) if told else picked
+        if served.status >= _SERVER_ERRORS:
+            endpoint.failures += 1
+        elif served.status:
+            endpoint.failures = 0
+        if endpoint is not served.endpoint:
+            served = msgspec.structs.replace(served, endpoint=endpoint)
+        verdict.scheduler.ended(request, verdict.decision, served)
+        for observer in self.observers:
+            observer.ended(request, verdict.decision, served)
+        self.tick()
+
+    def tick(self) -> None:
+        """Let those go who may, and end those who waited too long. Cheap where nobody waits."""
+        if self._waiting:
+            now_s = self._clock()
+            self._pump(now_s, None)
+            self._expire(now_s)
+
+    def reload(self, scheduler: Scheduler, flow: Flow | None) -> None:
+        """Decide by another configuration from here on. Those who wait go on waiting, by its rules."""
+        self._scheduler = scheduler
+        scheduler.changed(self._source.current)
+        now_s = self._clock()
+        waiting, self._waiting = self._waiting, {}
+        self._numbers.clear()
+        self._flow = flow
+        for entry in waiting.values():
+            self._offer_again(entry, now_s)
+        self.tick()
+
+    def stop(self) -> None:
+        """Refuse what comes, and those who wait: they would hold up the end."""
+        self._stopping = True
+        now_s = self._clock()
+        waiting, self._waiting = self._waiting, {}
+        self._numbers.clear()
+        if self._flow is not None:
+            self._flow.control.stop(now_s)
+        for entry in waiting.values():
+            entry.asker.answer(self._conclude(entry.ticket.request, _refusal(entry.ticket), None, now_s))
+
+    def _wait(self, entry: _Waiting) -> None:
+        self._waiting[entry.ticket.number] = entry
+        self._numbers[entry.asker] = entry.ticket.number
+
+    def _leave(self, ticket: Ticket) -> _Waiting:
+        entry = self._waiting.pop(ticket.number)
+        self._numbers.pop(entry.asker, None)
+        return entry
+
+    def _offer_again(self, entry: _Waiting, now_s: float) -> None:
+        request = entry.ticket.request
+        if self._flow is not None:
+            ticket = self._flow.control.offer(request, now_s)
+            if ticket.ending is None:
+                self._wait(_Waiting(entry.asker, ticket, entry.rename))
+                return
+        entry.asker.answer(self._schedule(request, entry.rename, now_s))
+
+    def _pump(self, now_s: float, own: Ticket | None) -> Verdict | None:
+        """Release what there is room for. The one that is just being asked for gets its answer by the way back."""
+        answer = None
+        flow = self._flow
+        endpoints = self._source.current
+        while flow is not None and self._waiting:
+            ticket = flow.control.dispatch(now_s, flow.gauge.read(endpoints, now_s), len(endpoints))
+            if ticket is None:
+                break
+            flow.gauge.released()
+            waiting = self._leave(ticket)
+            verdict = self._schedule(ticket.request, waiting.rename, now_s)
+            if ticket is own:
+                answer = verdict
+            else:
+                waiting.asker.answer(verdict)
+        return answer
+
+    def _expire(self, now_s: float) -> None:
+        if self._flow is None:
+            return
+        for ticket in self._flow.control.expire(now_s, len(self._source.current)):
+            waiting = self._leave(ticket)
+            waiting.asker.answer(self._conclude(ticket.request, _refusal(ticket), None, now_s))
+
+    def _schedule(self, request: Request, renamed: Rename | None, now_s: float) -> Verdict:
+        decision = self._scheduler.schedule(request, self._source.current, now_s, self._chance)
+        if decision.outcome is Outcome.PICKED:
+            picked = decision.picked
+            picked.requests_in_flight += 1
+            picked.tokens_in_flight += request.tokens
+        return self._conclude(request, decision, renamed, now_s)
+
+    def _conclude(self, request: Request, decision: Decision, renamed: Rename | None, now_s: float) -> Verdict:
+        self._observe(request, decision, now_s)
+        return Verdict(request, decision, self._scheduler, renamed)
+
+    def _observe(self, request: Request, decision: Decision, now_s: float) -> None:
+        for observer in self.observers:
+            observer.decided(request, decision, now_s)
+
+    def _changed(self, endpoints: Endpoints) -> None:
+        self._by_address = {endpoint.address: endpoint for endpoint in endpoints}
+        self._scheduler.changed(endpoints)
+        self.tick()
+
+    def _request(self, ask: Ask, now_s: float) -> tuple[Request, Rename | None]:
+        headers = ask.headers
+        api = _api(headers)
+        parsed = parse(api, ask.body) if ask.whole and ask.body else _unread(api, ask)
+        model, renamed = parsed.model, None
+        wanted = _either(headers, REWRITE)
+        if wanted and wanted != model:
+            renamed = Rename(rename(ask.body, wanted), model, wanted) if ask.body and ask.whole and model else None
+            model = wanted
+        request = Request(
+            _identity(headers),
+            model,
+            api,
+            parsed.prompts,
+            headers,
+            self.objectives.get(_either(headers, OBJECTIVE), 0) if self.objectives else 0,
+            _either(headers, FAIRNESS) or DEFAULT_TENANT,
+            len(ask.body),
+            parsed.most_output_tokens,
+            parsed.streaming,
+            parsed.salt,
+            parsed.has_media,
+            ask.subset,
+            _seconds(_either(headers, TTFT)),
+            _seconds(_either(headers, TPOT)),
+            now_s,
+        )
+        return request, renamed
+
+
+def _unread(api: Api, ask: Ask) -> Parsed:
+    """Of a request whose body the proxy keeps, or that has none."""
+    if ask.whole and ask.headers.get(":method") == "POST":
+        return parse(api, ask.body)
+    return _MALFORMED_API
+
+
+def _api(headers: Mapping[str, str]) -> Api:
+    return find_api(headers.get("x-original-path") or headers.get(":path", ""))
+
+
+def _identity(headers: Mapping[str, str]) -> str:
+    return headers.get("x-request-id") or uuid.uuid4().hex
+
+
+def _either(headers: Mapping[str, str], names: tuple[str, str]) -> str:
+    return headers.get(names[0]) or headers.get(names[1], "")
+
+
+def _seconds(text: str) -> float:
+    """From milliseconds; what is no number is as good as not told."""
+    if not text:
+        return 0.0
+    try:
+        value = float(text) / 1000.0
+    except ValueError:
+        return 0.0
+    return value if 0.0 < value < float("inf") else 0.0
+
+
+def _refusal(ticket: Ticket) -> Decision:
+    ending = ticket.ending
+    if ending is None or ending.outcome is None:
+        return Decision(Outcome.FAULT, why="a request that was let go is refused")
+    return Decision(ending.outcome, why=ending.why)

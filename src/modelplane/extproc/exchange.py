@@ -1,0 +1,285 @@
+"""One HTTP exchange as Envoy tells of it: messages in, replies out, without IO.
+
+                      what Envoy waits for                         when the picker is asked
+    NONE, STREAMED    a reply to the headers                       at the headers; the body is never seen or never held
+    BUFFERED          a reply to the headers, one to the body      at the body, whose reply sets headers too
+    FULL_DUPLEX       nothing, until we send headers and the body  at the end of the body
+
+A request that ends with its headers is decided by them in every mode. Who answers is asked once (`Step.ask`) and told
+by `decided`, at once or much later; what Envoy sends in between is held. An Envoy that does not say its mode is an old
+one, and gateways of this protocol then use full duplex.
+
+The response passes unchanged. Its bodies are looked at only where somebody reads them, or where a model's name has to
+be put back. Envoy sends what its filter is configured for: to learn when an exchange ends without seeing its body, let
+it send response trailers (`response_trailer_mode: SEND`). Envoy 1.40 then keeps the stream open to the end of the
+exchange even where no trailers come, and without that resets it as soon as the last configured message is answered.
+
+Whether a request goes on when this server is away or fails is Envoy's to decide (`failure_mode_allow`): here a failure
+is a status of the call, and a decision not to serve is an answer to the client.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import Final
+
+import msgspec
+
+from modelplane.extproc import messages
+from modelplane.extproc.messages import UNCHANGED, BodyMode, Incoming, Phase
+from modelplane.extproc.refusals import refuse
+from modelplane.extproc.sse import ModelRenamer, UsageReader
+from modelplane.picker.decisions import Decision, Outcome
+from modelplane.picker.headers import DESTINATION_SERVED, DESTINATION_SUBSET
+from modelplane.picker.plugins import Usage
+from modelplane.picker.requests import Api
+from modelplane.picker.subsets import parse as parse_subset
+
+_LARGEST_PIECE: Final = 62_000
+"""Envoy takes pieces below 64 kB."""
+_TEST_SELECTION: Final = "test-epp-endpoint-selection"
+_TEST_SERVED: Final = "x-conformance-test-served-endpoint"
+_OK: Final = 200
+_DUPLEX: Final = frozenset((BodyMode.FULL_DUPLEX, BodyMode.GRPC))
+_UNSEEN: Final = frozenset((BodyMode.NONE, BodyMode.STREAMED))
+
+
+class Stage(Enum):
+    """How far an exchange is."""
+
+    BEGINNING = auto()
+    READING = auto()
+    ASKED = auto()
+    SENT_ON = auto()
+    REFUSED = auto()
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """The question for whoever picks."""
+
+    headers: Mapping[str, str]
+    body: bytes
+    whole: bool
+    """Whether `body` is the request's body: not where Envoy keeps it to itself, or may have cut it."""
+    subset: tuple[str, ...] | None
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What one message, or one decision, leads to."""
+
+    replies: tuple[bytes, ...] = ()
+    ask: Ask | None = None
+    broken: str = ""
+    """Envoy broke the protocol: the call ends with this sentence."""
+    over: bool = False
+    """The call ends, after the replies."""
+
+
+NOTHING: Final = Step()
+
+
+class Rename(msgspec.Struct, frozen=True):
+    """Another model serves than was asked for: the body to send on, and both names for the response."""
+
+    body: bytes
+    asked: str
+    served: str
+
+
+class Exchange:
+    """The state of one."""
+
+    __slots__ = (
+        "_by_trailers", "_headers", "_limit", "_mode", "_pieces", "_reader", "_reads_bodies", "_renamer",
+        "_response_mode", "_size", "_subset", "first_byte_s", "served", "stage", "status",
+    )  # fmt: skip
+
+    def __init__(self, body_limit: int, *, reads_bodies: bool = False) -> None:
+        self.stage = Stage.BEGINNING
+        self.status = 0
+        self.first_byte_s = -1.0
+        self.served = ""
+        """The address that served, where Envoy told."""
+        self._limit = body_limit
+        self._reads_bodies = reads_bodies
+        self._mode: int = BodyMode.FULL_DUPLEX
+        self._response_mode: int = BodyMode.FULL_DUPLEX
+        self._headers: Mapping[str, str] = {}
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._by_trailers = False
+        self._subset: tuple[str, ...] | None = None
+        self._reader: UsageReader | None = None
+        self._renamer: ModelRenamer | None = None
+
+    def feed(self, incoming: Incoming, now_s: float) -> Step:
+        """A message from Envoy."""
+        if incoming.observed or self.stage is Stage.REFUSED:
+            return NOTHING
+        match incoming.phase:
+            case Phase.REQUEST_BODY:
+                return self._request_body(incoming)
+            case Phase.REQUEST_HEADERS:
+                return self._request_headers(incoming)
+            case Phase.RESPONSE_BODY:
+                return self._response_body(incoming)
+            case Phase.RESPONSE_HEADERS:
+                return self._response_headers(incoming, now_s)
+            case Phase.REQUEST_TRAILERS:
+                return self._request_trailers()
+            case Phase.RESPONSE_TRAILERS:
+                return Step((*self._rest_of_response(), UNCHANGED[Phase.RESPONSE_TRAILERS]))
+            case Phase.NOTHING:
+                # A message of a later version: whether it waits for an answer, and which, cannot be known.
+                return NOTHING
+
+    def decided(self, decision: Decision, api: Api = Api.OTHER, rename: Rename | None = None) -> Step:
+        """The answer to the question."""
+        if self.stage is not Stage.ASKED:
+            return NOTHING
+        pieces, self._pieces = self._pieces, []
+        if decision.outcome is not Outcome.PICKED:
+            return self._refuse(decision, api)
+        self.stage = Stage.SENT_ON
+        if rename is not None:
+            self._renamer = ModelRenamer(rename.served, rename.asked)
+            pieces = [rename.body]
+        return Step(tuple(self._send_on(decision, pieces, changed=rename is not None)))
+
+    @property
+    def usage(self) -> Usage:
+        return Usage() if self._reader is None else self._reader.end()
+
+    # The request.
+
+    def _request_headers(self, incoming: Incoming) -> Step:
+        if self.stage is not Stage.BEGINNING:
+            return Step(broken="request headers came twice")
+        headers = self._headers = incoming.headers
+        if incoming.request_mode >= 0:
+            self._mode, self._response_mode = incoming.request_mode, incoming.response_mode
+        self.stage = Stage.READING
+        if incoming.metadata:
+            hint = messages.read_metadata(incoming.metadata, messages.SUBSET_NAMESPACE, DESTINATION_SUBSET.encode())
+            self._subset = parse_subset(hint)
+        if incoming.ends or self._mode in _UNSEEN:
+            if incoming.ends:
+                self._mode = BodyMode.NONE
+            return self._ask(whole=incoming.ends)
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length[:19]) > self._limit:
+            return self._too_large(length)
+        return NOTHING if self._mode in _DUPLEX else Step((UNCHANGED[Phase.REQUEST_HEADERS],))
+
+    def _request_body(self, incoming: Incoming) -> Step:
+        if self.stage is not Stage.READING:
+            return self._stray_body()
+        self._size += len(incoming.body)
+        if self._size > self._limit:
+            return self._too_large(f"more than {self._limit}")
+        self._pieces.append(incoming.body)
+        buffered = self._mode not in _DUPLEX
+        if incoming.ends or buffered:
+            return self._ask(whole=incoming.ends or self._mode == BodyMode.BUFFERED)
+        return NOTHING
+
+    def _stray_body(self) -> Step:
+        """A body that decides nothing: streamed beside a decision by headers."""
+        if self.stage is Stage.BEGINNING:
+            return Step(broken="a request body came before its headers")
+        return Step((UNCHANGED[Phase.REQUEST_BODY],)) if self._mode not in _DUPLEX else NOTHING
+
+    def _request_trailers(self) -> Step:
+        if self.stage is Stage.BEGINNING:
+            return Step(broken="request trailers came before headers")
+        if self._mode in _DUPLEX:
+            if self.stage is Stage.READING:
+                self._by_trailers = True
+                return self._ask(whole=True)
+            return NOTHING
+        return Step((UNCHANGED[Phase.REQUEST_TRAILERS],))
+
+    def _ask(self, *, whole: bool) -> Step:
+        self.stage = Stage.ASKED
+        pieces = self._pieces
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._pieces = [body]
+        return Step(ask=Ask(self._headers, body, whole, self._subset))
+
+    def _too_large(self, size: str) -> Step:
+        self.stage = Stage.ASKED
+        sentence = f"the body has {size} bytes; {self._limit} are accepted"
+        return self.decided(Decision(Outcome.TOO_LARGE, why=sentence))
+
+    def _refuse(self, decision: Decision, api: Api) -> Step:
+        self.stage = Stage.REFUSED
+        if decision.outcome is Outcome.ABANDONED:
+            return Step(over=True)
+        return Step((refuse(decision, api),), over=True)
+
+    def _send_on(self, decision: Decision, pieces: Sequence[bytes], *, changed: bool) -> list[bytes]:
+        where = (decision.destinations, decision.set_headers, decision.remove_headers)
+        if self._mode in _UNSEEN:
+            return [messages.send_on(Phase.REQUEST_HEADERS, *where)]
+        body = pieces[0]
+        if self._mode not in _DUPLEX:
+            return [messages.send_on_changed(*where, body) if changed else messages.send_on(Phase.REQUEST_BODY, *where)]
+        # Envoy drops the content-length of what it streams; one that is set here does not get through.
+        replies = [messages.send_on(Phase.REQUEST_HEADERS, *where)]
+        replies.extend(_cut(Phase.REQUEST_BODY, body, ends=not self._by_trailers))
+        if self._by_trailers:
+            replies.append(UNCHANGED[Phase.REQUEST_TRAILERS])
+        return replies
+
+    # The response.
+
+    def _response_headers(self, incoming: Incoming, now_s: float) -> Step:
+        headers = incoming.headers
+        status = headers.get(":status", "")
+        self.status = int(status) if status.isdecimal() else 0
+        self.first_byte_s = now_s
+        if incoming.metadata:
+            self._read_served(incoming.metadata)
+        if self._reads_bodies and self.status == _OK:
+            streaming = headers.get("content-type", "").startswith("text/event-stream")
+            self._reader = UsageReader(streaming=streaming)
+        set_headers = ((_TEST_SERVED, self.served),) if self.served and _TEST_SELECTION in self._headers else ()
+        remove_headers = ("content-length",) if self._renamer is not None else ()
+        if set_headers or remove_headers:
+            return Step((messages.change_response(set_headers, remove_headers),))
+        return Step((UNCHANGED[Phase.RESPONSE_HEADERS],))
+
+    def _read_served(self, metadata: bytes) -> None:
+        served = messages.read_metadata(metadata, messages.LB_NAMESPACE, DESTINATION_SERVED.encode())
+        if isinstance(served, str):
+            self.served = served
+
+    def _response_body(self, incoming: Incoming) -> Step:
+        body = incoming.body
+        if incoming.metadata:
+            self._read_served(incoming.metadata)
+        if self._reader is not None:
+            self._reader.feed(body)
+        if self._renamer is not None:
+            body = self._renamer.feed(body, ends=incoming.ends)
+        if self._response_mode in _DUPLEX:
+            return Step(tuple(_cut(Phase.RESPONSE_BODY, body, ends=incoming.ends)))
+        if self._renamer is not None:
+            return Step((messages.replace_body(Phase.RESPONSE_BODY, body),))
+        return Step((UNCHANGED[Phase.RESPONSE_BODY],))
+
+    def _rest_of_response(self) -> tuple[bytes, ...]:
+        """What was held back of a body that ends with trailers."""
+        rest = b"" if self._renamer is None else self._renamer.feed(b"", ends=True)
+        if not rest or self._response_mode not in _DUPLEX:
+            return ()
+        return (messages.pass_body(Phase.RESPONSE_BODY, rest, ends=False),)
+
+
+def _cut(phase: Phase, body: bytes, *, ends: bool) -> list[bytes]:
+    if len(body) <= _LARGEST_PIECE:
+        return [messages.pass_body(phase, body, ends=ends)]
+    last = len(body) - 1
+    return [
+        messages.pass_body(phase, body[place : place + _LARGEST_PIECE], ends=ends and place + _LARGEST_PIECE > last)
+        for place in range(0, len(body), _LARGEST_PIECE)
+    ]

@@ -1,0 +1,184 @@
+"""The endpoint picker as a server: its endpoints, its configuration, its ports, and an orderly end.
+
+    gRPC port      external processing, and health
+    health port    health alone, in plain text, for probes that carry no certificate
+
+The configuration file is looked at every two seconds. One that is sound replaces the scheduler between two requests;
+one that is not is told once and changes nothing. At the end readiness goes first, so that proxies look elsewhere; then
+calls may finish within the grace, and what is left is cut.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from modelplane.api.errors import ModelplaneError
+from modelplane.extproc.calls import Call, Methods, Server, Settings
+from modelplane.extproc.director import Director, Flow, Observer
+from modelplane.extproc.endpoints import EndpointSource
+from modelplane.extproc.h2.server import H2Server
+from modelplane.extproc.health import Health
+from modelplane.extproc.messages import METHOD
+from modelplane.extproc.processor import Processor
+from modelplane.extproc.third_party import full_catalogue
+from modelplane.extproc.tls import Identity
+from modelplane.picker.config import Config, load
+from modelplane.picker.flow import FlowControl, PoolGauge, detector_of, settings_of
+from modelplane.picker.scheduler import Scheduler
+
+_LOG = logging.getLogger(__name__)
+_LOOK_S: Final = 2.0
+_TICK_S: Final = 0.01
+
+MakeServer = Callable[[Methods, Settings], Server]
+
+
+class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the picker serves. A port of 0 is chosen by the system; a health port of -1 is none."""
+
+    host: str = "0.0.0.0"  # noqa: S104  a picker is called from other pods
+    port: int = 9002
+    health_port: int = 9003
+    identity: Identity | None = None
+    """None: plain text."""
+    body_bytes: int = 32 << 20
+    streams: int = 20_000
+    drain_s: float = 30.0
+    config_file: Path | None = None
+
+
+class Companion(Protocol):
+    """Something that runs beside the server: a scraper, an exporter of metrics, a reader of KV events."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class PickerServer:
+    """Started once, stopped once."""
+
+    def __init__(
+        self,
+        source: EndpointSource,
+        config: Config,
+        settings: PickerSettings | None = None,
+        *,
+        make_server: MakeServer = H2Server,
+        companions: tuple[Companion, ...] = (),
+        observers: tuple[Observer, ...] = (),
+    ) -> None:
+        self.settings = settings or PickerSettings()
+        self.source = source
+        scheduler, flow = assemble(config)
+        # What chance decides here is which of equals is picked: nobody gains by foreseeing it.
+        chance = random.Random().random  # noqa: S311  see above
+        self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
+        self.director.observers = observers
+        self.port = 0
+        self.health_port = 0
+        self._health = Health(lambda: source.known and not self._stopping)
+        self._make_server = make_server
+        self._companions = companions
+        self._servers: list[Server] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self._read = b""
+
+    async def start(self) -> None:
+        """Serves when it returns."""
+        self._read = _text(self.settings.config_file)
+        await self.source.start()
+        self.source.on_change(lambda _endpoints: self._health.refresh())
+        for companion in self._companions:
+            await companion.start()
+        settings = self.settings
+        common = Settings(
+            host=settings.host, port=settings.port, identity=settings.identity, streams=settings.streams,
+            message_bytes=settings.body_bytes + (1 << 20),
+        )  # fmt: skip
+        methods = {METHOD: self._processor, **self._health.methods}
+        self.port = await self._serve(self._make_server(methods, common))
+        if settings.health_port >= 0:
+            plain = Settings(host=settings.host, port=settings.health_port)
+            self.health_port = await self._serve(H2Server(self._health.methods, plain))
+        self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._watch_config())]
+
+    async def stop(self) -> None:
+        """Drains, then ends everything that was started."""
+        self._stopping = True
+        self._health.close()
+        self.director.stop()
+        try:
+            await asyncio.gather(*(server.stop(self.settings.drain_s) for server in self._servers))
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            for companion in reversed(self._companions):
+                with contextlib.suppress(Exception):
+                    await companion.stop()
+            await self.source.stop()
+
+    def reload(self, config: Config) -> None:
+        """Decide by another configuration from here on."""
+        self.director.reload(*assemble(config))
+
+    async def _serve(self, server: Server) -> int:
+        port = await server.start()
+        self._servers.append(server)
+        return port
+
+    def _processor(self, call: Call) -> Processor:
+        return Processor(call, self.director, time.monotonic, self.settings.body_bytes)
+
+    async def _tick(self) -> None:
+        """Those who wait for room are looked at often while there are any."""
+        while True:
+            await asyncio.sleep(_TICK_S if self.director.waiting else _TICK_S * 10)
+            self.director.tick()
+
+    async def _watch_config(self) -> None:
+        path = self.settings.config_file
+        while path is not None:
+            await asyncio.sleep(_LOOK_S)
+            text = _text(path)
+            if text and text != self._read:
+                self._read = text
+                self._try_reload(text, path)
+
+    def _try_reload(self, text: bytes, path: Path) -> None:
+        try:
+            self.reload(load(text, str(path), full_catalogue()))
+        except ModelplaneError as error:
+            _LOG.error("the configuration stays as it was: %s", error)
+        else:
+            _LOG.info("took the changed configuration of %s", path)
+
+
+def assemble(config: Config) -> tuple[Scheduler, Flow | None]:
+    """New instances of everything that a configuration names."""
+    assembly = config.build()
+    scheduler = Scheduler(assembly)
+    if not config.gates.get("flowControl", False):
+        return scheduler, None
+    detector = detector_of(assembly.plugins.get(config.saturation_detector))
+    control = FlowControl(settings_of(config.flow_control, assembly.plugins.get))
+    return scheduler, Flow(control, PoolGauge(detector))
+
+
+def _text(path: Path | None) -> bytes:
+    """A file that is being replaced may be missing for a moment: nothing."""
+    if path is None:
+        return b""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
