@@ -352,3 +352,20 @@ def test_equal_parts_of_specs_are_held_once():
     moved = store.replace(pod("two", "c"))
     assert one["spec"]["containers"] is two["spec"]["containers"] is moved["spec"]["containers"]
     assert (one["spec"]["nodeName"], moved["spec"]["nodeName"]) == ("a", "c")
+
+
+def test_what_is_put_away_comes_back_as_it_was(tmp_path):
+    settings = StoreSettings(warm_objects=1)
+    names = ("one", "three", "two")
+    with open_database(tmp_path / "x.db", settings=settings) as database:
+        store = database.store("cluster/east")
+        written = [store.create(pod(name, spec={"a": [1, 1.0, True, None]})) for name in names]
+        assert store.list("", "Pod") == tuple(written)
+        written[0] = store.replace_status({**written[0], "status": {"phase": "Running"}})
+    with open_database(tmp_path / "x.db", settings=settings) as database:
+        store = database.store("cluster/east")
+        assert [store.get(ref(name)) for name in names] == written
+        with pytest.raises(ConflictError):
+            store.replace({**written[0], "metadata": {**written[0]["metadata"], "resourceVersion": "1"}})
+        store.delete(ref("one"))
+        assert store.list("", "Pod") == tuple(written[1:])

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.local.store_mirror import Mirror
+from modelplane.local.store_mirror import Cellar, Mirror
 from modelplane.reconcile.store import ObjectRef
 
 NAMESPACES = ("", "a", "b")
@@ -78,3 +78,42 @@ def test_removed_objects_leave_nothing_behind():
     assert len(mirror.list("", "Pod", labels={"app": "x"})) == 1
     mirror.remove(ref)
     assert mirror._kinds == {}
+
+
+@given(st.integers(0, 3), st.lists(st.tuples(REFS, st.none() | LABELS, QUERIES), max_size=40))
+def test_what_is_put_away_answers_the_same(warm, steps):
+    cellar, plain = Mirror(Cellar(warm)), Mirror()
+    for ref, labels, (kind, namespace, wanted) in steps:
+        for mirror in (cellar, plain):
+            if labels is not None:
+                mirror.put(ref, make(ref, labels))
+            elif mirror.get(ref) is not None:
+                mirror.remove(ref)
+        assert cellar.get(ref) == plain.get(ref)
+        assert cellar.list("apps", kind, namespace=namespace, labels=wanted) == plain.list(
+            "apps", kind, namespace=namespace, labels=wanted
+        )
+
+
+def test_only_the_newest_stay_decoded():
+    mirror = Mirror(Cellar(2))
+    refs = [ObjectRef("apps", "Pod", "a", str(number)) for number in range(4)]
+    for ref in refs:
+        mirror.put(ref, make(ref, {}))
+    assert mirror.get(refs[3]) is mirror.get(refs[3])
+    first = mirror.get(refs[0])
+    assert first == make(refs[0], {})
+    assert mirror.get(refs[0]) is first
+    mirror.get(refs[1])
+    mirror.get(refs[2])
+    assert mirror.get(refs[0]) is not first
+
+
+def test_a_long_list_does_not_drive_out_what_is_in_use():
+    mirror = Mirror(Cellar(1))
+    refs = [ObjectRef("apps", "Pod", "a", f"{number:03}") for number in range(100)]
+    for ref in refs:
+        mirror.put(ref, make(ref, {}))
+    used = mirror.get(refs[7])
+    assert mirror.list("apps", "Pod") == tuple(make(ref, {}) for ref in refs)
+    assert mirror.get(refs[7]) is used

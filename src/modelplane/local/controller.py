@@ -15,7 +15,10 @@ from modelplane.api.labels import TENANT
 from modelplane.api.meta import ClusterName
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeResult, Event, Manifest
+from modelplane.compose.manifests import text_at, value_at
 from modelplane.compose.registry import COMPOSERS
+from modelplane.fleet.snapshot import Fleet
+from modelplane.local.cluster.objects import condition_is, items_at
 from modelplane.local.composition import GROUPS, Composition, Defaulting, NotOursError
 from modelplane.local.events import write_event
 from modelplane.local.ownership import Owner, Ownership, labels_of
@@ -106,7 +109,7 @@ class Controller:
     def _wake_for(self, name: ClusterName) -> None:
         """The cluster's own composite, those that have something there, and those that wait to."""
         waiting = self._missed.pop(name, set())
-        for ref in (ObjectRef("modelplane.ai", "InferenceCluster", "", name), *self._ownership.owners_on(name)):
+        for ref in (ObjectRef(_GROUP, "InferenceCluster", "", name), *self._ownership.owners_on(name)):
             self.loop.add(ref)
         for ref in sorted(waiting):
             self.loop.add(ref)
@@ -177,15 +180,12 @@ class Controller:
             self._wake_users(change.ref)
         elif kind == "InferenceCluster" and after is not before:
             self._wake_holders(before, ClusterName(change.ref.name))
-        elif kind == "ModelReplica" and mapping_at(change.manifest, "spec").get("preempts"):
+        elif kind == "ModelReplica" and value_at(change.manifest, "spec", "preempts"):
             self._wake_holders(after, ClusterName(text_at(change.manifest, "spec", "clusterName")))
 
     def _note_waiting(self, change: Change) -> None:
         """A deployment waits until all of its replicas have a place that they can keep."""
-        is_placed = change.type is not ChangeType.DELETED and has_condition(
-            change.manifest, ConditionType.REPLICAS_SCHEDULED
-        )
-        if is_placed or change.type is ChangeType.DELETED:
+        if change.type is ChangeType.DELETED or condition_is(change.manifest, ConditionType.REPLICAS_SCHEDULED):
             self._waiting.discard(change.ref)
         else:
             self._waiting.add(change.ref)
@@ -201,8 +201,7 @@ class Controller:
 
     def _wake_users(self, cache: ObjectRef) -> None:
         for manifest in self.plane.list(_GROUP, "ModelDeployment", namespace=cache.namespace):
-            mounts = mapping_at(manifest, "spec").get("caches")
-            if any(mount.get("name") == cache.name for mount in mounts or ()):
+            if any(mount.get("name") == cache.name for mount in items_at(manifest, "spec", "caches")):
                 self.loop.add(_ref(_GROUP, "ModelDeployment", manifest))
 
     def _record(self, owner: Owner, result: ComposeResult) -> None:

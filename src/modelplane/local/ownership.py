@@ -71,6 +71,15 @@ class Place:
     ref: ObjectRef
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was last written to a place: a digest of what was wanted, and which object that became."""
+
+    digest: bytes
+    uid: str
+    generation: object
+
+
 class Ownership:
     """The composed objects of every composite, by the composer's key."""
 
@@ -79,6 +88,16 @@ class Ownership:
         self._stores: dict[ClusterName | None, Store] = {}
         self._places: defaultdict[str, dict[str, Place]] = defaultdict(dict)
         self._owners: defaultdict[ClusterName, dict[str, ObjectRef]] = defaultdict(dict)
+        self._written: defaultdict[str, dict[str, Written]] = defaultdict(dict)
+
+    def wrote(self, uid: str, key: str, digest: bytes, made: Manifest) -> None:
+        """Remember what was written for an owner, so that a pass need not write it again."""
+        self._written[uid][key] = Written(digest, _server_field(made, "uid"), _generation(made))
+
+    def is_written(self, uid: str, key: str, digest: bytes, found: Manifest) -> bool:
+        """Whether what is found is what was last written there, and that is what is wanted again."""
+        known = self._written.get(uid, {}).get(key)
+        return known == Written(digest, _server_field(found, "uid"), _generation(found))
 
     def add_store(self, cluster: ClusterName | None, store: Store) -> None:
         """Where observed objects are read from. What is in it already is told through `heard`, as everything later."""
@@ -92,6 +111,7 @@ class Ownership:
             self._places[uid] = left
             if not left:
                 del self._places[uid]
+                self._written.pop(uid, None)
         self._stores.pop(cluster, None)
         return tuple(owners.values())
 
@@ -148,9 +168,11 @@ class Ownership:
         place = places.get(marks.key)
         if place is not None and place.ref == ref:
             del places[marks.key]
+            self._written.get(owner.uid, {}).pop(marks.key, None)
             self._leave(owner, place.cluster)
         if not places:
             self._places.pop(owner.uid, None)
+            self._written.pop(owner.uid, None)
         return owner
 
     def _leave(self, owner: Owner, cluster: ClusterName | None) -> None:
@@ -181,6 +203,16 @@ def _texts_in(manifest: Manifest, field: str) -> dict[str, str]:
     metadata = manifest.get("metadata")
     found = metadata.get(field) if isinstance(metadata, Mapping) else None
     return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _server_field(manifest: Manifest, field: str) -> str:
+    metadata = manifest.get("metadata")
+    return str(metadata.get(field, "")) if isinstance(metadata, Mapping) else ""
+
+
+def _generation(manifest: Manifest) -> object:
+    metadata = manifest.get("metadata")
+    return metadata.get("generation") if isinstance(metadata, Mapping) else None
 
 
 def _observed(place: Place, manifest: Manifest, *, answers: bool) -> Observed:

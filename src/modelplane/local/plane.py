@@ -27,6 +27,7 @@ from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.local.clusters import Clusters
 from modelplane.local.controller import Controller
 from modelplane.local.envoy import EnvoyProcess, free_port
+from modelplane.local.events import EventExpiry
 from modelplane.local.kubeconfig import write_kubeconfig
 from modelplane.local.server.app import ApiServer
 from modelplane.local.server.lifecycle import Lifecycle, ensure_namespaces
@@ -130,6 +131,7 @@ class Plane:
             ("traffic", traffic.loop),
             ("clusters", self.clusters.loop),
             ("lifecycle", lifecycle.loop),
+            ("events", EventExpiry(self._controller.plane, self._clock).loop),
         ):
             self._background(asyncio.create_task(loop.run(), name=name))
         await self._serve_api()

@@ -1,7 +1,8 @@
 """The durable store of the embedded plane: many named stores in one SQLite file, read from memory.
 
-A Database holds the plane's own store and one for each simulated cluster. Every object is kept decoded in memory, so
-reads are dictionary lookups; every write is one transaction on disk before it returns. Rules of a write are in
+A Database holds the plane's own store and one for each simulated cluster. Every object is in memory, so reads are
+dictionary lookups, and a decoding where nobody asked for long; every write is one transaction on disk before it
+returns. Rules of a write are in
 `store_rules`, the order of lists in `store_mirror`, the file in `store_file`, past changes in `store_history`.
 
 Several writes in one transaction, over any of the stores:
@@ -35,7 +36,7 @@ from modelplane.api.errors import ConflictError, InputError, InvalidObject, NotF
 from modelplane.local import store_rules as rules
 from modelplane.local.store_file import Row, StoreFile, StoreId, StoreRow
 from modelplane.local.store_history import ChangeLog, Expired, History
-from modelplane.local.store_mirror import Mirror
+from modelplane.local.store_mirror import Cellar, Mirror
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import Change, ChangeType, Manifest, ObjectRef
 
@@ -64,11 +65,15 @@ class StoreSettings:
     durable: each commit waits for the disk, so that it outlives a power cut and not only the process.
     history_limit: how many changes are remembered for watchers, over all stores together.
     busy_timeout_s: how long opening waits for another process to let go of the file.
+    cool_prefix, warm_objects: in stores whose name begins so, this many objects stay decoded, over all of them
+        together; the others are kept as their JSON. A thousand clusters at rest then take a fifth of the memory.
     """
 
     durable: bool = False
     history_limit: int = 16_384
     busy_timeout_s: float = 5.0
+    cool_prefix: str = "cluster/"
+    warm_objects: int = 8_192
 
 
 _DEFAULTS = StoreSettings()
@@ -90,6 +95,8 @@ class Database:
         self.new_id = new_id
         self._listener_failed = listener_failed
         self._history = History(settings.history_limit)
+        self._cool_prefix = settings.cool_prefix
+        self._cellar = Cellar(settings.warm_objects)
         self._stores: dict[str, SqliteStore] = {}
         self._pending: list[tuple[SqliteStore, Change]] = []
         self._depth = 0
@@ -109,8 +116,11 @@ class Database:
         store = self._stores.get(name)
         if store is None:
             number = StoreId(len(self._stores)) if self._file is None else self._file.add_store(name)
-            store = self._stores[name] = SqliteStore(self, name, number)
+            store = self._stores[name] = SqliteStore(self, name, number, cellar=self._cellar_of(name))
         return store
+
+    def _cellar_of(self, name: str) -> Cellar | None:
+        return self._cellar if name.startswith(self._cool_prefix) else None
 
     def stores(self) -> tuple[str, ...]:
         return tuple(sorted(self._stores))
@@ -165,13 +175,13 @@ class Database:
     def _load(self, file: StoreFile) -> None:
         by_id: dict[StoreId, SqliteStore] = {}
         for row in file.stores():
-            store = SqliteStore(self, row.name, row.id, revision=row.revision)
+            store = SqliteStore(self, row.name, row.id, revision=row.revision, cellar=self._cellar_of(row.name))
             by_id[row.id] = self._stores[row.name] = store
         with _collector_paused():
             for found in file.objects():
                 if found.store not in by_id:
                     raise file.damaged(f"{found.ref} belongs to no store")
-                by_id[found.store].load(found.ref, _decoded(file, found))
+                by_id[found.store].load(found.ref, _content(file, found, by_id[found.store]))
 
     def _commit(self) -> None:
         if self._file is not None:
@@ -224,12 +234,15 @@ class Database:
 class SqliteStore:
     """One API's objects. Made by Database.store; see modelplane.reconcile.store.Store for what each method promises."""
 
-    def __init__(self, database: Database, name: str, number: StoreId, *, revision: int = 0) -> None:
+    def __init__(
+        self, database: Database, name: str, number: StoreId, *, revision: int = 0, cellar: Cellar | None = None
+    ) -> None:
         self.id = number
         self.name = name
+        self.is_cool = cellar is not None
         self.log = ChangeLog(revision)
         self._database = database
-        self._mirror = Mirror()
+        self._mirror = Mirror(cellar)
         self._revision = revision
         self._listeners: dict[int, tuple[int, Listener]] = {}
         self._subscriptions = 0
@@ -311,7 +324,7 @@ class SqliteStore:
             if number in self._listeners and since < change.revision:
                 yield listener
 
-    def load(self, ref: ObjectRef, manifest: Manifest) -> None:
+    def load(self, ref: ObjectRef, manifest: Manifest | bytes) -> None:
         """For the database: an object found on disk."""
         self._mirror.put(ref, manifest)
 
@@ -363,6 +376,11 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _content(file: StoreFile, row: Row, store: SqliteStore) -> Manifest | bytes:
+    """What is not decoded was checked against its checksum all the same."""
+    return (row.body or b"") if store.is_cool else _decoded(file, row)
 
 
 def _decoded(file: StoreFile, row: Row) -> Manifest:

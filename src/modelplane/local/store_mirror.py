@@ -3,15 +3,21 @@
 Lists come in the order of namespace and name, kept sorted on insertion. The first query for a label key makes an index
 over that key for its kind, kept up to date from there; the number of such keys is bounded, and queries beyond it
 filter what the indexed labels left.
+
+Decoded, an object takes four times the memory of its JSON. A mirror with a Cellar keeps decoded what was written or
+asked for lately, and the rest as JSON, to be decoded when somebody asks.
 """
 
 from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from modelplane.local.store_rules import decode, encode
 from modelplane.reconcile.store import Manifest, ObjectRef
 
 _INDEXED_KEYS_MOST = 8
+_WARMED_MOST = 64
 
 _Place = tuple[str, str]
 """Namespace and name."""
@@ -19,23 +25,51 @@ _Place = tuple[str, str]
 
 @dataclass(slots=True)
 class _Shelf:
-    objects: dict[str, Manifest] = field(default_factory=dict)
+    objects: dict[str, Manifest | bytes] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
+
+
+class Cellar:
+    """Bounds how many objects stay decoded, over all the mirrors that share it: first in, first out.
+
+    Entries name the object that was there by its identity. Where another took its place, and its identity, that one
+    is put away early, which costs a decoding and nothing else.
+    """
+
+    def __init__(self, warm: int) -> None:
+        self._most = warm
+        self._warm: deque[tuple[_Shelf, str, int]] = deque()
+
+    def keep(self, shelf: _Shelf, name: str, manifest: Manifest) -> None:
+        """The object is in use: others may have to go."""
+        self._warm.append((shelf, name, id(manifest)))
+        while len(self._warm) > self._most:
+            self._put_away(*self._warm.popleft())
+
+    @staticmethod
+    def _put_away(shelf: _Shelf, name: str, identity: int) -> None:
+        found = shelf.objects.get(name)
+        if found is not None and not isinstance(found, bytes) and id(found) == identity:
+            shelf.objects[name] = encode(found)
 
 
 class _Kind:
     """All objects of one group and kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, cellar: Cellar | None) -> None:
+        self._cellar = cellar
         self._shelves: dict[str, _Shelf] = {}
         self._namespaces: list[str] = []
         self._by_label: dict[str, dict[str, set[_Place]]] = {}
 
     def get(self, place: _Place) -> Manifest | None:
         shelf = self._shelves.get(place[0])
-        return shelf.objects.get(place[1]) if shelf else None
+        found = shelf.objects.get(place[1]) if shelf is not None else None
+        if shelf is None or not isinstance(found, bytes):
+            return found
+        return self._warmed(shelf, place[1], found)
 
-    def put(self, place: _Place, manifest: Manifest) -> None:
+    def put(self, place: _Place, manifest: Manifest | bytes) -> None:
         namespace, name = place
         shelf = self._shelves.get(namespace)
         if shelf is None:
@@ -45,12 +79,15 @@ class _Kind:
         if before is None:
             insort(shelf.names, name)
         shelf.objects[name] = manifest
-        self._reindex(place, before, manifest)
+        if self._cellar is not None and not isinstance(manifest, bytes):
+            self._cellar.keep(shelf, name, manifest)
+        if self._by_label:
+            self._reindex(place, _decoded(before), _decoded(manifest))
 
     def remove(self, place: _Place) -> None:
         namespace, name = place
         shelf = self._shelves[namespace]
-        self._reindex(place, shelf.objects.pop(name), None)
+        self._reindex(place, _decoded(shelf.objects.pop(name)), None)
         del shelf.names[bisect_left(shelf.names, name)]
         if not shelf.names:
             del self._shelves[namespace]
@@ -64,11 +101,26 @@ class _Kind:
 
     def all(self, namespace: str | None) -> Iterator[Manifest]:
         for place in self._places(namespace):
-            yield self._shelves[place[0]].objects[place[1]]
+            yield self._at(place)
+
+    def _at(self, place: _Place) -> Manifest:
+        """For lists. What is away stays away when much is asked for: it would drive out all that is in use."""
+        shelf = self._shelves[place[0]]
+        found = shelf.objects[place[1]]
+        if not isinstance(found, bytes):
+            return found
+        return self._warmed(shelf, place[1], found) if len(shelf.names) <= _WARMED_MOST else decode(found)
+
+    def _warmed(self, shelf: _Shelf, name: str, found: bytes) -> Manifest:
+        manifest = decode(found)
+        if self._cellar is not None:
+            shelf.objects[name] = manifest
+            self._cellar.keep(shelf, name, manifest)
+        return manifest
 
     def labelled(self, namespace: str | None, labels: Mapping[str, str]) -> Iterator[Manifest]:
         for place in self._candidates(namespace, labels):
-            manifest = self._shelves[place[0]].objects[place[1]]
+            manifest = self._at(place)
             if labels.items() <= labels_of(manifest).items():
                 yield manifest
 
@@ -89,7 +141,7 @@ class _Kind:
         if index is None and len(self._by_label) < _INDEXED_KEYS_MOST:
             index = self._by_label[key] = {}
             for place in self._places(None):
-                manifest = self._shelves[place[0]].objects[place[1]]
+                manifest = self._at(place)
                 if key in labels_of(manifest):
                     index.setdefault(labels_of(manifest)[key], set()).add(place)
         return index
@@ -109,17 +161,19 @@ class _Kind:
 
 
 class Mirror:
-    def __init__(self) -> None:
+    def __init__(self, cellar: Cellar | None = None) -> None:
+        self._cellar = cellar
         self._kinds: dict[tuple[str, str], _Kind] = {}
 
     def get(self, ref: ObjectRef) -> Manifest | None:
         kind = self._kinds.get((ref.group, ref.kind))
         return kind.get((ref.namespace, ref.name)) if kind else None
 
-    def put(self, ref: ObjectRef, manifest: Manifest) -> None:
+    def put(self, ref: ObjectRef, manifest: Manifest | bytes) -> None:
+        """An object, decoded or as its JSON."""
         kind = self._kinds.get((ref.group, ref.kind))
         if kind is None:
-            kind = self._kinds[ref.group, ref.kind] = _Kind()
+            kind = self._kinds[ref.group, ref.kind] = _Kind(self._cellar)
         kind.put((ref.namespace, ref.name), manifest)
 
     def remove(self, ref: ObjectRef) -> None:
@@ -142,6 +196,10 @@ class Mirror:
 
     def __len__(self) -> int:
         return sum(len(kind) for kind in self._kinds.values())
+
+
+def _decoded(found: Manifest | bytes | None) -> Manifest | None:
+    return decode(found) if isinstance(found, bytes) else found
 
 
 def labels_of(manifest: Manifest) -> Mapping[str, str]:

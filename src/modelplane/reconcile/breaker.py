@@ -11,7 +11,8 @@ caused (looking again, back-off) are neither counted nor held: they are bounded 
 Time arrives as an argument. A record costs at most `breaker_passes` numbers and is dropped once its key is quiet.
 """
 
-from collections import OrderedDict, deque
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -23,7 +24,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(slots=True)
 class _Record:
-    passes: deque[float] = field(default_factory=deque)
+    passes: list[float] = field(default_factory=list)
     probe_at: float | None = None
     holds: bool = False
 
@@ -47,8 +48,8 @@ class Breaker(Generic[K]):
         return self._count(record, now)
 
     def _count(self, record: _Record, now: float) -> float | None:
-        while record.passes and record.passes[0] <= now - self._settings.breaker_window_s:
-            record.passes.popleft()
+        start = now - self._settings.breaker_window_s
+        del record.passes[: bisect_right(record.passes, start)]
         if len(record.passes) < self._settings.breaker_passes:
             record.passes.append(now)
             return None
