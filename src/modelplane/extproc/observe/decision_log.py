@@ -1,0 +1,91 @@
+"""Some decisions, each as a line of JSON: what was asked, where it went, and the scores behind it.
+
+A share of the decisions is drawn; those that sent a request nowhere are logged whatever was drawn. Both are bounded by
+lines a second, and what is left out is counted. Prompts, headers and anything else that a client wrote beyond the names
+of the model and the request stay out.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from modelplane.extproc.observe.heard import Heard, ProfileHeard
+from modelplane.picker.decisions import Decision, Outcome
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.requests import Request
+
+_SHOWN: Final = 5
+_NAME_MOST: Final = 256
+
+
+class DecisionLog:
+    """`write` is given whole lines."""
+
+    def __init__(self, write: Callable[[bytes], object], *, share: float, most_per_s: float = 100.0) -> None:
+        if not 0 <= share <= 1:
+            raise ValueError(f"the share of decisions to log must be in [0, 1], not {share}")
+        self._write = write
+        self._share = share
+        self._most = max(1.0, most_per_s)
+        self._left = self._most
+        self._filled_s = 0.0
+        self.dropped = 0
+        """Lines that would have been more than allowed."""
+
+    def wants(self, chance: float) -> bool:
+        """Whether a decision is drawn; `chance` is in [0, 1)."""
+        return chance < self._share
+
+    def decided(self, request: Request, decision: Decision, spent_s: float, heard: Heard | None, now_s: float) -> None:
+        """Write a decision that was drawn (`heard` is there), or one that sent the request nowhere."""
+        if heard is None and decision.outcome is Outcome.PICKED:
+            return
+        if not self._allowed(now_s):
+            self.dropped += 1
+            return
+        self._write(msgspec.json.encode(_line(request, decision, spent_s, heard, now_s)) + b"\n")
+
+    def _allowed(self, now_s: float) -> bool:
+        self._left = min(self._most, self._left + (now_s - self._filled_s) * self._most)
+        self._filled_s = now_s
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+def _line(
+    request: Request, decision: Decision, spent_s: float, heard: Heard | None, now_s: float
+) -> Mapping[str, object]:
+    line: dict[str, object] = {
+        "event": "decision",
+        "at": round(now_s, 6),
+        "request": request.id[:_NAME_MOST],
+        "model": request.model[:_NAME_MOST],
+        "tenant": request.tenant[:_NAME_MOST],
+        "priority": request.priority,
+        "outcome": decision.outcome.title,
+        "status": decision.outcome.status,
+        "spentMicros": round(spent_s * 1e6, 1),
+    }
+    if decision.outcome is Outcome.PICKED:
+        line |= {"endpoint": decision.picked.name, "address": decision.picked.address, "profile": decision.profile}
+        if decision.others:
+            line["others"] = {name: [endpoint.name for endpoint in picks] for name, picks in decision.others}
+    else:
+        line["why"] = decision.why
+    if heard is not None:
+        line["profiles"] = {name: _profile(one) for name, one in heard.profiles.items()}
+    return line
+
+
+def _profile(heard: ProfileHeard) -> Mapping[str, object]:
+    shown: dict[str, object] = {"candidates": len(heard.scored), "best": [_scored(*one) for one in heard.best(_SHOWN)]}
+    if heard.refused:
+        shown["refused"] = dict(heard.refused)
+    return shown
+
+
+def _scored(endpoint: Endpoint, total: float, parts: tuple[tuple[str, float], ...]) -> Mapping[str, object]:
+    return {"endpoint": endpoint.name, "total": round(total, 4), "scores": {name: round(s, 4) for name, s in parts}}

@@ -1,0 +1,81 @@
+"""What the server tells of each request, passed on to numbers, log and traces.
+
+    heard = observer.listen(request, chance)                # None for nearly every request
+    decision = scheduler.schedule(…, reporter=heard)
+    observer.decided(request, decision, spent_s, heard)
+    …
+    observer.ended(request, decision, served)
+
+Without log and traces, `listen` is one comparison and the rest is arithmetic.
+"""
+
+import time
+from collections.abc import Callable
+
+from modelplane.extproc.observe.decision_log import DecisionLog
+from modelplane.extproc.observe.heard import Heard
+from modelplane.extproc.observe.numbers import Numbers
+from modelplane.extproc.observe.tracing import Trace, Tracing
+from modelplane.picker.decisions import Decision, Outcome
+from modelplane.picker.plugins import Served
+from modelplane.picker.requests import Request
+
+_TRACES_MOST = 10_000
+"""Traced requests under way; more are not traced."""
+
+
+class Observer:
+    """One for a picker. One event loop."""
+
+    def __init__(
+        self,
+        numbers: Numbers | None = None,
+        *,
+        log: DecisionLog | None = None,
+        tracing: Tracing | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.numbers = numbers or Numbers()
+        self._log = log
+        self._tracing = tracing
+        self._curious = log is not None or tracing is not None
+        self._clock = clock
+        self._traces: dict[int, Trace] = {}
+        """By the identity of the decision, which the server holds until the request ends."""
+
+    def listen(self, request: Request, chance: float) -> Heard | None:
+        """A listener for the scheduler where the decision is to be logged or traced. `chance` is in [0, 1)."""
+        if not self._curious:
+            return None
+        logged = self._log is not None and self._log.wants(chance)
+        traced = self._tracing is not None and self._tracing.wants(request, chance)
+        return Heard(logged=logged, traced=traced) if logged or traced else None
+
+    def decided(
+        self, request: Request, decision: Decision, spent_s: float, heard: Heard | None = None, *, model: str = ""
+    ) -> None:
+        """Once for each request. `model` is what the client asked for, where that was rewritten."""
+        self.numbers.decided(request, decision, spent_s, model)
+        if self._curious:
+            self._tell(request, decision, spent_s, heard)
+
+    def ended(self, request: Request, decision: Decision, served: Served, *, model: str = "") -> None:
+        """Once for each request that was sent on."""
+        self.numbers.ended(request, served, model)
+        if self._traces:
+            trace = self._traces.pop(id(decision), None)
+            if trace is not None and self._tracing is not None:
+                self._tracing.ended(request, decision, trace, served)
+
+    def _tell(self, request: Request, decision: Decision, spent_s: float, heard: Heard | None) -> None:
+        now_s = self._clock()
+        if self._log is not None:
+            drawn = heard if heard is not None and heard.logged else None
+            self._log.decided(request, decision, spent_s, drawn, now_s)
+        if self._tracing is None or heard is None or not heard.traced:
+            return
+        trace = Trace(heard, now_s, spent_s)
+        if decision.outcome is not Outcome.PICKED:
+            self._tracing.ended(request, decision, trace)
+        elif len(self._traces) < _TRACES_MOST:
+            self._traces[id(decision)] = trace
