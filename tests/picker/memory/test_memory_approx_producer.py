@@ -43,6 +43,11 @@ def test_nothing_is_known_before_a_producer_ran():
     assert prefix_of(Cycle(REQUEST, POOL, 0.0, lambda: 0.0), "mine") is None
 
 
+def test_the_old_block_size_is_in_characters():
+    producer = ApproxPrefixProducer("p", ApproxPrefixParameters(auto_tune=False, block_size=1024))
+    assert cycle_of(producer).get(PREFIX).block_size == 256
+
+
 @pytest.mark.parametrize(
     "parameters", [{"blockSizeTokens": 0}, {"lruCapacityPerServer": -1}, {"unknown": 1}, {"autoTune": "yes"}]
 )

@@ -99,7 +99,7 @@ def test_block_size(limits, told, expected):
         (Limits(most_tokens=0, most_blocks=0), 10),
         (Limits(most_tokens=192, most_blocks=0), 3),
         (Limits(most_tokens=0, most_blocks=4), 4),
-        (Limits(most_tokens=192, most_blocks=4), 3),
+        (Limits(most_tokens=512, most_blocks=4), 8),
     ],
 )
 def test_no_more_of_a_prompt_than_wanted(limits, blocks):

@@ -2,6 +2,7 @@
 
 from math import inf, isfinite, nan
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from modelplane.picker.memory.latency import LATENCY, LatencyParameters, Latency
 from modelplane.picker.memory.regression import LEAST_SAMPLES, Regression
 from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Request
+from modelplane.picker.units import convert
 
 
 def test_a_line_is_found():
@@ -134,3 +136,16 @@ def test_requests_that_never_end_are_forgotten():
         producer.produce(cycle)
         producer.sent(cycle, Decision(Outcome.PICKED, ((pool[0],),)))
     assert len(producer._pending) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, 300.0), ({"contextTTL": "90s"}, 90.0), ({"contextTTL": 10**9}, 1.0)]
+)
+def test_how_long_ends_are_waited_for(given, expected):
+    assert convert(given, LatencyParameters).context_ttl_s == expected
+
+
+@pytest.mark.parametrize("given", [{"contextTTL": 0}, {"contextTTL": "soon"}, {"sloBufferFactor": 0}])
+def test_parameters_are_checked(given):
+    with pytest.raises(msgspec.ValidationError):
+        convert(given, LatencyParameters)

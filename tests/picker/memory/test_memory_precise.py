@@ -73,6 +73,7 @@ def test_slower_tiers_count_in_full_and_by_weight():
     feed.tell(stored([1, 2], None, [1, 2, 3, 4]), stored([2], 1, [3, 4], medium="cpu"), BlockRemoved((2,)))
     found = index.match([[1, 2, 3, 4]], (one,))
     assert (found.matched, found.weighted) == ([2], [1.8])
+    assert index.match([[9, 9]], (one,)).weighted is None
     feed.tell(BlockRemoved((2,), "cpu"))
     assert (matched(index, (one,), [1, 2, 3, 4]), index.blocks) == ([1], 1)
 
@@ -203,6 +204,16 @@ def test_a_prompt_that_was_just_sent_is_taken_as_held_for_a_while():
     producer.sent(cycle_of(producer, endpoints, [[1, 2]], 5.0), Decision(Outcome.PICKED, ((endpoints[1],),)))
     producer.changed(endpoints[:1])
     assert cycle_of(producer, endpoints, [[1, 2]], 5.0).get(PREFIX).matched == [0, 0]
+
+
+def test_weights_of_tiers_are_configured():
+    tiers = [{"name": "gpu", "weight": 1.0}, {"name": "cpu", "weight": 0.5}]
+    producer = PrecisePrefixProducer(
+        "p", convert({"indexerConfig": {"kvCacheBackendConfigs": tiers}}, PrecisePrefixParameters)
+    )
+    (one, _) = pool()
+    Feed(producer.index, one).tell(stored([1], None, [1, 2], medium="cpu"))
+    assert producer.index.match([[1, 2]], (one,)).weighted == [0.5]
 
 
 def test_without_speculation_nothing_is_guessed():

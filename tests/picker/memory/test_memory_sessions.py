@@ -21,7 +21,7 @@ from modelplane.picker.requests import Request
 from modelplane.picker.units import convert
 
 POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(3))
-BY_ID = convert({"strategy": "session_id", "evictionTtlSeconds": 10}, SessionAffinityParameters)
+BY_ID = convert({"strategy": "session_id", "sessionIdConfig": {"evictionTtlSeconds": 10}}, SessionAffinityParameters)
 
 
 def cycle_of(headers=None, now_s=0.0, endpoints=POOL) -> Cycle:
@@ -81,6 +81,14 @@ def test_a_token_names_its_endpoint(token, expected):
     assert admitted(SessionAffinityFilter("f"), cycle_of({"x-session-token": token})) == expected
 
 
+def test_a_session_may_be_bound_to_the_pick_of_another_profile():
+    parameters = convert({"strategy": "session_id", "profileName": "prefill"}, SessionAffinityParameters)
+    scorer = SessionAffinityScorer("s", parameters)
+    mine = {"x-session-id": "mine"}
+    scorer.sent(cycle_of(mine), Decision(Outcome.PICKED, ((POOL[0],),), others=(("prefill", (POOL[2],)),)))
+    assert scorer.score(cycle_of(mine), POOL) == [0.0, 0.0, 1.0]
+
+
 def test_tokens():
     assert endpoint_of(token_of(POOL[0])) == "ns/pod-0"
     assert [endpoint_of(bad) for bad in ("", "é", "====", "/w==")] == [""] * 4
@@ -112,7 +120,10 @@ def test_a_producer_finds_the_session(parameters, headers, expected):
 
 def test_what_a_producer_found_can_bind():
     parameters = convert(
-        {"strategy": "session_id", "sources": [{"header": "x-a"}, {"attribute": "SessionID", "producer": "p"}]},
+        {
+            "strategy": "session_id",
+            "sessionIdConfig": {"sources": [{"header": "x-a"}, {"attribute": "SessionID", "producer": "p"}]},
+        },
         SessionAffinityParameters,
     )
     scorer = SessionAffinityScorer("s", parameters)

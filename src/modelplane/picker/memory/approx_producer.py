@@ -10,6 +10,7 @@ from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.approximate import ApproximateIndex, Limits
+from modelplane.picker.memory.hashing import BYTES_A_TOKEN
 from modelplane.picker.memory.prefix import prefix_of, put_prefix
 
 PREFILL = "prefill"
@@ -23,6 +24,8 @@ class ApproxPrefixParameters(Parameters, frozen=True):
     auto_tune: bool = True
     """Take the block size and the room for blocks from the servers' metrics where they tell them."""
     block_size_tokens: Size = 16
+    block_size: Count = 0
+    """The old way to say it, in characters."""
     max_prefix_tokens_to_match: Count = 131072
     max_prefix_blocks_to_match: Count = 2048
     lru_capacity_per_server: Size = 31250
@@ -33,7 +36,7 @@ class ApproxPrefixProducer:
         self.name = name
         self.index = ApproximateIndex(
             Limits(
-                block_tokens=parameters.block_size_tokens,
+                block_tokens=parameters.block_size // BYTES_A_TOKEN or parameters.block_size_tokens,
                 follow_servers=parameters.auto_tune,
                 most_tokens=parameters.max_prefix_tokens_to_match,
                 most_blocks=parameters.max_prefix_blocks_to_match,

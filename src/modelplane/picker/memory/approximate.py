@@ -62,7 +62,7 @@ class Limits(msgspec.Struct, frozen=True):
     most_tokens: int = 131072
     """Of a prompt; 0: all of it."""
     most_blocks: int = 2048
-    """Of a prompt; 0: all of it. The lower of the two counts."""
+    """Of a prompt, where `most_tokens` is 0; 0: all of it."""
     blocks_a_server: int = 31250
     most_landmarks: int = 500_000
     """Of all servers together; about 100 bytes each."""
@@ -167,8 +167,7 @@ class ApproximateIndex:
         seed = seed_of(request.model, request.salt)
         width = block_tokens * BYTES_A_TOKEN
         limits = self._limits
-        caps = [cap for cap in (limits.most_tokens * BYTES_A_TOKEN, limits.most_blocks * width) if cap]
-        most = min(caps) if caps else request.prompt_bytes
+        most = limits.most_tokens * BYTES_A_TOKEN or limits.most_blocks * width or request.prompt_bytes
         return tuple([chain_of_text(text, width, seed, most) for text in request.prompts])
 
     def _room(self, endpoint: Endpoint, block_tokens: int) -> int:

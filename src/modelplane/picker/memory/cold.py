@@ -24,12 +24,17 @@ class NoHitLruParameters(Parameters, frozen=True):
     lru_size: Annotated[int, msgspec.Meta(ge=1)] = 1024
     """Endpoints that are remembered."""
     prefix_match_info_producer_name: str = ""
+    prefix_plugin_name: str = ""
+    """The old name of the field above."""
+    prefix_plugin_type: str = ""
+    """Read, and without effect: a name is enough."""
 
 
 class NoHitLruScorer:
     def __init__(self, name: str, parameters: NoHitLruParameters | None = None) -> None:
         self.name = name
         self._parameters = parameters or NoHitLruParameters()
+        self._producer = self._parameters.prefix_match_info_producer_name or self._parameters.prefix_plugin_name
         self._used: OrderedDict[Endpoint, None] = OrderedDict()
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[float]:
@@ -60,7 +65,7 @@ class NoHitLruScorer:
             del self._used[endpoint]
 
     def _is_cold(self, cycle: Cycle) -> bool:
-        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+        match = prefix_of(cycle, self._producer)
         return match is None or not match.any
 
 

@@ -22,7 +22,7 @@ from modelplane.picker.memory.prefix import prefix_of
 from modelplane.picker.memory.regression import LEAST_SAMPLES, Regression
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
-from modelplane.picker.units import Duration
+from modelplane.picker.units import Duration, decode
 
 NO_GOAL = float("inf")
 _TTFT_FEATURES = 6
@@ -48,14 +48,28 @@ LATENCY: Slot[Sequence[Prediction | None]] = Slot("latency")
 
 class LatencyParameters(Parameters, frozen=True):
     slo_buffer_factor: Annotated[float, msgspec.Meta(gt=0.0)] = 1.0
-    context_ttl: Duration = msgspec.field(default=Duration(300.0), name="contextTTL")
-    """How long the end of a request is waited for before it is not learned from."""
+    context_ttl: int | str = msgspec.field(default="5m", name="contextTTL")
+    """How long the end of a request is waited for before it is not learned from. A number is in nanoseconds."""
     streaming_mode: bool = False
     """Learn from the first byte and the tokens of streams; else from when the response ended or began, as told."""
     endpoint_role_label: str = ""
     """Read, and without effect: each endpoint has its own lines, whatever its role."""
     predict_in_produce: bool = True
     prefix_match_info_producer_name: str = ""
+    in_flight_load_producer_name: str = ""
+    use_encoder_cache_features: bool = False
+    encoder_cache_match_info_producer_name: str = ""
+    sampling_mean: float = 1000.0
+    max_decode_token_samples_for_prediction: int = 0
+    """Read, as the four before it are, and without effect: there is one count in flight, and no such features."""
+
+    @property
+    def context_ttl_s(self) -> float:
+        return self.context_ttl / 1e9 if isinstance(self.context_ttl, int) else duration_s(self.context_ttl)
+
+    def __post_init__(self) -> None:
+        if self.context_ttl_s <= 0.0:
+            raise ValueError(f"contextTTL is {self.context_ttl}; it must be more than 0")
 
 
 class _Lines:
@@ -79,6 +93,7 @@ class LatencyProducer:
     def __init__(self, name: str, parameters: LatencyParameters | None = None) -> None:
         self.name = name
         self._parameters = parameters or LatencyParameters()
+        self._context_ttl_s = self._parameters.context_ttl_s
         self._pool = _Lines()
         self._endpoints: dict[Endpoint, _Lines] = {}
         self._pending: dict[Request, _Pending] = {}
@@ -158,9 +173,14 @@ class LatencyProducer:
     def _forget_old(self, now_s: float) -> None:
         """The first is the oldest."""
         oldest = next(iter(self._pending))
-        too_old = now_s - self._pending[oldest].sent_s > self._parameters.context_ttl
+        too_old = now_s - self._pending[oldest].sent_s > self._context_ttl_s
         if too_old or len(self._pending) > _MOST_PENDING:
             del self._pending[oldest]
+
+
+def duration_s(written: str) -> float:
+    found = decode(Duration, written)
+    return float(found) if isinstance(found, float) else 0.0
 
 
 def _ask(own: Regression, pool: Regression, features: Sequence[float]) -> tuple[float | None, float]:

@@ -66,9 +66,12 @@ class _Guess(msgspec.Struct, frozen=True):
 class PreciseIndex:
     """See the module. Not for several threads."""
 
-    def __init__(self, block_tokens: int = 16, most_blocks: int = 2_000_000) -> None:
+    def __init__(
+        self, block_tokens: int = 16, most_blocks: int = 2_000_000, slow_weight: float = SLOW_TIER_WEIGHT
+    ) -> None:
         self._block_tokens = block_tokens
         self._most_blocks = most_blocks
+        self._slow_weight = slow_weight
         self._servers: dict[Endpoint, _Server] = {}
         self._gone: deque[_Server] = deque()
         self._free_bits: list[int] = []
@@ -134,7 +137,7 @@ class PreciseIndex:
         told = [self._size_of(endpoint) for endpoint in endpoints]
         size = next(filter(None, told), self._block_tokens)
         sizes = [each or size for each in told]
-        matched, lost = [0] * len(endpoints), [0.0] * len(endpoints)
+        matched, lost = [0] * len(endpoints), [0] * len(endpoints)
         chains: tuple[list[int], ...] = ()
         for each in dict.fromkeys((size, *sizes)):
             found = tuple([self._chain(tokens, each, model, salt) for tokens in texts])
@@ -149,8 +152,8 @@ class PreciseIndex:
         if any(each != size for each in sizes):
             matched = [count * each // size for count, each in zip(matched, sizes, strict=True)]
         total = sum(len(tokens) // size for tokens in texts)
-        slower = any(lost)
-        weighted = [count - less for count, less in zip(matched, lost, strict=True)] if slower else None
+        less = 1.0 - self._slow_weight
+        weighted = [count - blocks * less for count, blocks in zip(matched, lost, strict=True)] if any(lost) else None
         return PrefixMatch(total, size, matched, weighted, chains)
 
     def guess(self, endpoint: Endpoint, match: PrefixMatch, until_s: float) -> None:
@@ -187,7 +190,7 @@ class PreciseIndex:
         seed = seed_of(model if model in self._adapters else "")
         return chain_of_blocks(tokens, size, seed, [(salt,)] if salt else [])
 
-    def _walk(self, chain: Sequence[int], places: dict[int, int], matched: list[int], lost: list[float]) -> None:
+    def _walk(self, chain: Sequence[int], places: dict[int, int], matched: list[int], lost: list[int]) -> None:
         """Adds to each endpoint's count the blocks it holds from the first on without a hole."""
         fast, slow, guessed = self._fast, self._slow, self._guessed
         holders = sum(places)
@@ -201,7 +204,7 @@ class PreciseIndex:
                 if not holders:
                     return
             if slow and holders & ~quick:
-                _lose(lost, places, holders & ~quick)
+                _add(lost, places, holders & ~quick, 1)
             done += 1
         _add(matched, places, holders, done)
 
@@ -269,9 +272,3 @@ def _add(matched: list[int], places: dict[int, int], holders: int, count: int) -
         for bit, place in places.items():
             if bit & holders:
                 matched[place] += count
-
-
-def _lose(lost: list[float], places: dict[int, int], holders: int) -> None:
-    for bit, place in places.items():
-        if bit & holders:
-            lost[place] += 1.0 - SLOW_TIER_WEIGHT

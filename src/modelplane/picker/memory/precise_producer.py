@@ -15,7 +15,8 @@ from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.approx_producer import computing
-from modelplane.picker.memory.precise import PreciseIndex
+from modelplane.picker.memory.kv_events import GPU
+from modelplane.picker.memory.precise import SLOW_TIER_WEIGHT, PreciseIndex
 from modelplane.picker.memory.prefix import TOKENS, prefix_of, put_prefix
 from modelplane.picker.units import Duration
 
@@ -30,15 +31,34 @@ class HashAlgorithm(StrEnum):
 class TokenProcessor(Parameters, frozen=True):
     block_size_tokens: Annotated[int, msgspec.Meta(ge=1)] = 16
     """Until the engines tell theirs."""
+    block_size: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """The old name of the field above."""
     hash_seed: str = ""
     hash_algorithm: HashAlgorithm = HashAlgorithm.XXH64
     """Read, as `hashSeed` is, and without effect: hashes never leave the picker."""
 
 
+class Tier(Parameters, frozen=True):
+    name: str
+    weight: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+
+
+class Indexer(Parameters, frozen=True):
+    kv_cache_backend_configs: tuple[Tier, ...] = ()
+    """Weights of tiers; blocks in one that is not `gpu` count at the first of theirs."""
+    kv_block_index_config: Mapping[str, object] | None = None
+    tokenizers_pool_config: Mapping[str, object] | None = None
+    """Read, as the field before it is, and without effect: there is one kind of index, and it has no tokenizer."""
+
+    @property
+    def slow_weight(self) -> float:
+        weights = (tier.weight for tier in self.kv_cache_backend_configs if tier.name.lower() != GPU)
+        return next(weights, SLOW_TIER_WEIGHT)
+
+
 class PrecisePrefixParameters(Parameters, frozen=True):
     token_processor_config: TokenProcessor = TokenProcessor()
-    indexer_config: Mapping[str, object] = _NOTHING
-    """Read, and without effect: there is one kind of index."""
+    indexer_config: Indexer = Indexer()
     kv_events_config: Mapping[str, object] = _NOTHING
     """For whoever listens to the engines."""
     speculative_indexing: bool = False
@@ -50,7 +70,8 @@ class PrecisePrefixProducer:
     def __init__(self, name: str, parameters: PrecisePrefixParameters | None = None) -> None:
         self.name = name
         self.parameters = parameters or PrecisePrefixParameters()
-        self.index = PreciseIndex(self.parameters.token_processor_config.block_size_tokens)
+        tokens, indexer = self.parameters.token_processor_config, self.parameters.indexer_config
+        self.index = PreciseIndex(tokens.block_size or tokens.block_size_tokens, slow_weight=indexer.slow_weight)
 
     def produce(self, cycle: Cycle) -> None:
         prompts = cycle.get(TOKENS)

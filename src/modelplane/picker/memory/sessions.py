@@ -76,13 +76,23 @@ class Source(Parameters, frozen=True):
     producer: str = ""
 
 
-class SessionAffinityParameters(Parameters, frozen=True):
-    strategy: Strategy = Strategy.TOKEN
-    header_name: str = TOKEN_HEADER
+class TokenConfig(Parameters, frozen=True):
+    header: str = TOKEN_HEADER
+
+
+class SessionConfig(Parameters, frozen=True):
     sources: tuple[Source, ...] = (Source(header=ID_HEADER),)
     eviction_ttl_seconds: Seconds = 300
     eviction_sweep_seconds: Seconds = 10
     """Read, and without effect: bindings are dropped as others are made."""
+
+
+class SessionAffinityParameters(Parameters, frozen=True):
+    strategy: Strategy = Strategy.TOKEN
+    encoded_endpoint_header_config: TokenConfig = TokenConfig()
+    session_id_config: SessionConfig = SessionConfig()
+    profile_name: str = ""
+    """The profile whose pick a session is bound to; empty: the primary one."""
 
 
 class _SessionAffinity:
@@ -91,7 +101,9 @@ class _SessionAffinity:
     def __init__(self, name: str, parameters: SessionAffinityParameters | None = None) -> None:
         self.name = name
         self._parameters = parameters or SessionAffinityParameters()
-        self.bindings = SessionBindings(self._parameters.eviction_ttl_seconds)
+        self._header = self._parameters.encoded_endpoint_header_config.header.lower() or TOKEN_HEADER
+        self._sources = self._parameters.session_id_config.sources or (Source(header=ID_HEADER),)
+        self.bindings = SessionBindings(self._parameters.session_id_config.eviction_ttl_seconds)
         self._found: Slot[tuple[Endpoint | None]] = Slot(f"{name}: bound")
 
     def bound(self, cycle: Cycle) -> Endpoint | None:
@@ -104,22 +116,26 @@ class _SessionAffinity:
 
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         if self._parameters.strategy is Strategy.SESSION and (session := self._session(cycle)):
-            self.bindings.bind(session, self.bound(cycle) or decision.picked, cycle.now_s)
+            self.bindings.bind(session, self.bound(cycle) or self._picked(decision), cycle.now_s)
         return ()
 
     def changed(self, endpoints: Sequence[Endpoint]) -> None:
         self.bindings.keep(endpoints)
 
+    def _picked(self, decision: Decision) -> Endpoint:
+        named = (picks for profile, picks in decision.others if profile == self._parameters.profile_name and picks)
+        return next(named, (decision.picked,))[0]
+
     def _find(self, cycle: Cycle) -> Endpoint | None:
         if self._parameters.strategy is Strategy.TOKEN:
-            name = endpoint_of(cycle.request.headers.get(self._parameters.header_name.lower(), ""))
+            name = endpoint_of(cycle.request.headers.get(self._header, ""))
             return next((endpoint for endpoint in cycle.endpoints if endpoint.name == name), None) if name else None
         session = self._session(cycle)
         found = self.bindings.find(session, cycle.now_s) if session else None
         return found if found in cycle.endpoints else None
 
     def _session(self, cycle: Cycle) -> str:
-        for source in self._parameters.sources:
+        for source in self._sources:
             found = cycle.request.headers.get(source.header.lower(), "") if source.header else cycle.get(SESSION)
             if found:
                 return found
