@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from modelplane.picker.flow import BandSettings, FlowControl, FlowSettings
 from modelplane.picker.flow.fairness import RoundRobin, Strict, TokenFair, TokenFairParameters
+from modelplane.picker.flow.least_served import WINDOW, LeastServed, LeastServedParameters
 from modelplane.picker.requests import Request
 
 
@@ -51,6 +52,47 @@ def test_by_tokens_the_heavy_tenant_cannot_starve_anybody():
     requests, tokens = overload(TokenFair("t"), HEAVY_AND_LIGHT)
     assert requests["light"] == pytest.approx(400, abs=3)
     assert tokens["heavy"] == pytest.approx(tokens["small"], rel=0.05)
+
+
+def test_by_service_the_heavy_tenant_cannot_starve_anybody():
+    requests, tokens = overload(LeastServed("l"), HEAVY_AND_LIGHT)
+    assert requests["light"] > 300
+    assert tokens["heavy"] < 2.5 * tokens["small"]
+
+
+def test_by_service_what_was_attained_fades():
+    line = LeastServed("l", LeastServedParameters(las_half_life_seconds=10.0)).line()
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, LeastServed("l"))))
+    first = flow.offer(Request("r", tenant="a", prompts=(b"x" * 400,)), 0.0)
+    line.used(first, 1000, 0)
+    line.pop(20.0)
+    line.push(flow.offer(Request("r", tenant="a"), 20.0))
+    assert line._of("a") == pytest.approx((1000 - 100 - 512) / 4)
+
+
+def test_by_service_all_alike_the_one_that_waits_longest_goes():
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, LeastServed("l"))))
+    for at_s, tenant in enumerate("cab"):
+        flow.offer(Request("r", tenant=tenant), float(at_s))
+    assert [flow.dispatch(5.0, 0.0, 1).tenant for _ in range(3)] == ["c", "a", "b"]
+
+
+def test_by_service_of_many_tenants_each_has_its_turn():
+    flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, LeastServed("l"))))
+    for number in range(5 * WINDOW):
+        for _ in range(3):
+            flow.offer(Request("r", tenant=str(number)), 0.0)
+    released = Counter(flow.dispatch(0.0, 0.0, 1).tenant for _ in range(10 * WINDOW))
+    assert (len(released), set(released.values())) == (5 * WINDOW, {2})
+
+
+def test_by_service_what_is_remembered_of_tenants_is_bounded():
+    line = LeastServed("l", LeastServedParameters(eviction_ttl_seconds=5.0, eviction_sweep_seconds=1.0)).line()
+    control = FlowControl(FlowSettings(default_band=BandSettings(0, 0)))
+    for number in range(50):
+        line.push(control.offer(Request("r", tenant=str(number)), float(number)))
+        line.pop(float(number))
+    assert len(line._attained) <= 7
 
 
 def test_by_tokens_weights_count():

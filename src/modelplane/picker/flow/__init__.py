@@ -4,6 +4,7 @@ control       the state machine: offer, dispatch, expire, abandon, stop
 tickets       a request that waits, and how its wait can end
 settings      limits, times and policies, from configuration
 fairness      whose turn it is among the tenants of one priority
+least_served  the same, by what tenants attained lately
 ordering      which of a tenant's requests goes first
 usage         how full the pool may be before a priority has to wait
 saturation    how full the pool is

@@ -107,7 +107,7 @@ class FlowControl:
                 continue
             if saturation >= ceiling:
                 return None
-            ticket = band.line.pop()
+            ticket = band.line.pop(now_s)
             if ticket is not None:
                 self._end(ticket, band, Ending(None, now_s - ticket.arrived_s))
             return ticket

@@ -6,6 +6,7 @@ order is that of their keys.
     Strict        one order over all tenants: the lowest key, whoever sent it
     RoundRobin    tenants that wait take turns, one request each
     TokenFair     tenants that wait get equal shares of tokens (or shares by weight), whatever their requests' sizes
+    LeastServed   tenants that attained the least lately, with some regard to how long they wait (`least_served`)
 
 TokenFair is start-time fair queueing. A tenant has a virtual time: the tokens charged to it over its weight. The tenant
 with the lowest goes next, and one that comes back after a pause starts where the line is, so nobody saves up turns. A
@@ -32,7 +33,7 @@ class Line(Protocol):
 
     def push(self, ticket: Ticket, /) -> None: ...
 
-    def pop(self) -> Ticket | None:
+    def pop(self, now_s: float, /) -> Ticket | None:
         """The next to be released; None where nobody waits."""
 
     def died(self, ticket: Ticket, /) -> None:
@@ -93,7 +94,7 @@ class _StrictLine:
     def push(self, ticket: Ticket) -> None:
         self._queue.push(ticket)
 
-    def pop(self) -> Ticket | None:
+    def pop(self, _now_s: float) -> Ticket | None:
         return self._queue.pop()
 
     def died(self, _ticket: Ticket) -> None:
@@ -122,7 +123,7 @@ class _RoundRobinLine:
             self._empty -= 1
         queue.push(ticket)
 
-    def pop(self) -> Ticket | None:
+    def pop(self, _now_s: float) -> Ticket | None:
         turns = self._turns
         while turns:
             tenant = turns.popleft()
@@ -191,7 +192,7 @@ class _TokenFairLine:
             self._empty -= 1
         tenant.queue.push(ticket)
 
-    def pop(self) -> Ticket | None:
+    def pop(self, _now_s: float) -> Ticket | None:
         while self._order:
             at, _, name = heappop(self._order)
             tenant = self._tenants[name]

@@ -31,6 +31,14 @@ class TicketQueue:
             self._dead -= 1
         return None
 
+    def first(self) -> Ticket | None:
+        """What `pop` would give, left in place."""
+        heap = self._heap
+        while heap and heap[0][2].ending is not None:
+            heappop(heap)
+            self._dead -= 1
+        return heap[0][2] if heap else None
+
     def died(self) -> None:
         """A ticket of this queue has ended elsewhere."""
         self._dead += 1
