@@ -18,6 +18,7 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS = (
     Subcommand("check", "what a configuration would build, and everything wrong with it", "_picker_check"),
     Subcommand("explain", "where a request would go and why, for every endpoint", "_picker_explain"),
+    Subcommand("conformance", "try any endpoint picker behind a real Envoy", "_picker_conformance"),
     Subcommand("sidecar", "stands before a decode server, has prompts computed by prefill servers", "_picker_sidecar"),
 )
 

@@ -1,0 +1,108 @@
+"""The servers behind the picker: they say what reached them, and look like vLLM to whoever scrapes them."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+from aiohttp import web
+
+STRAY = "stray"
+"""What answers where nobody picked: the proxy fell back on its own."""
+EVENTS = 5
+_MOST_BODY = 64 * 1024 * 1024
+_METRICS = b"""\
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="kit"} 0.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0",model_name="kit"} 0.0
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine="0",model_name="kit"} 0.0
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="16",num_gpu_blocks="1000",engine="0"} 1.0
+"""
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """What an upstream server saw of a request; it says so in its answer."""
+
+    endpoint: str
+    method: str
+    path: str
+    headers: dict[str, str]
+    length: int
+    digest: str
+
+
+class Upstreams:
+    """One server for each address, and one that nobody should reach."""
+
+    def __init__(self) -> None:
+        self.addresses: tuple[str, ...] = ()
+        self.stray_address = ""
+        self.released = asyncio.Event()
+        """Streams send their first event, and the others once this is set."""
+
+    @asynccontextmanager
+    async def serving(self, addresses: Sequence[str]) -> AsyncIterator["Upstreams"]:
+        """Addresses as `host:port`; port 0 takes a free one."""
+        runners: list[web.AppRunner] = []
+        try:
+            self.addresses = tuple([await self._serve(address, None, runners) for address in addresses])
+            self.stray_address = await self._serve("127.0.0.1:0", STRAY, runners)
+            yield self
+        finally:
+            for runner in runners:
+                await runner.cleanup()
+
+    async def _serve(self, address: str, name: str | None, runners: list[web.AppRunner]) -> str:
+        host, _, port = address.rpartition(":")
+        application = web.Application(client_max_size=_MOST_BODY)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
+        runners.append(runner)
+        told: list[str] = []
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            return await self._answer(request, told[0])
+
+        application.router.add_get("/metrics", _metrics)
+        application.router.add_route("*", "/{path:.*}", answer)
+        await runner.setup()
+        await web.TCPSite(runner, host, int(port)).start()
+        taken = f"{host}:{runner.addresses[0][1]}"
+        told.append(name or taken)
+        return taken
+
+    async def _answer(self, request: web.Request, endpoint: str) -> web.StreamResponse:
+        body = await request.read()
+        seen = Reached(
+            endpoint,
+            request.method,
+            request.path,
+            {name.lower(): text for name, text in request.headers.items()},
+            len(body),
+            hashlib.sha256(body).hexdigest(),
+        )
+        if b'"stream": true' in body:
+            return await self._stream(request, endpoint)
+        return web.json_response(msgspec.to_builtins(seen), headers={"x-upstream": endpoint})
+
+    async def _stream(self, request: web.Request, endpoint: str) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream", "x-upstream": endpoint})
+        await response.prepare(request)
+        for number in range(EVENTS):
+            await response.write(f'data: {{"choices": [{{"delta": {{"content": "{number}"}}}}]}}\n\n'.encode())
+            if number == 0:
+                await asyncio.wait_for(self.released.wait(), 20)
+        usage = '{"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 5}}'
+        # One event in two pieces: proxies cut where they like.
+        await response.write(f"data: {usage[:20]}".encode())
+        await asyncio.sleep(0)
+        await response.write(f"{usage[20:]}\n\ndata: [DONE]\n\n".encode())
+        await response.write_eof()
+        return response
+
+
+async def _metrics(_request: web.Request) -> web.Response:
+    return web.Response(body=_METRICS, content_type="text/plain")
