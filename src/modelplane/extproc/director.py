@@ -14,9 +14,11 @@ import msgspec
 
 from modelplane.extproc.endpoints import Endpoints, EndpointSource
 from modelplane.extproc.exchange import Ask, Rename
+from modelplane.extproc.observe.heard import Heard
 from modelplane.extproc.parsing import Parsed, ParseError, find_api, parse, rename
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.flow import FlowControl, PoolGauge, Ticket
+from modelplane.picker.memory.in_flight import InFlightProducer
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Api, Request
 from modelplane.picker.scheduler import Scheduler
@@ -48,6 +50,8 @@ class Verdict(msgspec.Struct, frozen=True, eq=False):
     decision: Decision
     scheduler: Scheduler
     rename: Rename | None = None
+    counted: bool = False
+    """Whether the director counts it at its endpoint."""
 
 
 class Asker(Protocol):
@@ -59,9 +63,28 @@ class Asker(Protocol):
 class Observer(Protocol):
     """Hears of every decision and of every end, for metrics, spans and logs. Must not raise."""
 
-    def decided(self, request: Request, decision: Decision, now_s: float, /) -> None: ...
+    def listen(self, request: Request, chance: float, /) -> Heard | None:
+        """Who is told the steps of the decision; None for most."""
+
+    def decided(self, request: Request, decision: Decision, spent_s: float, heard: Heard | None = None, /) -> None: ...
 
     def ended(self, request: Request, decision: Decision, served: Served, /) -> None: ...
+
+
+class Rewritten(Protocol):
+    """The model to ask for."""
+
+    @property
+    def model(self) -> str: ...
+
+
+class Rules(Protocol):
+    """What stands beside a pool: priorities of objectives by name, and models to ask for instead."""
+
+    @property
+    def priorities(self) -> Mapping[str, int]: ...
+
+    def rewrite(self, model: str, chance: float, /) -> Rewritten | None: ...
 
 
 class _Waiting(msgspec.Struct, frozen=True, eq=False):
@@ -71,7 +94,7 @@ class _Waiting(msgspec.Struct, frozen=True, eq=False):
 
 
 class Director:
-    """One pool's. `objectives` gives the priority of an objective by its name, and may be changed at any time."""
+    """One pool's. `observer` and `rules` may be given at any time before the first request."""
 
     def __init__(
         self,
@@ -82,10 +105,11 @@ class Director:
         chance: Callable[[], float],
         flow: Flow | None = None,
     ) -> None:
-        self.objectives: dict[str, int] = {}
-        self.observers: tuple[Observer, ...] = ()
+        self.rules: Rules | None = None
+        self.observer: Observer | None = None
         self._source = source
         self._scheduler = scheduler
+        self._counts = _counts(scheduler)
         self._clock = clock
         self._chance = chance
         self._flow = flow
@@ -111,14 +135,14 @@ class Director:
             request, renamed = self._request(ask, now_s)
         except ParseError as error:
             refused = Request(_identity(ask.headers), api=_api(ask.headers), received_s=now_s)
-            return self._conclude(refused, Decision(Outcome.MALFORMED, why=str(error)), None, now_s)
+            return self._conclude(refused, Decision(Outcome.MALFORMED, why=str(error)), now_s)
         if self._stopping:
-            return self._conclude(request, Decision(Outcome.STOPPING, why="the picker is stopping"), None, now_s)
+            return self._conclude(request, Decision(Outcome.STOPPING, why="the picker is stopping"), now_s)
         if self._flow is None:
             return self._schedule(request, renamed, now_s)
         ticket = self._flow.control.offer(request, now_s)
         if ticket.ending is not None:
-            return self._conclude(request, _refusal(ticket), None, now_s)
+            return self._conclude(request, _refusal(ticket), now_s)
         self._wait(_Waiting(asker, ticket, renamed))
         return self._pump(now_s, ticket)
 
@@ -127,13 +151,14 @@ class Director:
         now_s = self._clock()
         waiting = self._waiting.pop(self._numbers.pop(asker, -1), None)
         if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.ticket, now_s):
-            self._observe(waiting.ticket.request, _refusal(waiting.ticket), now_s)
+            self._conclude(waiting.ticket.request, _refusal(waiting.ticket), now_s)
 
     def ended(self, verdict: Verdict, served: Served, *, told: str = "") -> None:
         """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
         request, picked = verdict.request, verdict.decision.picked
-        picked.requests_in_flight -= 1
-        picked.tokens_in_flight -= request.tokens
+        if verdict.counted:
+            picked.requests_in_flight -= 1
+            picked.tokens_in_flight -= request.tokens
         endpoint = self._by_address.get(told, picked) if told else picked
         if served.status >= _SERVER_ERRORS:
             endpoint.failures += 1
@@ -142,8 +167,8 @@ class Director:
         if endpoint is not served.endpoint:
             served = msgspec.structs.replace(served, endpoint=endpoint)
         verdict.scheduler.ended(request, verdict.decision, served)
-        for observer in self.observers:
-            observer.ended(request, verdict.decision, served)
+        if self.observer is not None:
+            self.observer.ended(request, verdict.decision, served)
         self.tick()
 
     def tick(self) -> None:
@@ -156,6 +181,7 @@ class Director:
     def reload(self, scheduler: Scheduler, flow: Flow | None) -> None:
         """Decide by another configuration from here on. Those who wait go on waiting, by its rules."""
         self._scheduler = scheduler
+        self._counts = _counts(scheduler)
         scheduler.changed(self._source.current)
         now_s = self._clock()
         waiting, self._waiting = self._waiting, {}
@@ -174,7 +200,7 @@ class Director:
         if self._flow is not None:
             self._flow.control.stop(now_s)
         for entry in waiting.values():
-            entry.asker.answer(self._conclude(entry.ticket.request, _refusal(entry.ticket), None, now_s))
+            entry.asker.answer(self._conclude(entry.ticket.request, _refusal(entry.ticket), now_s))
 
     def _wait(self, entry: _Waiting) -> None:
         self._waiting[entry.ticket.number] = entry
@@ -217,23 +243,26 @@ class Director:
             return
         for ticket in self._flow.control.expire(now_s, len(self._source.current)):
             waiting = self._leave(ticket)
-            waiting.asker.answer(self._conclude(ticket.request, _refusal(ticket), None, now_s))
+            waiting.asker.answer(self._conclude(ticket.request, _refusal(ticket), now_s))
 
     def _schedule(self, request: Request, renamed: Rename | None, now_s: float) -> Verdict:
-        decision = self._scheduler.schedule(request, self._source.current, now_s, self._chance)
-        if decision.outcome is Outcome.PICKED:
+        observer, scheduler = self.observer, self._scheduler
+        heard = None if observer is None else observer.listen(request, self._chance())
+        decision = scheduler.schedule(request, self._source.current, now_s, self._chance, heard)
+        if observer is not None:
+            observer.decided(request, decision, self._clock() - now_s, heard)
+        counted = self._counts and decision.outcome is Outcome.PICKED
+        if counted:
             picked = decision.picked
             picked.requests_in_flight += 1
             picked.tokens_in_flight += request.tokens
-        return self._conclude(request, decision, renamed, now_s)
+        return Verdict(request, decision, scheduler, renamed, counted)
 
-    def _conclude(self, request: Request, decision: Decision, renamed: Rename | None, now_s: float) -> Verdict:
-        self._observe(request, decision, now_s)
-        return Verdict(request, decision, self._scheduler, renamed)
-
-    def _observe(self, request: Request, decision: Decision, now_s: float) -> None:
-        for observer in self.observers:
-            observer.decided(request, decision, now_s)
+    def _conclude(self, request: Request, decision: Decision, now_s: float) -> Verdict:
+        """The end of a request that no scheduler saw."""
+        if self.observer is not None:
+            self.observer.decided(request, decision, self._clock() - now_s)
+        return Verdict(request, decision, self._scheduler)
 
     def _changed(self, endpoints: Endpoints) -> None:
         self._by_address = {endpoint.address: endpoint for endpoint in endpoints}
@@ -244,9 +273,12 @@ class Director:
         headers = ask.headers
         api = _api(headers)
         parsed = parse(api, ask.body) if ask.whole and ask.body else _unread(api, ask)
-        model, renamed = parsed.model, None
-        wanted = _either(headers, REWRITE)
-        if wanted and wanted != model:
+        rules, model, renamed = self.rules, parsed.model, None
+        wanted = _either(headers, REWRITE) or model
+        if rules is not None:
+            rewritten = rules.rewrite(model, self._chance())
+            wanted = wanted if rewritten is None else rewritten.model
+        if wanted != model:
             renamed = Rename(rename(ask.body, wanted), model, wanted) if ask.body and ask.whole and model else None
             model = wanted
         request = Request(
@@ -255,7 +287,7 @@ class Director:
             api,
             parsed.prompts,
             headers,
-            self.objectives.get(_either(headers, OBJECTIVE), 0) if self.objectives else 0,
+            0 if rules is None else rules.priorities.get(_either(headers, OBJECTIVE), 0),
             _either(headers, FAIRNESS) or DEFAULT_TENANT,
             len(ask.body),
             parsed.most_output_tokens,
@@ -268,6 +300,11 @@ class Director:
             now_s,
         )
         return request, renamed
+
+
+def _counts(scheduler: Scheduler) -> bool:
+    """Whether requests in flight are ours to count: not where a plugin does, which knows what is cached."""
+    return not any(isinstance(plugin, InFlightProducer) for plugin in scheduler.assembly.plugins.values())
 
 
 def _unread(api: Api, ask: Ask) -> Parsed:

@@ -177,8 +177,8 @@ def _read_header(data: bytes, place: int) -> tuple[str, str, int]:
 def read_metadata(metadata: bytes, namespace: bytes, key: bytes) -> object:
     """A value of the metadata context: a string, number, truth value, list or dict; None where there is none."""
     found: object = None
-    for struct in _entries(metadata, namespace):
-        for value in _entries(struct, key):
+    for group in _entries(metadata, namespace):
+        for value in _entries(group, key):
             found = _value(value, 0)
     return found
 

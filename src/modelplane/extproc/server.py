@@ -9,13 +9,12 @@ calls may finish within the grace, and what is left is cut.
 """
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -54,14 +53,6 @@ class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
     config_file: Path | None = None
 
 
-class Companion(Protocol):
-    """Something that runs beside the server: a scraper, an exporter of metrics, a reader of KV events."""
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-
 class PickerServer:
     """Started once, stopped once."""
 
@@ -72,8 +63,7 @@ class PickerServer:
         settings: PickerSettings | None = None,
         *,
         make_server: MakeServer = H2Server,
-        companions: tuple[Companion, ...] = (),
-        observers: tuple[Observer, ...] = (),
+        observer: Observer | None = None,
     ) -> None:
         self.settings = settings or PickerSettings()
         self.source = source
@@ -81,12 +71,11 @@ class PickerServer:
         # What chance decides here is which of equals is picked: nobody gains by foreseeing it.
         chance = random.Random().random  # noqa: S311  see above
         self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
-        self.director.observers = observers
+        self.director.observer = observer
         self.port = 0
         self.health_port = 0
         self._health = Health(lambda: source.known and not self._stopping)
         self._make_server = make_server
-        self._companions = companions
         self._servers: list[Server] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
@@ -97,8 +86,6 @@ class PickerServer:
         self._read = _text(self.settings.config_file)
         await self.source.start()
         self.source.on_change(lambda _endpoints: self._health.refresh())
-        for companion in self._companions:
-            await companion.start()
         settings = self.settings
         common = Settings(
             host=settings.host, port=settings.port, identity=settings.identity, streams=settings.streams,
@@ -122,9 +109,6 @@ class PickerServer:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            for companion in reversed(self._companions):
-                with contextlib.suppress(Exception):
-                    await companion.stop()
             await self.source.stop()
 
     def reload(self, config: Config) -> None:

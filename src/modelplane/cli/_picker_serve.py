@@ -1,0 +1,185 @@
+"""`modelplane picker serve`: the endpoint picker as an external processor of Envoy, until it is stopped."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelplane.api.errors import InputError
+
+if TYPE_CHECKING:
+    from modelplane.extproc.endpoints import EndpointSource
+    from modelplane.extproc.program import KeptRules, Program
+    from modelplane.extproc.server import MakeServer, PickerSettings
+    from modelplane.picker.config import Config
+
+_EPILOG = """\
+examples:
+  modelplane picker serve --endpoints endpoints.yaml
+  modelplane picker serve --config config.yaml --endpoints endpoints.yaml --secure-serving false
+  modelplane picker serve --config config.yaml --pool team-a/llama
+  modelplane picker serve --endpoint-selector app=vllm --endpoint-target-ports 8000 --pool-namespace team-a
+
+The file of the configuration, and that of endpoints, may change while it runs. SIGTERM drains: readiness goes first,
+requests that are being decided or served end within --drain-timeout.
+Flags of the ecosystem's picker that mean the same have the same names.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Serves Envoy's external processing: picks an endpoint for each request."
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "--config", "--config-file", dest="config", type=Path, metavar="FILE", help="EndpointPickerConfig"
+    )
+    parser.add_argument("--config-text", default="", metavar="YAML", help="the configuration itself")
+    _add_sources(parser)
+    _add_ports(parser)
+    _add_security(parser)
+    parser.add_argument("--drain-timeout", default="30s", metavar="TIME", help="for requests that run (default: 30s)")
+    parser.add_argument("--max-body", default="32Mi", metavar="SIZE", help="larger requests get 413 (default: 32Mi)")
+    parser.add_argument("--no-scrape", action="store_true", help="read no metrics of endpoints")
+    parser.add_argument(
+        "--server", choices=["own", "grpc"], default="own", help="gRPC by the package grpcio instead of the own server"
+    )
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("endpoints, from one of")
+    group.add_argument("--endpoints", type=Path, metavar="FILE", help="a file that lists them")
+    group.add_argument("--pool", default="", metavar="NS/NAME", help="the pods of an InferencePool")
+    group.add_argument("--pool-name", default="", metavar="NAME", help="the same, with --pool-namespace")
+    group.add_argument("--pool-namespace", default="default", metavar="NS")
+    group.add_argument("--endpoint-selector", default="", metavar="LABELS", help="pods with these labels")
+    group.add_argument("--endpoint-target-ports", default="8000", metavar="PORTS", help="their ports (default: 8000)")
+    group.add_argument("--fleet", action="store_true", help="ModelEndpoints: pick a cluster")
+
+
+def _add_ports(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")  # noqa: S104  for pods
+    parser.add_argument("--grpc-port", default="9002", metavar="N", help="external processing (default: 9002)")
+    parser.add_argument("--grpc-health-port", default="9003", metavar="N", help="health, plain text (default: 9003)")
+    parser.add_argument("--metrics-port", default="9090", metavar="N", help="Prometheus and probes (default: 9090)")
+
+
+def _add_security(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--secure-serving", default="true", metavar="BOOL", help="TLS on the gRPC port (default: true)")
+    parser.add_argument("--cert-path", type=Path, metavar="DIR", help="tls.crt and tls.key (default: self-signed)")
+    parser.add_argument("--client-ca", type=Path, metavar="FILE", help="let in only clients with a certificate of it")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import logging
+
+    from modelplane.cli.terminal import run_until_signal
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    return run_until_signal(_serve(arguments))
+
+
+async def _serve(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from modelplane.cli.terminal import Progress
+
+    progress = Progress()
+    program = build(arguments)
+    await program.start()
+    server = program.server
+    progress.say(f"serving on port {server.port}; health on {server.health_port}; metrics on {program.metrics_port}")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await program.stop()
+    return 0
+
+
+def build(arguments: argparse.Namespace) -> "Program":
+    """What the flags ask for, not started."""
+    from modelplane.extproc.flags import port
+    from modelplane.extproc.h2.server import H2Server
+    from modelplane.extproc.program import Program, Wishes
+
+    make_server: MakeServer = H2Server
+    if arguments.server == "grpc":
+        from modelplane.extproc.grpc_aio import GrpcAioServer
+
+        make_server = GrpcAioServer
+    config, settings = _config(arguments), _settings(arguments)
+    source, rules = _source(arguments)
+    wishes = Wishes(
+        metrics_port=port(arguments.metrics_port),
+        scrapes=not arguments.no_scrape,
+        pool=arguments.pool or arguments.pool_name,
+        rules=rules,
+        make_server=make_server,
+    )
+    return Program(source, config, settings, wishes)
+
+
+def _settings(arguments: argparse.Namespace) -> "PickerSettings":
+    import time
+
+    from modelplane.extproc.flags import duration, port, size, truth
+    from modelplane.extproc.server import PickerSettings
+    from modelplane.extproc.tls import read_identity, self_signed
+
+    identity = None
+    if truth(arguments.secure_serving):
+        clients = arguments.client_ca
+        if arguments.cert_path is not None:
+            identity = read_identity(arguments.cert_path, clients)
+        else:
+            identity = self_signed(time.time(), clients.read_bytes() if clients else b"")
+    elif arguments.cert_path or arguments.client_ca:
+        raise InputError("--cert-path and --client-ca need --secure-serving true")
+    return PickerSettings(
+        host=arguments.host,
+        port=port(arguments.grpc_port),
+        health_port=port(arguments.grpc_health_port),
+        identity=identity,
+        body_bytes=size(arguments.max_body),
+        drain_s=duration(arguments.drain_timeout),
+        config_file=arguments.config,
+    )
+
+
+def _config(arguments: argparse.Namespace) -> "Config":
+    from modelplane.extproc.third_party import full_catalogue
+    from modelplane.picker.config import load
+
+    if arguments.config is not None and arguments.config_text:
+        raise InputError("--config and --config-text are two configurations; give one")
+    if arguments.config is None:
+        return load(arguments.config_text, "--config-text", full_catalogue())
+    try:
+        text = arguments.config.read_bytes()
+    except OSError as error:
+        raise InputError(f"{arguments.config}: {error.strerror}") from error
+    return load(text, str(arguments.config), full_catalogue())
+
+
+def _source(arguments: argparse.Namespace) -> "tuple[EndpointSource, KeptRules | None]":
+    pool = arguments.pool or arguments.pool_name
+    chosen = [bool(arguments.endpoints), bool(pool), bool(arguments.endpoint_selector), arguments.fleet]
+    if sum(chosen) != 1:
+        raise InputError("say where endpoints come from: one of --endpoints, --pool, --endpoint-selector and --fleet")
+    if arguments.endpoints:
+        from modelplane.extproc.discovery import ListedEndpoints
+
+        return ListedEndpoints(arguments.endpoints), None
+    return _kubernetes_source(arguments)
+
+
+def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, KeptRules | None]":
+    from modelplane.extproc.discovery import FleetEndpoints, Policies, PoolEndpoints, PoolSpec, SelectedPods
+    from modelplane.extproc.flags import pool, ports, selector
+    from modelplane.kube import KubeClient, load_config
+
+    client = KubeClient(load_config())
+    if arguments.fleet:
+        return FleetEndpoints(client), None
+    if arguments.endpoint_selector:
+        spec = PoolSpec(selector(arguments.endpoint_selector), ports(arguments.endpoint_target_ports))
+        return SelectedPods(client, arguments.pool_namespace, spec), None
+    namespace, name = pool(arguments.pool) if arguments.pool else (arguments.pool_namespace, arguments.pool_name)
+    return PoolEndpoints(client, namespace, name), Policies(client, namespace, name)
