@@ -16,6 +16,7 @@ class Subcommand(NamedTuple):
 
 
 SUBCOMMANDS = (
+    Subcommand("serve", "picks endpoints for an Envoy, as its external processor", "_picker_serve"),
     Subcommand("check", "what a configuration would build, and everything wrong with it", "_picker_check"),
     Subcommand("explain", "where a request would go and why, for every endpoint", "_picker_explain"),
     Subcommand("conformance", "try any endpoint picker behind a real Envoy", "_picker_conformance"),
@@ -24,6 +25,7 @@ SUBCOMMANDS = (
 
 _EPILOG = """\
 examples:
+  modelplane picker serve --config config.yaml --endpoints endpoints.yaml
   modelplane picker check config.yaml
   modelplane picker explain --config config.yaml --state state.yaml --request request.yaml
 
