@@ -15,7 +15,7 @@ request is charged an estimate when it is released and the rest when its usage i
 
 from collections import deque
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Annotated, Protocol, runtime_checkable
 
 import msgspec
@@ -187,28 +187,31 @@ class _TokenFairLine:
         if tenant is None:
             start = max(self._time, self._tags.pop(ticket.tenant, 0.0))
             tenant = self._tenants[ticket.tenant] = _Tenant(self._parameters.weights.get(ticket.tenant, 1.0), start)
-            self._enter(ticket.tenant, start)
+            heappush(self._order, self._entry(ticket.tenant, start))
         elif not tenant.queue:
             self._empty -= 1
         tenant.queue.push(ticket)
 
     def pop(self, _now_s: float) -> Ticket | None:
-        while self._order:
-            at, _, name = heappop(self._order)
+        order = self._order
+        while order:
+            at, _, name = order[0]
             tenant = self._tenants[name]
             if tenant.start > at:
-                self._enter(name, tenant.start)
+                heapreplace(order, self._entry(name, tenant.start))
                 continue
             ticket = tenant.queue.pop()
             if ticket is None:
+                heappop(order)
                 self._empty -= 1
                 self._leave(name, tenant)
                 continue
             self._time = max(self._time, at)
             tenant.start = at + self._estimate(ticket) / tenant.weight
             if tenant.queue:
-                self._enter(name, tenant.start)
+                heapreplace(order, self._entry(name, tenant.start))
             else:
+                heappop(order)
                 self._leave(name, tenant)
             return ticket
         return None
@@ -241,9 +244,9 @@ class _TokenFairLine:
         output = ticket.request.most_output_tokens or self._parameters.estimated_output_tokens
         return max(1.0, ticket.tokens + output * self._parameters.output_token_weight)
 
-    def _enter(self, name: str, start: float) -> None:
+    def _entry(self, name: str, start: float) -> tuple[float, int, str]:
         self._pushes += 1
-        heappush(self._order, (start, self._pushes, name))
+        return start, self._pushes, name
 
     def _leave(self, name: str, tenant: _Tenant) -> None:
         del self._tenants[name]
