@@ -66,9 +66,13 @@ class Observer(Protocol):
     def listen(self, request: Request, chance: float, /) -> Heard | None:
         """Who is told the steps of the decision; None for most."""
 
-    def decided(self, request: Request, decision: Decision, spent_s: float, heard: Heard | None = None, /) -> None: ...
+    def decided(
+        self, request: Request, decision: Decision, spent_s: float, heard: Heard | None = None, *, model: str = ""
+    ) -> None:
+        """Once for each request. `model` is what the client asked for, where another serves."""
 
-    def ended(self, request: Request, decision: Decision, served: Served, /) -> None: ...
+    def ended(self, request: Request, decision: Decision, served: Served, *, model: str = "") -> None:
+        """Once for each request that was sent on."""
 
 
 class Rewritten(Protocol):
@@ -168,7 +172,7 @@ class Director:
             served = msgspec.structs.replace(served, endpoint=endpoint)
         verdict.scheduler.ended(request, verdict.decision, served)
         if self.observer is not None:
-            self.observer.ended(request, verdict.decision, served)
+            self.observer.ended(request, verdict.decision, served, model=_asked(verdict.rename))
         self.tick()
 
     def tick(self) -> None:
@@ -250,7 +254,7 @@ class Director:
         heard = None if observer is None else observer.listen(request, self._chance())
         decision = scheduler.schedule(request, self._source.current, now_s, self._chance, heard)
         if observer is not None:
-            observer.decided(request, decision, self._clock() - now_s, heard)
+            observer.decided(request, decision, self._clock() - now_s, heard, model=_asked(renamed))
         counted = self._counts and decision.outcome is Outcome.PICKED
         if counted:
             picked = decision.picked
@@ -300,6 +304,10 @@ class Director:
             now_s,
         )
         return request, renamed
+
+
+def _asked(renamed: Rename | None) -> str:
+    return "" if renamed is None else renamed.asked
 
 
 def _counts(scheduler: Scheduler) -> bool:

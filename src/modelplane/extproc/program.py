@@ -46,25 +46,27 @@ class Program:
             source, config, settings, make_server=wishes.make_server, observer=Observer(self._numbers)
         )
         self.server.director.rules = wishes.rules
-        self._admin = AdminServer(PickerCollector(self._numbers, self._pool), problem=self._problem)
+        address = (settings.host, max(wishes.metrics_port, 0))
+        self._admin = AdminServer(PickerCollector(self._numbers, self._pool), address, problem=self._problem)
 
     async def start(self) -> None:
         wishes = self._wishes
         if self._scraper is not None:
             self._source.on_change(self._scraper.watch)
-            self._scraper.start()
+            await self._scraper.start()
         if wishes.rules is not None:
             await wishes.rules.start()
         await self.server.start()
         if self._scraper is not None:
             self._scraper.watch(self._source.current)
         if wishes.metrics_port >= 0:
-            self.metrics_port = await self._admin.start(self.server.settings.host, wishes.metrics_port)
+            await self._admin.start()
+            self.metrics_port = self._admin.port
 
     async def stop(self) -> None:
         await self.server.stop()
         if self._scraper is not None:
-            self._scraper.stop()
+            await self._scraper.stop()
         if self._wishes.rules is not None:
             await self._wishes.rules.stop()
         await self._admin.stop()
