@@ -124,13 +124,13 @@ async def _idle_cores(ports: list[int]) -> float:
     endpoints = [Endpoint(f"default/pod-{port}", f"127.0.0.1:{port}") for port in ports]
     scraper = Scraper()
     scraper.watch(endpoints)
-    scraper.start()
+    await scraper.start()
     await asyncio.sleep(_SETTLE_S)
     started = time.process_time()
     await asyncio.sleep(_IDLE_S)
     spent = time.process_time() - started
     stale = scraper.stale()
-    scraper.stop()
+    await scraper.stop()
     if stale:
         raise SystemExit(f"{len(stale)} of {len(ports)} endpoints were not read: the figure would be worth nothing")
     return round(spent / _IDLE_S, 4)

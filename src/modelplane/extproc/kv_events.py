@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from modelplane.extproc.endpoints import EndpointSource
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.kv_events import KvBatch, KvEventError, read_batch, read_frames
 from modelplane.picker.memory.precise import Applied
@@ -145,6 +146,19 @@ class KvListener:
         if self._context is not None:
             self._context.destroy(linger=0)
             self._context = None
+
+    def follow(self, source: EndpointSource) -> None:
+        """Listen to the endpoints of a source, whatever they become."""
+        self.watch(source.current)
+        source.on_change(self.watch)
+
+    def feed(self, index: KvIndex) -> None:
+        """Feed another index from here on, which is told first what engines remember."""
+        self._index = index
+        for _, task in self._tasks.values():
+            task.cancel()
+        self._tasks = {}
+        self.watch(self._endpoints)
 
     def watch(self, endpoints: Sequence[Endpoint]) -> None:
         """These, and no others: what `EndpointSource.on_change` tells."""

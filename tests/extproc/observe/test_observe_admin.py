@@ -15,10 +15,10 @@ def ask(*paths, problem="", accept="*/*", dump=True):
     async def main():
         collector = PickerCollector(Numbers(), lambda: Pool("pool", (ENDPOINT,)))
         state = (lambda: encode((ENDPOINT,), 10.0)) if dump else None
-        server = AdminServer(collector, problem=lambda: problem, state=state)
-        port = await server.start("127.0.0.1", 0)
+        server = AdminServer(collector, ("127.0.0.1", 0), problem=lambda: problem, state=state)
+        await server.start()
         answers = []
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
             for path in paths:
                 async with session.get(path, headers={"Accept": accept}) as answer:
                     answers.append((answer.status, answer.headers["Content-Type"], await answer.text()))

@@ -70,11 +70,11 @@ def endpoint_of(server, name="default/pod", **labels):
 async def looking(*endpoints, settings=QUICK, engines=None):
     scraper = Scraper(engines, settings)
     scraper.watch(endpoints)
-    scraper.start()
+    await scraper.start()
     try:
         yield scraper
     finally:
-        scraper.stop()
+        await scraper.stop()
         await asyncio.sleep(0.01)
 
 

@@ -24,7 +24,14 @@ Problem = Callable[[], str]
 class AdminServer:
     """`problem` tells why the picker cannot decide; empty: it can. Without `state`, there is no /debug/state."""
 
-    def __init__(self, collector: Collector, *, problem: Problem = str, state: State | None = None) -> None:
+    def __init__(
+        self,
+        collector: Collector,
+        address: tuple[str, int],
+        *,
+        problem: Problem = str,
+        state: State | None = None,
+    ) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(collector)
         for standard in (ProcessCollector, PlatformCollector, GCCollector):
@@ -32,9 +39,10 @@ class AdminServer:
         self._problem = problem
         self._state = state
         self._runner: web.AppRunner | None = None
+        self._host, self.port = address
+        """A port of 0 is found when it starts."""
 
-    async def start(self, host: str, port: int) -> int:
-        """The port that it listens on: the one asked for, or the one found where that is 0."""
+    async def start(self) -> None:
         application = web.Application()
         application.router.add_get("/metrics", self._metrics)
         application.router.add_get("/healthz", self._health)
@@ -43,9 +51,8 @@ class AdminServer:
             application.router.add_get("/debug/state", self._dump)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
-        found: int = self._runner.addresses[0][1]
-        return found
+        await web.TCPSite(self._runner, self._host, self.port).start()
+        self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
         runner, self._runner = self._runner, None

@@ -16,7 +16,9 @@ from modelplane.extproc.observe.decision_log import DecisionLog
 from modelplane.extproc.observe.heard import Heard
 from modelplane.extproc.observe.numbers import Numbers
 from modelplane.extproc.observe.tracing import Trace, Tracing
+from modelplane.framework import Reporter
 from modelplane.picker.decisions import Decision, Outcome
+from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 
@@ -52,12 +54,18 @@ class Observer:
         return Heard(logged=logged, traced=traced) if logged or traced else None
 
     def decided(
-        self, request: Request, decision: Decision, spent_s: float, heard: Heard | None = None, *, model: str = ""
+        self,
+        request: Request,
+        decision: Decision,
+        spent_s: float,
+        heard: Reporter[Endpoint] | None = None,
+        *,
+        model: str = "",
     ) -> None:
         """Once for each request. `model` is what the client asked for, where that was rewritten."""
         self.numbers.decided(request, decision, spent_s, model)
         if self._curious:
-            self._tell(request, decision, spent_s, heard)
+            self._tell(request, decision, spent_s, heard if isinstance(heard, Heard) else None)
 
     def ended(self, request: Request, decision: Decision, served: Served, *, model: str = "") -> None:
         """Once for each request that was sent on."""

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from modelplane.picker.declared import CoreMetricsParameters, CustomMetric, EngineMetrics
+
 ENGINE_LABEL = "llm-d.ai/engine-type"
 LEGACY_ENGINE_LABEL = "inference.networking.k8s.io/engine-type"
 DEFAULT_ENGINE = "vllm"
@@ -110,31 +112,6 @@ class BadEngine(ValueError):  # noqa: N818 - an outcome of reading a configurati
     """Parameters that do not describe servers, with the field that is wrong."""
 
 
-class _Custom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    attribute_key: str
-    metric_spec: str
-
-
-class _EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    name: str
-    queued: str = msgspec.field(name="queuedRequestsSpec", default="")
-    running: str = msgspec.field(name="runningRequestsSpec", default="")
-    kv_use: str = msgspec.field(name="kvUsageSpec", default="")
-    adapters: str = msgspec.field(name="loraSpec", default="")
-    cache_info: str = msgspec.field(name="cacheInfoSpec", default="")
-    block_size_label: str = msgspec.field(name="cacheBlockSizeLabelName", default="block_size")
-    blocks_label: str = msgspec.field(name="cacheNumBlocksLabelName", default="num_gpu_blocks")
-    block_size: str = msgspec.field(name="cacheBlockSizeSpec", default="")
-    blocks: str = msgspec.field(name="cacheNumBlocksSpec", default="")
-    others: tuple[_Custom, ...] = msgspec.field(name="customMetrics", default=())
-
-
-class _Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    engine_label_key: str = ENGINE_LABEL
-    default_engine: str = DEFAULT_ENGINE
-    engine_configs: tuple[_EngineConfig, ...] = ()
-
-
 class Engines:
     """The kinds of server that are known, and how to tell which one an endpoint is."""
 
@@ -153,19 +130,18 @@ class Engines:
         return self._by_name.get(named, self._default) if named else self._default
 
 
-def engines_from(parameters: Mapping[str, object]) -> Engines:
-    """Those of a `core-metrics-extractor`'s parameters, beside the built-in ones of other names."""
-    try:
-        given = msgspec.convert(dict(parameters), _Parameters)
-    except msgspec.ValidationError as broken:
-        raise BadEngine(str(broken)) from broken
-    engines = [_engine(config, f"engineConfigs[{at}]") for at, config in enumerate(given.engine_configs)]
+def engines_from(parameters: CoreMetricsParameters) -> Engines:
+    """Those of a `core-metrics-extractor`, beside the built-in ones of other names. A spec left out is not read."""
+    everywhere = tuple(_other(one, f"customMetrics[{at}]") for at, one in enumerate(parameters.custom_metrics))
+    configs = parameters.engine_configs
+    engines = [_engine(config, f"engineConfigs[{at}]") for at, config in enumerate(configs)]
     names = [engine.name for engine in engines]
     for at, name in enumerate(names):
         if not name or name in names[:at]:
             raise BadEngine(f"engineConfigs[{at}].name: {name!r} is empty or given twice")
     known = [*engines, *(engine for engine in BUILT_IN if engine.name not in names)]
-    return Engines(known, label=given.engine_label_key, default=given.default_engine)
+    shown = [msgspec.structs.replace(engine, others=(*engine.others, *everywhere)) for engine in known]
+    return Engines(shown, label=parameters.engine_label_key, default=parameters.default_engine)
 
 
 def metric_of(spec: str, place: str = "metric") -> Metric | None:
@@ -189,23 +165,23 @@ def _labels(inside: str, place: str) -> list[tuple[str, str]]:
     return labels
 
 
-def _engine(config: _EngineConfig, place: str) -> Engine:
+def _engine(config: EngineMetrics, place: str) -> Engine:
     return Engine(
         name=config.name,
-        waiting=metric_of(config.queued, f"{place}.queuedRequestsSpec"),
-        running=metric_of(config.running, f"{place}.runningRequestsSpec"),
-        kv_use=metric_of(config.kv_use, f"{place}.kvUsageSpec"),
-        adapters=metric_of(config.adapters, f"{place}.loraSpec"),
-        cache_info=metric_of(config.cache_info, f"{place}.cacheInfoSpec"),
-        block_size_label=config.block_size_label,
-        blocks_label=config.blocks_label,
-        block_size=metric_of(config.block_size, f"{place}.cacheBlockSizeSpec"),
-        blocks=metric_of(config.blocks, f"{place}.cacheNumBlocksSpec"),
-        others=tuple(_other(custom, f"{place}.customMetrics[{at}]") for at, custom in enumerate(config.others)),
+        waiting=metric_of(config.queued_requests_spec, f"{place}.queuedRequestsSpec"),
+        running=metric_of(config.running_requests_spec, f"{place}.runningRequestsSpec"),
+        kv_use=metric_of(config.kv_usage_spec, f"{place}.kvUsageSpec"),
+        adapters=metric_of(config.lora_spec, f"{place}.loraSpec"),
+        cache_info=metric_of(config.cache_info_spec, f"{place}.cacheInfoSpec"),
+        block_size_label=config.cache_block_size_label_name or "block_size",
+        blocks_label=config.cache_num_blocks_label_name or "num_gpu_blocks",
+        block_size=metric_of(config.cache_block_size_spec, f"{place}.cacheBlockSizeSpec"),
+        blocks=metric_of(config.cache_num_blocks_spec, f"{place}.cacheNumBlocksSpec"),
+        others=tuple(_other(one, f"{place}.customMetrics[{at}]") for at, one in enumerate(config.custom_metrics)),
     )
 
 
-def _other(custom: _Custom, place: str) -> tuple[str, Metric]:
+def _other(custom: CustomMetric, place: str) -> tuple[str, Metric]:
     metric = metric_of(custom.metric_spec, f"{place}.metricSpec")
     if metric is None or not custom.attribute_key:
         raise BadEngine(f"{place}: needs an attributeKey and a metricSpec")

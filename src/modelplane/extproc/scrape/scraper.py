@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from modelplane.extproc.endpoints import EndpointSource
 from modelplane.extproc.scrape.connections import Connection, Target
 from modelplane.extproc.scrape.engines import Engines
 from modelplane.extproc.scrape.pacing import Look, Pace, Uses, busy_wait_s, next_wait_s
@@ -107,11 +108,16 @@ class Scraper:
         for watched in gone.values():
             self._part(watched)
 
-    def start(self) -> None:
+    def follow(self, source: EndpointSource) -> None:
+        """Look at the endpoints of a source, whatever they become."""
+        self.watch(source.current)
+        source.on_change(self.watch)
+
+    async def start(self) -> None:
         if self._tick_handle is None:
             self._tick()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         if self._tick_handle is not None:
             self._tick_handle.cancel()
             self._tick_handle = None

@@ -1,0 +1,82 @@
+"""What a configuration says of the picker's data."""
+
+import ssl
+
+import pytest
+
+from modelplane.extproc.data_layer import discovery_of, kv_listener_of, scraper_of, uses_of
+from modelplane.extproc.kv_events import KvSettings
+from modelplane.extproc.scrape import Uses
+from modelplane.extproc.scrape.connections import Target
+from modelplane.picker.config import load
+from modelplane.picker.endpoints import Endpoint
+
+HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
+ENDPOINT = Endpoint("default/p", "10.0.0.1:8000")
+
+
+def configured(*plugins, rest=""):
+    return load(HEAD + "plugins:\n" + "".join(f"- {plugin}\n" for plugin in plugins) + rest)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "uses"),
+    [
+        (["{type: random-picker}"], Uses(load=False, cache=False)),
+        (["{type: active-request-scorer}"], Uses(load=False, cache=False)),
+        (["{type: prefix-cache-scorer}"], Uses(load=False, cache=True)),
+        (["{type: queue-scorer}"], Uses()),
+        (["{type: utilization-detector}"], Uses()),
+        (["{type: prefix-cache-scorer}", "{type: kv-cache-utilization-scorer}"], Uses()),
+    ],
+)
+def test_what_plugins_read_of_servers(plugins, uses):
+    assert uses_of(configured(*plugins)) == uses
+
+
+def test_by_default_everything_is_read_over_plain_http():
+    config = load("")
+    scraper = scraper_of(config)
+    assert uses_of(config) == Uses()
+    assert scraper._where(ENDPOINT) == Target("10.0.0.1", 8000)
+    assert scraper._settings.pace.busy_s == 0.1
+    assert (discovery_of(config), kv_listener_of(config.build())) == (None, None)
+
+
+def test_sources_and_extractors_of_the_ecosystem():
+    config = configured(
+        "{type: queue-scorer}",
+        "{type: metrics-data-source, parameters: {scheme: https, path: /m, port: 9100, interval: 20ms}}",
+        "{type: core-metrics-extractor, parameters: {defaultEngine: sglang}}",
+        rest="dataLayer:\n  sources:\n"
+        "  - {pluginRef: metrics-data-source, extractors: [{pluginRef: core-metrics-extractor}]}\n",
+    )
+    scraper = scraper_of(config)
+    target = scraper._where(ENDPOINT)
+    assert (target.host, target.port, target.path, target.tls.verify_mode) == ("10.0.0.1", 9100, "/m", ssl.CERT_NONE)
+    assert scraper._where(Endpoint("x", "nonsense")) is None
+    assert scraper._engines.of({}).name == "sglang"
+    assert scraper._settings.pace.busy_s == 0.05
+
+
+def test_discovery_in_a_file(tmp_path):
+    path = tmp_path / "endpoints.yaml"
+    source = discovery_of(
+        configured(
+            "{type: queue-scorer}",
+            f"{{type: file-discovery, parameters: {{path: {path}, watchFile: true}}}}",
+            rest="dataLayer: {discovery: {pluginRef: file-discovery}}\n",
+        )
+    )
+    assert (source._path, source._watch) == (path, True)
+
+
+def test_kv_events_feed_the_precise_index():
+    config = configured(
+        "{type: precise-prefix-cache-producer, parameters: {kvEventsConfig: {topicFilter: kv@x}}}",
+        "{type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}",
+    )
+    assembly = config.build()
+    listener = kv_listener_of(assembly)
+    assert listener._settings == KvSettings(5557, 0, "kv@x")
+    assert listener._index is assembly.plugins["precise-prefix-cache-producer"].index
