@@ -41,6 +41,9 @@ class UpPlane:
         self.lines = []
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
+
+    def begin(self):
+        """Wait until it runs."""
         self.until(lambda: self.said("running; Ctrl-C"))
         self.gateway = self.said(r"gateway +(\S+)")
         self.page = self.said(r"page +(\S+)")
@@ -210,11 +213,18 @@ def up(tmp_path, kubectl):
     def start(*arguments, data=None):
         plane = UpPlane(data or tmp_path / "plane", kubectl, *arguments)
         started.append(plane)
+        plane.begin()
         return plane
 
+    start.root = ROOT
     yield start
     for plane in started:
         plane.close()
+
+
+@pytest.fixture
+def port_is_free():
+    return is_free
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ examples:
   modelplane sim faults east stalled --pod NAMESPACE/POD
   modelplane sim stock-out east h200            the provider has no node of that pool; `--nodes 1` leaves one
   modelplane sim restock east h200
-  modelplane sim quota east 16                  devices that the queue of its scheduler gives away; `off` undoes it
+  modelplane sim quota east 16                  devices that a queue of KAI, Kueue or Volcano gives away; or `off`
 
 Watch what happens with `modelplane status`, on the page that `modelplane up` prints, or with kubectl. What concerns a
 whole cluster is an annotation of its InferenceCluster, so kubectl does it as well:
