@@ -381,7 +381,9 @@ def test_every_scorer_is_tried_below():
 def test_no_score_leaves_its_range_and_none_is_nan(endpoints, prompt, headrooms, matched):
     request = Request("r", model="m", prompts=(prompt,), headers={"h": "0-50"}, ttft_goal_s=1.0, tpot_goal_s=0.1)
     finite = [pair if pair and all(map(math.isfinite, pair)) else None for pair in headrooms]
-    cycle = with_headroom(with_prefix(cycle_of(endpoints, request), matched[: len(endpoints)], 8), finite[: len(endpoints)])
+    cycle = with_headroom(
+        with_prefix(cycle_of(endpoints, request), matched[: len(endpoints)], 8), finite[: len(endpoints)]
+    )
     for scorer in every_scorer():
         found = list(scorer.score(cycle, endpoints))
         assert len(found) == len(endpoints), scorer.name

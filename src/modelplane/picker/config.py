@@ -120,6 +120,7 @@ class _Loader:
         self._problems.extend(sections.problems)
         self._warnings.extend(sections.warnings)
         used = {*profiles.used, *sections.used, *built.referred, handler}
+        self._stop_if_wrong()
         self._check_use(entries, built.instances, used)
         self._stop_if_wrong()
         return Config(

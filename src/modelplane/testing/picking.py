@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle as repeat
+from random import Random
 
 from modelplane.api.errors import InputError
 from modelplane.picker.builtin import catalogue
@@ -39,6 +40,11 @@ def lora(running: Sequence[str] = (), waiting: Sequence[str] = (), most: int = 0
 def chances(*values: float) -> Callable[[], float]:
     """Chance that goes through the values again and again; 0 without any."""
     return repeat(values or (0.0,)).__next__
+
+
+def seeded(seed: int) -> Callable[[], float]:
+    """Chance that a seed repeats."""
+    return Random(seed).random  # noqa: S311  repeatable on purpose
 
 
 def cycle_of(
