@@ -1,7 +1,10 @@
-"""InferenceGateway: the fleet's front door, one Gateway on the control plane."""
+"""InferenceGateway: the fleet's front door, one Gateway on the control plane.
 
-from modelplane.api.conditions import ConditionType, fails, holds
-from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
+There is one, named `default`: services get their address from it. Another says that it is not used.
+"""
+
+from modelplane.api.conditions import ConditionType, fails, holds, summarise
+from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.models import InferenceGateway, InferenceGatewayStatus
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen
@@ -12,6 +15,11 @@ _GATEWAY = "gateway"
 
 
 def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
+    name = request.resource.metadata.name
+    if name != DEFAULT_GATEWAY:
+        message = f"services use the InferenceGateway named {DEFAULT_GATEWAY}; {name} serves nothing"
+        unused = fails(ConditionType.GATEWAY_READY, Reason.NOT_SUPPORTED, message)
+        return ComposeResult(status=InferenceGatewayStatus(), conditions=(unused,), ready=summarise([unused]))
     spec = request.resource.spec
     listener: dict[str, object] = {"name": "http", "port": 80, "protocol": "HTTP"}
     if spec.tls is not None:
