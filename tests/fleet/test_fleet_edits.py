@@ -310,3 +310,16 @@ def test_a_replica_with_several_engines_on_a_pool_is_one_replica():
     asked = ask(1, engine(request(1)), engine(request(1), name="prefill"))
     found = survey(asked, Fleet.of([cluster("a", pool(nodes=4))])).trace.candidates()
     assert [c.reason for c in found if c.verdict is Verdict.CHOSEN] == ["holds a replica"]
+
+
+@pytest.mark.parametrize("may_preempt", [False, True])
+def test_the_room_of_one_that_makes_way_takes_as_many_as_fit(may_preempt):
+    priorities = (("gold", 100), ("silver", 10))
+    where = cluster("a", pool("p", 1), pool("q", 1), priorities=priorities)
+    leaving = holding("a", 0, seat("p", claim(8), engine_name="old"), priority="gold", **SERVING)
+    other = holding("a", 0, seat("q", claim(8)), name="other", priority="silver", **SERVING)
+    asked = ask(2, engine(request(4)), priority="gold", may_preempt=may_preempt)
+    decided = schedule(asked, Fleet.of([where], [leaving, other]))
+    assert [(p.holding.index, p.fate) for p in decided.placements] == [(1, Fate.NEW), (2, Fate.NEW)]
+    assert [d.holding.index for d in decided.dropped] == [0]
+    assert decided.preemption is None

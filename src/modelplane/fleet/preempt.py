@@ -89,7 +89,7 @@ def _spare(state: Pass, board: Board, left: Site, victims: list[Holding]) -> Evi
             left = back
             needed.remove(victim)
     offer = offer_on(state, board, left)
-    if offer is None or left.cluster is None:
+    if offer is None or left.cluster is None or not needed:
         return None
     return Eviction(left.cluster.name, offer, tuple(needed))
 

@@ -228,7 +228,7 @@ class _Work:
                 continue
             self.state.trial[victim.cluster] = left
             heard = self._listener
-            retried = self._fill_from(self._board(), 1)
+            retried = self._fill_from(self._board(), self.short)
             if self.placed:
                 self.found.moving.remove((victim, why))
                 self.found.dropped.append(Dropped(victim, DropReason.REPLACED, why))
