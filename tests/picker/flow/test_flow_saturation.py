@@ -1,5 +1,7 @@
 """How full a pool is, by metrics and by the picker's own counts."""
 
+from itertools import pairwise
+
 import pytest
 
 from modelplane.api.errors import InputError
@@ -65,15 +67,19 @@ def test_a_pool_is_as_full_as_its_fullest_stage():
     assert pool_saturation(Utilization(), [], NOW_S) == 1.0
 
 
-def test_the_gauge_follows_releases_between_two_looks():
-    endpoints = (server(requests=5), server(requests=5))
+def test_the_gauge_looks_again_after_a_while_and_after_a_release_for_each_endpoint():
+    pool = (server(requests=5), server(requests=5))
     gauge = PoolGauge(Concurrency(ConcurrencyParameters(max_concurrency=10)), every_s=1.0)
-    assert gauge.read(endpoints, 0.0) == 0.5
+    assert gauge.read(pool, 0.0) == 0.5
+    for endpoint in pool:
+        gauge.released()
+        endpoint.requests_in_flight += 1
+    assert gauge.read(pool, 0.1) == pytest.approx(0.6)
     gauge.released()
-    gauge.released()
-    assert gauge.read(endpoints, 0.5) == pytest.approx(0.6)
-    assert gauge.read(endpoints, 1.0) == 0.5
-    assert gauge.read((), 1.0) == 1.0
+    pool[0].requests_in_flight += 2
+    assert gauge.read(pool, 0.2) == pytest.approx(0.6)
+    assert gauge.read(pool, 1.2) == pytest.approx(0.7)
+    assert gauge.read((), 1.2) == 1.0
 
 
 def test_the_rules_are_those_of_the_configured_detector():
@@ -84,3 +90,30 @@ def test_the_rules_are_those_of_the_configured_detector():
     assert found == [0.25, 2.5, 1.0]
     with pytest.raises(InputError, match="str is no saturation detector"):
         detector_of("something")
+
+
+def test_a_full_queue_is_not_emptied_onto_servers_that_looked_idle():
+    pool = (server(), server())
+    gauge, waiting, sent = PoolGauge(Utilization()), 1000, []
+    for look in range(6):
+        for step in range(10):
+            now_s = NOW_S + look * 0.1 + step * 0.01
+            while waiting and gauge.read(pool, now_s) < 1.0:
+                gauge.released()
+                waiting -= 1
+                pool[waiting % 2].requests_in_flight += 1
+        sent.append(1000 - waiting)
+        for endpoint in pool:
+            endpoint.load = Load(running=endpoint.requests_in_flight, seen_s=NOW_S + (look + 1) * 0.1)
+    grown = [after - before for before, after in zip([0, *sent], sent, strict=False)]
+    assert grown[0] <= 12
+    assert all(after <= 3 * before + 12 for before, after in pairwise(grown))
+    assert sent[-1] > 300
+
+
+def test_where_as_many_end_as_are_sent_nothing_is_held_back():
+    pool = (server(requests=50),)
+    gauge = PoolGauge(Utilization())
+    for step in range(1000):
+        assert gauge.read(pool, NOW_S + step / 10_000) < 1.0
+        gauge.released()

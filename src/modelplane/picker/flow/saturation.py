@@ -9,13 +9,18 @@ as its endpoints are on average. A pool without endpoints is full.
 An endpoint whose metrics are older than the threshold, or were never seen, is judged by the picker's own requests in
 flight there, and never as full: when metrics stop coming, requests are spread by what is known instead of being
 stopped.
+
+Metrics are looked at every so often, and what is sent between two looks shows in neither. So that a full queue of ours
+is not emptied onto servers that merely looked idle, requests in flight that came since the look count as waiting,
+beyond as many as the server was running: at each look a server may be given as much again as it was seen to bear.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from modelplane.api.errors import InputError
-from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.endpoints import Endpoint, Load
 from modelplane.picker.filters import detectors
 from modelplane.picker.filters.detectors import ConcurrencyParameters, Mode, UtilizationParameters
 
@@ -28,46 +33,45 @@ _PREFILL_ROLES = frozenset({"prefill", "encode-prefill"})
 _ENCODE_ROLES = frozenset({"encode"})
 
 
-class SaturationDetector(Protocol):
-    def saturation(self, endpoints: Sequence[Endpoint], now_s: float, /) -> float:
-        """Of endpoints of one stage."""
+_NOTHING_NEW: Mapping[Endpoint, int] = MappingProxyType({})
 
-    def share_of_one(self, endpoints: Sequence[Endpoint], /) -> float:
-        """By how much one more request raises it, where it follows requests at once; else 0."""
+
+class SaturationDetector(Protocol):
+    def saturation(
+        self, endpoints: Sequence[Endpoint], now_s: float, grown: Mapping[Endpoint, int] = _NOTHING_NEW, /
+    ) -> float:
+        """Of endpoints of one stage. `grown`: how many more requests are in flight than when it was looked at."""
 
 
 class Utilization:
     def __init__(self, parameters: UtilizationParameters | None = None) -> None:
         self._parameters = parameters or UtilizationParameters()
 
-    def saturation(self, endpoints: Sequence[Endpoint], now_s: float) -> float:
+    def saturation(
+        self, endpoints: Sequence[Endpoint], now_s: float, grown: Mapping[Endpoint, int] = _NOTHING_NEW
+    ) -> float:
         if not endpoints:
             return FULL
-        return sum([self.fullness(endpoint, now_s) for endpoint in endpoints]) / len(endpoints)
+        return sum([self.fullness(each, now_s, grown.get(each, 0)) for each in endpoints]) / len(endpoints)
 
-    def share_of_one(self, _endpoints: Sequence[Endpoint]) -> float:
-        return 0.0
-
-    def fullness(self, endpoint: Endpoint, now_s: float) -> float:
+    def fullness(self, endpoint: Endpoint, now_s: float, grown: int = 0) -> float:
         load, limits = endpoint.load, self._parameters
         if load.seen_s < 0.0 or now_s - load.seen_s > limits.metrics_staleness_threshold:
             return min(NEARLY_FULL, endpoint.requests_in_flight / REQUESTS_WITHOUT_METRICS)
-        return max(load.waiting / limits.queue_depth_threshold, load.kv_use / limits.kv_cache_util_threshold)
+        waiting = load.waiting + max(0.0, grown - load.running)
+        return max(waiting / limits.queue_depth_threshold, load.kv_use / limits.kv_cache_util_threshold)
 
 
 class Concurrency:
     def __init__(self, parameters: ConcurrencyParameters | None = None) -> None:
         self._parameters = parameters or ConcurrencyParameters()
 
-    def saturation(self, endpoints: Sequence[Endpoint], _now_s: float) -> float:
+    def saturation(
+        self, endpoints: Sequence[Endpoint], _now_s: float, _grown: Mapping[Endpoint, int] = _NOTHING_NEW
+    ) -> float:
         if not endpoints:
             return FULL
         return sum(map(self.fullness, endpoints)) / len(endpoints)
-
-    def share_of_one(self, endpoints: Sequence[Endpoint]) -> float:
-        if self._parameters.concurrency_mode is Mode.TOKENS or not endpoints:
-            return 0.0
-        return 1.0 / (self._parameters.max_concurrency * len(endpoints))
 
     def fullness(self, endpoint: Endpoint) -> float:
         limits = self._parameters
@@ -88,36 +92,58 @@ def detector_of(plugin: object) -> SaturationDetector:
 
 
 class PoolGauge:
-    """The saturation of the pool, worked out anew every few milliseconds and raised by what is released in between."""
+    """The saturation of the pool, worked out anew every few milliseconds and after a release for each endpoint.
 
-    __slots__ = ("_at_s", "_detector", "_endpoints", "_every_s", "_share", "_value")
+    So a release costs little however many endpoints there are, and no more than one for each goes by unseen.
+    """
+
+    __slots__ = ("_at_s", "_detector", "_endpoints", "_every_s", "_looks", "_released", "_value")
 
     def __init__(self, detector: SaturationDetector, every_s: float = 0.005) -> None:
         self._detector = detector
         self._every_s = every_s
         self._endpoints: Sequence[Endpoint] | None = None
+        self._looks: dict[Endpoint, tuple[Load, int]] = {}
+        """The load of each endpoint, and how many requests were in flight when it was first seen here."""
         self._at_s = float("-inf")
         self._value = FULL
-        self._share = 0.0
+        self._released = 0
 
     def read(self, endpoints: Sequence[Endpoint], now_s: float) -> float:
         if endpoints is not self._endpoints or not 0.0 <= now_s - self._at_s < self._every_s:
             self._endpoints, self._at_s = endpoints, now_s
-            self._value = pool_saturation(self._detector, endpoints, now_s)
-            self._share = self._detector.share_of_one(endpoints)
+            self._value = pool_saturation(self._detector, endpoints, now_s, self._grown(endpoints))
+            self._released = 0
         return self._value
 
     def released(self) -> None:
         """One more request is on its way."""
-        self._value += self._share
+        self._released += 1
+        if self._endpoints is not None and self._released >= len(self._endpoints):
+            self._endpoints = None
+
+    def _grown(self, endpoints: Sequence[Endpoint]) -> dict[Endpoint, int]:
+        before = self._looks
+        self._looks = {
+            endpoint: known
+            if (known := before.get(endpoint)) is not None and known[0] is endpoint.load
+            else (endpoint.load, endpoint.requests_in_flight)
+            for endpoint in endpoints
+        }
+        return {endpoint: endpoint.requests_in_flight - known[1] for endpoint, known in self._looks.items()}
 
 
-def pool_saturation(detector: SaturationDetector, endpoints: Sequence[Endpoint], now_s: float) -> float:
+def pool_saturation(
+    detector: SaturationDetector,
+    endpoints: Sequence[Endpoint],
+    now_s: float,
+    grown: Mapping[Endpoint, int] = _NOTHING_NEW,
+) -> float:
     """Of the fullest stage."""
     stages: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
         stages.setdefault(_stage(endpoint), []).append(endpoint)
-    return max((detector.saturation(stage, now_s) for stage in stages.values()), default=FULL)
+    return max((detector.saturation(stage, now_s, grown) for stage in stages.values()), default=FULL)
 
 
 def _stage(endpoint: Endpoint) -> str:
