@@ -164,15 +164,6 @@ def problems(text, head=HEAD):
             id="a reference to nobody",
         ),
         pytest.param(
-            "plugins: [{type: queue-scorer}, {type: random-picker}, {type: always-disagg-pd-decider}]\n"
-            "schedulingProfiles: [{name: x, plugins: [{pluginRef: random-picker}]}]\n",
-            [
-                "epp.yaml:3: plugins[0]: nothing uses plugin queue-scorer",
-                "epp.yaml:3: plugins[2]: nothing uses plugin always-disagg-pd-decider",
-            ],
-            id="plugins that nothing uses",
-        ),
-        pytest.param(
             "plugins: [{type: queue-scorer}]\nschedulingProfiles: [{plugins: [{pluginRef: queue-scorer}]}]",
             ["epp.yaml:4: schedulingProfiles[0].name: is required"],
             id="a profile without a name",
@@ -217,16 +208,6 @@ def problems(text, head=HEAD):
                 )
             ],
             id="two pickers",
-        ),
-        pytest.param(
-            "plugins: [{type: openai-parser}]\nschedulingProfiles: [{name: x, plugins: [{pluginRef: openai-parser}]}]",
-            [
-                (
-                    "epp.yaml:4: schedulingProfiles[0].plugins[0].pluginRef: "
-                    "openai-parser is neither a filter, a scorer nor a picker"
-                )
-            ],
-            id="a parser in a profile",
         ),
         pytest.param(
             "plugins: [{type: queue-scorer}, {type: single-profile-handler}]\nschedulingProfiles:\n"
@@ -388,6 +369,30 @@ def test_a_weight_that_is_no_number_never_gets_so_far():
         ),
         pytest.param("featureGates: [flowControl]\nflowControl: {maxRequests: 5}", [], id="and with it"),
         pytest.param(
+            "plugins: [{type: queue-scorer}, {type: random-picker}, {type: always-disagg-pd-decider}]\n"
+            "schedulingProfiles: [{name: x, plugins: [{pluginRef: random-picker}]}]\n",
+            [
+                "epp.yaml:3: plugins[0]: nothing uses plugin queue-scorer",
+                "epp.yaml:3: plugins[2]: nothing uses plugin always-disagg-pd-decider",
+            ],
+            id="plugins that nothing uses",
+        ),
+        pytest.param(
+            "featureGates: [dataLayer]",
+            ["epp.yaml:3: featureGates[0]: the feature gate dataLayer is of an earlier release and has no effect"],
+            id="a gate of an earlier release",
+        ),
+        pytest.param(
+            "plugins: [{type: openai-parser}]\nschedulingProfiles: [{name: x, plugins: [{pluginRef: openai-parser}]}]",
+            [
+                (
+                    "epp.yaml:4: schedulingProfiles[0].plugins[0].pluginRef: "
+                    "openai-parser is neither a filter, a scorer nor a picker, and does nothing in a profile"
+                )
+            ],
+            id="a parser in a profile",
+        ),
+        pytest.param(
             "plugins: [{type: utilization-detector}, {type: openai-parser}, {type: random-picker}]\n"
             "saturationDetector: {pluginRef: utilization-detector}\nparser: {pluginRef: openai-parser}\n"
             "schedulingProfiles: [{name: x, plugins: [{pluginRef: random-picker}]}]",
@@ -524,3 +529,42 @@ def test_whatever_is_written_is_read_or_refused_in_words(value):
     for shape in (inner, f'{text}, "plugins": {inner}}}', f'{text}, "schedulingProfiles": {inner}}}'):
         with suppress(InputError):
             Scheduler(load(shape))
+
+
+OLD_INDEX = """
+plugins:
+- {type: prefix-cache-scorer, parameters: {hashBlockSize: 400, lruCapacityPerServer: 7, maxPrefixBlocksToMatch: 9}}
+"""
+
+
+def test_parameters_of_the_index_in_its_scorer_make_the_index():
+    entry = load(HEAD + OLD_INDEX).entry("approx-prefix-cache-producer")
+    found = entry.parameters
+    assert (found.block_size_tokens, found.lru_capacity_per_server, found.max_prefix_blocks_to_match) == (100, 7, 9)
+
+
+def test_the_precise_scorer_of_older_configurations():
+    config = load(
+        HEAD
+        + "plugins: [{type: precise-prefix-cache-scorer, parameters: "
+        + "{indexerConfig: {tokenProcessorConfig: {blockSize: 64}}}}]\n"
+    )
+    assert config.entry("precise-prefix-cache-producer").parameters.token_processor_config.block_size == 64
+    assert [entry.name for entry in config.entries if entry.at < 0 and "approx" in entry.name] == []
+
+
+def test_parameters_that_the_added_producer_refuses():
+    text = "plugins: [{type: precise-prefix-cache-scorer, parameters: {indexerConfig: {nope: 1}}}]\n"
+    assert problems(text) == [
+        "epp.yaml:3: plugins: parameters for a producer: Object contains unknown field `nope` - at `$.indexerConfig`"
+    ]
+
+
+def test_thresholds_in_the_section_of_older_configurations_are_a_detector():
+    config = load(HEAD + "saturationDetector: {queueDepthThreshold: 9, metricsStalenessThreshold: 1s}\n")
+    found = config.entry(config.saturation_detector).parameters
+    assert (found.queue_depth_threshold, found.metrics_staleness_threshold, found.kv_cache_util_threshold) == (
+        9,
+        1.0,
+        0.8,
+    )

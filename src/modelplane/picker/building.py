@@ -5,12 +5,14 @@ needs a producer of it: where no configured plugin produces the data, the defaul
 that one reads. Producers come after those whose data they read.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from modelplane.api.errors import InputError
 from modelplane.picker.catalogue import Catalogue
+from modelplane.picker.units import convert
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -21,6 +23,14 @@ class Entry(msgspec.Struct, frozen=True):
     parameters: msgspec.Struct
     at: int = -1
     """Its place in the list of plugins; -1: added by default."""
+
+
+@runtime_checkable
+class NamesProducer(Protocol):
+    """Parameters that say which producer their plugin reads, and how it is to be made."""
+
+    def names_producer(self) -> tuple[str, Mapping[str, object]] | None:
+        """Its type and its parameters; None: any producer of the data will do."""
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -77,6 +87,7 @@ def with_producers(entries: Sequence[Entry], catalogue: Catalogue) -> tuple[list
     missing: list[str] = []
     at = 0
     while at < len(found):
+        found.extend(_named_producer(found[at].parameters, found, catalogue))
         for data in catalogue[found[at].type].reads:
             if data in missing or any(catalogue[entry.type].gives == data for entry in found):
                 continue
@@ -87,6 +98,13 @@ def with_producers(entries: Sequence[Entry], catalogue: Catalogue) -> tuple[list
                 missing.append(data)
         at += 1
     return _in_order(found, catalogue), missing
+
+
+def _named_producer(parameters: msgspec.Struct, found: Sequence[Entry], catalogue: Catalogue) -> Iterator[Entry]:
+    named = parameters.names_producer() if isinstance(parameters, NamesProducer) else None
+    if named is not None and all(entry.type != named[0] for entry in found):
+        kind, given = named
+        yield Entry(kind, kind, convert(given, catalogue[kind].parameters))
 
 
 def _in_order(entries: Iterable[Entry], catalogue: Catalogue) -> list[Entry]:

@@ -2,8 +2,9 @@
 
 Read strictly: an unknown field, type or name is an error with its file, line and field, also inside the parameters of
 a plugin. All problems are told at once. Beyond what the ecosystem refuses, these are refused too: a weight that is
-negative or stands on something that is no scorer, a plugin listed twice in a profile, a profile that the handler would
-never run, and a filter, scorer, picker or handler that nothing uses.
+negative or stands on something that is no scorer, a plugin listed twice in a profile, and a profile that the handler
+would never run. A filter, scorer, picker or decider that nothing uses is a warning only, since configurations that the
+ecosystem publishes have some; so is a plugin without a part in a profile, and whatever is deprecated or has no effect.
 
 Defaults. Without plugins and profiles: queue, KV use and prefix cache with weights 2, 2 and 3, and the best score. With
 plugins but no profiles: one profile `default` of all filters, scorers and pickers, in the order they are listed. A
@@ -44,6 +45,9 @@ from modelplane.picker.units import convert
 
 GATES: Mapping[str, bool] = {"flowControl": False, "populate-non-leader-datastore": True}
 """Feature gates and what they are unless told."""
+OLD_GATES = frozenset(("dataLayer", "prepareDataPlugins", "enableLegacyMetrics", "haPopulateNonLeaderDatastore"))
+"""Gates of earlier releases: what they let in is always there, or is there no more."""
+_DETECTOR = "utilization-detector"
 
 
 class Config(msgspec.Struct, frozen=True, eq=False):
@@ -109,7 +113,7 @@ class _Loader:
         fields = self._fields()
         self._check_head(fields)
         gates = self._gates(fields)
-        entries = self._entries(fields.plugins or ())
+        entries = self._entries((*(fields.plugins or ()), *self._old_detector(fields)))
         self._stop_if_wrong()
         built = build(entries, self._catalogue, self._cannot_make)
         self._stop_if_wrong()
@@ -118,11 +122,10 @@ class _Loader:
         handler = profiles.handler(plans, entries, built.referred)
         sections = Sections(fields, entries, gates, self._catalogue, self._places)
         self._problems.extend(sections.problems)
-        self._warnings.extend(sections.warnings)
+        self._warnings.extend((*profiles.warnings, *sections.warnings))
         used = {*profiles.used, *sections.used, *built.referred, handler}
         self._stop_if_wrong()
         self._check_use(entries, built.instances, used)
-        self._stop_if_wrong()
         return Config(
             self._source, gates, self._complete(entries, used), plans, handler,
             fields.data_layer or DataLayerFields(), fields.flow_control or FlowControlFields(),
@@ -152,13 +155,22 @@ class _Loader:
         gates = dict(GATES)
         for at, gate in enumerate(fields.feature_gates or ()):
             name, _, value = gate.partition("=")
-            if name not in GATES:
+            if name in OLD_GATES:
+                self._warn(("featureGates", at), f"the feature gate {name} is of an earlier release and has no effect")
+            elif name not in GATES:
                 self._wrong(("featureGates", at), f"no feature gate {name}; there are {', '.join(sorted(GATES))}")
             elif value not in {"", "true", "false"}:
                 self._wrong(("featureGates", at), f"the value of {name} is {value}; it must be true or false")
             else:
                 gates[name] = value != "false"
         return gates
+
+    def _old_detector(self, fields: ConfigFields) -> Sequence[PluginFields]:
+        """The plugin that thresholds in the section of older configurations stand for."""
+        old = fields.saturation_detector
+        if old is None or old.plugin_ref or not old.thresholds():
+            return ()
+        return (PluginFields(type=_DETECTOR, parameters=old.thresholds()),)
 
     def _entries(self, plugins: Sequence[PluginFields]) -> list[Entry]:
         found: dict[str, Entry] = {}
@@ -197,7 +209,10 @@ class _Loader:
         """The entries, and those that defaults add: what profiles use and nobody lists, and producers."""
         listed = {entry.name for entry in entries}
         added = [Entry(name, name, self._catalogue[name].parameters()) for name in sorted(used - listed)]
-        complete, missing = with_producers((*entries, *added), self._catalogue)
+        try:
+            complete, missing = with_producers((*entries, *added), self._catalogue)
+        except msgspec.ValidationError as error:
+            raise ConfigError((self._places.find(("plugins",), f"parameters for a producer: {error}"),)) from error
         for data in missing:
             self._warn((), f"nothing produces {data}; plugins that read it do without")
         return tuple(complete)
@@ -209,7 +224,7 @@ class _Loader:
     def _check_use(self, entries: Sequence[Entry], instances: Mapping[str, object], used: AbstractSet[str]) -> None:
         for entry in entries:
             if entry.name not in used and _only_decides(instances[entry.name]):
-                self._wrong(("plugins", entry.at), f"nothing uses plugin {entry.name}")
+                self._warn(("plugins", entry.at), f"nothing uses plugin {entry.name}")
 
     def _wrong(self, path: tuple[str | int, ...], sentence: str) -> None:
         self._problems.append(self._places.find(path, sentence))

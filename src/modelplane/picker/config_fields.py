@@ -68,6 +68,22 @@ class FlowControlFields(_Fields, frozen=True):
     enable_eviction: bool = False
 
 
+class DetectorFields(Ref, frozen=True):
+    """The reference, or what older configurations wrote in its place: the thresholds of the usual detector."""
+
+    queue_depth_threshold: int | None = None
+    kv_cache_util_threshold: float | None = None
+    metrics_staleness_threshold: str | None = None
+
+    def thresholds(self) -> dict[str, object]:
+        found: dict[str, object] = {
+            "queueDepthThreshold": self.queue_depth_threshold,
+            "kvCacheUtilThreshold": self.kv_cache_util_threshold,
+            "metricsStalenessThreshold": self.metrics_staleness_threshold,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
 class RequestHandlerFields(_Fields, frozen=True):
     parsers: tuple[Ref, ...] | None = None
 
@@ -81,5 +97,5 @@ class ConfigFields(_Fields, frozen=True):
     data_layer: DataLayerFields | None = None
     flow_control: FlowControlFields | None = None
     request_handler: RequestHandlerFields | None = None
-    saturation_detector: Ref | None = None
+    saturation_detector: DetectorFields | None = None
     parser: Ref | None = None

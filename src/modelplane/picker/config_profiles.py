@@ -48,6 +48,7 @@ class Profiles:
         self._instances = instances
         self._places = places
         self._problems = problems
+        self.warnings: list[Finding] = []
         self.used: set[str] = set()
         """Names of plugins, those included that defaults call for and nobody lists."""
 
@@ -136,7 +137,8 @@ class Profiles:
         elif next(other for other in profile.plugins or () if other.plugin_ref == name) is not ref:
             self._wrong(field, f"{name} is listed twice in profile {profile.name}")
         elif not isinstance(instances[name], Filter | Scorer | Picker):
-            self._wrong(field, f"{name} is neither a filter, a scorer nor a picker")
+            sentence = f"{name} is neither a filter, a scorer nor a picker, and does nothing in a profile"
+            self.warnings.append(self._places.find(field, sentence))
         else:
             self._check_weight((*path, "weight"), ref, instances[name])
             return True

@@ -51,7 +51,9 @@ class Sections:
         found: list[tuple[Path, Ref]] = []
         if self._fields.saturation_detector is not None:
             self._warn(("saturationDetector",), "is deprecated; use flowControl.saturationDetector")
-            found.append((("saturationDetector",), self._fields.saturation_detector))
+            old = self._fields.saturation_detector
+            ref = Ref(plugin_ref="utilization-detector") if not old.plugin_ref and old.thresholds() else old
+            found.append((("saturationDetector",), ref))
         flow = self._fields.flow_control
         if flow is not None and flow.saturation_detector is not None:
             found.append(((FLOW_CONTROL, "saturationDetector"), flow.saturation_detector))

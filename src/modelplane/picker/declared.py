@@ -88,6 +88,8 @@ class FileDiscoveryParameters(Parameters, frozen=True):
 
 class VllmTokenizer(Parameters, frozen=True):
     url: str = "http://localhost:8000"
+    http: str = ""
+    """The old name of `url`."""
     timeout: Duration = Duration(5)
     mm_timeout: Duration = Duration(30)
 
@@ -126,6 +128,7 @@ class BurstParameters(Parameters, frozen=True):
 
 class MultimodalCacheParameters(Parameters, frozen=True):
     cache_size_in_mb_per_server: int = msgspec.field(default=4096, name="cacheSizeInMBPerServer")
+    cache_size_in_mb: int = msgspec.field(default=0, name="cacheSizeInMB")
 
 
 class SloAdmitterParameters(Parameters, frozen=True):

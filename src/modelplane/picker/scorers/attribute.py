@@ -77,9 +77,9 @@ def _number(attributes: Mapping[str, float], key: str) -> float | None:
     return value if value is not None and isfinite(value) else None
 
 
-def _pool_type(name: str, attribute: str) -> PluginType:
+def _pool_type(name: str, attribute: str, fixed: FixedRange | None = None) -> PluginType:
     """A scorer over what other clusters tell of whole pools: lower is better among those that tell."""
-    algorithm = Algorithm(type=Direction.LOWER)
+    algorithm = Algorithm(type=Direction.LOWER, normalization=Normalization(fixed_range=fixed))
 
     def make(instance: str, _parameters: NoParameters) -> AttributeScorer:
         return AttributeScorer(instance, AttributeParameters(attribute_key=attribute, algorithm=algorithm))
@@ -90,4 +90,9 @@ def _pool_type(name: str, attribute: str) -> PluginType:
 TYPES = (
     plugin_type("endpoint-attribute-scorer", AttributeScorer, AttributeParameters),
     _pool_type("multicluster-queue-scorer", "llm-d.ai/multicluster-queue-size"),
+    _pool_type(
+        "multicluster-kv-cache-utilization-scorer",
+        "llm-d.ai/multicluster-kv-cache-utilization",
+        FixedRange(min=0.0, max=1.0),
+    ),
 )

@@ -5,7 +5,7 @@ length of the match instead, squared on the way to `matchLengthScaleTokens`: hal
 than half of a short one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -16,11 +16,58 @@ from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memo import Constant
 from modelplane.picker.memory.prefix import PrefixMatch, prefix_of
 
+APPROXIMATE, PRECISE = "approx-prefix-cache-producer", "precise-prefix-cache-producer"
+_BYTES_A_TOKEN = 4
 
-class PrefixCacheParameters(Parameters, frozen=True):
+
+class PrefixCacheParameters(Parameters, frozen=True, omit_defaults=True):
+    """The fields after the first three are those of older configurations, in which scorer and index were one."""
+
     prefix_match_info_producer_name: str = ""
     match_length_weight: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
     match_length_scale_tokens: Annotated[int, msgspec.Meta(gt=0)] = 8192
+    auto_tune: bool | None = None
+    block_size_tokens: int | None = None
+    block_size: int | None = None
+    hash_block_size: int | None = None
+    """In characters."""
+    max_prefix_blocks_to_match: int | None = None
+    max_prefix_tokens_to_match: int | None = None
+    lru_capacity_per_server: int | None = None
+
+    def names_producer(self) -> tuple[str, Mapping[str, object]] | None:
+        given = {name: value for name, value in self._of_the_index().items() if value is not None}
+        return (APPROXIMATE, given) if given else None
+
+    def _of_the_index(self) -> Mapping[str, object]:
+        tokens = None if self.hash_block_size is None else max(1, self.hash_block_size // _BYTES_A_TOKEN)
+        return {
+            "autoTune": self.auto_tune,
+            "blockSizeTokens": tokens if self.block_size_tokens is None else self.block_size_tokens,
+            "blockSize": self.block_size,
+            "maxPrefixBlocksToMatch": self.max_prefix_blocks_to_match,
+            "maxPrefixTokensToMatch": self.max_prefix_tokens_to_match,
+            "lruCapacityPerServer": self.lru_capacity_per_server,
+        }
+
+
+class PrecisePrefixParameters(Parameters, frozen=True):
+    """All of them are the precise producer's."""
+
+    token_processor_config: dict[str, object] | None = None
+    indexer_config: dict[str, object] | None = None
+    kv_events_config: dict[str, object] | None = None
+    speculative_indexing: bool = False
+    speculative_ttl: str = msgspec.field(default="2s", name="speculativeTTL")
+
+    def names_producer(self) -> tuple[str, Mapping[str, object]]:
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        indexer = dict(self.indexer_config or {})
+        # It stood here before it stood beside.
+        inside = indexer.pop("tokenProcessorConfig", None)
+        plain["indexerConfig"] = indexer
+        plain["tokenProcessorConfig"] = self.token_processor_config or inside
+        return PRECISE, {name: value for name, value in plain.items() if value is not None}
 
 
 class PrefixCacheScorer:
@@ -51,4 +98,14 @@ def _shares(held: Sequence[float], total: int) -> list[float]:
     return shares if max(shares) <= 1.0 else [min(1.0, share) for share in shares]
 
 
-TYPES = (plugin_type("prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),)
+def make_precise(name: str, _parameters: PrecisePrefixParameters) -> PrefixCacheScorer:
+    return PrefixCacheScorer(name, PrefixCacheParameters(prefix_match_info_producer_name=PRECISE))
+
+
+TYPES = (
+    plugin_type("prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
+    plugin_type("multicluster-prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
+    plugin_type(
+        "precise-prefix-cache-scorer", make_precise, PrecisePrefixParameters, instead="prefix-cache-scorer"
+    ).serving_as("extractor"),
+)
