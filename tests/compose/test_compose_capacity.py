@@ -233,15 +233,20 @@ SINCE = "2026-01-01T12:00:00Z"
         pytest.param(FIXED, 3, None, NOON, (3, SINCE, None), id="one goes"),
         pytest.param(FIXED, 2, SINCE, LATER, (2, SINCE, None), id="the moment stays"),
         pytest.param(FIXED, 3, None, 0.0, (3, None, None), id="nobody says what time it is"),
-        pytest.param(SCALES, 1, SINCE, LATER, (4, None, None), id="scales, and has what it starts with"),
+        pytest.param(SCALES, 1, SINCE, LATER, (4, None, None), id="scales, and has what its replica needs"),
         pytest.param(SCALES, 0, None, NOON, (4, SINCE, 900.0), id="scales, and may still"),
         pytest.param(SCALES, 0, SINCE, LATER, (0, SINCE, None), id="its provider has none"),
     ],
 )
 def test_a_pool_says_since_when_it_is_short_of_nodes(pool, nodes, known, now, expected):
     before = GpuPool(name="gpu", nodes=4, short_since=known)
-    found = refined(declared(allocated=0), pool, seen(nodes, 8 * nodes, 0), before, now)
+    found = refined(declared(), pool, seen(nodes, 8 * nodes, 0), before, now)
     assert (found.nodes, found.short_since, look_again_after_s((found,), (pool,), now)) == expected
+
+
+def test_a_pool_that_scaled_down_because_nobody_needs_it_is_not_short():
+    found = refined(declared(allocated=0), SCALES, seen(0, 0, 0), GpuPool(name="gpu", nodes=4), LATER)
+    assert (found.nodes, found.observed_nodes, found.short_since) == (4, 0, None)
 
 
 def test_while_nothing_was_read_what_was_known_stays():

@@ -1,5 +1,6 @@
 """Mistakes that schedulers like this one have made, each as the sentence that must not become true again."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,6 +8,8 @@ import sys
 import msgspec
 import pytest
 
+from modelplane.admission.documents import parse_documents
+from modelplane.admission.review import review
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, ModelDeployment
 from modelplane.compose import inference_cluster, model_deployment
@@ -210,6 +213,33 @@ def test_selectors_of_cache_and_deployment_are_both_kept_and_a_contradiction_has
         ("dev", "ClusterSelector"),
         ("prod", "Caches"),
     }
+
+
+@pytest.mark.parametrize("counts", [{"minNodeCount": 3, "maxNodeCount": 2}, {"nodeCount": 3, "maxNodeCount": 2}])
+def test_a_most_below_a_least_is_refused(counts):
+    pool = {"name": "h200", "className": "h200", **counts}
+    source = {"source": "Existing", "existing": {"secretRef": {"name": "east"}}}
+    manifest = plane_cluster(pools=[pool], cluster=source)
+    del manifest["status"]
+    found = review(list(parse_documents(json.dumps(manifest).encode(), source="cluster.yaml")))
+    assert any("must not be greater than maxNodeCount" in str(finding.problem) for finding in found.findings)
+
+
+def test_where_the_host_keeps_the_fleet_no_message_grows_with_it():
+    resource = decode(ModelDeployment, deployment(1))
+    many = fleet_of([plane_cluster(f"c{number}") for number in range(500)], ())
+    result = model_deployment.compose(ComposeRequest(resource, fleet=many))
+    assert result.requirements == {}
+    assert len(result.desired) == 1
+    assert len(result.status.placement.candidates) <= model_deployment.MAX_CANDIDATES
+
+
+@pytest.mark.parametrize("replicas", [0, 1, 9])
+def test_each_condition_has_one_writer(replicas):
+    result = composed(deployment(replicas), [plane_cluster()])
+    types = [condition.type for condition in result.conditions]
+    assert len(types) == len(set(types))
+    assert result.ready is not None
 
 
 def test_zero_replicas_is_zero_and_not_one():

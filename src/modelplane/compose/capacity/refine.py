@@ -1,7 +1,7 @@
 """Declared capacity, as far as what was observed bears it out.
 
 A pool of a fixed size has no more nodes than can be seen; one that scales may still grow to its declared size, unless
-it was short of even the nodes that it starts with for so long that its provider is not taken to have any. What replicas
+it was short of the nodes that its replicas need for so long that its provider is not taken to have any. What replicas
 hold is known from the replicas, so only what others hold is read from the cluster: a replica that was promised devices
 and did not start yet hides nobody. Devices that a driver does not publish cannot be had either.
 """
@@ -15,7 +15,7 @@ from modelplane.compose.capacity.devices import ObservedPool
 from modelplane.compose.moments import epoch_s, written
 
 SCALE_UP_PATIENCE_S = 900.0
-"""How long a pool that scales may lack the nodes that it starts with before it counts with those that are there."""
+"""How long a pool that scales may lack nodes that it needs before it counts with those that are there."""
 
 
 def refined(
@@ -28,7 +28,8 @@ def refined(
     if seen is None:
         return _as_known(pool, known)
     observed = seen.get(pool.name, ObservedPool())
-    since = _short_since(declared, observed, known, now)
+    short = observed.nodes < _needed(pool, declared, observed)
+    since = _short_since(known, now) if short else None
     fixed = declared.max_node_count is None or _given_up(since, now)
     nodes = min(pool.nodes, observed.nodes) if fixed else pool.nodes
     devices = tuple(_device(device, nodes, observed, fixed=fixed) for device in pool.devices)
@@ -61,9 +62,22 @@ def _as_known(pool: GpuPool, known: GpuPool | None) -> GpuPool:
     )
 
 
-def _short_since(declared: NodePool, observed: ObservedPool, known: GpuPool | None, now: float) -> str | None:
-    if observed.nodes >= declared.node_count:
-        return None
+def _needed(pool: GpuPool, declared: NodePool, observed: ObservedPool) -> int:
+    """Nodes that should be there: those that were asked for, or, where the pool scales, those that devices are held on.
+
+    Pods may need more than that for want of a better packing, so a pool is not called short too early.
+    """
+    if declared.max_node_count is None:
+        return declared.node_count
+    held = [
+        -(-((device.allocated or 0) + observed.count(device.driver, device.attributes)[1]) // device.count)
+        for device in pool.devices
+        if device.claim != "Synthetic"
+    ]
+    return min(max(held, default=0), declared.max_node_count)
+
+
+def _short_since(known: GpuPool | None, now: float) -> str | None:
     if known is not None and known.short_since is not None:
         return known.short_since
     return written(now) if now else None
