@@ -24,6 +24,7 @@ from lab.cluster import Cluster, new_cluster
 from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_KUBERNETES, SOURCES
 from lab.engines import Engines
 from lab.fleet import Site, read_fleet
+from lab.gateway import Gateway
 from lab.install import InstallError, install
 from lab.manifests import Sources
 from lab.namespace import lay_network
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 CONTROL = "control"
 _CONTROL_PORT = 21_000
+_FLEET_RANGE, _FLEET_GATEWAY = "10.244.255.0/24", "10.244.255.1"
 _MANIFEST_MODULES = (KWOK, LWS, CROSSPLANE, PROVIDER_KUBERNETES, *SOURCES)
 
 
@@ -93,7 +95,7 @@ class Daemon:
         """Bring up, then follow pods and packages for ever."""
         sites = read_fleet(self.fleet)
         if self.own_network:
-            lay_network(site.pod_range for site in sites)
+            lay_network([_FLEET_RANGE, *(site.pod_range for site in sites)])
         sources = Sources(module_folders(_MANIFEST_MODULES), self.places.cache)
         self.clusters = [self._cluster(CONTROL, _CONTROL_PORT), *(self._cluster(s.name, s.base_port) for s in sites)]
         self.runtime = control_plane.Runtime(self.clusters[0])
@@ -108,7 +110,11 @@ class Daemon:
         self.say("up")
         if self.own_network:
             self.engines = [Engines(cluster) for cluster in self.clusters[1:]]
-        await asyncio.gather(self.runtime.run(), *(each.run() for each in self.engines))
+        addresses = [_FLEET_GATEWAY, *(site.gateway for site in sites)]
+        gateways = [Gateway(*pair) for pair in zip(self.clusters, addresses, strict=True)] if self.own_network else []
+        async with asyncio.TaskGroup() as group:
+            for work in (self.runtime.run, *(each.run for each in self.engines), *(each.run for each in gateways)):
+                group.create_task(work())
 
     def _cluster(self, name: str, port: int) -> Cluster:
         programs = {part.name: binary(self.places, part) for part in COMPONENTS}

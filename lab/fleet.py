@@ -38,6 +38,11 @@ class Site:
     base_port: int
     pod_range: str
 
+    @property
+    def gateway(self) -> str:
+        """An address of its own for the cluster's gateway; KWOK counts pods from the other end."""
+        return self.pod_range.replace("0.0/16", "255.1")
+
 
 def read_fleet(folder: Path) -> tuple[Site, ...]:
     """A site for each InferenceCluster of the folder."""
