@@ -21,7 +21,19 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Manifest, Remote, Target
 from modelplane.compose.registry import COMPOSERS
 from modelplane.fleet.snapshot import Fleet
-from modelplane.local.ownership import Marks, Owner, Ownership, Place, annotations, labels_of, marked, marks_of
+from modelplane.local.ownership import (
+    USES,
+    Marks,
+    Owner,
+    Ownership,
+    Place,
+    Uses,
+    annotations,
+    labels_of,
+    marked,
+    marks_of,
+    use_mark,
+)
 from modelplane.local.requirements import Requirements
 from modelplane.local.status import conditions_of, merged_status
 from modelplane.reconcile.clock import Clock
@@ -29,7 +41,6 @@ from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
 from modelplane.reconcile.store import ObjectRef, Store
 
 FINALIZER = "modelplane.ai/composition"
-USES = "modelplane.ai/uses"
 _SHOWN = 3
 GROUPS = ("modelplane.ai", "infrastructure.modelplane.ai")
 _MAX_ROUNDS = 5
@@ -47,16 +58,12 @@ class Defaulting(Protocol):
         """The manifest as the API would store it."""
 
 
-class PlaneStore(Store, Protocol):
-    def kinds(self) -> tuple[tuple[str, str], ...]:
-        """Group and kind of everything in it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Composition:
-    plane: PlaneStore
+    plane: Store
     clusters: Callable[[ClusterName], Store | None]
     ownership: Ownership
+    uses: Uses
     requirements: Requirements
     fleet: Callable[[], Fleet]
     clock: Clock
@@ -166,21 +173,14 @@ class Composition:
         return Settled()
 
     def _users(self, used: ObjectRef) -> str:
-        """Who still needs the object, as they wrote on themselves; empty when nobody does."""
-        mark = _use_mark(used)
-        found = [
-            f"{kind} {_text(item, 'name')}"
-            for group, kind in self.plane.kinds()
-            if group in GROUPS
-            for item in self.plane.list(group, kind)
-            if mark in annotations(item).get(USES, "").split()
-        ]
+        """Who still needs the object; empty when nobody does."""
+        found = [f"{user.kind} {user.name}" for user in self.uses.users_of(used)]
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return ", ".join(found[:_SHOWN]) + more
 
     def _note_uses(self, composite: Manifest, result: ComposeResult) -> None:
-        """Written on the user itself, so that it holds across a restart and ends with the user."""
-        marks = sorted(_use_mark(ObjectRef(_group(u.api_version), u.kind, u.namespace, u.name)) for u in result.uses)
+        """Written on the user itself; see Uses."""
+        marks = sorted(use_mark(ObjectRef(_group(u.api_version), u.kind, u.namespace, u.name)) for u in result.uses)
         known = annotations(composite)
         if known.get(USES, "").split() == marks:
             return
@@ -205,10 +205,6 @@ class Composition:
 
 def _digest(manifest: Manifest) -> bytes:
     return blake2b(msgspec.json.encode(manifest), digest_size=_DIGEST_BYTES).digest()
-
-
-def _use_mark(ref: ObjectRef) -> str:
-    return f"{ref.group}/{ref.kind}/{ref.namespace}/{ref.name}"
 
 
 def _group(api_version: str) -> str:

@@ -21,7 +21,7 @@ from modelplane.fleet.snapshot import Fleet
 from modelplane.local.cluster.objects import condition_is, items_at
 from modelplane.local.composition import GROUPS, Composition, Defaulting, NotOursError
 from modelplane.local.events import write_event
-from modelplane.local.ownership import Owner, Ownership, labels_of
+from modelplane.local.ownership import Owner, Ownership, Uses, labels_of
 from modelplane.local.requirements import Requirements
 from modelplane.local.status import merged_status
 from modelplane.local.store import Database, SqliteStore
@@ -52,6 +52,7 @@ class Controller:
         self._silent: set[ClusterName] = set()
         self._missed: defaultdict[ClusterName, set[ObjectRef]] = defaultdict(set)
         self._ownership = Ownership(answers=self.answers)
+        self._uses = Uses()
         self._requirements = Requirements(self.plane, self._reachable)
         self._waiting: set[ObjectRef] = set()
         self.fleet = LiveFleet(capacity_changed=self._wake_waiting)
@@ -59,6 +60,7 @@ class Controller:
             plane=self.plane,
             clusters=self._reachable,
             ownership=self._ownership,
+            uses=self._uses,
             requirements=self._requirements,
             fleet=self.fleet.snapshot,
             clock=clock,
@@ -141,6 +143,8 @@ class Controller:
         if cluster is not None:
             self._tidy(self._clusters[cluster], change)
             return
+        if change.ref.group in GROUPS:
+            self._uses.heard(change)
         self._follow_fleet(change)
         if change.ref.group in GROUPS and change.ref.kind in COMPOSERS and _more_than_status(change):
             self.loop.add(change.ref)

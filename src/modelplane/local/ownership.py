@@ -17,6 +17,7 @@ OWNER = "modelplane.ai/owner"
 KEY = "modelplane.ai/composition-key"
 READY_WHEN = "modelplane.ai/ready-when"
 OUTLIVES = "modelplane.ai/outlives"
+USES = "modelplane.ai/uses"
 MARKS = frozenset((OWNER, KEY, READY_WHEN, OUTLIVES))
 """Annotations that only the plane writes."""
 
@@ -182,6 +183,34 @@ class Ownership:
         self._owners[cluster].pop(owner.uid, None)
         if not self._owners[cluster]:
             del self._owners[cluster]
+
+
+class Uses:
+    """Who needs which object, as the users wrote on themselves: it holds across a restart, and ends with the user."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, set[ObjectRef]] = {}
+
+    def heard(self, change: Change) -> None:
+        before = _uses(change.before) if change.before is not None else frozenset()
+        after = _uses(change.manifest) if change.type is not ChangeType.DELETED else frozenset()
+        for mark in before - after:
+            self._users[mark].discard(change.ref)
+            if not self._users[mark]:
+                del self._users[mark]
+        for mark in after - before:
+            self._users.setdefault(mark, set()).add(change.ref)
+
+    def users_of(self, used: ObjectRef) -> list[ObjectRef]:
+        return sorted(self._users.get(use_mark(used), ()))
+
+
+def use_mark(ref: ObjectRef) -> str:
+    return f"{ref.group}/{ref.kind}/{ref.namespace}/{ref.name}"
+
+
+def _uses(manifest: Manifest) -> frozenset[str]:
+    return frozenset(annotations(manifest).get(USES, "").split())
 
 
 def marked(manifest: Manifest, marks: Marks) -> dict[str, object]:

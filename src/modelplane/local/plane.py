@@ -22,7 +22,7 @@ from modelplane.admission.layout import Document
 from modelplane.api.errors import UnavailableError
 from modelplane.local.apply import admitted, apply_documents
 from modelplane.local.certificates import server_context
-from modelplane.local.cluster.engines import LocalEngines
+from modelplane.local.cluster.engines import EngineFactory, LocalEngines
 from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.local.clusters import Clusters
 from modelplane.local.controller import Controller
@@ -57,10 +57,16 @@ class Plane:
     """`async with Plane(settings) as plane:` runs one."""
 
     def __init__(
-        self, settings: PlaneSettings, clock: Clock | None = None, *, tell: Callable[[str], None] = lambda _text: None
+        self,
+        settings: PlaneSettings,
+        clock: Clock | None = None,
+        *,
+        tell: Callable[[str], None] = lambda _text: None,
+        engines: EngineFactory | None = None,
     ) -> None:
-        """`tell` hears what is being started."""
+        """`tell` hears what is being started. `engines` run behind pods; unless others are given, simulated ones."""
         self._tell = tell
+        self._engines = engines or LocalEngines(speed=settings.engine_speed)
         self._settings = settings
         self._clock = clock or SystemClock()
         self._stack = AsyncExitStack()
@@ -119,7 +125,7 @@ class Plane:
         self.clusters = Clusters(
             self._controller,
             self._clock,
-            LocalEngines(speed=self._settings.engine_speed),
+            self._engines,
             self._settings.cluster,
             edges_changed=traffic.changed,
         )

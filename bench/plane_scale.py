@@ -1,0 +1,124 @@
+"""A plane with a fleet: as many clusters with four pools each, and as many deployments with ten replicas each.
+
+    python bench/plane_scale.py FOLDER CLUSTERS
+
+It is the whole plane, with its API and its Envoy, but no engine is behind the pods: ten thousand HTTP servers are
+another figure, measured elsewhere. Prints a line of JSON once everything is ready, and one more for each line that it
+is given, with its memory and its CPU time. Ends with its standard input.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import yaml
+
+from modelplane.engine import Faults
+from modelplane.local.apply import admitted
+from modelplane.local.cluster.objects import condition_is
+from modelplane.local.cluster.phases import Running
+from modelplane.local.cluster.settings import ClusterSettings
+from modelplane.local.plane import Plane, PlaneSettings
+from modelplane.reconcile.store import Manifest
+
+POOLS, REPLICAS = 4, 10
+GROUP, VERSION = "modelplane.ai", "modelplane.ai/v1alpha1"
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "quickstart"
+
+
+class NoEngines:
+    """Counts the engines that there would be."""
+
+    def __init__(self) -> None:
+        self._started = 0
+
+    async def start(self, _pod: Manifest, _cluster: str, *, crashed: Callable[[], None]) -> Running:  # noqa: ARG002  none ever does
+        self._started += 1
+        return Running("127.0.0.1", 1 + self._started % 65_000)
+
+    async def healthy(self, _running: Running) -> bool:
+        return True
+
+    def set_faults(self, running: Running, faults: Faults) -> None:
+        """Nothing can go wrong."""
+
+    async def stop(self, running: Running, *, grace_s: float) -> None:
+        """Nothing runs."""
+
+
+def fleet(clusters: int) -> Iterator[Manifest]:
+    hardware, *platform = (each for name in ("1-hardware", "2-clusters") for each in _read(name))
+    cluster, gateway = platform[0], platform[-1]
+    yield from (hardware, gateway)
+    pools = [{"name": f"pool-{pool}", "className": "h200-8x", "nodeCount": 1} for pool in range(POOLS)]
+    for number in range(clusters):
+        metadata = {"name": f"cluster-{number:04}", "labels": {"region": f"region-{number % 10}"}}
+        yield {**cluster, "metadata": metadata, "spec": {**cluster["spec"], "nodePools": pools}}
+
+
+def deployments(count: int) -> Iterator[Manifest]:
+    model = next(_read("3-model"))
+    for number in range(count):
+        name = f"model-{number:04}"
+        spec = {**model["spec"], "replicas": REPLICAS, "labels": {"app": name}}
+        yield {**model, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def _read(name: str) -> Iterator[dict[str, dict[str, object]]]:
+    path = next(EXAMPLES.glob(f"{name}*.yaml"))
+    yield from yaml.safe_load_all(path.read_text())
+
+
+async def main(folder: Path, clusters: int) -> None:
+    settings = PlaneSettings(data=folder, cluster=ClusterSettings(pull_s=0.01, load_s=0.01))
+    started = time.process_time()
+    async with Plane(settings, engines=NoEngines()) as plane:
+        await _create(plane, fleet(clusters))
+        await _ready(plane, "InferenceCluster", clusters)
+        await _create(plane, deployments(clusters))
+        await _ready(plane, "ModelReplica", clusters * REPLICAS)
+        await _ready(plane, "ModelDeployment", clusters)
+        await _rest()
+        _tell(up_cpu_s=time.process_time() - started)
+        while await asyncio.to_thread(sys.stdin.readline):
+            _tell()
+
+
+async def _create(plane: Plane, manifests: Iterator[Manifest]) -> None:
+    for manifest in manifests:
+        plane.store.create(admitted(manifest))
+        await asyncio.sleep(0)
+
+
+async def _ready(plane: Plane, kind: str, count: int) -> None:
+    while True:
+        ready = sum(condition_is(each, "Ready") for each in plane.store.list(GROUP, kind))
+        print(f"{ready} of {count} {kind}, {_resident_mb()} MB", file=sys.stderr, flush=True)
+        if ready >= count:
+            return
+        await asyncio.sleep(5)
+
+
+async def _rest() -> None:
+    """Until a second takes a tenth of a second of work."""
+    while True:
+        before = time.process_time()
+        await asyncio.sleep(1)
+        if time.process_time() - before < 0.1:  # noqa: PLR2004  said above
+            return
+
+
+def _tell(**more: float) -> None:
+    print(json.dumps({"mb": _resident_mb(), "cpu_s": time.process_time(), **more}), flush=True)
+
+
+def _resident_mb() -> int:
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    return int(fields["VmRSS"].split()[0]) // 1024
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
