@@ -139,6 +139,17 @@ def test_nothing_is_left_of_endpoints_that_went():
     assert (index.blocks, matched(index, (other, newcomer), [1, 2])) == (3, [1, 0])
 
 
+def test_answers_follow_what_changes_around_the_same_endpoints():
+    index, endpoints = PreciseIndex(block_tokens=4), pool()
+    assert [index.match([[1, 2, 3, 4]], asked).total_blocks for asked in ((), endpoints, ())] == [1, 1, 1]
+    feed = Feed(index, endpoints[1])
+    feed.tell(stored([1], None, [1, 2]))
+    assert (matched(index, endpoints, [1, 2, 3, 4]), index.match([[1, 2, 3, 4]], endpoints).total_blocks) == ([0, 1], 2)
+    feed.tell(AllBlocksCleared(), BlockStored((1,), None, (1, 2, 3, 4), 4))
+    assert index.match([[1, 2, 3, 4]], endpoints).total_blocks == 1
+    assert matched(index, endpoints, [1, 2, 3, 4]) == [0, 1]
+
+
 def test_block_sizes_may_differ():
     index, (one, other) = PreciseIndex(), pool()
     Feed(index, one).tell(stored([1, 2], None, [1, 2, 3, 4]))

@@ -63,6 +63,25 @@ class _Guess(msgspec.Struct, frozen=True):
     bit: int
 
 
+class _Places(msgspec.Struct, frozen=True):
+    """Servers with one block size: all their bits, and where in the endpoints asked about each is."""
+
+    all: int
+    index: dict[int, int]
+
+
+class _Asked(msgspec.Struct, frozen=True, eq=False):
+    endpoints: Sequence[Endpoint]
+    size: int
+    """The size that counts are in: the first one told."""
+    sizes: Sequence[int]
+    places: dict[int, _Places]
+    """By block size."""
+
+
+_NOBODY = _Asked([], 1, (), {})
+
+
 class PreciseIndex:
     """See the module. Not for several threads."""
 
@@ -81,6 +100,7 @@ class PreciseIndex:
         self._guesses: deque[_Guess] = deque()
         self._adapters: set[str] = set()
         self._count = 0
+        self._asked = _NOBODY
         self.orphans = 0
         """Blocks that were left out because what they continue was not known, or because there was no room."""
 
@@ -126,6 +146,7 @@ class PreciseIndex:
         kept = set(endpoints)
         for endpoint in [known for known in self._servers if known not in kept]:
             server = self._servers.pop(endpoint)
+            self._asked = _NOBODY
             self._gone.append(server)
             self._forget_guesses_for(server.bit)
 
@@ -134,27 +155,20 @@ class PreciseIndex:
     ) -> PrefixMatch:
         """The matches of prompts in tokens, aligned with the endpoints. Counted in blocks of the first size told."""
         texts = list(prompts)
-        told = [self._size_of(endpoint) for endpoint in endpoints]
-        size = next(filter(None, told), self._block_tokens)
-        sizes = [each or size for each in told]
+        asked = self._asked_about(endpoints)
         matched, lost = [0] * len(endpoints), [0] * len(endpoints)
         chains: tuple[list[int], ...] = ()
-        for each in dict.fromkeys((size, *sizes)):
-            found = tuple([self._chain(tokens, each, model, salt) for tokens in texts])
+        for size, places in asked.places.items():
+            found = tuple([self._chain(tokens, size, model, salt) for tokens in texts])
             chains = chains or found
-            places = {
-                server.bit: at
-                for at, endpoint in enumerate(endpoints)
-                if (server := self._servers.get(endpoint)) is not None and sizes[at] == each
-            }
             for chain in found:
                 self._walk(chain, places, matched, lost)
-        if any(each != size for each in sizes):
-            matched = [count * each // size for count, each in zip(matched, sizes, strict=True)]
-        total = sum(len(tokens) // size for tokens in texts)
+        if len(asked.places) > 1:
+            matched = [count * size // asked.size for count, size in zip(matched, asked.sizes, strict=True)]
+        total = sum([len(tokens) // asked.size for tokens in texts])
         less = 1.0 - self._slow_weight
         weighted = [count - blocks * less for count, blocks in zip(matched, lost, strict=True)] if any(lost) else None
-        return PrefixMatch(total, size, matched, weighted, chains)
+        return PrefixMatch(total, asked.size, matched, weighted, chains)
 
     def guess(self, endpoint: Endpoint, match: PrefixMatch, until_s: float) -> None:
         """The endpoint was just sent this prompt, and is taken to hold it until it can have told so."""
@@ -180,7 +194,25 @@ class PreciseIndex:
     def _welcome(self, endpoint: Endpoint) -> _Server:
         bit = self._free_bits.pop() if self._free_bits else 1 << (len(self._servers) + len(self._gone))
         server = self._servers[endpoint] = _Server(bit)
+        self._asked = _NOBODY
         return server
+
+    def _asked_about(self, endpoints: Sequence[Endpoint]) -> _Asked:
+        """The whole pool is asked about again and again, and is the same tuple each time."""
+        if endpoints is self._asked.endpoints:
+            return self._asked
+        told = [self._size_of(endpoint) for endpoint in endpoints]
+        size = next(filter(None, told), self._block_tokens)
+        sizes = [each or size for each in told]
+        places: dict[int, dict[int, int]] = {size: {}}
+        for at, endpoint in enumerate(endpoints):
+            server = self._servers.get(endpoint)
+            if server is not None:
+                places.setdefault(sizes[at], {})[server.bit] = at
+        asked = _Asked(endpoints, size, sizes, {each: _Places(sum(found), found) for each, found in places.items()})
+        if isinstance(endpoints, tuple):
+            self._asked = asked
+        return asked
 
     def _size_of(self, endpoint: Endpoint) -> int:
         server = self._servers.get(endpoint)
@@ -190,10 +222,10 @@ class PreciseIndex:
         seed = seed_of(model if model in self._adapters else "")
         return chain_of_blocks(tokens, size, seed, [(salt,)] if salt else [])
 
-    def _walk(self, chain: Sequence[int], places: dict[int, int], matched: list[int], lost: list[int]) -> None:
+    def _walk(self, chain: Sequence[int], places: _Places, matched: list[int], lost: list[int]) -> None:
         """Adds to each endpoint's count the blocks it holds from the first on without a hole."""
         fast, slow, guessed = self._fast, self._slow, self._guessed
-        holders = sum(places)
+        holders = places.all
         done = 0
         for block in chain:
             quick = fast.get(block, 0) | (guessed.get(block, 0) if guessed else 0)
@@ -212,7 +244,9 @@ class PreciseIndex:
         if event.kind and not any(kind in event.kind.lower() for kind in _WHOLE_PROMPT_KINDS):
             server.left_out.add(event.group)
             return
-        server.block_size = event.block_size
+        if server.block_size != event.block_size:
+            server.block_size = event.block_size
+            self._asked = _NOBODY
         if event.lora:
             self._adapters.add(event.lora)
         link = seed_of(event.lora) if event.parent is None else server.blocks.get(event.parent)
@@ -267,8 +301,8 @@ def _drop(held: dict[int, int], block: int, bit: int) -> None:
         del held[block]
 
 
-def _add(matched: list[int], places: dict[int, int], holders: int, count: int) -> None:
-    if count:
-        for bit, place in places.items():
+def _add(counts: list[int], places: _Places, holders: int, more: int) -> None:
+    if more and holders:
+        for bit, place in places.index.items():
             if bit & holders:
-                matched[place] += count
+                counts[place] += more
