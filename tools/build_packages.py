@@ -5,6 +5,7 @@
 The Configuration package holds definitions and compositions. The Function package holds, beside its metadata, the image
 that Crossplane runs: Python from Debian's packages (fetched by apt-get from wherever this machine is set up to), and
 the program with what it needs from requirements-image.lock. Push them with `crossplane xpkg push -f FILE REFERENCE`.
+The same image with other entry points is what workload clusters run: push *.tar with any tool that reads an archive.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -28,6 +30,9 @@ DEBIAN = (
 )
 """What Python 3.11 needs, and no shell: nothing in the image is there to be run but the program."""
 USER = "65532:65532"
+PROGRAM = ("/usr/bin/python3.11", "-m", "modelplane")
+IMAGES = {"modelplane-picker": ("picker", "serve"), "modelplane-routing-sidecar": ("picker", "sidecar")}
+"""What workload clusters run beside engines: `spec.backend.images` of an InferenceCluster names where they were pushed."""
 
 
 def main() -> int:
@@ -41,6 +46,11 @@ def main() -> int:
     _write(options.output, CONFIGURATION, package_image(_stream(configuration(__version__, options.function))))
     runtime = _runtime() if options.runtime == "debian" else None
     _write(options.output, FUNCTION, package_image(_stream((function_meta(),)), runtime))
+    if runtime is not None:
+        for name, command in IMAGES.items():
+            image = replace(runtime, entrypoint=(*PROGRAM, *command))
+            write_archive(image, options.output / f"{name}-v{__version__}.tar", f"{name}:v{__version__}")
+            print(f"{options.output / name}-v{__version__}.tar  {' '.join(image.entrypoint[1:])}")
     return 0
 
 
@@ -62,8 +72,7 @@ def _runtime() -> Image:
         _install(program)
         layers = (layer_of_folder(system), layer_of_folder(program, "app"))
     environment = {"PYTHONPATH": "/app", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "PATH": "/usr/bin"}
-    entrypoint = ("/usr/bin/python3.11", "-m", "modelplane", "function")
-    return Image(layers, entrypoint, USER, environment)
+    return Image(layers, (*PROGRAM, "function"), USER, environment)
 
 
 def _unpack_debian(system: Path, downloads: Path) -> None:
