@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from modelplane.extproc.data_layer import discovery_of, kv_listener_of, scraper_of, uses_of
+from modelplane.extproc.data_layer import discovery_of, kv_listener_of, models_watcher_of, scraper_of, uses_of
 from modelplane.extproc.kv_events import KvSettings
 from modelplane.extproc.scrape import Uses
 from modelplane.extproc.scrape.connections import Target
@@ -80,3 +80,12 @@ def test_kv_events_feed_the_precise_index():
     listener = kv_listener_of(assembly)
     assert listener._settings == KvSettings(5557, 0, "kv@x")
     assert listener._index is assembly.plugins["precise-prefix-cache-producer"].index
+
+
+def test_names_of_models_are_asked_for_where_they_are_read():
+    assert models_watcher_of(load("")) is None
+    assert models_watcher_of(configured("{type: model-filter}"))._every_s == 15
+    rest = "dataLayer: {sources: [{pluginRef: models-data-source, extractors: [{pluginRef: models-data-extractor}]}]}\n"
+    source = "{type: models-data-source, parameters: {interval: 3s, path: /names}}"
+    watcher = models_watcher_of(configured("{type: queue-scorer}", source, "{type: models-data-extractor}", rest=rest))
+    assert (watcher._every_s, watcher._where(ENDPOINT)) == (3, Target("10.0.0.1", 8000, "/names"))

@@ -12,7 +12,8 @@ from modelplane.extproc.discovery.listed import ListedEndpoints
 from modelplane.extproc.kv_events import KvListener, settings_from
 from modelplane.extproc.scrape import Engines, Pace, Scraper, ScrapeSettings, Uses, engines_from
 from modelplane.extproc.scrape.connections import Target
-from modelplane.extproc.scrape.scraper import Where, page_of
+from modelplane.extproc.scrape.models import ModelsWatcher
+from modelplane.extproc.scrape.targets import Where, models_of, page_of
 from modelplane.picker.assembly import Assembly
 from modelplane.picker.building import Entry
 from modelplane.picker.config import Config
@@ -21,7 +22,9 @@ from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.precise_producer import PrecisePrefixProducer
 
 _SCRAPES: Final = ("metrics-data-source", "multicluster-metrics-data-source")
+_MODELS: Final = "models-data-source"
 _FASTEST_S: Final = 0.05
+_MODELS_EVERY_S: Final = 15.0
 _CACHE_READERS: Final = frozenset({"approx-prefix-cache-producer", "precise-prefix-cache-producer"})
 _BLIND: Final = frozenset({
     "active-request-scorer", "agent-identity", "by-label", "by-label-selector", "cost-scorer", "decode-filter",
@@ -44,8 +47,11 @@ def discovery_of(config: Config) -> ListedEndpoints | None:
     return ListedEndpoints(Path(entry.parameters.path), watch=entry.parameters.watch_file)
 
 
-def scraper_of(config: Config) -> Scraper:
-    """Reads pages as the configuration says, as often as its plugins need."""
+def scraper_of(config: Config, usual: Where = page_of) -> Scraper:
+    """Reads pages as the configuration says, as often as its plugins need.
+
+    `usual` is where pages are by themselves: `told_page_of` for a fleet of ModelEndpoints.
+    """
     source = next((one.parameters for one in config.declared("source") if one.type in _SCRAPES), None)
     parameters = source if isinstance(source, ScrapeParameters) else ScrapeParameters()
     pace = Pace()
@@ -53,7 +59,22 @@ def scraper_of(config: Config) -> Scraper:
         busy_s = max(_FASTEST_S, float(parameters.interval))
         pace = Pace(busy_s=busy_s, warm_s=max(busy_s, pace.warm_s), idle_s=max(busy_s, pace.idle_s))
     settings = ScrapeSettings(pace, uses_of(config))
-    return Scraper(_engines(config), settings, where=_where(parameters))
+    return Scraper(_engines(config), settings, where=_where(parameters, usual))
+
+
+def models_watcher_of(config: Config) -> ModelsWatcher | None:
+    """Asks servers for the names that they answer to, where a plugin reads them or a source is declared for it."""
+    source = next((one.parameters for one in config.declared("source") if one.type == _MODELS), None)
+    reads = any(entry.type == "model-filter" for entry in config.entries)
+    if source is None and not reads:
+        return None
+    parameters = source if isinstance(source, ScrapeParameters) else ScrapeParameters()
+    where = _where(parameters, models_of)
+    return (
+        ModelsWatcher(every_s=float(parameters.interval), where=where)
+        if parameters.interval
+        else ModelsWatcher(where=where)
+    )
 
 
 def kv_listener_of(assembly: Assembly) -> KvListener | None:
@@ -90,11 +111,11 @@ def _engines(config: Config) -> Engines:
     return Engines() if core is None else engines_from(core)
 
 
-def _where(parameters: ScrapeParameters) -> Where:
+def _where(parameters: ScrapeParameters, usual: Where) -> Where:
     tls = _tls(parameters) if parameters.scheme == "https" else None
 
     def where(endpoint: Endpoint) -> Target | None:
-        target = page_of(endpoint)
+        target = usual(endpoint)
         if target is None:
             return None
         return Target(target.host, parameters.port or target.port, parameters.path or target.path, tls)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from modelplane.api.errors import InputError
 from modelplane.extproc.endpoints import EndpointSource
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.kv_events import KvBatch, KvEventError, read_batch, read_frames
@@ -130,8 +131,12 @@ class KvListener:
 
     async def start(self) -> None:
         """Needs pyzmq, the extra `kv-events`."""
-        from zmq.asyncio import Context
-
+        try:
+            from zmq.asyncio import Context
+        except ModuleNotFoundError as missing:
+            raise InputError(
+                "no ZeroMQ is installed to listen to KV events: install modelplane[kv-events]"
+            ) from missing
         self._context = Context()
         self.watch(self._endpoints)
 

@@ -3,6 +3,7 @@
 import asyncio
 
 import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.extproc.observe import AdminServer, Numbers, PickerCollector, Pool
 from modelplane.picker.endpoints import Endpoint, Load
@@ -11,7 +12,7 @@ from modelplane.picker.snapshot import decode, encode
 ENDPOINT = Endpoint("team/p", "10.0.0.1:8000", load=Load(waiting=2, seen_s=9.0), requests_in_flight=3)
 
 
-def ask(*paths, problem="", accept="*/*", dump=True):
+def ask(*paths, problem="", dump=True):
     async def main():
         collector = PickerCollector(Numbers(), lambda: Pool("pool", (ENDPOINT,)))
         state = (lambda: encode((ENDPOINT,), 10.0)) if dump else None
@@ -20,7 +21,7 @@ def ask(*paths, problem="", accept="*/*", dump=True):
         answers = []
         async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
             for path in paths:
-                async with session.get(path, headers={"Accept": accept}) as answer:
+                async with session.get(path) as answer:
                     answers.append((answer.status, answer.headers["Content-Type"], await answer.text()))
         await server.stop()
         return answers
@@ -28,14 +29,12 @@ def ask(*paths, problem="", accept="*/*", dump=True):
     return asyncio.run(main())
 
 
-def test_metrics_in_the_text_format_and_in_openmetrics():
+def test_metrics():
     ((status, kind, text),) = ask("/metrics")
-    assert (status, kind.split(";")[0]) == (200, "text/plain")
-    assert 'llm_d_epp_ready_endpoints{name="pool"} 1.0' in text
+    assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert 'llm_d_epp_ready_endpoints{name="pool"} 1' in text
     assert "process_cpu_seconds_total" in text
-    ((status, kind, text),) = ask("/metrics", accept="application/openmetrics-text; version=1.0.0")
-    assert (status, kind.split(";")[0]) == (200, "application/openmetrics-text")
-    assert text.endswith("# EOF\n")
+    assert len(list(text_string_to_metric_families(text))) > 30
 
 
 def test_health_and_readiness():

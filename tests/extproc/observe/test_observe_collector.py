@@ -27,12 +27,18 @@ def samples(*, legacy=False, fill=True):
         numbers.decided(Request("id", "m", tenant="u", priority=1), Decision(Outcome.SATURATED), 0.2, "alias")
         numbers.waited(request, "Dispatched", 0.3)
         numbers.rewrote("rule", "alias", "m")
+    collector = PickerCollector(numbers, lambda: POOL, version="1.2", legacy=legacy)
     registry = CollectorRegistry()
-    registry.register(PickerCollector(numbers, lambda: POOL, version="1.2", legacy=legacy))
-    text = generate_latest(registry).decode()
+    registry.register(collector)
+    found = read(collector.text())
+    assert found == read(generate_latest(registry))
+    return found
+
+
+def read(text):
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(text.decode())
         for sample in family.samples
     }
 
@@ -141,3 +147,11 @@ def test_a_picker_that_saw_nothing_shows_its_pool():
     found = samples(fill=False)
     assert of(found, "llm_d_epp_ready_endpoints", name="pool") == 3
     assert not [name for name, _ in found if name.startswith("inference_")]
+
+
+def test_labels_that_clients_choose_are_escaped():
+    numbers = Numbers()
+    model = 'a"b\\c\nd'
+    numbers.decided(Request("id", model), Decision(Outcome.SATURATED), 0.1)
+    found = read(PickerCollector(numbers, lambda: POOL).text())
+    assert [dict(labels)["model_name"] for name, labels in found if name == "llm_d_epp_request_total"] == [model]

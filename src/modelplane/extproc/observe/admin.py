@@ -10,12 +10,21 @@ names every server of the pool.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 from aiohttp import web
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+
+from modelplane.extproc.observe.families import CONTENT_TYPE
+
+
+class Page(Protocol):
+    """Whose numbers are shown."""
+
+    def text(self) -> bytes:
+        """In Prometheus' text format."""
+
 
 State = Callable[[], Mapping[str, object]]
 Problem = Callable[[], str]
@@ -26,14 +35,14 @@ class AdminServer:
 
     def __init__(
         self,
-        collector: Collector,
+        page: Page,
         address: tuple[str, int],
         *,
         problem: Problem = str,
         state: State | None = None,
     ) -> None:
+        self._page = page
         self._registry = CollectorRegistry()
-        self._registry.register(collector)
         for standard in (ProcessCollector, PlatformCollector, GCCollector):
             standard(registry=self._registry)
         self._problem = problem
@@ -59,9 +68,9 @@ class AdminServer:
         if runner is not None:
             await runner.cleanup()
 
-    async def _metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+    async def _metrics(self, _: web.Request) -> web.Response:
+        body = self._page.text() + generate_latest(self._registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(text="ok\n")

@@ -7,13 +7,13 @@ numbers, added up over the labels that the old series lack.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
 from statistics import fmean, pstdev
 
 import msgspec
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from modelplane.extproc.observe.families import Family, Type, metric_of, text_of
 from modelplane.extproc.observe.numbers import Histogram, Numbers, Record
 from modelplane.picker.endpoints import Endpoint
 
@@ -41,7 +41,7 @@ class Pool(msgspec.Struct, frozen=True):
     prefix_blocks: int | None = None
 
 
-class _Family(msgspec.Struct, frozen=True):
+class _OfRecords(msgspec.Struct, frozen=True):
     """How a number of each record is shown, and under which older name."""
 
     name: str
@@ -51,19 +51,19 @@ class _Family(msgspec.Struct, frozen=True):
 
 
 _HISTOGRAMS = (
-    _Family("request_duration_seconds", "Time to the end of the response.", lambda record: record.whole,
+    _OfRecords("request_duration_seconds", "Time to the end of the response.", lambda record: record.whole,
             "inference_objective_request_duration_seconds"),
-    _Family("request_size_bytes", "Size of request bodies.", lambda record: record.sizes,
+    _OfRecords("request_size_bytes", "Size of request bodies.", lambda record: record.sizes,
             "inference_objective_request_sizes"),
-    _Family("request_input_tokens", "Prompt tokens, as responses told.", lambda record: record.inputs,
+    _OfRecords("request_input_tokens", "Prompt tokens, as responses told.", lambda record: record.inputs,
             "inference_objective_input_tokens"),
-    _Family("request_output_tokens", "Output tokens, as responses told.", lambda record: record.outputs,
+    _OfRecords("request_output_tokens", "Output tokens, as responses told.", lambda record: record.outputs,
             "inference_objective_output_tokens"),
-    _Family("request_cached_tokens", "Prompt tokens found in a cache, as responses told.", lambda record: record.cached,
+    _OfRecords("request_cached_tokens", "Prompt tokens found in a cache.", lambda record: record.cached,
             "inference_objective_prompt_cached_tokens"),
-    _Family("request_ntpot_seconds", "Time to the end, for each output token.", lambda record: record.ntpot,
+    _OfRecords("request_ntpot_seconds", "Time to the end, for each output token.", lambda record: record.ntpot,
             "inference_objective_normalized_time_per_output_token_seconds"),
-    _Family("request_streaming_tpot_seconds", "Time for a token after the first.", lambda record: record.tpot),
+    _OfRecords("request_streaming_tpot_seconds", "Time for a token after the first.", lambda record: record.tpot),
 )  # fmt: skip
 
 
@@ -77,10 +77,21 @@ class PickerCollector(Collector):
         self._legacy = legacy
 
     def collect(self) -> Iterable[Metric]:
-        pool = self._pool()
-        return [*self._requests(), *self._deciding(), *self._pools(pool), *self._flow(pool), *self._rest(pool)]
+        return [metric_of(family) for family in self.families()]
 
-    def _requests(self) -> Iterator[Metric]:
+    def text(self) -> bytes:
+        """The page in Prometheus' text format."""
+        return text_of(self.families())
+
+    def families(self) -> Iterator[Family]:
+        pool = self._pool()
+        yield from self._requests()
+        yield from self._deciding()
+        yield from self._pools(pool)
+        yield from self._flow(pool)
+        yield from self._rest(pool)
+
+    def _requests(self) -> Iterator[Family]:
         records = list(self._numbers.records)
         totals: Values = {record.labels: record.requests for record in records}
         yield from self._counter(
@@ -107,13 +118,13 @@ class PickerCollector(Collector):
         }
         yield _histogram(f"{PREFIX}request_ttft_seconds", "Time to the first byte.", (*_FULL, "streaming"), first)
 
-    def _histograms_of(self, family: _Family, records: Sequence[Record]) -> Iterator[Metric]:
+    def _histograms_of(self, family: _OfRecords, records: Sequence[Record]) -> Iterator[Family]:
         found: Histograms = {record.labels: family.of(record) for record in records}
         yield _histogram(PREFIX + family.name, family.help, _FULL, found)
         if self._legacy and family.old:
             yield _histogram(family.old, family.help, _MODELS, _merged(found, (0, 1)))
 
-    def _deciding(self) -> Iterator[Metric]:
+    def _deciding(self) -> Iterator[Family]:
         numbers = self._numbers
         for name, text, histogram, old in (
             ("scheduler_e2e_duration_seconds", "Time to decide.", numbers.deciding, "inference_extension_"),
@@ -125,7 +136,7 @@ class PickerCollector(Collector):
                 yield _histogram(old + name, text, (), {(): histogram})
         yield from self._attempts()
 
-    def _attempts(self) -> Iterator[Metric]:
+    def _attempts(self) -> Iterator[Family]:
         counts: Values = {
             ("failure", model, "", "", ""): count for model, count in self._numbers.failed_attempts.items()
         }
@@ -139,7 +150,7 @@ class PickerCollector(Collector):
             old = ("status", "target_model_name", "pod_name", "namespace", "port")
             yield _counter("inference_extension_scheduler_attempts_total", text, old, counts)
 
-    def _pools(self, pool: Pool) -> Iterator[Metric]:
+    def _pools(self, pool: Pool) -> Iterator[Family]:
         loads = [endpoint.load for endpoint in pool.endpoints if endpoint.load.seen_s >= 0]
         for name, old, values in (
             ("kv_cache_utilization", "inference_pool_average_kv_cache_utilization", [load.kv_use for load in loads]),
@@ -158,7 +169,7 @@ class PickerCollector(Collector):
         if self._legacy:
             yield _gauge("inference_pool_ready_pods", "Endpoints that may be picked.", ("name",), ready)
 
-    def _flow(self, pool: Pool) -> Iterator[Metric]:
+    def _flow(self, pool: Pool) -> Iterator[Family]:
         base = f"{PREFIX}flow_control_"
         waits = self._numbers.waits
         ended: Values = {(*by, pool.name): count for by, count in waits.ended.items()}
@@ -179,7 +190,7 @@ class PickerCollector(Collector):
         yield _gauge(f"{base}queue_size", "Requests that wait.", ("priority", "inference_pool"), sizes)
         yield _gauge(f"{base}queue_bytes", "Bytes of requests that wait.", ("priority", "inference_pool"), weights)
 
-    def _rest(self, pool: Pool) -> Iterator[Metric]:
+    def _rest(self, pool: Pool) -> Iterator[Family]:
         numbers = self._numbers
         rewrites: Values = dict(numbers.rewrites.items())
         names = ("model_rewrite_name", "model_name", "target_model")
@@ -210,44 +221,31 @@ class PickerCollector(Collector):
 
     def _counter(
         self, name: str, text: str, labels: Sequence[str], values: Values, old: tuple[str, *tuple[int, ...]]
-    ) -> Iterator[Metric]:
+    ) -> Iterator[Family]:
         yield _counter(PREFIX + name, text, labels, values)
         if self._legacy:
             yield _counter(old[0], text, [labels[at] for at in old[1:]], _summed(values, old[1:]))
 
     def _gauge(
         self, name: str, text: str, labels: Sequence[str], values: Values, old: tuple[str, *tuple[int, ...]]
-    ) -> Iterator[Metric]:
+    ) -> Iterator[Family]:
         yield _gauge(PREFIX + name, text, labels, values)
         if self._legacy:
             yield _gauge(old[0], text, [labels[at] for at in old[1:]], _summed(values, old[1:]))
 
 
-def _counter(name: str, text: str, labels: Sequence[str], values: Values) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
+def _counter(name: str, text: str, labels: Sequence[str], values: Values) -> Family:
+    return Family(Type.COUNTER, name, text, labels, values)
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], values: Values) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
+def _gauge(name: str, text: str, labels: Sequence[str], values: Values) -> Family:
+    return Family(Type.GAUGE, name, text, labels, values)
 
 
-def _histogram(name: str, text: str, labels: Sequence[str], found: Histograms) -> Metric:
-    family = HistogramMetricFamily(name, text, labels=labels)
-    for key, histogram in found.items():
-        bounds = [*(_bound(bound) for bound in histogram.bounds), "+Inf"]
-        family.add_metric(key, list(zip(bounds, accumulate(histogram.counts), strict=True)), histogram.total)
-    return family
-
-
-def _bound(bound: float) -> str:
-    """As the ecosystem writes bounds: 1, not 1.0."""
-    return f"{bound:g}" if bound < 1e6 else str(int(bound))  # noqa: PLR2004 - %g turns to exponents there
+def _histogram(name: str, text: str, labels: Sequence[str], found: Histograms) -> Family:
+    """Sets of labels that nothing was counted for are left out, as for any other series."""
+    counted = {key: histogram for key, histogram in found.items() if not labels or any(histogram.counts)}
+    return Family(Type.HISTOGRAM, name, text, labels, counted)
 
 
 def _summed(values: Values, kept: Sequence[int]) -> Values:

@@ -15,10 +15,11 @@ import msgspec
 
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.plugins import Served
+from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Request
 
 OTHER = "other"
+UNTOLD = Usage()
 DEFAULT_TENANT = "default-flow"
 _NAMES_MOST = 1000
 _RECORDS_MOST = 10_000
@@ -159,7 +160,7 @@ class Numbers:
             picked = decision.groups[0][0]
             counts = self._attempts.get(picked)
             if counts is None:
-                counts = self._attempts[picked] = {}
+                counts = self._meet_endpoint(picked)
             counts[target] = counts.get(target, 0) + 1
         else:
             self.failed_attempts[target] = self.failed_attempts.get(target, 0) + 1
@@ -175,8 +176,11 @@ class Numbers:
         spent_s = served.ended_s - began_s
         if served.ended_s >= 0 and spent_s >= 0:
             record.whole.add(spent_s)
-            self._spread(record, request, served, spent_s)
-        self._count_tokens(record, served)
+            if served.first_byte_s >= began_s:
+                self._spread(record, request, served, began_s)
+        usage = served.usage
+        if usage != UNTOLD:
+            _count_tokens(record, usage, spent_s if served.ended_s >= 0 else -1.0)
 
     def waited(self, request: Request, outcome: str, waited_s: float, model: str = "") -> None:
         """A wait for a place ended: `outcome` is "Dispatched", or the title of how the request ended."""
@@ -240,22 +244,29 @@ class Numbers:
             self._records[key] = record
         return record
 
-    def _spread(self, record: Record, request: Request, served: Served, spent_s: float) -> None:
-        """Times a token, where the response told how many there were."""
-        tokens = served.usage.output_tokens
-        first_s = served.first_byte_s - (request.received_s or served.started_s)
-        if served.first_byte_s >= 0 and first_s >= 0:
-            (record.first_streaming if request.streaming else record.first).add(first_s)
-            if request.streaming and tokens > 1:
-                record.tpot.add((spent_s - first_s) / (tokens - 1))
-        if tokens > 0:
-            record.ntpot.add(spent_s / tokens)
+    def _meet_endpoint(self, endpoint: Endpoint) -> dict[str, int]:
+        if len(self._attempts) >= _RECORDS_MOST:
+            del self._attempts[next(iter(self._attempts))]
+        return self._attempts.setdefault(endpoint, {})
 
-    def _count_tokens(self, record: Record, served: Served) -> None:
-        usage = served.usage
-        if usage.prompt_tokens >= 0:
-            record.inputs.add(usage.prompt_tokens)
-        if usage.output_tokens >= 0:
-            record.outputs.add(usage.output_tokens)
-        if usage.cached_tokens >= 0:
-            record.cached.add(usage.cached_tokens)
+    def _spread(self, record: Record, request: Request, served: Served, began_s: float) -> None:
+        """Time to the first byte, and for each token after it, where the response told how many there were."""
+        first_s = served.first_byte_s - began_s
+        if not request.streaming:
+            record.first.add(first_s)
+            return
+        record.first_streaming.add(first_s)
+        tokens = served.usage.output_tokens
+        if tokens > 1:
+            record.tpot.add((served.ended_s - served.first_byte_s) / (tokens - 1))
+
+
+def _count_tokens(record: Record, usage: Usage, spent_s: float) -> None:
+    if usage.prompt_tokens >= 0:
+        record.inputs.add(usage.prompt_tokens)
+    if usage.cached_tokens >= 0:
+        record.cached.add(usage.cached_tokens)
+    if usage.output_tokens >= 0:
+        record.outputs.add(usage.output_tokens)
+        if usage.output_tokens and spent_s >= 0:
+            record.ntpot.add(spent_s / usage.output_tokens)

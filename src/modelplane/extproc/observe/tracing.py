@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from modelplane.api.errors import InputError
 from modelplane.extproc.observe.heard import Heard, ProfileHeard
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.plugins import Served
@@ -92,11 +93,13 @@ class Tracing:
 
 def otlp_provider(service: str = "modelplane-picker", endpoint: str | None = None) -> "TracerProvider":
     """Sends spans over OTLP/HTTP to the endpoint, or to where the SDK's environment variables say."""
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as missing:
+        raise InputError("no OpenTelemetry is installed to send spans: install modelplane[otel]") from missing
     provider = TracerProvider(resource=Resource.create({"service.name": service}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
     return provider

@@ -19,21 +19,18 @@ from types import MappingProxyType
 import msgspec
 
 from modelplane.extproc.endpoints import EndpointSource
-from modelplane.extproc.scrape.connections import Connection, Target
+from modelplane.extproc.scrape.connections import Connection
 from modelplane.extproc.scrape.engines import Engines
 from modelplane.extproc.scrape.pacing import Look, Pace, Uses, busy_wait_s, next_wait_s
 from modelplane.extproc.scrape.pages import NOTHING_SEEN, Reader
+from modelplane.extproc.scrape.targets import Where, page_of
 from modelplane.picker.endpoints import Endpoint
 
 _log = logging.getLogger(__name__)
 
-_METRICS_HOST = "metricsAddress"
-_METRICS_PORT = "metricsPort"
 
 _UNDER_WAY = float("inf")
 """When the next look is due, while one waits its turn or has no answer yet."""
-
-Where = Callable[[Endpoint], Target | None]
 
 
 class ScrapeSettings(msgspec.Struct, frozen=True):
@@ -218,13 +215,3 @@ class Scraper:
             level = logging.WARNING if problem else logging.INFO
             _log.log(level, "scrape.state endpoint=%s: %s", watched.endpoint.name, problem or "answers again")
         watched.problem = problem
-
-
-def page_of(endpoint: Endpoint) -> Target | None:
-    """Where the endpoint serves, or where its labels say that its metrics are. None: its address cannot be read."""
-    host, _, port = endpoint.address.rpartition(":")
-    host = endpoint.labels.get(_METRICS_HOST, host).strip("[]")
-    port = endpoint.labels.get(_METRICS_PORT, port)
-    if not host or not port.isdecimal():
-        return None
-    return Target(host, int(port))
