@@ -32,7 +32,7 @@ DEBIAN = (
 USER = "65532:65532"
 PROGRAM = ("/usr/bin/python3.11", "-m", "modelplane")
 IMAGES = {"modelplane-picker": ("picker", "serve"), "modelplane-routing-sidecar": ("picker", "sidecar")}
-"""What workload clusters run beside engines: `spec.backend.images` of an InferenceCluster names where they were pushed."""
+"""What workload clusters run beside engines; `spec.backend.images` of an InferenceCluster names where they are."""
 
 
 def main() -> int:
