@@ -134,9 +134,7 @@ class KvListener:
         try:
             from zmq.asyncio import Context
         except ModuleNotFoundError as missing:
-            raise InputError(
-                "no ZeroMQ is installed to listen to KV events: install modelplane[kv-events]"
-            ) from missing
+            raise InputError("no ZeroMQ is installed for KV events: install modelplane[kv-events]") from missing
         self._context = Context()
         self.watch(self._endpoints)
 

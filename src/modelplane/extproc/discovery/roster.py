@@ -7,6 +7,7 @@ order is that of the names, the same in every picker that sees the same pool.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from types import MappingProxyType
 
@@ -74,6 +75,7 @@ def _endpoint(one: Found, before: tuple[Found, Endpoint] | None) -> Endpoint:
     return endpoint
 
 
+@lru_cache(maxsize=10_000)
 def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """pod-2 before pod-10."""
     return tuple((1, int(part), part) if part.isdecimal() else (0, 0, part) for part in _NUMBERS.split(name[:512]))
