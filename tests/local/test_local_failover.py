@@ -5,6 +5,7 @@ from pathlib import Path
 
 import yaml
 
+from modelplane.local.cluster.objects import condition_of
 from modelplane.local.store import Database
 from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.clock import run_virtual
@@ -168,3 +169,57 @@ def test_the_plane_sees_what_the_nodes_of_a_cluster_have_left():
         assert observed(fleet, "east")[0] == 1
 
     virtually(story)
+
+
+def deletable(fleet, kind, name, namespace=""):
+    return condition_of(fleet.get(kind, name, namespace), "Deletable")
+
+
+def test_a_replica_that_is_deleted_says_that_it_waits_for_its_cluster():
+    async def story(fleet, clock):
+        fleet.clusters.fail("east")
+        await clock.sleep(100)
+        (leaving,) = [
+            each
+            for each in fleet.plane.list("modelplane.ai", "ModelReplica")
+            if "deletionTimestamp" in each["metadata"]
+        ]
+        said = deletable(fleet, "ModelReplica", leaving["metadata"]["name"], "default")
+        assert (said["status"], said["reason"]) == ("False", "WaitingForCluster")
+        assert said["message"].startswith("waits for ")
+        assert said["message"].endswith(
+            " of it on east to be removed, which does not answer; deleting the InferenceCluster gives them up"
+        )
+
+    virtually(story, gracePeriodSeconds=60)
+
+
+def test_a_failed_cluster_that_is_deleted_is_given_up_after_a_while():
+    async def story(fleet, clock):
+        fleet.clusters.fail("east")
+        await clock.sleep(100)
+        fleet.plane.delete(ObjectRef("modelplane.ai", "InferenceCluster", "", "east"))
+        await clock.sleep(10)
+        said = deletable(fleet, "InferenceCluster", "east")
+        assert said["status"] == "False"
+        assert said["reason"] in {"InUse", "WaitingForCluster"}
+        await clock.sleep(320)
+        assert fleet.plane.get(ObjectRef("modelplane.ai", "InferenceCluster", "", "east")) is None
+        assert fleet.replicas() == {("west", 0): "True", ("west", 1): "True"}
+        assert "cluster/east" not in fleet.database.stores()
+
+    virtually(story, gracePeriodSeconds=60)
+
+
+def test_a_failed_cluster_that_is_deleted_goes_properly_when_it_comes_back():
+    async def story(fleet, clock):
+        fleet.clusters.fail("east")
+        await clock.sleep(100)
+        fleet.plane.delete(ObjectRef("modelplane.ai", "InferenceCluster", "", "east"))
+        await clock.sleep(10)
+        fleet.clusters.recover("east")
+        await clock.sleep(60)
+        assert fleet.plane.get(ObjectRef("modelplane.ai", "InferenceCluster", "", "east")) is None
+        assert fleet.replicas() == {("west", 0): "True", ("west", 1): "True"}
+
+    virtually(story, gracePeriodSeconds=60)

@@ -3,7 +3,9 @@
 A pass over a composite: observe what it composed, answer what it requires, compose, write what should be, remove what
 should not, write its status. Nothing is awaited, so a pass is one transaction that no other pass sees half of.
 
-A composite keeps a finalizer while something that it composed is there, so deleting it leaves nothing behind.
+A composite keeps a finalizer while something that it composed is there, so deleting it leaves nothing behind. What is
+on a cluster that does not answer cannot be removed, so its deletion waits for the cluster, and says so; but where that
+cluster is being deleted itself, it is not waited for longer than pods are waited for on a node that is silent.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +21,7 @@ from modelplane.api.errors import ConflictError
 from modelplane.api.meta import ClusterName
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Manifest, Remote, Target
+from modelplane.compose.moments import epoch_s
 from modelplane.compose.registry import COMPOSERS
 from modelplane.fleet.snapshot import Fleet
 from modelplane.local.ownership import (
@@ -35,7 +38,7 @@ from modelplane.local.ownership import (
     use_mark,
 )
 from modelplane.local.requirements import Requirements
-from modelplane.local.status import conditions_of, merged_status
+from modelplane.local.status import conditions_of, merged_status, timestamp
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
 from modelplane.reconcile.store import ObjectRef, Store
@@ -47,6 +50,7 @@ _MAX_ROUNDS = 5
 _DIGEST_BYTES = 16
 _WAIT_FOR_REMOVAL_S = 1.0
 _WAIT_FOR_CLUSTER_S = 5.0
+_GIVE_UP_S = 300.0
 
 
 class NotOursError(ConflictError):
@@ -158,19 +162,45 @@ class Composition:
     def _finalize(self, owner: Owner, composite: Manifest) -> Outcome:
         users = self._users(owner.ref)
         if users:
-            problem = fails(ConditionType.DELETABLE, Reason.IN_USE, f"needed by {users}")
-            status = merged_status(composite.get("status"), None, [problem], self.clock.now())
-            self.plane.replace_status({**composite, "status": status})
-            return LookAgain(_WAIT_FOR_REMOVAL_S)
+            return self._held_up(composite, Reason.IN_USE, f"needed by {users}")
         self.requirements.forget(owner.ref)
         for place in self.ownership.removable(owner.uid, self.ownership.places(owner.uid)):
             self._remove(place)
-        if self.ownership.places(owner.uid):
+        left = [place for place in self.ownership.places(owner.uid).values() if not self._is_given_up(place.cluster)]
+        silent = sorted({place.cluster for place in left if place.cluster and self.clusters(place.cluster) is None})
+        if silent:
+            return self._held_up(composite, Reason.WAITING_FOR_CLUSTER, self._silence(silent, left))
+        if left:
             return LookAgain(_WAIT_FOR_REMOVAL_S)
-        left = [name for name in _finalizers(composite) if name != FINALIZER]
-        if len(left) < len(_finalizers(composite)):
-            self.plane.replace({**composite, "metadata": {**_metadata(composite), "finalizers": left}})
+        kept = [name for name in _finalizers(composite) if name != FINALIZER]
+        if len(kept) < len(_finalizers(composite)):
+            self.plane.replace({**composite, "metadata": {**_metadata(composite), "finalizers": kept}})
         return Settled()
+
+    def _held_up(self, composite: Manifest, reason: Reason, why: str) -> Outcome:
+        problem = fails(ConditionType.DELETABLE, reason, why)
+        status = merged_status(composite.get("status"), None, [problem], self.clock.now())
+        self.plane.replace_status({**composite, "status": status})
+        return LookAgain(_WAIT_FOR_REMOVAL_S)
+
+    def _silence(self, silent: list[ClusterName], left: list[Place]) -> str:
+        count = sum(place.cluster in silent for place in left)
+        things = f"{count} object{'s' if count > 1 else ''} of it on {', '.join(silent[:_SHOWN])}"
+        ends = [end for name in silent if (end := self._given_up_at(name)) is not None]
+        until = f"given up at {timestamp(max(ends))}" if ends else "deleting the InferenceCluster gives them up"
+        return f"waits for {things} to be removed, which does not answer; {until}"
+
+    def _is_given_up(self, cluster: ClusterName | None) -> bool:
+        if cluster is None or self.clusters(cluster) is not None:
+            return False
+        end = self._given_up_at(cluster)
+        return end is not None and end <= self.clock.now()
+
+    def _given_up_at(self, cluster: ClusterName) -> float | None:
+        """When a silent cluster is not waited for any longer; None while nobody deletes it."""
+        found = self.plane.get(ObjectRef(GROUPS[0], "InferenceCluster", "", cluster))
+        since = epoch_s(_text(found, "deletionTimestamp")) if found is not None else None
+        return since + _GIVE_UP_S if since is not None else None
 
     def _users(self, used: ObjectRef) -> str:
         """Who still needs the object; empty when nobody does."""
