@@ -47,11 +47,8 @@ def discovery_of(config: Config) -> ListedEndpoints | None:
     return ListedEndpoints(Path(entry.parameters.path), watch=entry.parameters.watch_file)
 
 
-def scraper_of(config: Config, usual: Where = page_of) -> Scraper:
-    """Reads pages as the configuration says, as often as its plugins need.
-
-    `usual` is where pages are by themselves: `told_page_of` for a fleet of ModelEndpoints.
-    """
+def scraper_of(config: Config) -> Scraper:
+    """Reads pages as the configuration says, as often as its plugins need."""
     source = next((one.parameters for one in config.declared("source") if one.type in _SCRAPES), None)
     parameters = source if isinstance(source, ScrapeParameters) else ScrapeParameters()
     pace = Pace()
@@ -59,7 +56,7 @@ def scraper_of(config: Config, usual: Where = page_of) -> Scraper:
         busy_s = max(_FASTEST_S, float(parameters.interval))
         pace = Pace(busy_s=busy_s, warm_s=max(busy_s, pace.warm_s), idle_s=max(busy_s, pace.idle_s))
     settings = ScrapeSettings(pace, uses_of(config))
-    return Scraper(_engines(config), settings, where=_where(parameters, usual))
+    return Scraper(_engines(config), settings, where=_where(parameters, page_of))
 
 
 def models_watcher_of(config: Config) -> ModelsWatcher | None:

@@ -4,6 +4,9 @@ import pytest
 
 from modelplane.extproc.discovery import FleetEndpoints
 from modelplane.extproc.discovery.fleet import CLUSTERS, ENDPOINTS, REPLICAS, serving_of
+from modelplane.extproc.scrape.connections import Target
+from modelplane.extproc.scrape.targets import page_of
+from modelplane.picker.endpoints import Endpoint
 from modelplane.testing.kube_api import tell, until
 
 
@@ -39,10 +42,10 @@ def test_replicas_with_their_prices_and_a_provider_without():
         api.put(CLUSTERS, cluster("east", h100="10.5", cpu="1"))
         source = FleetEndpoints(client, "team", "app=m")
         await source.start()
-        labels = {"app": "m", "modelplane.ai/cluster": "east", "modelplane.ai/replica": "r"}
+        labels = {"metricsAddress": "", "app": "m", "modelplane.ai/cluster": "east", "modelplane.ai/replica": "r"}
         expected = [
             ("team/a", "10.0.0.1:8080", labels, {"price-per-hour": 44.0}),
-            ("team/b", "api.example:443", {"app": "m"}, {}),
+            ("team/b", "api.example:443", {"metricsAddress": "", "app": "m"}, {}),
         ]
         await until(lambda: shown(source) == expected)
         first = source.current[0]
@@ -56,6 +59,13 @@ def test_replicas_with_their_prices_and_a_provider_without():
         await source.stop()
 
     tell(story)
+
+
+def test_endpoints_of_a_fleet_are_asked_for_metrics_only_where_a_label_says():
+    silent = serving_of(endpoint("a"))
+    told = serving_of(endpoint("a", labels={"metricsAddress": "10.0.0.9", "metricsPort": "9090"}))
+    assert page_of(Endpoint(silent.name, silent.address, silent.labels)) is None
+    assert page_of(Endpoint(told.name, told.address, told.labels)) == Target("10.0.0.9", 9090)
 
 
 def test_the_fleet_without_endpoints_is_known_and_empty():

@@ -10,7 +10,7 @@ from modelplane.extproc.scrape import Engines, Pace, Scraper, ScrapeSettings, Us
 from modelplane.extproc.scrape.connections import Connection, Target
 from modelplane.extproc.scrape.engines import Engine as Kind
 from modelplane.extproc.scrape.engines import Metric
-from modelplane.extproc.scrape.targets import page_of, told_page_of
+from modelplane.extproc.scrape.targets import page_of
 from modelplane.picker.endpoints import Endpoint
 from modelplane.testing.kube_api import until
 
@@ -257,16 +257,12 @@ def test_numbers_of_ones_own_become_attributes():
             {"metricsAddress": "metrics.example", "metricsPort": "9090"},
             Target("metrics.example", 9090),
         ),
+        ("10.0.0.1:8000", {"metricsAddress": ""}, None),
         ("nonsense", {}, None),
     ],
 )
 def test_where_the_page_is(address, labels, target):
     assert page_of(Endpoint("x", address, labels)) == target
-
-
-def test_pages_only_where_labels_tell():
-    assert told_page_of(Endpoint("x", "10.0.0.1:80")) is None
-    assert told_page_of(Endpoint("x", "10.0.0.1:80", {"metricsPort": "9090"})) == Target("10.0.0.1", 9090)
 
 
 def test_what_is_asked():

@@ -4,6 +4,9 @@ Three watches: the ModelEndpoints that a label selector matches, and, to know wh
 behind them and the prices of the clusters' pools. The price of a replica is that of all nodes that it is placed on,
 which is too much where it shares one; an external provider has none.
 
+Nobody is asked for metrics unless a label of the endpoint says where they are: the gateway of a cluster has no such
+page, and a provider is none of our servers.
+
 An endpoint takes requests while its conditions say so. Its address is the host and port of its URL: a host name stays a
 name, and the proxy must be able to resolve it.
 """
@@ -18,6 +21,7 @@ import msgspec
 
 from modelplane.api.labels import CLUSTER, REPLICA
 from modelplane.extproc.discovery.roster import Found, Roster, address_of
+from modelplane.extproc.scrape.targets import METRICS_HOST
 from modelplane.kube import Informer, Key, Kind, KubeClient, Query
 from modelplane.kube.client import Raw
 
@@ -121,7 +125,7 @@ def serving_of(raw: Raw) -> Serving | None:
     address = _address(spec.url)
     if meta.deleted is not None or address is None or not _is_ready(found.status.conditions):
         return None
-    labels = dict(meta.labels or {})
+    labels = {METRICS_HOST: "", **(meta.labels or {})}
     replica = None
     if spec.replica is not None:
         labels |= {CLUSTER: spec.replica.cluster, REPLICA: spec.replica.name}
