@@ -6,7 +6,7 @@ that are not known here are skipped, as the format demands.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
@@ -71,23 +71,24 @@ def read(message: bytes) -> Incoming:
     """A ProcessingRequest. Bytes that are none raise WireError."""
     found = Incoming()
     for field, value in fields(message):
-        if isinstance(value, int):
-            if field == _OBSERVABILITY:
-                found.observed = bool(value)
+        if field == _OBSERVABILITY:
+            found.observed = bool(value)
+        elif not isinstance(value, bytes):
+            continue
         elif field in _PHASES:
             found.phase = _PHASES[field]
-            _READERS[found.phase](found, value)
+            _READERS[field](found, value)
         elif field == _METADATA:
             found.metadata += value
         elif field == _PROTOCOL:
-            _read_modes(found, value)
+            found.request_mode, found.response_mode = _read_modes(value)
     return found
 
 
-def _read_modes(found: Incoming, data: bytes) -> None:
+@lru_cache(maxsize=64)
+def _read_modes(data: bytes) -> tuple[int, int]:
     modes = {field: value for field, value in fields(data) if isinstance(value, int)}
-    found.request_mode = modes.get(1, 0)
-    found.response_mode = modes.get(2, 0)
+    return modes.get(1, 0), modes.get(2, 0)
 
 
 def _read_headers(found: Incoming, data: bytes) -> None:
@@ -111,7 +112,7 @@ def _read_trailers(found: Incoming, _data: bytes) -> None:
     found.ends = True
 
 
-_READERS: Final = {
+_READERS: Final[dict[int, Callable[[Incoming, bytes], None]]] = {
     Phase.REQUEST_HEADERS: _read_headers,
     Phase.RESPONSE_HEADERS: _read_headers,
     Phase.REQUEST_BODY: _read_body,

@@ -59,10 +59,21 @@ def first_field(data: bytes, place: int) -> tuple[Field, int]:
 def fields(data: bytes) -> list[Field]:
     """The fields of a message in the order they stand."""
     found: list[Field] = []
-    place = 0
-    while place < len(data):
-        field, place = first_field(data, place)
-        found.append(field)
+    place, size = 0, len(data)
+    while place < size:
+        # Nearly all are short keys of bytes, whose length has one byte or two.
+        key = data[place]
+        if key & 0x87 == _BYTES and place + 2 < size:
+            length, begin = data[place + 1], place + 2
+            if length >= _ONE_BYTE:
+                length, begin = varint(data, place + 1)
+            place = begin + length
+            if place > size:
+                raise WireError("a field is longer than its message")
+            found.append((key >> 3, data[begin:place]))
+        else:
+            field, place = first_field(data, place)
+            found.append(field)
     return found
 
 

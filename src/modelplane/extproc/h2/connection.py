@@ -40,8 +40,8 @@ _LOG = logging.getLogger(__name__)
 _MOST_FORGOTTEN: Final = 4096
 _LINGER_S: Final = 1.0
 _DRAIN_PING: Final = b"drained?"
-_Part = tuple[int, int, bytes]
-"""Flags, stream and payload of a frame."""
+_SETTINGS: Final = int(Kind.SETTINGS)
+_CONTINUATION: Final = int(Kind.CONTINUATION)
 
 
 class Connection:
@@ -83,18 +83,19 @@ class Connection:
         """The peer opens no more streams."""
         self._resets = Patience(limits.resets, now_s)
         self._trifles = Patience(limits.trifles, now_s)
-        self._dispatch = {
-            Kind.DATA: self._on_data,
-            Kind.HEADERS: self._on_headers,
-            Kind.PRIORITY: self._on_priority,
-            Kind.RST_STREAM: self._on_reset,
-            Kind.SETTINGS: self._on_settings,
-            Kind.PUSH_PROMISE: self._on_push,
-            Kind.PING: self._on_ping,
-            Kind.GOAWAY: self._on_goaway,
-            Kind.WINDOW_UPDATE: self._on_window,
-            Kind.CONTINUATION: self._on_continuation,
-        }
+        self._dispatch = (
+            self._on_data,
+            self._on_headers,
+            self._on_priority,
+            self._on_reset,
+            self._on_settings,
+            self._on_push,
+            self._on_ping,
+            self._on_goaway,
+            self._on_window,
+            self._on_continuation,
+        )
+        """By type."""
         self._greet()
 
     # What the driver calls.
@@ -175,6 +176,8 @@ class Connection:
     def ended(self, stream: Stream) -> None:
         """Our end of the stream is sent. The peer may end its own: some take a reset at this moment for a failure."""
         stream.done = True
+        # A handler holds its call: without this, each call would stay until garbage is collected.
+        stream.handler = None
         if not stream.peer_done:
             self._lingering[stream.identity] = self._now_s
             if len(self._lingering) > _MOST_FORGOTTEN:
@@ -222,7 +225,7 @@ class Connection:
             if end > size:
                 break
             identity = int.from_bytes(data[begin - 4 : begin], "big") & LARGEST_WINDOW
-            self._frame(data[place + 3], (data[place + 4], identity, data[begin:end]))
+            self._frame(data[place + 3], data[place + 4], identity, data[begin:end])
             place = end
         if place:
             self._since_s = self._now_s
@@ -236,17 +239,16 @@ class Connection:
         self._begun = True
         return len(PREFACE)
 
-    def _frame(self, kind: int, part: _Part) -> None:
-        if self._block is not None and kind != Kind.CONTINUATION:
+    def _frame(self, kind: int, flags: int, identity: int, payload: bytes) -> None:
+        if self._block is not None and kind != _CONTINUATION:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "another frame inside a header block")
-        if not self._settled and (kind != Kind.SETTINGS or part[0] & ACK):
+        if not self._settled and (kind != _SETTINGS or flags & ACK):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
-        handle = self._dispatch.get(kind)  # type: ignore[call-overload]  # a type that nobody knows is None
-        if handle is None:
+        if kind > _CONTINUATION:
             self._spend_trifle()
             return
         try:
-            handle(*part)
+            self._dispatch[kind](flags, identity, payload)
         except StreamFault as fault:
             self._reset(fault.stream, fault.code)
         except CallFault as fault:
@@ -267,7 +269,12 @@ class Connection:
         stream.withheld += size
         stream.received += len(payload)
         if payload:
-            self._guarded(stream, lambda: stream.take(payload))
+            try:
+                stream.take(payload)
+            except (CallFault, StreamFault):
+                raise
+            except Exception:  # noqa: BLE001  as in _guarded, without a call that each message would pay for
+                self._failed(stream)
         elif not flags & END_STREAM:
             self._spend_trifle()
         if stream.done:
@@ -540,8 +547,8 @@ class Connection:
 
     def _give_up(self, stream: Stream, status: Status, sentence: str) -> None:
         """End a call that its handler has not ended."""
-        stream.finish(status, sentence)
         handler, stream.handler = stream.handler, None
+        stream.finish(status, sentence)
         if handler is not None:
             self._quietly(handler.cancelled)
 
@@ -567,8 +574,11 @@ class Connection:
         except (CallFault, StreamFault, ConnectionFault):
             raise
         except Exception:  # noqa: BLE001  one call's defect must not end the calls of every other client
-            _LOG.exception("a handler failed")
-            self._give_up(stream, Status.INTERNAL, "the server failed to serve this call")
+            self._failed(stream)
+
+    def _failed(self, stream: Stream) -> None:
+        _LOG.exception("a handler failed")
+        self._give_up(stream, Status.INTERNAL, "the server failed to serve this call")
 
     def _quietly(self, step: Callable[[], None]) -> None:
         try:

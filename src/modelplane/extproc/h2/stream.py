@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _PREFIX_BYTES: Final = 5
 _LONGEST_REASON: Final = 1024
 
+_DATA: Final = int(Kind.DATA)
+_HEADERS: Final = int(Kind.HEADERS)
 _CONTENT_TYPE: Final = hpack.literal(b"content-type", b"application/grpc")
 _STATUS_200: Final = b"\x88"
 HEADERS: Final = _STATUS_200 + _CONTENT_TYPE
@@ -75,15 +77,15 @@ class Stream:
         if self.done or self._trailers is not None:
             return
         connection = self.connection
-        data = b"".join([frames.message(message) for message in messages])
+        data = frames.message(messages[0]) if len(messages) == 1 else b"".join(map(frames.message, messages))
         size = len(data)
         if not self.answered:
             self.answered = True
-            connection.queue(frames.head(Kind.HEADERS, END_HEADERS, self.identity, len(HEADERS)), HEADERS)
+            connection.queue(frames.head(_HEADERS, END_HEADERS, self.identity, len(HEADERS)), HEADERS)
         if size <= self.window and size <= connection.window and size <= connection.largest and not self._unsent:
             self.window -= size
             connection.window -= size
-            connection.queue(frames.head(Kind.DATA, 0, self.identity, size), data)
+            connection.queue(frames.head(_DATA, 0, self.identity, size), data)
         else:
             self._unsent += data
             self.push()

@@ -1,0 +1,309 @@
+"""From a question to a decision: parsing, flow control, counting, rewriting, reloading."""
+
+import json
+from types import MappingProxyType
+
+import msgspec
+import pytest
+
+from modelplane.extproc.director import DEFAULT_TENANT, Director
+from modelplane.extproc.endpoints import StaticEndpoints
+from modelplane.extproc.exchange import Ask
+from modelplane.extproc.server import assemble
+from modelplane.picker.config import load
+from modelplane.picker.decisions import Outcome
+from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.plugins import Served
+from modelplane.picker.requests import Api
+
+BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 9}).encode()
+HEADERS = {":method": "POST", ":path": "/v1/chat/completions", "x-request-id": "r1"}
+FLOW = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins: [{type: random-picker}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
+flowControl:
+  defaultRequestTTL: 60s
+  saturationDetector: {pluginRef: concurrency-detector}
+  defaultPriorityBand: {maxRequests: 2}
+"""
+PLAIN = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: random-picker}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
+"""
+COUNTING = PLAIN.replace("[{type: random-picker}]", "[{type: random-picker}, {type: inflight-load-producer}]")
+
+
+class Clock:
+    def __init__(self):
+        self.now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
+
+
+class Asker:
+    def __init__(self):
+        self.answers = []
+
+    def answer(self, verdict):
+        self.answers.append(verdict)
+
+
+class Watcher:
+    """Writes down what an observer hears."""
+
+    def __init__(self):
+        self.heard = []
+
+    def listen(self, _request, _chance):
+        return None
+
+    def decided(self, request, decision, spent_s, heard=None, *, model=""):
+        self.heard.append(("decided", request.id, decision.outcome.name, model))
+        assert spent_s >= 0
+        assert heard is None
+
+    def ended(self, request, _decision, served, *, model=""):
+        self.heard.append(("ended", request.id, served.status, model))
+
+
+def endpoints(count=2):
+    return [Endpoint(f"ns/{number}", f"10.0.0.{number}:8000", load=Load(seen_s=1.0)) for number in range(count)]
+
+
+class Desk:
+    """A director with everything around it."""
+
+    def __init__(self, config=PLAIN, count=2):
+        self.clock = Clock()
+        self.source = StaticEndpoints(endpoints(count))
+        scheduler, flow = assemble(load(config))
+        self.director = Director(self.source, scheduler, clock=self.clock, chance=lambda: 0.5, flow=flow)
+        self.watcher = self.director.observer = Watcher()
+
+    def ask(self, body=BODY, *, whole=True, subset=None, **headers):
+        asker = Asker()
+        named = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
+        verdict = self.director.decide(Ask(named, body, whole, subset), asker)
+        return verdict, asker
+
+    def end(self, verdict, status=200, told=""):
+        served = Served(verdict.decision.picked, status, self.clock(), ended_s=self.clock())
+        self.director.ended(verdict, served, told=told)
+
+    @property
+    def counts(self):
+        return [(one.requests_in_flight, one.tokens_in_flight, one.failures) for one in self.source.current]
+
+
+def test_a_request_in_the_terms_of_the_picker():
+    desk = Desk(count=1)
+    verdict, _ = desk.ask(
+        x_llm_d_inference_fairness_id="team",
+        x_llm_d_slo_ttft_ms="250",
+        x_slo_tpot_ms="40",
+        x_gateway_inference_objective="gold",
+        subset=("10.0.0.0:8000",),
+    )
+    request = verdict.request
+    assert verdict.decision.outcome is Outcome.PICKED
+    assert msgspec.structs.astuple(request)[:4] == ("r1", "m", Api.CHAT, (b"\nuser\nhello",))
+    assert (request.priority, request.tenant, request.size, request.most_output_tokens) == (0, "team", len(BODY), 9)
+    assert (request.ttft_goal_s, request.tpot_goal_s, request.received_s) == (0.25, 0.04, 100.0)
+    assert request.subset == ("10.0.0.0:8000",)
+    assert desk.ask()[0].request.tenant == DEFAULT_TENANT
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "nan", "inf", "0"])
+def test_goals_that_are_none(text):
+    assert Desk().ask(x_llm_d_slo_ttft_ms=text)[0].request.ttft_goal_s == 0.0
+
+
+def test_new_names_of_headers_win_over_old_ones():
+    verdict, _ = Desk().ask(x_llm_d_inference_fairness_id="new", x_gateway_inference_fairness_id="old")
+    assert verdict.request.tenant == "new"
+
+
+def test_a_request_without_an_id_gets_one():
+    first, second = Desk().ask(x_request_id="")[0], Desk().ask(x_request_id="")[0]
+    assert first.request.id
+    assert first.request.id != second.request.id
+
+
+@pytest.mark.parametrize(
+    ("ask", "outcome"),
+    [
+        ({"body": b"junk"}, Outcome.MALFORMED),
+        ({"body": b""}, Outcome.MALFORMED),
+        ({"body": b"", "whole": False}, Outcome.PICKED),
+        ({"body": b"{cut", "whole": False}, Outcome.PICKED),
+        ({"subset": ()}, Outcome.EXCLUDED),
+        ({"subset": ("10.9.9.9:1",)}, Outcome.EXCLUDED),
+        ({"subset": ("10.0.0.1:8000",)}, Outcome.PICKED),
+    ],
+    ids=["no JSON", "empty", "kept by the proxy", "cut by the proxy", "nobody", "nobody here", "one of them"],
+)
+def test_outcomes(ask, outcome):
+    assert Desk().ask(**ask)[0].decision.outcome is outcome
+
+
+def test_a_get_has_no_body_to_parse():
+    desk = Desk()
+    verdict = desk.director.decide(Ask({":method": "GET", ":path": "/v1/chat/completions"}, b"", True, None), Asker())
+    assert verdict.decision.outcome is Outcome.PICKED
+
+
+def test_no_endpoints():
+    assert Desk(count=0).ask()[0].decision.outcome is Outcome.NO_ENDPOINTS
+
+
+@pytest.mark.parametrize("config", [PLAIN, COUNTING], ids=["counted here", "counted by a plugin"])
+def test_requests_in_flight_are_counted_once(config):
+    desk = Desk(config, count=1)
+    first, second = desk.ask()[0], desk.ask()[0]
+    assert desk.counts[0][:2] == (2, 2 * first.request.tokens)
+    desk.end(first)
+    desk.end(second)
+    assert desk.counts == [(0, 0, 0)]
+
+
+def test_failures_in_a_row_are_counted_where_they_happened():
+    desk = Desk()
+    picked = desk.ask(subset=("10.0.0.0:8000",))[0]
+    desk.end(picked, 503)
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 500)
+    assert [counts[2] for counts in desk.counts] == [2, 0]
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 0)
+    assert [counts[2] for counts in desk.counts] == [2, 0]
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 502, told="10.0.0.1:8000")
+    assert [counts[2] for counts in desk.counts] == [2, 1]
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 404)
+    assert [counts[2] for counts in desk.counts] == [0, 1]
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 500, told="10.9.9.9:1")
+    assert [counts[2] for counts in desk.counts] == [1, 1]
+
+
+def test_observers_hear_of_everything():
+    desk = Desk()
+    picked, _ = desk.ask()
+    desk.end(picked, 201)
+    desk.ask(b"junk")
+    assert desk.watcher.heard == [
+        ("decided", "r1", "PICKED", ""),
+        ("ended", "r1", 201, ""),
+        ("decided", "r1", "MALFORMED", ""),
+    ]
+
+
+def test_another_model_by_header():
+    desk = Desk()
+    verdict, _ = desk.ask(x_llm_d_model_name_rewrite="tuned")
+    assert verdict.request.model == "tuned"
+    assert (verdict.rename.asked, verdict.rename.served) == ("m", "tuned")
+    assert json.loads(verdict.rename.body) == json.loads(BODY) | {"model": "tuned"}
+    desk.end(verdict)
+    assert desk.watcher.heard == [("decided", "r1", "PICKED", "m"), ("ended", "r1", 200, "m")]
+    assert desk.ask(x_llm_d_model_name_rewrite="m")[0].rename is None
+
+
+class Ruled(msgspec.Struct):
+    model: str
+
+
+def test_rules_beside_the_pool():
+    desk = Desk()
+
+    class PoolRules:
+        priorities = MappingProxyType({"gold": 10})
+
+        def rewrite(self, model, _chance):
+            return Ruled("ruled") if model == "m" else None
+
+    desk.director.rules = PoolRules()
+    verdict, _ = desk.ask(x_llm_d_inference_objective="gold", x_llm_d_model_name_rewrite="tuned")
+    assert (verdict.request.priority, verdict.request.model) == (10, "ruled")
+    assert desk.ask(x_llm_d_inference_objective="tin")[0].request.priority == 0
+
+
+def test_those_for_whom_there_is_no_room_wait_and_go_in_order():
+    desk = Desk(FLOW, count=1)
+    running, _ = desk.ask()
+    assert running.decision.outcome is Outcome.PICKED
+    first, first_asker = desk.ask(x_request_id="r2")
+    second, second_asker = desk.ask(x_request_id="r3")
+    assert (first, second, desk.director.waiting) == (None, None, 2)
+    full, _ = desk.ask(x_request_id="r4")
+    assert full.decision.outcome is Outcome.SATURATED
+
+    desk.clock.now_s += 1
+    desk.end(running)
+    assert [verdict.request.id for verdict in first_asker.answers] == ["r2"]
+    assert second_asker.answers == []
+
+    desk.clock.now_s += 1
+    desk.end(first_asker.answers[0])
+    assert [verdict.decision.outcome for verdict in second_asker.answers] == [Outcome.PICKED]
+    assert desk.director.waiting == 0
+
+
+def test_those_who_wait_too_long_are_told():
+    desk = Desk(FLOW, count=1)
+    desk.ask()
+    _, asker = desk.ask()
+    desk.clock.now_s += 59
+    desk.director.tick()
+    assert asker.answers == []
+    desk.clock.now_s += 2
+    desk.director.tick()
+    assert [verdict.decision.outcome for verdict in asker.answers] == [Outcome.EXPIRED]
+
+
+def test_a_client_that_goes_while_it_waits():
+    desk = Desk(FLOW, count=1)
+    running, _ = desk.ask()
+    _, asker = desk.ask(x_request_id="r2")
+    desk.director.abandon(asker)
+    desk.director.abandon(asker)
+    desk.end(running)
+    assert asker.answers == []
+    assert desk.director.waiting == 0
+    assert ("decided", "r2", "ABANDONED", "") in desk.watcher.heard
+
+
+def test_endpoints_that_come_let_those_go_who_waited_for_them():
+    desk = Desk(FLOW, count=0)
+    verdict, asker = desk.ask()
+    assert verdict is None
+    desk.source.replace(endpoints(1))
+    assert [verdict.decision.outcome for verdict in asker.answers] == [Outcome.PICKED]
+
+
+@pytest.mark.parametrize("config", [FLOW, PLAIN], ids=["with flow control", "without"])
+def test_a_new_configuration_loses_nobody(config):
+    desk = Desk(FLOW, count=1)
+    running, _ = desk.ask()
+    askers = [desk.ask()[1] for _ in range(2)]
+    desk.director.reload(*assemble(load(config)))
+    desk.clock.now_s += 1
+    desk.end(running)
+    for asker in askers:
+        desk.clock.now_s += 1
+        desk.end(asker.answers[0])
+    assert [[verdict.decision.outcome for verdict in asker.answers] for asker in askers] == [[Outcome.PICKED]] * 2
+    assert desk.counts == [(0, 0, 0)]
+
+
+def test_stopping_refuses_those_who_wait_and_those_who_come():
+    desk = Desk(FLOW, count=1)
+    running, _ = desk.ask()
+    _, asker = desk.ask()
+    desk.director.stop()
+    assert [verdict.decision.outcome for verdict in asker.answers] == [Outcome.STOPPING]
+    assert desk.ask()[0].decision.outcome is Outcome.STOPPING
+    desk.end(running)
+    assert desk.counts == [(0, 0, 0)]

@@ -1,0 +1,183 @@
+"""One call of external processing, from its messages to its end."""
+
+import json
+
+import pytest
+
+from modelplane.extproc.calls import Status
+from modelplane.extproc.director import Director
+from modelplane.extproc.endpoints import StaticEndpoints
+from modelplane.extproc.processor import Processor
+from modelplane.extproc.server import assemble
+from modelplane.picker.config import load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.testing.extproc_protos import load as load_protos
+
+PROTOS = load_protos()
+REQUEST, RESPONSE = PROTOS["ProcessingRequest"], PROTOS["ProcessingResponse"]
+BODY = json.dumps({"model": "m", "messages": []}).encode()
+FLOW = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins: [{type: random-picker}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
+flowControl: {saturationDetector: {pluginRef: concurrency-detector}}
+"""
+
+
+class Call:
+    def __init__(self):
+        self.sent = []
+        self.ends = []
+
+    def send(self, *messages):
+        assert not self.ends
+        self.sent += [RESPONSE.FromString(message) for message in messages]
+
+    def finish(self, status=Status.OK, why=""):
+        self.ends.append((status, why))
+
+
+class Pool:
+    """A director of one endpoint that writes down how requests end."""
+
+    def __init__(self, config=""):
+        self.endpoint = Endpoint("ns/a", "10.0.0.1:8000")
+        scheduler, flow = assemble(load(config))
+        self.ends = []
+        self._now_s = 0.0
+        source = StaticEndpoints([self.endpoint])
+        self.director = Director(source, scheduler, clock=self.clock, chance=lambda: 0.0, flow=flow)
+        self.director.observer = self
+
+    def clock(self):
+        self._now_s += 1.0
+        return self._now_s
+
+    def listen(self, _request, _chance):
+        return None
+
+    def decided(self, *_told, model=""):
+        assert model == ""
+
+    def ended(self, _request, _decision, served, *, model=""):
+        assert model == ""
+        self.ends.append((served.endpoint, served.status, served.first_byte_s > 0, served.ended_s > served.started_s))
+
+    def call(self):
+        call = Call()
+        return call, Processor(call, self.director, self.clock, 1000)
+
+
+def headers(mode=4, path="/v1/chat/completions"):
+    request = REQUEST()
+    for name, value in ((":method", "POST"), (":path", path)):
+        request.request_headers.headers.headers.add(key=name, raw_value=value.encode())
+    request.protocol_config.SetInParent()
+    request.protocol_config.request_body_mode = mode
+    return request.SerializeToString()
+
+
+def body(data=BODY):
+    request = REQUEST()
+    request.request_body.body, request.request_body.end_of_stream = data, True
+    return request.SerializeToString()
+
+
+def answered(status="200"):
+    request = REQUEST()
+    request.response_headers.headers.headers.add(key=":status", raw_value=status.encode())
+    return request.SerializeToString()
+
+
+def told(call):
+    return [[field.name for field, _ in each.ListFields()] for each in call.sent]
+
+
+def test_a_call_from_headers_to_its_end():
+    pool = Pool()
+    call, processor = pool.call()
+    processor.message(headers())
+    assert call.sent == []
+    processor.message(body())
+    assert told(call) == [["request_headers", "dynamic_metadata"], ["request_body"]]
+    assert pool.endpoint.requests_in_flight == 1
+    processor.message(answered())
+    assert told(call)[2:] == [["response_headers"]]
+    assert pool.ends == []
+    processor.closed()
+    assert call.ends == [(Status.OK, "")]
+    assert pool.ends == [(pool.endpoint, 200, True, True)]
+    assert pool.endpoint.requests_in_flight == 0
+
+
+def test_a_call_that_envoy_resets_counts_as_ended_once():
+    pool = Pool()
+    call, processor = pool.call()
+    processor.message(headers(mode=0))
+    processor.cancelled()
+    processor.cancelled()
+    assert call.ends == []
+    assert pool.ends == [(pool.endpoint, 0, False, True)]
+
+
+def test_a_refusal_ends_the_call():
+    pool = Pool()
+    call, processor = pool.call()
+    processor.message(headers())
+    processor.message(body(b"junk"))
+    assert told(call) == [["immediate_response"]]
+    assert call.sent[0].immediate_response.status.code == 400
+    assert call.ends == [(Status.OK, "")]
+    assert pool.ends == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        ([b"\xff"], "not a message of external processing: a number does not end"),
+        ([body()], "a request body came before its headers"),
+    ],
+)
+def test_what_envoy_would_not_send(messages, why):
+    call, processor = Pool().call()
+    for message in messages:
+        processor.message(message)
+    assert call.ends == [(Status.INVALID_ARGUMENT, why)]
+
+
+def test_garbage_after_a_request_was_sent_on_ends_it():
+    pool = Pool()
+    call, processor = pool.call()
+    processor.message(headers(mode=0))
+    processor.message(b"\xff")
+    assert call.ends[0][0] is Status.INVALID_ARGUMENT
+    assert len(pool.ends) == 1
+    assert pool.endpoint.requests_in_flight == 0
+
+
+def test_a_call_that_has_to_wait_is_answered_later():
+    pool = Pool(FLOW)
+    _, running = pool.call()
+    running.message(headers(mode=0))
+    call, waiting = pool.call()
+    waiting.message(headers())
+    waiting.message(body())
+    assert (call.sent, pool.director.waiting) == ([], 1)
+    running.closed()
+    assert told(call) == [["request_headers", "dynamic_metadata"], ["request_body"]]
+
+
+@pytest.mark.parametrize("how", ["closed", "cancelled"])
+def test_a_call_that_goes_while_it_waits_is_forgotten(how):
+    pool = Pool(FLOW)
+    _, running = pool.call()
+    running.message(headers(mode=0))
+    call, waiting = pool.call()
+    waiting.message(headers())
+    waiting.message(body())
+    getattr(waiting, how)()
+    running.closed()
+    assert (call.sent, pool.director.waiting) == ([], 0)
+    assert pool.endpoint.requests_in_flight == 0
