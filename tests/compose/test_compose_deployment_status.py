@@ -112,7 +112,11 @@ def test_a_pool_that_is_out_of_stock_is_left_after_the_grace_and_otherwise_named
     assert (told[1], sorted(late.desired)) == ("AllPlaced", ["replica-b-0"])
     stays, told = scheduled(deployment(1, 8), [empty], replicas, NOW + 300)
     lacks = stuck("1 of 1", 1, "it cannot run: pool gpus has 0 of 1 nodes")
-    assert told == ("False", "InsufficientCapacity", f"{lacks}; Capacity: needs 1 free node, 0 of 0 are free")
+    assert told == (
+        "False",
+        "InsufficientCapacity",
+        f"{lacks}; Capacity: needs 1 free node, 0 of 0 are free, 1 more are away",
+    )
     assert sorted(stays.desired) == ["replica-a-0"]
     back = cluster("a")
     _, told = scheduled(deployment(1, 8), [back], replicas, NOW + 999)

@@ -63,6 +63,17 @@ def test_plan_on_a_snapshot_says_what_waits_and_exits_with_3(capsys, snapshot, m
     assert "FitsNowhere" in printed
 
 
+def test_rows_about_those_that_wait_say_how_many(capsys, snapshot, model):
+    assert run("plan", "-f", model("replicas: 2", "replicas: 1000"), "--fleet", snapshot, "-o", "json") == 3
+    printed = json.loads(capsys.readouterr().out)
+    (waits,) = [row for row in printed["deployments"][0]["rows"] if row["action"] == "wait"]
+    assert waits.keys() == {"action", "deployment", "replicas", "reason"}
+    assert waits["replicas"] + sum(row["action"] == "place" for row in printed["deployments"][0]["rows"]) == 1000
+    assert run("plan", "-f", model("count: 1", "count: 9"), "--fleet", snapshot, "-o", "json") == 3
+    (only,) = json.loads(capsys.readouterr().out)["deployments"][0]["rows"]
+    assert (only["action"], only["replicas"]) == ("wait", 2)
+
+
 def test_plan_can_refuse_to_count_on_scale_up(capsys, tmp_path):
     for name in ("1-hardware.yaml", "3-model.yaml"):
         (tmp_path / name).write_text((QUICKSTART / name).read_text().replace("count: 1", "count: 8"))

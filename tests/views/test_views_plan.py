@@ -151,7 +151,7 @@ def test_a_plan_answers_whether_it_fits(manifests, answer):
 def test_a_plan_shows_what_is_kept_dropped_and_left_waiting():
     there = gather([*FLEET, make_deployment(2), make_replica("east"), make_replica("west")])
     fewer = merge(there, gather([make_deployment(1)]))
-    assert rows(plan(fewer)) == [("keep", "team/chat", "east", 0, 1), ("drop", "team/chat", "west", 0, 1)]
+    assert rows(plan(fewer)) == [("keep", "team/chat", "east", 0, 0), ("drop", "team/chat", "west", 0, 0)]
     more = merge(there, gather([make_deployment(6)]))
     assert rows(plan(more)) == [
         ("keep", "team/chat", "east", 0, 1),

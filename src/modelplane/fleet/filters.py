@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from modelplane.api.labels import selects
 from modelplane.api.models import LabelSelector
 from modelplane.fleet.ask import EngineAsk
@@ -142,7 +144,7 @@ class Devices:
 
 
 class Capacity:
-    """Refuses what does not fit now; what would not fit the pool even if it were empty is excluded."""
+    """Refuses what does not fit now; what would not fit the pool even if all of it were there and empty is excluded."""
 
     name: Final = "Capacity"
     stage: Final = Stage.POOL
@@ -150,7 +152,9 @@ class Capacity:
     def refuse(self, _state: object, view: PoolView, /) -> Refusal | None:
         if first_fit(view.engine, view.kind, view.use) is not None:
             return None
-        code = Code.REFUSED if first_fit(view.engine, view.kind, ()) is not None else Code.EXCLUDED
+        kind = view.kind
+        whole = msgspec.structs.replace(kind, nodes=kind.nodes + kind.away) if kind.away else kind
+        code = Code.REFUSED if first_fit(view.engine, whole, ()) is not None else Code.EXCLUDED
         return Refusal(self.name, code, "{}", (Shortfall(view.engine, view.kind, view.use),))
 
 

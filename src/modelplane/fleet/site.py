@@ -27,6 +27,8 @@ class PoolKind(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     taints: tuple[Taint, ...]
     price: Price | None
     packed: bool
+    away: int = 0
+    """Nodes that it should have and that are not there."""
 
     @property
     def devices(self) -> int:
@@ -118,10 +120,12 @@ def make_site(cluster: Cluster | None, holdings: Iterable[Holding] = ()) -> Site
 def _laid_out(pools: tuple[Pool, ...], *, packed: bool) -> tuple[tuple[Pool, ...], tuple[PoolKind, ...]]:
     """The pools by name, and what each is. Clusters that were made alike share both."""
     ordered = tuple(sorted(pools, key=lambda pool: pool.name))
-    kinds = tuple(
-        PoolKind(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed) for pool in ordered
-    )
-    return ordered, kinds
+    return ordered, tuple(_kind(pool, packed=packed) for pool in ordered)
+
+
+def _kind(pool: Pool, *, packed: bool) -> PoolKind:
+    away = max((pool.meant or 0) - pool.nodes, 0)
+    return PoolKind(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed, away)
 
 
 def charges(holding: Holding, pools: tuple[Pool, ...]) -> list[tuple[int, Use]]:

@@ -110,13 +110,14 @@ def _shortfall(way: EngineWay, kind: PoolKind, use: Use) -> str:
     shape, pods = max(way.pods, key=lambda item: sum(count for count, _ in item[0]))
     size = sum(count for count, _ in shape)
     room = spare(kind.counts, kind.nodes, use, shape, packed=kind.packed)
+    away = f", {kind.away} more are away" if kind.away else ""
     if size == kind.hardware.claimable:
-        return f"needs {pods} free node{'' if pods == 1 else 's'}, {room} of {kind.nodes} are free"
+        return f"needs {pods} free node{'' if pods == 1 else 's'}, {room} of {kind.nodes} are free{away}"
     held = devices_in(use)
     sure = "can be packed" if kind.packed else "is sure to fit"
     return (
         f"needs room for {pods} pod{'' if pods == 1 else 's'} of {size} devices, room for {room} {sure}: "
-        f"{held} of {kind.devices} devices on {kind.nodes} nodes are held{_searched(way, kind, use)}"
+        f"{held} of {kind.devices} devices on {kind.nodes} nodes are held{away}{_searched(way, kind, use)}"
     )
 
 

@@ -37,7 +37,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     cluster: str = ""
     pools: tuple[str, ...] = ()
     index: int | None = None
-    replicas: int = 1
+    replicas: int = 0
+    """How many wait, in a row about those."""
     reason: str = ""
     price_per_hour: float | None = None
     currency: str = ""
