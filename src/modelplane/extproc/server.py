@@ -33,7 +33,6 @@ from modelplane.picker.flow import FlowControl, PoolGauge, detector_of, settings
 from modelplane.picker.scheduler import Scheduler
 
 _LOG = logging.getLogger(__name__)
-_LOOK_S: Final = 2.0
 _TICK_S: Final = 0.01
 
 MakeServer = Callable[[Methods, Settings], Server]
@@ -51,6 +50,8 @@ class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 20_000
     drain_s: float = 30.0
     config_file: Path | None = None
+    look_s: float = 2.0
+    """From one look at the configuration's file to the next."""
 
 
 class PickerServer:
@@ -100,6 +101,8 @@ class PickerServer:
 
     async def stop(self) -> None:
         """Drains, then ends everything that was started."""
+        if self._stopping:
+            return
         self._stopping = True
         self._health.close()
         self.director.stop()
@@ -132,7 +135,7 @@ class PickerServer:
     async def _watch_config(self) -> None:
         path = self.settings.config_file
         while path is not None:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(self.settings.look_s)
             text = _text(path)
             if text and text != self._read:
                 self._read = text
