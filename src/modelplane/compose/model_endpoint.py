@@ -1,68 +1,112 @@
-"""ModelEndpoint: the gateway's view of something that answers requests."""
+"""ModelEndpoint: the gateway's view of something that answers requests.
 
-import ipaddress
-import re
+A Backend with its address, checked against the system's certificates where it is https. Credentials are added by a
+filter that the routes of services name; the gateway wants the whole value of the header under a key of its own, so it
+gets a Secret beside the user's.
+"""
 
-from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise
+import base64
+import binascii
+from collections.abc import Mapping
+
+from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.models import ModelEndpoint, ModelEndpointStatus, Routing
-from modelplane.api.names import is_dns_subdomain
+from modelplane.api.names import make_name
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, kept
-from modelplane.compose.manifests import manifest
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Manifest, Requirement, kept
+from modelplane.compose.external import Target, target_of
+from modelplane.compose.manifests import manifest, value_at
 
-_BACKEND = "backend"
-_URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(/[^?#]*)?")
-_MAX_PORT = 65535
+_BACKEND, _CREDENTIAL, _FILTER = "backend", "credential", "filter"
+_SECRET = "secret"  # noqa: S105  the name of a requirement
+_GATEWAY_API = "gateway.envoyproxy.io/v1alpha1"
 
 
 def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     endpoint = request.resource
-    parsed = _parse(endpoint.spec.url)
-    if parsed is None:
+    target = target_of(endpoint.spec.url)
+    if target is None:
         message = f"spec.url: {endpoint.spec.url!r} is no http or https URL of a host that may be called"
         return _short(request, fails(ConditionType.ROUTE_READY, Reason.INVALID, message))
-    if endpoint.spec.auth is not None or endpoint.spec.url.startswith("https://"):
-        message = "this build routes to plain HTTP endpoints without credentials only"
-        return _short(request, fails(ConditionType.ROUTE_READY, Reason.NOT_SUPPORTED, message))
-    backend = manifest(
-        "gateway.envoyproxy.io/v1alpha1",
-        "Backend",
-        endpoint.metadata.name,
-        namespace=endpoint.metadata.namespace,
-        spec={"type": "Endpoints", "endpoints": [parsed]},
-    )
-    seen = request.observed.get(_BACKEND)
-    ready = seen is not None and seen.ready
+    credentials = _credentials(request)
+    if isinstance(credentials, Condition):
+        return _short(request, credentials)
+    objects = {_BACKEND: _backend(endpoint, target), **credentials}
+    desired = {key: Desired(Local(item), _is_ready(request, key)) for key, item in objects.items()}
+    ready = all(each.ready for each in desired.values())
     condition = (
         holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED)
         if ready
         else fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "the gateway's backend is not there yet")
     )
     return ComposeResult(
-        desired={_BACKEND: Desired(Local(backend), ready)},
+        desired=desired,
         status=ModelEndpointStatus(routing=Routing(backend_name=endpoint.metadata.name) if ready else None),
         conditions=(condition,),
         ready=summarise([condition]),
+        requirements=_requirements(endpoint),
     )
 
 
-def _short(request: ComposeRequest[ModelEndpoint], problem: Condition) -> ComposeResult:
-    return ComposeResult(desired=kept(request), conditions=(problem,), ready=summarise([problem]))
+def _is_ready(request: ComposeRequest[ModelEndpoint], key: str) -> bool:
+    seen = request.observed.get(key)
+    return seen is not None and seen.ready
 
 
-def _parse(url: str) -> dict[str, object] | None:
-    """The host and port of a URL as a Backend writes them: addresses and names have different fields."""
-    found = _URL.fullmatch(url)
+def _requirements(endpoint: ModelEndpoint) -> dict[str, Requirement]:
+    auth = endpoint.spec.auth
+    if auth is None:
+        return {}
+    return {_SECRET: Requirement("v1", "Secret", name=auth.secret_ref.name, namespace=endpoint.metadata.namespace)}
+
+
+def _backend(endpoint: ModelEndpoint, target: Target) -> Manifest:
+    spec: dict[str, object] = {"type": "Endpoints", "endpoints": [target.address()]}
+    if target.secure:
+        named = {"sni": target.host} if target.by_name else {}
+        spec["tls"] = {"wellKnownCACertificates": "System", **named}
+    return manifest(_GATEWAY_API, "Backend", endpoint.metadata.name, namespace=endpoint.metadata.namespace, spec=spec)
+
+
+def _credentials(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] | Condition:
+    """The Secret and the filter that adds it to requests; or why there is none."""
+    endpoint, kind = request.resource, ConditionType.ROUTE_READY
+    auth = endpoint.spec.auth
+    if auth is None:
+        return {}
+    found = request.fetched(_SECRET)
     if found is None:
-        return None
-    scheme, host, port_text, _ = found.groups()
-    port = int(port_text) if port_text else {"http": 80, "https": 443}[scheme]
-    if not 0 < port <= _MAX_PORT:
-        return None
+        return unknown(kind, Reason.UNRESOLVED, "spec.auth.secretRef: the Secret was not read yet")
+    key = _key(found[0], auth.secret_ref.key) if found else None
+    if key is None:
+        message = f"spec.auth.secretRef: there is no Secret {auth.secret_ref.name} with a text in {auth.secret_ref.key}"
+        return fails(kind, Reason.INVALID, message)
+    name = make_name(endpoint.metadata.name, endpoint.metadata.name, _CREDENTIAL)
+    value = f"Bearer {key}" if auth.scheme == "Bearer" else key
+    secret = manifest("v1", "Secret", name, namespace=endpoint.metadata.namespace)
+    data = {"credential": base64.b64encode(value.encode()).decode()}
+    injection = {"header": auth.header, "overwrite": True, "credential": {"valueRef": {"name": name}}}
+    added = manifest(
+        _GATEWAY_API,
+        "HTTPRouteFilter",
+        endpoint.metadata.name,
+        namespace=endpoint.metadata.namespace,
+        spec={"credentialInjection": injection},
+    )
+    return {_CREDENTIAL: {**secret, "type": "Opaque", "data": data}, _FILTER: added}
+
+
+def _key(secret: Mapping[str, object], name: str) -> str | None:
+    """A text of one line: nothing else can be a header."""
     try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return {"fqdn": {"hostname": host, "port": port}} if is_dns_subdomain(host.lower()) else None
-    if address.is_link_local or address.is_multicast or address.is_unspecified:
-        return None  # metadata services live there, models do not
-    return {"ip": {"address": str(address), "port": port}}
+        text = base64.b64decode(str(value_at(secret, "data", name) or ""), validate=True).decode().strip()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return text if text and text.isprintable() and text.isascii() else None
+
+
+def _short(request: ComposeRequest[ModelEndpoint], problem: Condition) -> ComposeResult:
+    requirements = _requirements(request.resource)
+    return ComposeResult(
+        desired=kept(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
+    )

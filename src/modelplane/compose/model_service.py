@@ -2,6 +2,10 @@
 
 The route stays when nothing answers: clients then get 503, which they retry, and never 404, which they do not. Groups
 of the lowest priority that has an endpoint get all requests; within it a group's weight is shared by its endpoints.
+
+A rule of a route rewrites all its requests alike, so the endpoints that share requests must want the same host and
+path: replicas all do, and so do those of one external provider. Where some do not, those with most of the weight get
+the requests, and a condition names the others.
 """
 
 from collections.abc import Sequence
@@ -21,6 +25,7 @@ from modelplane.api.models import (
 )
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Manifest, ReadyWhen, Requirement
+from modelplane.compose.external import Form, form_of
 from modelplane.compose.manifests import manifest
 from modelplane.compose.readiness import has_condition, route_problem
 
@@ -46,17 +51,17 @@ def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
     fetched = request.fetched(_ENDPOINTS)
     matched = _matched(service.spec.endpoints, fetched or ())
     answering = [[endpoint for endpoint, ready in group if ready] for group in matched]
-    shares = shared_weights(service.spec.endpoints, answering)
+    form, shares, left_out = of_one_form(shared_weights(service.spec.endpoints, answering))
     seen = request.observed.get(_ROUTE)
     if fetched is None and seen is not None:
         route = Desired(seen.target, seen.ready)
     else:
-        route = Desired(Local(_http_route(service, shares), ReadyWhen.ROUTED), seen is not None and seen.ready)
+        route = Desired(Local(_http_route(service, form, shares), ReadyWhen.ROUTED), seen is not None and seen.ready)
     total = sum(len(group) for group in matched)
     address = _address(request)
     conditions = (
         _resolved(total, sum(map(len, answering)), known=fetched is not None),
-        _routed(request, address, route),
+        _alike(left_out) or _routed(request, address, route),
     )
     return ComposeResult(
         desired={_ROUTE: route},
@@ -102,9 +107,30 @@ def _fitted(weights: list[tuple[ModelEndpoint, int]]) -> list[Share]:
     ]
 
 
-def _http_route(service: ModelService, shares: list[Share]) -> dict[str, object]:
+def of_one_form(shares: Sequence[Share]) -> tuple[Form, list[Share], list[Share]]:
+    """The form that most of the weight wants, whose endpoints have it, and those that want another."""
+    weights: dict[Form, int] = {}
+    for share in shares:
+        form = form_of(share.endpoint)
+        weights[form] = weights.get(form, 0) + share.weight
+    chosen = max(weights, key=lambda form: weights[form], default=Form())
+    used = [share for share in shares if form_of(share.endpoint) == chosen]
+    return chosen, used, [share for share in shares if share not in used]
+
+
+def _alike(left_out: Sequence[Share]) -> Condition | None:
+    if not left_out:
+        return None
+    names = ", ".join(share.endpoint.metadata.name for share in left_out)
+    message = f"{names}: other hosts or paths than the rest of their priority; give them a priority of their own"
+    return fails(ConditionType.ROUTE_READY, Reason.NOT_SUPPORTED, message)
+
+
+def _http_route(service: ModelService, form: Form, shares: list[Share]) -> dict[str, object]:
     prefix = f"/{service.metadata.namespace}/{service.metadata.name}"
-    rewrite = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}
+    rewrite: dict[str, object] = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": form.path}}
+    if form.hostname is not None:
+        rewrite["hostname"] = form.hostname
     rule = {
         "matches": [{"path": {"type": "PathPrefix", "value": prefix}}],
         "filters": [{"type": "URLRewrite", "urlRewrite": rewrite}],
@@ -131,6 +157,9 @@ def _backend(share: Share) -> dict[str, object]:
     if endpoint.spec.replica is not None:
         header = {"name": REPLICA_HEADER, "value": f"{endpoint.metadata.namespace}/{endpoint.spec.replica.name}"}
         backend["filters"] = [{"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [header]}}]
+    elif endpoint.spec.auth is not None:
+        added = {"group": "gateway.envoyproxy.io", "kind": "HTTPRouteFilter", "name": endpoint.metadata.name}
+        backend["filters"] = [{"type": "ExtensionRef", "extensionRef": added}]
     return backend
 
 

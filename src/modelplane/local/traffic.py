@@ -5,7 +5,7 @@ the objects of the front door. So a service's route is never in force before the
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
@@ -22,7 +22,13 @@ GATEWAY_API = "gateway.networking.k8s.io"
 ENVOY_GATEWAY = "gateway.envoyproxy.io"
 CONTROLLER = "modelplane.ai/embedded-gateway"
 _FLEET = "fleet"
-_KINDS = {(GATEWAY_API, "Gateway"), (GATEWAY_API, "HTTPRoute"), (ENVOY_GATEWAY, "Backend")}
+_KINDS = {
+    (GATEWAY_API, "Gateway"),
+    (GATEWAY_API, "HTTPRoute"),
+    (ENVOY_GATEWAY, "Backend"),
+    (ENVOY_GATEWAY, "HTTPRouteFilter"),
+    ("", "Secret"),
+}
 _log = logging.getLogger(__name__)
 
 Edges = Callable[[], Mapping[ClusterName, GatewayView]]
@@ -64,10 +70,24 @@ class Traffic:
 
     def _fleet_view(self) -> GatewayView:
         routes = [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _is_ours(route)]
-        backends = self._store.list(ENVOY_GATEWAY, "Backend")
+        filters = self._store.list(ENVOY_GATEWAY, "HTTPRouteFilter")
         return GatewayView(
-            name=_FLEET, host=self._host, port=self._port, routes=tuple(routes), backends=tuple(backends)
+            name=_FLEET,
+            host=self._host,
+            port=self._port,
+            routes=tuple(routes),
+            backends=tuple(self._store.list(ENVOY_GATEWAY, "Backend")),
+            filters=tuple(filters),
+            secrets=tuple(self._credentials(filters)),
         )
+
+    def _credentials(self, filters: Iterable[Manifest]) -> Iterator[Manifest]:
+        """The Secrets that filters name, and no others."""
+        for each in filters:
+            name = text_at(each, "spec", "credentialInjection", "credential", "valueRef", "name")
+            found = self._store.get(ObjectRef("", "Secret", text_at(each, "metadata", "namespace"), name))
+            if found is not None:
+                yield found
 
     def _report_gateways(self) -> None:
         gateway = self._store.get(ObjectRef(GATEWAY_API, "Gateway", SYSTEM_NAMESPACE, FLEET_GATEWAY))

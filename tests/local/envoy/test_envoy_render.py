@@ -1,3 +1,5 @@
+import base64
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,6 +108,58 @@ def test_what_did_not_change_is_the_same_object_in_the_next_configuration(build)
     assert second.listeners["gate"] is first.listeners["gate"]
     assert second.virtual_hosts["other"] is first.virtual_hosts["other"]
     assert second == render([moved, other])
+
+
+PROVIDER = {"name": "up", "kind": "Backend", "group": "gateway.envoyproxy.io"}
+
+
+def external(build, *, tls=None, extension=None, secret=b"Bearer k"):
+    """A route to a provider by name, with what its filters add."""
+    ref = {**PROVIDER}
+    if extension:
+        named = {"group": "gateway.envoyproxy.io", "kind": "HTTPRouteFilter", "name": extension}
+        ref["filters"] = [{"type": "ExtensionRef", "extensionRef": named}]
+    rewrite = {"type": "URLRewrite", "urlRewrite": {"hostname": "api.example"}}
+    up = build.backend("up", {"fqdn": {"hostname": "api.example", "port": 443}})
+    if tls:
+        up["spec"]["tls"] = tls
+    injection = {"header": "Api-Key", "overwrite": True, "credential": {"valueRef": {"name": "key"}}}
+    added = {**_thing("HTTPRouteFilter", "adds"), "spec": {"credentialInjection": injection}}
+    held = {**_thing("Secret", "key"), "data": {"credential": base64.b64encode(secret).decode()}}
+    route = build.route("demo", {"filters": [rewrite], "backendRefs": [ref]})
+    return render([view(routes=(route,), backends=(up,), filters=(added,), secrets=(held,))])
+
+
+def test_a_provider_gets_its_own_name_and_a_credential_and_must_prove_itself(build):
+    config = external(build, tls={"wellKnownCACertificates": "System", "sni": "api.example"}, extension="adds")
+    assert config.problems == ()
+    routed = config.virtual_hosts["gate"]["routes"][0]["route"]
+    assert routed["host_rewrite_literal"] == "api.example"
+    (weighted,) = routed["weighted_clusters"]["clusters"]
+    assert weighted["request_headers_to_add"] == [
+        {"header": {"key": "Api-Key", "value": "Bearer k"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    ]
+    (cluster,) = config.clusters.values()
+    context = cluster["transport_socket"]["typed_config"]
+    assert context["sni"] == "api.example"
+    assert context["common_tls_context"]["validation_context"]["match_typed_subject_alt_names"] == [
+        {"san_type": "DNS", "matcher": {"exact": "api.example"}}
+    ]
+
+
+@pytest.mark.parametrize(("extension", "secret"), [("missing", b"k"), ("adds", b""), ("adds", b"a\nb")])
+def test_without_its_credential_nothing_is_sent_to_a_provider(build, extension, secret):
+    config = external(build, extension=extension, secret=secret)
+    (problem,) = config.problems
+    assert problem.message == f"HTTPRouteFilter team-a/{extension} has no credential to add"
+    assert config.virtual_hosts["gate"]["routes"][0]["direct_response"]["status"] == 503
+    assert config.clusters == {}
+
+
+def test_tls_that_is_not_understood_is_refused(build):
+    config = external(build, tls={"insecureSkipVerify": True})
+    assert [problem.kind for problem in config.problems] == ["Backend", "HTTPRoute"]
+    assert config.clusters == {}
 
 
 @st.composite

@@ -31,6 +31,7 @@ def test_a_table_is_put_in_place_whole(tmp_path):
         storage.write(table_file("cds", [{"number": number}]))
     assert [path.name for path in (tmp_path / "xds").iterdir()] == ["cds.json"]
     assert json.loads((tmp_path / "xds" / "cds.json").read_bytes())["resources"] == [{"number": 1}]
+    assert stat.S_IMODE((tmp_path / "xds" / "cds.json").stat().st_mode) == stat.S_IRUSR | stat.S_IWUSR
 
 
 def test_a_long_directory_has_its_socket_elsewhere(tmp_path):

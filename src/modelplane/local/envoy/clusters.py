@@ -6,8 +6,9 @@ streams on the old one run to their end.
 """
 
 from collections.abc import Iterable
+from ssl import get_default_verify_paths
 
-from modelplane.local.envoy.pools import Member, Pool
+from modelplane.local.envoy.pools import Member, Pool, Tls
 from modelplane.local.envoy.routes import Resource
 
 _METADATA = "modelplane"
@@ -23,7 +24,7 @@ def cluster(pool: Pool) -> Resource:
     return {
         "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
         "name": pool.name,
-        "type": "STRICT_DNS" if pool.by_name else "STATIC",
+        **({"type": "STRICT_DNS", "dns_lookup_family": "V4_PREFERRED"} if pool.by_name else {"type": "STATIC"}),
         "connect_timeout": _CONNECT_TIMEOUT,
         "lb_policy": "LEAST_REQUEST",
         "circuit_breakers": {"thresholds": [_LIMITS]},
@@ -31,7 +32,29 @@ def cluster(pool: Pool) -> Resource:
             "cluster_name": pool.name,
             "endpoints": [{"lb_endpoints": [_endpoint(member) for member in pool.members]}],
         },
-    } | ({"typed_extension_protocol_options": _protocol(names)} if names else {})
+        **({"typed_extension_protocol_options": _protocol(names)} if names else {}),
+        **({"transport_socket": _tls(pool, pool.tls)} if pool.tls is not None else {}),
+    }
+
+
+def _tls(pool: Pool, tls: Tls) -> Resource:
+    """The server must prove its name, or its address, by the authorities that this machine trusts."""
+    wanted = [tls.sni] if tls.sni is not None else [member.host for member in pool.members]
+    names = [
+        {"san_type": "DNS" if tls.sni is not None else "IP_ADDRESS", "matcher": {"exact": name}} for name in wanted
+    ]
+    validation: Resource = {"match_typed_subject_alt_names": names}
+    authorities = get_default_verify_paths().cafile
+    if authorities is not None:
+        validation["trusted_ca"] = {"filename": authorities}
+    return {
+        "name": "envoy.transport_sockets.tls",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            **({"sni": tls.sni} if tls.sni is not None else {}),
+            "common_tls_context": {"validation_context": validation},
+        },
+    }
 
 
 def _endpoint(member: Member) -> Resource:

@@ -7,8 +7,8 @@ that they set become members of one pool, each with its share and its headers; E
 The pool has the name of the rule, whoever is in it: a request that is between two tries when a backend goes finds those
 that are left. Services do the same for themselves, so a single one needs no more.
 
-Not joined, and served as weighted clusters: names that Envoy resolves, backends that add or remove headers, or do not
-all set the same ones.
+Not joined, and served as weighted clusters: names that Envoy resolves, backends with TLS or credentials, those that add
+or remove headers, or do not all set the same ones.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Part = tuple[BackendRef, Pool]
 
 def joined(name: str, parts: Sequence[Part]) -> Pool | None:
     """One pool of all of them, or None where they cannot be joined."""
-    if not parts or any(pool.by_name for _, pool in parts) or (len(parts) == 1 and parts[0][0].kind == "Service"):
+    if not parts or any(map(_is_apart, parts)) or (len(parts) == 1 and parts[0][0].kind == "Service"):
         return None
     headers = [_headers(ref) for ref, _ in parts]
     first = headers[0]
@@ -43,13 +43,18 @@ def joined(name: str, parts: Sequence[Part]) -> Pool | None:
     return Pool(name, tuple(members))
 
 
+def _is_apart(part: Part) -> bool:
+    _, pool = part
+    return pool.by_name or pool.tls is not None or bool(pool.added)
+
+
 def _member(member: Member, weight: int, headers: dict[str, str]) -> Member:
     return replace(member, weight=weight, headers=tuple(sorted(headers.items())))
 
 
 def _headers(ref: BackendRef) -> dict[str, str] | None:
     """The headers that the backend sets; None when it does anything else to them."""
-    changes = [one.request_header_modifier for one in ref.filters]
+    changes = ref.header_changes()
     if any(change.add or change.remove for change in changes):
         return None
     return {value.name.lower(): value.value for change in changes for value in change.set}

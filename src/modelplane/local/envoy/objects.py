@@ -86,11 +86,22 @@ class PrefixReplacement(Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class UrlRewrite(Struct, frozen=True, forbid_unknown_fields=True):
-    path: PrefixReplacement
+    path: PrefixReplacement | None = None
+    hostname: _Name | None = None
 
 
 class RewriteFilter(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", tag="URLRewrite"):
     url_rewrite: UrlRewrite
+
+
+class ExtensionRef(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    group: Literal["gateway.envoyproxy.io"]
+    kind: Literal["HTTPRouteFilter"]
+
+
+class ExtensionFilter(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", tag="ExtensionRef"):
+    extension_ref: ExtensionRef
 
 
 class BackendRef(Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,7 +111,13 @@ class BackendRef(Struct, frozen=True, forbid_unknown_fields=True):
     namespace: str | None = None
     port: int | None = None
     weight: Annotated[int, Meta(ge=0, le=1_000_000)] = 1
-    filters: tuple[HeaderFilter, ...] = ()
+    filters: tuple[HeaderFilter | ExtensionFilter, ...] = ()
+
+    def header_changes(self) -> list[HeaderChange]:
+        return [one.request_header_modifier for one in self.filters if isinstance(one, HeaderFilter)]
+
+    def extensions(self) -> list[str]:
+        return [one.extension_ref.name for one in self.filters if isinstance(one, ExtensionFilter)]
 
 
 class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,9 +165,15 @@ class BackendEndpoint(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("exactly one of `fqdn` and `ip` is required")
 
 
+class BackendTls(Struct, frozen=True, forbid_unknown_fields=True, rename={"authorities": "wellKnownCACertificates"}):
+    authorities: Literal["System"]
+    sni: _Name | None = None
+
+
 class BackendSpec(Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["Endpoints"] = "Endpoints"
     endpoints: tuple[BackendEndpoint, ...] = ()
+    tls: BackendTls | None = None
 
     def __post_init__(self) -> None:
         if any(one.fqdn for one in self.endpoints) and any(one.ip for one in self.endpoints):
@@ -159,6 +182,40 @@ class BackendSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Backend(Located, frozen=True):
     spec: BackendSpec
+
+
+class SecretName(Struct, frozen=True):
+    name: str
+
+
+class CredentialSource(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    value_ref: SecretName
+
+
+class CredentialInjection(Struct, frozen=True, forbid_unknown_fields=True):
+    credential: CredentialSource
+    header: _HeaderName = "Authorization"
+    overwrite: bool = False
+
+
+class RouteFilterSpec(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    credential_injection: CredentialInjection
+
+
+class HTTPRouteFilter(Located, frozen=True):
+    """Adds a credential to requests."""
+
+    spec: RouteFilterSpec
+
+
+class Secret(Located, frozen=True):
+    """What of a Secret is sent to backends, with the name that a gateway wants it under."""
+
+    data: dict[str, bytes] = {}
+
+    def credential(self) -> str | None:
+        text = self.data.get("credential", b"").decode(errors="replace")
+        return text if re.fullmatch(r"[\t\x20-\x7e]{1,4096}", text) else None
 
 
 class ServicePort(Struct, frozen=True):

@@ -7,7 +7,7 @@ problem of the route.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import cast
 
@@ -33,12 +33,24 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """What a server must prove: that a known authority vouches for its name, or its address where it has no name."""
+
+    sni: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
-    """What Envoy calls a cluster: addresses, or names to resolve when `by_name`."""
+    """What Envoy calls a cluster: addresses, or names to resolve when `by_name`.
+
+    added: headers that requests get there, each with whether it replaces the client's. They may be secret.
+    """
 
     name: str
     members: tuple[Member, ...]
     by_name: bool = False
+    tls: Tls | None = None
+    added: tuple[tuple[str, str, bool], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,8 @@ class Directory:
         self._services = self._index(view.services, objects.Service)
         self._backends = self._index(view.backends, objects.Backend)
         self._grants = self._index(view.grants, objects.ReferenceGrant)
+        self._filters = self._index(view.filters, objects.HTTPRouteFilter)
+        self._secrets = self._index(view.secrets, objects.Secret)
         self._slices: dict[_Name, list[objects.EndpointSlice]] = defaultdict(list)
         for piece in self._index(view.slices, objects.EndpointSlice).values():
             service = piece.metadata.labels.get(objects.SERVICE_NAME_LABEL, "")
@@ -78,7 +92,7 @@ class Directory:
         if (ref.group, ref.kind) == ("", "Service"):
             return self._service(ref, target)
         if (ref.group, ref.kind) == (BACKEND_GROUP, "Backend"):
-            return self._backend(ref, target)
+            return self._with_credentials(self._backend(ref, target), ref, route)
         return Unusable("InvalidKind", f"{_called(ref, target)} is neither a Service nor a Backend")
 
     def _service(self, ref: BackendRef, target: _Name) -> Pool | Unusable:
@@ -100,6 +114,19 @@ class Directory:
             return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
         name = f"{self._gateway}/Backend/{target[0]}/{target[1]}"
         return self._pool(("Backend", target, None), (backend,), lambda: _backend_pool(name, backend))
+
+    def _with_credentials(self, found: Pool | Unusable, ref: BackendRef, route: objects.ObjectMeta) -> Pool | Unusable:
+        """The pool with what the filters of the reference add. Without a credential nothing is sent there."""
+        added = []
+        for name in ref.extensions():
+            given = self._filters.get((route.namespace, name))
+            asked = given.spec.credential_injection if given is not None else None
+            secret = self._secrets.get((route.namespace, asked.credential.value_ref.name)) if asked else None
+            credential = secret.credential() if secret is not None else None
+            if asked is None or credential is None:
+                return Unusable("BackendNotFound", f"HTTPRouteFilter {route.namespace}/{name} has no credential to add")
+            added.append((asked.header, credential, asked.overwrite))
+        return replace(found, added=tuple(added)) if isinstance(found, Pool) and added else found
 
     def _pool(self, key: tuple[str, _Name, int | None], sources: _Sources, make: Callable[[], Pool]) -> Pool:
         """The pool made of these objects, the very one from before where they are the very same."""
@@ -145,7 +172,8 @@ def _ready_members(pieces: Iterable[objects.EndpointSlice], port: objects.Servic
 def _backend_pool(name: str, backend: objects.Backend) -> Pool:
     numbers = {Member(one.ip.address, one.ip.port) for one in backend.spec.endpoints if one.ip}
     names = {Member(one.fqdn.hostname, one.fqdn.port) for one in backend.spec.endpoints if one.fqdn}
-    return Pool(name, tuple(sorted(numbers | names)), by_name=bool(names))
+    tls = Tls(backend.spec.tls.sni) if backend.spec.tls is not None else None
+    return Pool(name, tuple(sorted(numbers | names)), by_name=bool(names), tls=tls)
 
 
 def _numbers(piece: objects.EndpointSlice, port: objects.ServicePort) -> list[int]:

@@ -65,10 +65,10 @@ def entries(route: HttpRoute, resolve: Resolve, gateway: str = "") -> Iterator[E
     """Every match of every rule of one HTTPRoute, on the gateway of that name."""
     meta = route.metadata
     for number, rule in enumerate(route.spec.rules):
-        replacement = _prefix_replacement(rule, number)
+        replacement, hostname = _rewrite(rule, number)
         parts = [(ref, pool) for ref in rule.backend_refs if ref.weight > 0 for pool in _usable(resolve(ref, meta))]
         together = joined(f"{gateway}/HTTPRoute/{meta.namespace}/{meta.name}/{number}", parts)
-        action = _action(route, rule, parts, together)
+        action = _action(route, rule, parts, together, hostname)
         pools = (together,) if together is not None else tuple(pool for _, pool in parts)
         age = (meta.creation_timestamp or "", meta.namespace, meta.name, number)
         for match in rule.matches:
@@ -109,24 +109,28 @@ def _paths(path: objects.PathMatch, replacement: str | None) -> Iterator[tuple[R
         yield {"path_separated_prefix": prefix}, target
 
 
-def _prefix_replacement(rule: Rule, number: int) -> str | None:
-    rewrites = [one.url_rewrite.path for one in rule.filters if isinstance(one, objects.RewriteFilter)]
+def _rewrite(rule: Rule, number: int) -> tuple[str | None, str | None]:
+    """What replaces the prefix of the path, and the host."""
+    rewrites = [one.url_rewrite for one in rule.filters if isinstance(one, objects.RewriteFilter)]
     if not rewrites:
-        return None
-    if len(rewrites) > 1 or any(match.path.type != "PathPrefix" for match in rule.matches):
+        return None, None
+    path = rewrites[0].path
+    if len(rewrites) > 1 or (path and any(match.path.type != "PathPrefix" for match in rule.matches)):
         raise UnsupportedError(f"spec.rules[{number}].filters: one URLRewrite, and only with PathPrefix matches")
-    return rewrites[0].replace_prefix_match
+    return (path.replace_prefix_match if path else None), rewrites[0].hostname
 
 
 def _usable(found: Pool | Unusable) -> tuple[Pool, ...]:
     return (found,) if isinstance(found, Pool) and found.members else ()
 
 
-def _action(route: HttpRoute, rule: Rule, parts: Sequence[Part], together: Pool | None) -> Resource:
+def _action(
+    route: HttpRoute, rule: Rule, parts: Sequence[Part], together: Pool | None, hostname: str | None
+) -> Resource:
     if not parts:
         sentence = f"No backend of {route.metadata.namespace}/{route.metadata.name} is ready to answer."
         return {"direct_response": {"status": 503, "body": {"inline_string": sentence}}}
-    common: Resource = {"timeout": _timeout(rule)}
+    common: Resource = {"timeout": _timeout(rule), **({"host_rewrite_literal": hostname} if hostname else {})}
     if together is None:
         usable = [_weighted(rule, ref, pool) for ref, pool in parts]
         return {"route": {"weighted_clusters": {"clusters": usable}, **common}}
@@ -135,8 +139,11 @@ def _action(route: HttpRoute, rule: Rule, parts: Sequence[Part], together: Pool 
 
 
 def _weighted(rule: Rule, ref: BackendRef, pool: Pool) -> Resource:
-    filters = (*rule.filters, *ref.filters)
-    changes = [one.request_header_modifier for one in filters if isinstance(one, objects.HeaderFilter)]
+    changes = [one.request_header_modifier for one in rule.filters if isinstance(one, objects.HeaderFilter)]
+    changes += ref.header_changes()
+    for name, value, overwrite in pool.added:
+        given = (HeaderValue(name, value),)
+        changes.append(HeaderChange(set=given) if overwrite else HeaderChange(add=given))
     return {"name": pool.name, "weight": ref.weight} | _header_changes(changes)
 
 

@@ -37,10 +37,12 @@ class Storage:
         return socket
 
     def write(self, file: TableFile) -> None:
-        """Put a table in place in one step, so that Envoy never reads half of one."""
+        """Put a table in place in one step, so that Envoy never reads half of one. It may hold credentials."""
         path = self.directory / file_name(file.table)
         fresh = path.with_suffix(".new")
-        fresh.write_bytes(file.content)
+        fresh.unlink(missing_ok=True)  # a file that is there would keep its mode
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+            written.write(file.content)
         fresh.replace(path)
 
     def open_log(self) -> IO[bytes]:

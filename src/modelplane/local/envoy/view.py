@@ -23,7 +23,8 @@ class GatewayView:
 
     `routes` are HTTPRoutes already known to belong to this gateway: `parentRefs` are not looked at. `services` and
     `slices` are Services and their EndpointSlices, `backends` are Envoy Gateway's Backends, and `grants` are the
-    ReferenceGrants without which a route reaches nothing outside its own namespace.
+    ReferenceGrants without which a route reaches nothing outside its own namespace. `filters` are HTTPRouteFilters,
+    which add what `secrets` hold.
     """
 
     name: str
@@ -34,6 +35,8 @@ class GatewayView:
     slices: tuple[KubernetesObject, ...] = ()
     backends: tuple[KubernetesObject, ...] = ()
     grants: tuple[KubernetesObject, ...] = ()
+    filters: tuple[KubernetesObject, ...] = ()
+    secrets: tuple[KubernetesObject, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
