@@ -154,10 +154,10 @@ def test_a_plan_shows_what_is_kept_dropped_and_left_waiting():
     assert rows(plan(fewer)) == [("keep", "team/chat", "east", 0, 0), ("drop", "team/chat", "west", 0, 0)]
     more = merge(there, gather([make_deployment(6)]))
     assert rows(plan(more)) == [
-        ("keep", "team/chat", "east", 0, 1),
-        ("place", "team/chat", "east", 1, 1),
-        ("keep", "team/chat", "west", 0, 1),
-        ("place", "team/chat", "west", 1, 1),
+        ("keep", "team/chat", "east", 0, 0),
+        ("place", "team/chat", "east", 1, 0),
+        ("keep", "team/chat", "west", 0, 0),
+        ("place", "team/chat", "west", 1, 0),
         ("wait", "team/chat", "", None, 2),
     ]
 
