@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from modelplane.framework import (
     Code,
+    Few,
     PluginFault,
     Profile,
     Recorder,
@@ -73,6 +74,17 @@ class Same:
 
 
 @dataclass(frozen=True)
+class Rare:
+    """Something to say of every seventh number only."""
+
+    name: str = "rare"
+
+    def score(self, _state, candidates):
+        found = {at: candidate % 4 / 4 for at, candidate in enumerate(candidates) if candidate % 7 == 0}
+        return Few(len(candidates), found)
+
+
+@dataclass(frozen=True)
 class Best:
     name: str = "best"
 
@@ -115,6 +127,8 @@ weights = st.lists(st.sampled_from([0.0, 1.0, 2.0, 4.0]), max_size=6)
 
 def profile_of(given_weights, picker):
     scorers = tuple(Weighted(Digits(8**at, f"s{at}"), weight) for at, weight in enumerate(given_weights))
+    if len(given_weights) % 2:
+        scorers = (*scorers[:1], Weighted(Rare(), 2.0), *scorers[1:])
     return Profile("p", picker, (AtLeast(3),), scorers)
 
 
@@ -232,8 +246,18 @@ class TooFew(AtLeast):
         (Profile("p", Best(), (), (Weighted(Fixed((0.5, -math.inf))),)), "plugin fixed: scored -inf"),
         (Profile("p", Best(), (), (Weighted(Fixed((0.5,))),)), "plugin fixed: gave 1 scores for 2 candidates"),
         (Profile("p", Best(), (), (Weighted(Fixed(("a", "b"))),)), "plugin fixed: raised TypeError"),
+        (Profile("p", Best(), (), (Weighted(Fixed(Few(2, {1: math.nan}))),)), "plugin fixed: scored nan"),
+        (Profile("p", Best(), (), (Weighted(Fixed(Few(2, {2: 0.5}))),)), "plugin fixed: scored candidate 2 of 2"),
+        (Profile("p", Best(), (), (Weighted(Fixed(Few(3, {}))),)), "plugin fixed: gave 3 scores for 2 candidates"),
     ],
 )
 def test_a_plugin_that_breaks_its_contract_is_a_fault(profile, says):
     with pytest.raises(PluginFault, match=says):
         Runner(profile).run(None, (1, 2))
+
+
+def test_a_column_of_few_values_reads_like_any_other():
+    column = Few(4, {1: 0.5, 3: 1.0})
+    assert (list(column), len(column), column[1:], column[-1]) == ([0.0, 0.5, 0.0, 1.0], 4, [0.5, 0.0, 1.0], 1.0)
+    with pytest.raises(IndexError):
+        column[4]

@@ -8,14 +8,14 @@ same and tells each step besides, so an explanation is never of another decision
 Plugins may help. A filter whose answer depends on who else is there has `narrow`; a picker that only needs the sums has
 `order`. A plugin that answers with the *same tuple* as the last time says that nothing changed: the tuple was checked
 when it was new, and what was computed from it stands. That is why a run among candidates whose state did not change
-costs little more than asking.
+costs little more than asking. A scorer that has something to say of a few candidates only says it with `Few`.
 
 A runner remembers its last answers, so two runs of one runner must not overlap.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar, overload, runtime_checkable
 
 from modelplane.framework.faults import PluginFault
 from modelplane.framework.outcomes import Code, Refusal, RunOutcome
@@ -47,6 +47,28 @@ class Chooser(Protocol[S_contra, C_contra]):
 
         Sums are weighted and not yet divided by the weights: they compare as totals do, and equal ones stay equal.
         """
+
+
+class Few(Sequence[float]):
+    """A column of zeros but for a few values, which cost only themselves."""
+
+    __slots__ = ("length", "values")
+
+    def __init__(self, length: int, values: Mapping[int, float]) -> None:
+        self.length = length
+        self.values = values
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, at: int, /) -> float: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> list[float]: ...
+    def __getitem__(self, at: int | slice, /) -> float | list[float]:
+        if isinstance(at, slice):
+            return [self.values.get(place, 0.0) for place in range(self.length)[at]]
+        return self.values.get(range(self.length)[at], 0.0)
 
 
 class _Gate(Generic[S, C]):
@@ -88,6 +110,7 @@ class Runner(Generic[S, C]):
     """A profile that is ready to run."""
 
     __slots__ = (
+        "_flat",
         "_gates",
         "_names",
         "_order",
@@ -107,6 +130,7 @@ class Runner(Generic[S, C]):
         self._weights = tuple(float(weighted.weight) for weighted in profile.scorers)
         self._whole = sum(self._weights) or 1.0
         self._seen: list[Sequence[float]] = [()] * len(self._names)
+        self._flat = [False] * len(self._names)
         self._sums: list[float] = []
         picker = profile.picker
         self._order: Callable[[S, Sequence[C], Sequence[float]], Sequence[int]] | None = None
@@ -154,13 +178,20 @@ class Runner(Generic[S, C]):
         """The weighted sums of all scores; those of the last time where every scorer gave what it gave then."""
         count, seen = len(candidates), self._seen
         stale = len(self._sums) != count
+        few: list[tuple[float, Few]] = []
         at = 0
         try:
             for at, score in enumerate(self._scorers):
                 column = score(state, candidates)
                 if column is not seen[at] or type(column) is not tuple or len(column) != count:
-                    stale = True
-                    _check(self._names[at], column, count)
+                    if type(column) is Few:
+                        _check_few(self._names[at], column, count)
+                        if column.values:
+                            few.append((self._weights[at], column))
+                        stale = stale or type(seen[at]) is not Few
+                    else:
+                        stale = True
+                        self._flat[at] = _check(self._names[at], column, count)
                     seen[at] = column
         except Exception as error:
             self._sums = []
@@ -168,9 +199,21 @@ class Runner(Generic[S, C]):
                 raise
             raise PluginFault(self._names[at], f"raised {type(error).__name__}: {error}") from error
         if stale:
-            counted = [(weight, column) for weight, column in zip(self._weights, seen, strict=True) if weight]
-            self._sums = _weighted(counted, count)
-        return self._sums
+            self._sums = self._add_up(count)
+        return _with_few(self._sums, few) if few else self._sums
+
+    def _add_up(self, count: int) -> list[float]:
+        """A column with one value for all is a number to add, and no column to go through."""
+        same = 0.0
+        differing: list[tuple[float, Sequence[float]]] = []
+        for weight, column, flat in zip(self._weights, self._seen, self._flat, strict=True):
+            if type(column) is Few:
+                continue
+            if flat:
+                same += weight * column[0]
+            elif weight:
+                differing.append((weight, column))
+        return _weighted(differing, count, same)
 
     def _choose(self, state: S, candidates: Sequence[C], sums: Sequence[float], *, told: bool) -> tuple[Scored[C], ...]:
         picker, whole = self.profile.picker.name, self._whole
@@ -214,28 +257,48 @@ def _nothing(given: Sequence[Answers]) -> Result[C]:
     return Result(RunOutcome.ALL_REFUSED if may_pass else RunOutcome.ALL_EXCLUDED, refusals=tuple(refusals))
 
 
-def _check(scorer: str, column: Sequence[float], count: int) -> None:
+def _check(scorer: str, column: Sequence[float], count: int) -> bool:
+    """PluginFault unless the column is right. Whether all of it is one value."""
     if len(column) != count:
         raise PluginFault(scorer, f"gave {len(column)} scores for {count} candidates")
     # Comparisons alone can step over a NaN; a sum cannot.
-    if min(column) >= 0.0 and max(column) <= 1.0 and sum(column) >= 0.0:
-        return
+    low, high = min(column), max(column)
+    if low >= 0.0 and high <= 1.0 and sum(column) >= 0.0:
+        return low == high
     wrong = next(value for value in column if not 0.0 <= value <= 1.0)
     raise PluginFault(scorer, f"scored {wrong}, which is not in [0, 1]")
 
 
-def _weighted(counted: Sequence[tuple[float, Sequence[float]]], count: int) -> list[float]:
+def _check_few(scorer: str, column: Few, count: int) -> None:
+    if column.length != count:
+        raise PluginFault(scorer, f"gave {column.length} scores for {count} candidates")
+    for at, value in column.values.items():
+        if not 0.0 <= value <= 1.0:
+            raise PluginFault(scorer, f"scored {value}, which is not in [0, 1]")
+        if not 0 <= at < count:
+            raise PluginFault(scorer, f"scored candidate {at} of {count}")
+
+
+def _with_few(sums: Sequence[float], few: Sequence[tuple[float, Few]]) -> list[float]:
+    whole = list(sums)
+    for weight, column in few:
+        for at, value in column.values.items():
+            whole[at] += weight * value
+    return whole
+
+
+def _weighted(counted: Sequence[tuple[float, Sequence[float]]], count: int, same: float) -> list[float]:
     """Sums of a few columns at once cost half of one column at a time."""
     match counted:
         case []:
-            return [0.0] * count
+            return [same] * count
         case [(u, a)]:
-            return [u * x for x in a]
+            return [same + u * x for x in a]
         case [(u, a), (v, b)]:
-            return [u * x + v * y for x, y in zip(a, b, strict=True)]
+            return [same + u * x + v * y for x, y in zip(a, b, strict=True)]
         case [(u, a), (v, b), (w, c)]:
-            return [u * x + v * y + w * z for x, y, z in zip(a, b, c, strict=True)]
+            return [same + u * x + v * y + w * z for x, y, z in zip(a, b, c, strict=True)]
         case _:
             *front, (v, b), (w, c) = counted
-            sums = _weighted(front, count)
+            sums = _weighted(front, count, same)
             return [total + v * y + w * z for total, y, z in zip(sums, b, c, strict=True)]

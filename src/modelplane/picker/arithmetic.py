@@ -7,20 +7,14 @@ _ALL_EQUAL = 1.0
 
 def lower_is_better(values: Sequence[float]) -> tuple[float, ...]:
     """Each value between the largest (0) and the smallest (1); all equal is 1. Values are finite."""
-    most, least = max(values), min(values)
-    if most == least:
+    # Counts repeat, so there is less to divide than there are values.
+    different = set(values)
+    if len(different) == 1:
         return (_ALL_EQUAL,) * len(values)
+    most, least = max(different), min(different)
     span = most - least
-    return tuple([(most - value) / span for value in values])
-
-
-def higher_is_better(values: Sequence[float]) -> tuple[float, ...]:
-    """Each value between the smallest (0) and the largest (1); all equal is 1. Values are finite."""
-    most, least = max(values), min(values)
-    if most == least:
-        return (_ALL_EQUAL,) * len(values)
-    span = most - least
-    return tuple([(value - least) / span for value in values])
+    line = {value: (most - value) / span for value in different}
+    return tuple([line[value] for value in values])
 
 
 def within_unit(value: float) -> float:

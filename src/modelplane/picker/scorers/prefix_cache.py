@@ -10,14 +10,15 @@ from typing import Annotated
 
 import msgspec
 
+from modelplane.framework import Few
 from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memo import Constant
 from modelplane.picker.memory.prefix import PrefixMatch, prefix_of
 
 APPROXIMATE, PRECISE = "approx-prefix-cache-producer", "precise-prefix-cache-producer"
 _BYTES_A_TOKEN = 4
+_NOTHING: Mapping[int, float] = {}
 
 
 class PrefixCacheParameters(Parameters, frozen=True, omit_defaults=True):
@@ -71,17 +72,16 @@ class PrecisePrefixParameters(Parameters, frozen=True):
 
 
 class PrefixCacheScorer:
-    __slots__ = ("_none", "_parameters", "name")
+    __slots__ = ("_parameters", "name")
 
     def __init__(self, name: str, parameters: PrefixCacheParameters) -> None:
         self.name = name
         self._parameters = parameters
-        self._none = Constant(0.0)
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
         match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
         if match is None or not match.total_blocks or not match.any:
-            return self._none.of(len(endpoints))
+            return Few(len(endpoints), _NOTHING)
         held = cycle.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
         weight = self._parameters.match_length_weight
         if not weight:
@@ -93,9 +93,8 @@ class PrefixCacheScorer:
         return weight * length * length + (1.0 - weight) * min(1.0, blocks / match.total_blocks)
 
 
-def _shares(held: Sequence[float], total: int) -> list[float]:
-    shares = [blocks / total for blocks in held]
-    return shares if max(shares) <= 1.0 else [min(1.0, share) for share in shares]
+def _shares(held: Sequence[float], total: int) -> Few:
+    return Few(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks})
 
 
 def make_precise(name: str, _parameters: PrecisePrefixParameters) -> PrefixCacheScorer:
