@@ -1,5 +1,7 @@
 """The approximate index against the plain rule: what a server was sent, compared block by block."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,6 +182,13 @@ def test_with_little_room_counts_are_never_above_the_truth_and_room_is_kept(sent
             asked = text(*other)
             truth = [max((common(asked, one) for one in held), default=0) for held in known]
             assert all(map(int.__le__, index.match(ask(asked), pool).matched, truth))
+            holders = [index._holders(landmark) for landmark in index.match(ask(asked), pool).chains[0]]
+            assert all(after & before == after for before, after in pairwise(holders))
+    assert sum(map(int.bit_count, chain_values(index))) == index.landmarks
+
+
+def chain_values(index) -> list[int]:
+    return [holders for shard in index._held for holders in shard.values()]
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 3)), min_size=1, max_size=6), st.integers(1, 400))
