@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 PROGRAM = Path(sys.executable).with_name("modelplane")
 QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
@@ -196,3 +197,20 @@ def test_bad_manifests_end_the_demo_with_one_sentence(tmp_path, text, says):
     assert re.search(says, done.stderr), done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_plane_places_by_the_profile_that_it_is_given(tmp_path):
+    profile = tmp_path / "profile.yaml"
+    kept = ["ClusterReady", "Devices", "Capacity", "best-first"]
+    profile.write_text(yaml.safe_dump({"kind": "PlacementProfile", "plugins": [{"type": name} for name in kept]}))
+    process = start("up", "-f", QUICKSTART, "--data", tmp_path / "plane", "--profile", profile)
+    read_until(process, "ModelService default/chat: Available")
+    assert re.search(
+        r"^default/qwen3-8b .* 2 on east$", call("status", "--data", tmp_path / "plane").stdout, re.MULTILINE
+    )
+    process.terminate()
+    process.communicate(timeout=20)
+    profile.write_text("kind: PlacementProfile\nplugins: []")
+    refused = call("up", "--data", tmp_path / "plane", "--profile", profile)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "exactly one picker is needed" in refused.stderr

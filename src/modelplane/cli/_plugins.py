@@ -9,7 +9,8 @@ from pathlib import Path
 
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import read_documents
-from modelplane.fleet.profile import PlacementRegistry, own_types
+from modelplane.fleet.plugins import PlacementProfile
+from modelplane.fleet.profile import DEFAULT_PROFILE, PlacementRegistry, own_types, read_profile
 from modelplane.framework import ProfileError
 
 GROUP = "modelplane.placement"
@@ -29,6 +30,11 @@ def _register(entry: EntryPoint, registry: PlacementRegistry) -> None:
         raise
     except Exception as error:
         raise ProfileError(f"plugins {entry.name} ({entry.value}): {type(error).__name__}: {error}") from error
+
+
+def profile_of(path: Path | None) -> PlacementProfile:
+    """The profile of a file, or the usual one."""
+    return DEFAULT_PROFILE if path is None else read_profile(read_profile_document(path), known_types())
 
 
 def read_profile_document(path: Path) -> dict[str, object]:

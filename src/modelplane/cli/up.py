@@ -38,6 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--clusters", type=_count, default=0, metavar="N", help="add N simulated clusters of four 8-GPU nodes each"
     )
     add_data_argument(parser)
+    parser.add_argument(
+        "--profile", type=Path, metavar="FILE", help="the plugins that place replicas: a PlacementProfile"
+    )
     parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
     parser.add_argument("--gateway-port", type=_port, default=0, metavar="N", help="port for requests (default: any)")
 
@@ -47,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _up(arguments: argparse.Namespace) -> int:
+    from modelplane.cli._plugins import profile_of
     from modelplane.cli.demo_steps import Steps
     from modelplane.cli.manifests import read_documents, simulated_fleet
     from modelplane.local.apply import check_documents
@@ -61,6 +65,7 @@ async def _up(arguments: argparse.Namespace) -> int:
         data=arguments.data,
         api_port=ports.again("api", arguments.api_port),
         gateway_port=ports.again("gateway", arguments.gateway_port),
+        profile=profile_of(arguments.profile),
     )
     progress.say(f"starting the plane on {arguments.data}")
     async with Plane(settings, tell=progress.say) as plane:

@@ -23,6 +23,8 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Manifest, Remote, Target
 from modelplane.compose.moments import epoch_s
 from modelplane.compose.registry import COMPOSERS
+from modelplane.fleet.plugins import PlacementProfile
+from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.fleet.snapshot import Fleet
 from modelplane.local.ownership import (
     USES,
@@ -76,6 +78,7 @@ class Composition:
     """Told of every result, to write down the events in it."""
     missed: Callable[[ObjectRef, ClusterName], None]
     """Told of a composite that has something for a cluster which cannot be reached."""
+    profile: PlacementProfile = DEFAULT_PROFILE
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         composite = self.plane.get(ref)
@@ -102,7 +105,7 @@ class Composition:
         required: Mapping[str, tuple[Manifest, ...]] = {}
         result = ComposeResult()
         for _ in range(_MAX_ROUNDS):
-            request = ComposeRequest(resource, observed, required, self.fleet(), now=self.clock.now())
+            request = ComposeRequest(resource, observed, required, self.fleet(), self.clock.now(), self.profile)
             previous, result = result, entry.compose(request)
             if result.requirements == previous.requirements:
                 return result

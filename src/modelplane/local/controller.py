@@ -17,6 +17,8 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeResult, Event, Manifest
 from modelplane.compose.manifests import text_at, value_at
 from modelplane.compose.registry import COMPOSERS
+from modelplane.fleet.plugins import PlacementProfile
+from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.fleet.snapshot import Fleet
 from modelplane.local.cluster.objects import condition_is, items_at
 from modelplane.local.composition import GROUPS, Composition, Defaulting, NotOursError
@@ -45,7 +47,9 @@ _SERVER_FIELDS = {"resourceVersion", "managedFields"}
 class Controller:
     """The plane's side of the embedded plane: everything above the clusters."""
 
-    def __init__(self, database: Database, clock: Clock, *, admitted: Defaulting) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, *, admitted: Defaulting, profile: PlacementProfile = DEFAULT_PROFILE
+    ) -> None:
         self._database = database
         self.plane = database.store("plane")
         self._clusters: dict[ClusterName, SqliteStore] = {}
@@ -67,6 +71,7 @@ class Controller:
             admitted=admitted,
             record=self._record,
             missed=lambda ref, cluster: self._missed[cluster].add(ref),
+            profile=profile,
         )
         self._clock = clock
         self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, settings=_LOOP, on_broke=self._broke)

@@ -20,6 +20,8 @@ from aiohttp import web
 
 from modelplane.admission.layout import Document
 from modelplane.api.errors import UnavailableError
+from modelplane.fleet.plugins import PlacementProfile
+from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.local.apply import admitted, apply_documents
 from modelplane.local.certificates import server_context
 from modelplane.local.cluster.engines import EngineFactory, LocalEngines
@@ -51,6 +53,8 @@ class PlaneSettings:
     gateway_port: int = 0
     engine_speed: float = 1.0
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    profile: PlacementProfile = DEFAULT_PROFILE
+    """The plugins that place replicas."""
 
 
 class Plane:
@@ -112,7 +116,7 @@ class Plane:
         self._database = self._stack.enter_context(Database(data / "plane.db", clock=self._clock))
         ensure_namespaces(self._database.store("plane"))
         self._tell(f"store       {data / 'plane.db'}")
-        self._controller = Controller(self._database, self._clock, admitted=admitted)
+        self._controller = Controller(self._database, self._clock, admitted=admitted, profile=self._settings.profile)
         lifecycle = Lifecycle(self._controller.plane, self._clock)
         envoy = EnvoyProcess(data / "envoy")
         await envoy.start()
