@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_NO_GO = 3
 FLEET = Path("examples/quickstart")
+REPORT = Path("docs/lab-report.md")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,6 +53,17 @@ def _parser() -> argparse.ArgumentParser:
     execute = commands.add_parser("exec", help="run a command where the lab's addresses are")
     execute.add_argument("command", nargs=argparse.REMAINDER)
     execute.set_defaults(run=_exec)
+    end_to_end = commands.add_parser("e2e", help="the product on genuine components; starts a lab if none runs")
+    end_to_end.add_argument("--report", type=Path, default=REPORT, help="where the report goes")
+    end_to_end.add_argument("--step", action="append", default=[], help="only this step; may be repeated")
+    end_to_end.add_argument("--mode", choices=("live", "stateless"), default="live", help="of the function server")
+    end_to_end.add_argument("--fleet", type=Path, default=FLEET)
+    end_to_end.set_defaults(run=_end_to_end)
+    scenario = commands.add_parser("scenario")
+    scenario.add_argument("report", type=Path)
+    scenario.add_argument("--mode", default="live")
+    scenario.add_argument("--step", action="append", default=[])
+    scenario.set_defaults(run=_scenario)
     supervise = commands.add_parser("supervise")
     supervise.add_argument("fleet", type=Path)
     supervise.add_argument("--own-network", action="store_true")
@@ -68,9 +80,13 @@ def _build(chosen: argparse.Namespace, places: Places) -> int:
     return 0
 
 
-def _up(chosen: argparse.Namespace, places: Places) -> int:
+def _build_missing(places: Places) -> None:
     if missing(places, {Set.CORE}):
         build_all(places, {Set.CORE}, os.cpu_count() or 1, _say)
+
+
+def _up(chosen: argparse.Namespace, places: Places) -> int:
+    _build_missing(places)
     start(places, chosen.fleet.absolute(), _say)
     _status(chosen, places)
     return 0
@@ -99,6 +115,28 @@ def _down(_: argparse.Namespace, places: Places) -> int:
 
 def _exec(chosen: argparse.Namespace, places: Places) -> int:
     return subprocess.run(inside(places, chosen.command), check=False).returncode
+
+
+def _end_to_end(chosen: argparse.Namespace, places: Places) -> int:
+    ours = running(places) is None
+    if ours:
+        _build_missing(places)
+        start(places, chosen.fleet.absolute(), _say, tied=True)
+    try:
+        steps = [word for step in chosen.step for word in ("--step", step)]
+        command = [sys.executable, "-m", "lab", "scenario", str(chosen.report), "--mode", chosen.mode, *steps]
+        return subprocess.run(inside(places, command), check=False).returncode
+    finally:
+        if ours:
+            stop(places, _say)
+
+
+def _scenario(chosen: argparse.Namespace, places: Places) -> int:
+    from lab.e2e.run import run
+
+    done = asyncio.run(run(places, chosen.report, _say, mode=chosen.mode, only=frozenset(chosen.step)))
+    _say(f"report: {chosen.report}")
+    return 0 if done.passed else EXIT_FAILED
 
 
 def _supervise(chosen: argparse.Namespace, places: Places) -> int:

@@ -178,12 +178,12 @@ class Daemon:
         await self.supervisor.hold(asked["name"])
         return {}
 
-    async def _install(self, _: dict[str, str]) -> dict[str, object]:
+    async def _install(self, asked: dict[str, str]) -> dict[str, object]:
         if self.control is None or self.runtime is None:
             return {"error": "the lab is not up"}
         folder = self.places.state / "packages"
         try:
-            await install(self.supervisor, self.control, self.runtime, folder, self.say)
+            await install(self.supervisor, self.control, self.runtime, folder, self.say, live=asked["mode"] == "live")
         except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
             return {"error": str(error)}
         return {}

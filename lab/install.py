@@ -45,9 +45,12 @@ class InstallError(Exception):
 
 
 async def install(
-    supervisor: Supervisor, control: Control, runtime: Runtime, folder: Path, say: Callable[[str], None]
+    supervisor: Supervisor, control: Control, runtime: Runtime, folder: Path, say: Callable[[str], None], *, live: bool
 ) -> None:
-    """Returns when Function and Configuration are Healthy and every definition is Established."""
+    """Returns when Function and Configuration are Healthy, every definition is Established and the function serves.
+
+    A function that is not `live` has Crossplane fetch the fleet with every call.
+    """
     await asyncio.to_thread(_build, folder)
     registry = f"{LOOPBACK}:{REGISTRY_PORT}"
     for name in (CONFIGURATION, FUNCTION):
@@ -65,7 +68,7 @@ async def install(
         await _definitions(api)
         access = await token_access(control.cluster, api, FUNCTION)
     kubeconfig = control.cluster.write_kubeconfig("function", access)
-    await supervisor.start(_function(certificates, kubeconfig))
+    await supervisor.start(_function(certificates, kubeconfig, live=live))
     say("function server ready")
 
 
@@ -78,7 +81,7 @@ def _build(folder: Path) -> None:
         raise InstallError(f"{_TOOL} ended with {done.returncode}:\n{done.stderr[-2000:]}")
 
 
-def _function(certificates: Path, kubeconfig: Path) -> Program:
+def _function(certificates: Path, kubeconfig: Path, *, live: bool) -> Program:
     command = (
         sys.executable,
         "-m",
@@ -87,9 +90,7 @@ def _function(certificates: Path, kubeconfig: Path) -> Program:
         f"--address={LOOPBACK}:{FUNCTION_PORT}",
         f"--admin-address={LOOPBACK}:{FUNCTION_ADMIN_PORT}",
         f"--tls-certs-dir={certificates}",
-        "--live",
-        "--observe",
-        f"--kubeconfig={kubeconfig}",
+        *(("--live", "--observe", f"--kubeconfig={kubeconfig}") if live else ()),
     )
     probe = answers(f"http://{LOOPBACK}:{FUNCTION_ADMIN_PORT}/readyz")
     return Program("function", command, probe, {"PYTHONUNBUFFERED": "1", "PATH": os.environ.get("PATH", "")})

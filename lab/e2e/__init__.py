@@ -1,0 +1,1 @@
+"""The product on genuine components, from installation to removal, as one scenario of plain steps."""

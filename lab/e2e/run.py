@@ -1,0 +1,73 @@
+"""The order of the steps, and the report that they leave."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lab.components import CROSSPLANE, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES
+from lab.e2e import steps
+from lab.e2e.world import enter
+from lab.launch import ask
+from lab.scenario import Scenario, report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lab.places import Places
+
+_STEPS = (
+    ("packages through the real package manager", steps.install, True),
+    ("good and bad manifests on the real API server", steps.refusals, False),
+    ("clusters become Ready", steps.fleet, True),
+    ("a deployment is placed and served", steps.deploy, True),
+    ("claims on pinned pools", steps.claims, False),
+    ("a request travels to a pod, streaming too", steps.request, False),
+    ("the scale subresource", steps.scale, False),
+    ("kill -9 of the function server", partial(steps.killed, program="function"), False),
+    ("kill -9 of Crossplane", partial(steps.killed, program="crossplane"), False),
+    ("kill -9 of the control plane's API server", partial(steps.killed, program="control-apiserver"), False),
+    ("a gang on two nodes", steps.gang, False),
+    ("two deployments race for the last nodes", steps.race, False),
+    ("a device fails", steps.device_taint, False),
+    ("everything is deleted", steps.removal, False),
+)
+
+
+async def run(places: Places, target: Path, say: Callable[[str], None], *, mode: str, only: frozenset[str]) -> Scenario:
+    """`only` names steps to run, by their function's name; none means all."""
+    scenario = Scenario(say)
+    async with enter(places, say, mode) as world:
+        for name, action, needed in _STEPS:
+            if not only or _name(action) in only:
+                await scenario.step(name, partial(action, world), needed=needed)
+    _write(target, report(scenario, "The lab's last run", _facts(places, mode)))
+    return scenario
+
+
+def _name(action: object) -> str:
+    inner = action.func if isinstance(action, partial) else action
+    return str(getattr(inner, "__name__", ""))
+
+
+def _write(target: Path, page: str) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(page)
+
+
+def _facts(places: Places, mode: str) -> list[str]:
+    state = ask(places, "status") or {}
+    parts = (KUBERNETES, ETCD, CROSSPLANE, PROVIDER_KUBERNETES, KWOK, LWS)
+    versions = ", ".join(f"{part.path.rpartition('/')[2]} {part.version}" for part in parts)
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    up = state.get("up_after_s")
+    return [
+        f"components: {versions}",
+        f"machine: {os.cpu_count()} processors, Python {platform.python_version()}, load {load}",
+        f"the lab was up {up:.1f} s after its start" if isinstance(up, float) else "the lab's start was not timed",
+        f"function server: {mode}",
+        "gateways are the lab's stand-in; engines are simulated ones on the pods' own addresses",
+    ]

@@ -1,0 +1,386 @@
+"""The steps of the scenario on the core set. Each says what it saw; those that need others come after them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from lab.client import ApiError, Manifest, condition, items, name_of, text, until, value
+from lab.e2e.world import EXAMPLES, OURS, World, clusters_of, conditions, running
+from lab.manifests import read_folder
+from lab.scenario import FailedError
+from modelplane.api.labels import POOL, SYSTEM_NAMESPACE
+from modelplane.testing.rule_cases import RuleCase, rule_cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+RULES = Path("tests/api/rules.yaml")
+DEPLOYMENT, SERVICE = "qwen3-8b", "chat"
+REPLICAS = 2  # of the example, one GPU each
+GANG_NODES = 2
+_OK = 200
+_CONFLICTS = 10
+
+
+def expect(holds: object, otherwise: str) -> None:
+    if not holds:
+        raise FailedError(otherwise)
+
+
+async def install(world: World) -> str:
+    await asyncio.to_thread(world.tell, "install", mode=world.mode)
+    found = await world.control.list("apiextensions.crossplane.io/v2", "CompositeResourceDefinition")
+    return f"Function and Configuration Healthy, {len(found)} definitions Established"
+
+
+async def refusals(world: World) -> str:
+    """The table of what the API accepts and refuses, on the real server, without keeping anything."""
+    cases = list(rule_cases(RULES.read_text()))  # noqa: ASYNC240 - one small file, before anything waits
+    wrong = [said for case in cases if (said := await _judged(world, case))]
+    expect(not wrong, f"{len(wrong)} of {len(cases)} cases: {'; '.join(wrong[:5])}")
+    refused = sum(bool(case.says) for case in cases)
+    return f"{len(cases)} manifests: {refused} refused with our words, {len(cases) - refused} accepted"
+
+
+async def _judged(world: World, case: RuleCase) -> str:
+    """What is wrong with the server's judgement, or nothing."""
+    manifest = dict(case.manifest)
+    kind = await world.control.kind(str(manifest["apiVersion"]), str(manifest["kind"]))
+    namespace = text(manifest, "metadata", "namespace") or "default"
+    if case.before is not None:
+        before = dict(case.before)
+        await world.control.create(before, namespace=namespace)
+    try:
+        if case.before is None:
+            await world.control.call("POST", kind.path(namespace), body=manifest, query={"dryRun": "All"})
+        else:
+            await _replace(world, kind.path(namespace, name_of(manifest)), manifest)
+    except ApiError as refused:
+        if not case.says:
+            return f"{case.name}: refused, {refused.message}"
+        return "" if case.says in refused.message else f"{case.name}: said {refused.message}, not {case.says}"
+    finally:
+        if case.before is not None:
+            await _gone(world, [dict(case.before)])
+    return f"{case.name}: accepted, expected {case.says}" if case.says else ""
+
+
+async def _replace(world: World, path: str, manifest: Manifest) -> None:
+    """Against the newest version; Crossplane writes to the object too, so a conflict only means to look again."""
+    for _ in range(_CONFLICTS):
+        known = await world.control.call("GET", path)
+        metadata = {**_metadata(manifest), "resourceVersion": text(known, "metadata", "resourceVersion")}
+        body = {**manifest, "metadata": metadata}
+        try:
+            await world.control.call("PUT", path, body=body, query={"dryRun": "All"})
+        except ApiError as refused:
+            if refused.reason != "Conflict":
+                raise
+        else:
+            return
+    raise FailedError(f"{path}: only conflicts")
+
+
+def _metadata(manifest: Manifest) -> dict[str, object]:
+    found = manifest.get("metadata")
+    return dict(found) if isinstance(found, dict) else {}
+
+
+async def fleet(world: World) -> str:
+    """The clusters of the example, reached through Secrets with their kubeconfigs."""
+    for site in world.sites:
+        content = base64.b64encode(world.kubeconfigs[site].read_bytes()).decode()
+        await world.control.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": f"{site}-kubeconfig", "namespace": SYSTEM_NAMESPACE},
+                "data": {"kubeconfig": content},
+            }
+        )
+    for item in _platform():
+        await world.control.apply(item)
+    waited = [await world.ready("InferenceCluster", site) for site in world.sites]
+    await world.ready("InferenceGateway", "default")
+    clusters = await world.control.list(OURS, "InferenceCluster")
+    free = {name_of(each): value(each, "status", "freeDevices") for each in clusters}
+    return f"{len(clusters)} clusters Ready after {max(waited):.1f} s, free devices {json.dumps(free)}"
+
+
+def _platform() -> list[Manifest]:
+    kinds = ("InferenceClass", "InferenceCluster", "InferenceGateway")
+    return [item for item in read_folder(EXAMPLES) if item["kind"] in kinds]
+
+
+def _models() -> list[Manifest]:
+    return [item for item in read_folder(EXAMPLES) if item["kind"] in {"ModelDeployment", "ModelService"}]
+
+
+async def deploy(world: World) -> str:
+    for item in _models():
+        await world.control.apply(item)
+    waited = await world.ready("ModelDeployment", DEPLOYMENT)
+    await world.ready("ModelService", SERVICE)
+    placed = clusters_of(await world.replicas(DEPLOYMENT))
+    expect(len(placed) == REPLICAS, f"replicas: {placed}")
+    return f"Ready after {waited:.1f} s, replicas on {', '.join(sorted(placed.values()))}"
+
+
+async def claims(world: World) -> str:
+    """The real allocator gave each pod devices of the pool that we pinned it to."""
+    counted: Counter[str] = Counter()
+    for site, pod in await world.all_pods(DEPLOYMENT):
+        expect(text(pod, "status", "phase") == "Running", f"{name_of(pod)} is {text(pod, 'status', 'phase')}")
+        node = await world.sites[site].get("v1", "Node", text(pod, "spec", "nodeName"))
+        wanted = value(pod, "spec", "nodeSelector", POOL)
+        expect(value(node, "metadata", "labels", POOL) == wanted, f"{name_of(pod)} is not on pool {wanted}")
+        for each in items(pod, "status", "resourceClaimStatuses"):
+            counted[site] += await _devices(world, site, pod, text(each, "resourceClaimName"))
+    expect(sum(counted.values()) == REPLICAS, f"devices by cluster: {dict(counted)}")
+    return f"{sum(counted.values())} devices allocated on pinned pools: {dict(counted)}"
+
+
+async def _devices(world: World, site: str, pod: Manifest, claim: str) -> int:
+    namespace = text(pod, "metadata", "namespace")
+    found = await world.sites[site].get("resource.k8s.io/v1", "ResourceClaim", claim, namespace=namespace)
+    results = items(found, "status", "allocation", "devices", "results")
+    node = text(pod, "spec", "nodeName")
+    expect(all(text(each, "pool") == node for each in results), f"{claim} holds devices of another node")
+    return len(results)
+
+
+async def request(world: World) -> str:
+    """A chat request through the fleet's gateway, then the cluster's, to the pod's own address; and a stream."""
+    service = await world.control.get(OURS, "ModelService", SERVICE)
+    address = text(service, "status", "address")
+    body = {"model": DEPLOYMENT, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 16}
+    async with aiohttp.ClientSession() as session:
+        answer = await _chat(session, address, body)
+        chunks = await _stream(session, address, {**body, "stream": True})
+    return f"{address} answered {len(answer)} characters, and streamed {chunks} events"
+
+
+async def _chat(session: aiohttp.ClientSession, address: str, body: Manifest) -> str:
+    async with session.post(f"{address}/v1/chat/completions", json=body) as answer:
+        said = await answer.text()
+        expect(answer.status == _OK, f"status {answer.status}: {said[:300]}")
+        return str(json.loads(said)["choices"][0]["message"]["content"])
+
+
+async def _stream(session: aiohttp.ClientSession, address: str, body: Manifest) -> int:
+    async with session.post(f"{address}/v1/chat/completions", json=body) as answer:
+        lines = [line async for line in answer.content]
+        expect(answer.status == _OK, f"status {answer.status}")
+    events = [line for line in lines if line.startswith(b"data: ")]
+    expect(events[-1].strip() == b"data: [DONE]", f"the stream ended with {events[-1:]!r}")
+    return len(events)
+
+
+async def scale(world: World) -> str:
+    """By the scale subresource, as kubectl and autoscalers do it."""
+    return await _scaled(world, 3) + "; " + await _scaled(world, 2)
+
+
+async def _scaled(world: World, count: int) -> str:
+    kind = await world.control.kind(OURS, "ModelDeployment")
+    path = kind.path("default", DEPLOYMENT, "scale")
+    await world.control.call("PATCH", path, body={"spec": {"replicas": count}}, content="application/merge-patch+json")
+
+    async def reached() -> bool:
+        found = await world.control.get(OURS, "ModelDeployment", DEPLOYMENT)
+        pods = [pod for _, pod in await world.all_pods(DEPLOYMENT)]
+        return condition(found, "Ready") == "True" and len(pods) == len(running(pods)) == count
+
+    waited = await world.wait(f"{count} replicas", reached)
+    return f"{count} replicas after {waited:.1f} s"
+
+
+def _gang(name: str, *, nodes: int, replicas: int = 1) -> Manifest:
+    """A model on whole nodes of eight GPUs."""
+    selector = 'device.driver == "gpu.nvidia.com"'
+    container = {"name": "engine", "image": "vllm/vllm-openai:v0.27.1", "args": ["example/big"]}
+    return {
+        "apiVersion": OURS,
+        "kind": "ModelDeployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "nodeSelector": {"devices": [{"name": "gpu", "count": 8, "selectors": [{"cel": selector}]}]},
+            "workers": {
+                "topology": {"tensor": 8, "pipeline": nodes},
+                "template": {"spec": {"containers": [container]}},
+            },
+        },
+    }
+
+
+async def gang(world: World) -> str:
+    """Two whole nodes: the real LeaderWorkerSet controller forms the group."""
+    await remove(world, _models())
+    await world.control.apply(_gang("big", nodes=GANG_NODES))
+    waited = await world.ready("ModelDeployment", "big")
+    sites = {site for site, _ in await world.all_pods("big")}
+    (site,) = sites
+    sets = await world.sites[site].list("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
+    expect(len(sets) == 1, f"{len(sets)} LeaderWorkerSets")
+    return f"a gang of {len(await world.pods(site, 'big'))} pods on {site}, Ready after {waited:.1f} s"
+
+
+async def race(world: World) -> str:
+    """One cluster is taken by the gang; two more want the other's two nodes at the same time."""
+    first, second = _gang("one", nodes=GANG_NODES), _gang("two", nodes=GANG_NODES)
+    await asyncio.gather(world.control.apply(first), world.control.apply(second))
+    names = ("one", "two")
+
+    async def settled() -> bool:
+        found = [await world.control.get(OURS, "ModelDeployment", name) for name in names]
+        return sorted(condition(each, "ReplicasScheduled") for each in found) == ["False", "True"] and any(
+            condition(each, "Ready") == "True" for each in found
+        )
+
+    waited = await world.wait("exactly one placed", settled)
+    found = {name: await world.control.get(OURS, "ModelDeployment", name) for name in names}
+    loser = next(name for name, each in found.items() if condition(each, "Ready") != "True")
+    pods = {name: len(running([pod for _, pod in await world.all_pods(name)])) for name in names}
+    expect(pods[loser] == 0 and sum(pods.values()) == GANG_NODES, f"pods: {pods}")
+    return f"settled after {waited:.1f} s; {loser} says {conditions(found[loser])[:160]}"
+
+
+async def device_taint(world: World) -> str:
+    """A device that fails: its pod is evicted by the real controller and takes another device."""
+    await remove(world, [_gang(name, nodes=GANG_NODES) for name in ("big", "one", "two")])
+    for item in _models():
+        await world.control.apply(item)
+    await world.ready("ModelDeployment", DEPLOYMENT)
+    site, pod = (await world.all_pods(DEPLOYMENT))[0]
+    claim = text(items(pod, "status", "resourceClaimStatuses")[0], "resourceClaimName")
+    namespace = text(pod, "metadata", "namespace")
+    found = await world.sites[site].get("resource.k8s.io/v1", "ResourceClaim", claim, namespace=namespace)
+    held = items(found, "status", "allocation", "devices", "results")[0]
+    await _taint(world, site, held, [{"key": "example.com/xid", "value": "79", "effect": "NoExecute"}])
+
+    async def replaced() -> bool:
+        pods = running([each for _, each in await world.all_pods(DEPLOYMENT)])
+        return len(pods) == REPLICAS and text(pod, "metadata", "uid") not in {text(p, "metadata", "uid") for p in pods}
+
+    try:
+        waited = await world.wait("the pod replaced", replaced)
+        await world.ready("ModelDeployment", DEPLOYMENT)
+    finally:
+        await _taint(world, site, held, [])
+    return f"{name_of(pod)} lost {text(held, 'device')} on {site} and was replaced after {waited:.1f} s"
+
+
+async def _taint(world: World, site: str, held: Manifest, taints: list[Manifest]) -> None:
+    slices = await world.sites[site].list("resource.k8s.io/v1", "ResourceSlice")
+    for each in slices:
+        if text(each, "spec", "pool", "name") == held["pool"] and text(each, "spec", "driver") == held["driver"]:
+            devices = [
+                {**device, "taints": taints} if device["name"] == held["device"] else device
+                for device in items(each, "spec", "devices")
+            ]
+            await world.sites[site].patch(each, {"spec": {"devices": devices}})
+
+
+async def killed(world: World, program: str) -> str:
+    """Kill -9 while a change is on its way; the supervisor starts it again, as a kubelet would."""
+    before = len(await world.replicas(DEPLOYMENT))
+    wanted = REPLICAS + 1 if before == REPLICAS else REPLICAS
+    kind = await world.control.kind(OURS, "ModelDeployment")
+    path = kind.path("default", DEPLOYMENT, "scale")
+    body = {"spec": {"replicas": wanted}}
+    await world.control.call("PATCH", path, body=body, content="application/merge-patch+json")
+    await asyncio.to_thread(world.tell, "kill", name=program)
+
+    async def converged() -> bool:
+        found = await world.control.get(OURS, "ModelDeployment", DEPLOYMENT)
+        pods = [pod for _, pod in await world.all_pods(DEPLOYMENT)]
+        return condition(found, "Ready") == "True" and len(running(pods)) == len(pods) == wanted
+
+    waited = await until(f"{wanted} replicas again", converged, within_s=180.0)
+    return f"{before} to {wanted} replicas, converged {waited:.1f} s after {program} was killed"
+
+
+async def remove(world: World, objects: Iterable[Manifest]) -> None:
+    await _gone(world, list(objects))
+
+
+async def _gone(world: World, objects: list[Manifest]) -> None:
+    for item in objects:
+        await world.control.delete(item)
+
+    async def gone() -> bool:
+        found = [
+            await world.control.get(
+                str(item["apiVersion"]), str(item["kind"]), name_of(item), namespace=_namespace(item)
+            )
+            for item in objects
+        ]
+        return all(each is None for each in found)
+
+    await until("deleted objects gone", gone, within_s=120.0)
+
+
+def _namespace(item: Manifest) -> str:
+    return text(item, "metadata", "namespace") or "default"
+
+
+async def removal(world: World) -> str:
+    """Delete everything that was applied: nothing of it is left in any cluster."""
+    began = asyncio.get_running_loop().time()
+    await remove(world, [*_models(), *(_gang(name, nodes=GANG_NODES) for name in ("big", "one", "two"))])
+
+    async def empty() -> bool:
+        return not await _left(world)
+
+    try:
+        await world.wait("nothing left of the models", empty)
+    except Exception as error:
+        raise FailedError(f"left: {', '.join(await _left(world))}") from error
+    await remove(world, [item for item in _platform() if item["kind"] != "InferenceClass"])
+    await remove(world, [item for item in _platform() if item["kind"] == "InferenceClass"])
+    left = await _left(world)
+    expect(not left, f"left: {', '.join(left)}")
+    return f"nothing left in {1 + len(world.sites)} clusters after {asyncio.get_running_loop().time() - began:.1f} s"
+
+
+async def _left(world: World) -> list[str]:
+    found = [f"control {each['kind']} {name_of(each)}" for each in await _ours_left(world)]
+    for site, api in world.sites.items():
+        for version, kind in _REMOTE:
+            found += [
+                f"{site} {kind} {name_of(item)}"
+                for item in await api.list(version, kind)
+                if any(key.startswith("modelplane.ai/") for key in _labels(item)) and kind != "Node"
+            ]
+    return found
+
+
+_REMOTE = (
+    ("apps/v1", "Deployment"),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+    ("v1", "Pod"),
+    ("v1", "Service"),
+    ("v1", "Namespace"),
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"),
+    ("resource.k8s.io/v1", "ResourceClaim"),
+    ("gateway.networking.k8s.io/v1", "HTTPRoute"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+)
+
+
+def _labels(item: Manifest) -> dict[str, object]:
+    found = value(item, "metadata", "labels")
+    return found if isinstance(found, dict) else {}
+
+
+async def _ours_left(world: World) -> list[Manifest]:
+    kinds = ("ModelDeployment", "ModelReplica", "ModelEndpoint", "ModelService")
+    return [item for kind in kinds for item in await world.control.list(OURS, kind)]
