@@ -31,6 +31,7 @@ def test_groups_are_listed_with_ours_first():
         "modelplane.ai",
         "authentication.k8s.io",
         "authorization.k8s.io",
+        "events.k8s.io",
         "gateway.envoyproxy.io",
         "gateway.networking.k8s.io",
     ]

@@ -1,7 +1,9 @@
 """The kinds of Kubernetes itself that the plane serves, with their schemas and columns.
 
 Namespaces, Secrets, ConfigMaps and Events can be written. Gateways, routes and backends are what the plane composes for
-its own Envoy: they can be read and watched only, so their schema is left open.
+its own Envoy: they can be read and watched only, so their schema is left open. Events can be read in their newer words
+too. Pods, Services and Nodes are what general tools ask any Kubernetes for, some before anything else: here there are
+none, because workloads run on the clusters, and saying so beats refusing the question.
 """
 
 from collections.abc import Mapping
@@ -129,6 +131,10 @@ _OPEN: Final[Schema] = {
 }
 
 
+_NONE: Final[Schema] = {**_OPEN, "description": "There are none on the plane: workloads run on the clusters."}
+_NEWER_EVENT: Final[Schema] = {**_OPEN, "description": "Event is something that happened to an object; read only."}
+
+
 def _kind(group_version: str, kind: str, plural: str, schema: Schema, *, short: str = "") -> BuiltIn:
     group, _, version = group_version.rpartition("/")
     names = Names(
@@ -138,7 +144,7 @@ def _kind(group_version: str, kind: str, plural: str, schema: Schema, *, short: 
         singular=kind.lower(),
         short_names=(short,) if short else (),
     )
-    scope = Scope.CLUSTER if kind == "Namespace" else Scope.NAMESPACED
+    scope = Scope.CLUSTER if kind in {"Namespace", "Node"} else Scope.NAMESPACED
     return BuiltIn(group=group, version=version, scope=scope, names=names, columns=(), scale=None, schema=schema)
 
 
@@ -150,6 +156,10 @@ WRITABLE: Final = (
 )
 
 READ_ONLY: Final = (
+    _kind("v1", "Node", "nodes", _NONE, short="no"),
+    _kind("v1", "Pod", "pods", _NONE, short="po"),
+    _kind("v1", "Service", "services", _NONE, short="svc"),
+    _kind("events.k8s.io/v1", "Event", "events", _NEWER_EVENT, short="ev"),
     _kind("gateway.envoyproxy.io/v1alpha1", "Backend", "backends", _OPEN),
     _kind("gateway.networking.k8s.io/v1", "Gateway", "gateways", _OPEN, short="gtw"),
     _kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", _OPEN),

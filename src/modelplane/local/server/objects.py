@@ -20,6 +20,7 @@ from modelplane.admission.paths import Key
 from modelplane.admission.problems import Cause, Problem
 from modelplane.admission.schemas import META_FIELDS, properties_of
 from modelplane.api.definitions import Definition
+from modelplane.local.server import event_views
 from modelplane.local.server.failures import ApiError, bad_request, invalid_object
 from modelplane.local.server.resources import Resource, resource_of
 from modelplane.local.server.values import (
@@ -252,10 +253,17 @@ _CHECK: Final[Mapping[str, Callable[[Json, Manifest | None], Iterator[Problem]]]
 }
 
 
+def tabled_of(resource: Resource, manifest: Manifest) -> Manifest:
+    """A stored object as the columns of a table read it: those of a view are the columns of what it shows."""
+    return manifest if resource.is_view else shown(resource, manifest)
+
+
 def shown(resource: Resource, manifest: Manifest) -> Manifest:
     """A stored object as clients see it: the kinds of Kubernetes itself have no generation."""
     if resource.custom:
         return manifest
+    if resource.is_view:
+        return event_views.as_view(with_metadata(manifest, generation=None))
     hidden: dict[str, object] = {"generation": None}
     if resource.kind == "Namespace" and HOLD in finalizers_of(manifest):
         hidden["finalizers"] = [name for name in finalizers_of(manifest) if name != HOLD] or None

@@ -17,7 +17,7 @@ class Target:
 
     @property
     def ref(self) -> ObjectRef:
-        return ObjectRef(self.resource.group, self.resource.kind, self.namespace or "", self.name)
+        return ObjectRef(*self.resource.home, self.namespace or "", self.name)
 
     @property
     def is_everywhere(self) -> bool:

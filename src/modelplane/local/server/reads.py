@@ -15,7 +15,7 @@ import msgspec
 from modelplane.local.server import tables
 from modelplane.local.server.failures import ApiError, bad_request, expired, not_found, too_large_revision
 from modelplane.local.server.media import Form
-from modelplane.local.server.objects import shown
+from modelplane.local.server.objects import shown, tabled_of
 from modelplane.local.server.options import ListOptions
 from modelplane.local.server.paths import Target
 from modelplane.local.server.selectors import Selector
@@ -95,7 +95,7 @@ class Reads:
             case Form.PARTIAL:
                 return lambda each: encode(tables.partial(shown(resource, each)))
             case Form.TABLE:
-                return lambda each: encode(tables.rows(resource, [shown(resource, each)], now, options.include)[0])
+                return lambda each: encode(tables.rows(resource, [tabled_of(resource, each)], now, options.include)[0])
 
     def page(self, target: Target, selector: Selector, options: ListOptions) -> Page:
         """The items that a list answers with. ApiError where its revision is not known (any more)."""
@@ -119,10 +119,10 @@ class Reads:
             return [each for each in self._at(target, revision) if selector.matches(each)]
         name = selector.name()
         if name is not None and not target.is_everywhere:
-            one = self._store.get(ObjectRef(resource.group, resource.kind, target.namespace or "", name))
+            one = self._store.get(ObjectRef(*resource.home, target.namespace or "", name))
             return [one] if one is not None and selector.matches(one) else []
         labels = selector.equal_labels()
-        found = self._store.list(resource.group, resource.kind, namespace=target.namespace, labels=labels or None)
+        found = self._store.list(*resource.home, namespace=target.namespace, labels=labels or None)
         return list(found) if selector.is_everything else [each for each in found if selector.matches(each)]
 
     def _at(self, target: Target, revision: int) -> list[Manifest]:
@@ -131,11 +131,11 @@ class Reads:
         changes = self._store.changes_since(revision)
         if isinstance(changes, Expired):
             raise _too_old()
-        listed = self._store.list(resource.group, resource.kind, namespace=target.namespace)
+        listed = self._store.list(*resource.home, namespace=target.namespace)
         found = {_place(each): each for each in listed}
         for change in reversed(changes):
             place = (change.ref.namespace, change.ref.name)
-            if (change.ref.group, change.ref.kind) != (resource.group, resource.kind):
+            if (change.ref.group, change.ref.kind) != resource.home:
                 continue
             if target.namespace not in {None, change.ref.namespace}:
                 continue
@@ -147,7 +147,7 @@ class Reads:
 
 
 def ref_of(target: Target, manifest: Manifest) -> ObjectRef:
-    return ObjectRef(target.resource.group, target.resource.kind, *_place(manifest))
+    return ObjectRef(*target.resource.home, *_place(manifest))
 
 
 def _place(manifest: Manifest) -> tuple[str, str]:

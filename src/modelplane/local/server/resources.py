@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from modelplane.admission.schemas import Schema, properties_of
 from modelplane.api.definitions import Definition, Scale, definitions
+from modelplane.local.server import event_views
 from modelplane.local.server.core_kinds import READ_ONLY, WRITABLE
 from modelplane.local.server.metadata_schema import OBJECT_META, TYPE_META
 
@@ -58,6 +59,16 @@ class Resource:
     @property
     def has_status(self) -> bool:
         return self.custom or self.kind == "Namespace"
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it shows the objects of another kind in its own words."""
+        return self.group == event_views.GROUP
+
+    @property
+    def home(self) -> tuple[str, str]:
+        """The group and kind under which its objects are stored."""
+        return ("", "Event") if self.is_view else (self.group, self.kind)
 
     @property
     def scale(self) -> Scale | None:

@@ -118,7 +118,7 @@ _AGE: Final = _Shown(
 
 @cache
 def _columns(resource: Resource) -> tuple[_Shown, ...]:
-    own = _CORE.get(resource.kind) if not resource.group else None
+    own = _CORE.get(resource.kind) if resource.home[0] == "" else None
     if own is not None:
         return own
     if not resource.custom:

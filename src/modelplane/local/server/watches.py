@@ -18,7 +18,7 @@ from typing import Final
 from modelplane.local.server import tables
 from modelplane.local.server.failures import ApiError, expired, too_many
 from modelplane.local.server.media import Form
-from modelplane.local.server.objects import shown
+from modelplane.local.server.objects import shown, tabled_of
 from modelplane.local.server.options import ListOptions
 from modelplane.local.server.paths import Target
 from modelplane.local.server.reads import Reads, ref_of
@@ -137,7 +137,7 @@ class Watches:
 
 
 def _kind(resource: Resource) -> tuple[str, str]:
-    return resource.group, resource.kind
+    return resource.home
 
 
 def _concerns(target: Target, ref: ObjectRef) -> bool:
@@ -249,7 +249,7 @@ class Watch:
             case Form.PARTIAL:
                 return _plain(event.type, tables.partial(shown(resource, event.manifest)))
             case Form.TABLE:
-                return _plain(event.type, self._table(shown(resource, event.manifest)))
+                return _plain(event.type, self._table(tabled_of(resource, event.manifest)))
 
     def _table(self, manifest: Manifest) -> Json:
         """Only the first event carries the columns."""

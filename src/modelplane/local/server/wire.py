@@ -30,7 +30,9 @@ class Wire:
         self._known: OrderedDict[ObjectRef, tuple[Manifest, bytes]] = OrderedDict()
 
     def object(self, resource: Resource, ref: ObjectRef, manifest: Manifest) -> bytes:
-        """The object in full, remembered."""
+        """The object in full, remembered in the words of its own kind."""
+        if resource.is_view:
+            return encode(shown(resource, manifest))
         known = self._known.get(ref)
         if known is not None and known[0] is manifest:
             return known[1]
