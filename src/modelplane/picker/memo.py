@@ -7,25 +7,42 @@ skips what it would compute from it. Loads are replaced as a whole, so comparing
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+_MOST_OWNERS = 4
+
 T = TypeVar("T")
 K = TypeVar("K")
 
 
-class Remembered(Generic[K, T]):
-    """`compute` of a list, remembered for as long as equal lists are asked about."""
+class _Entry(Generic[K, T]):
+    __slots__ = ("key", "owner", "value")
 
-    __slots__ = ("_compute", "_key", "_value")
+    def __init__(self, owner: object, key: list[K], value: tuple[T, ...]) -> None:
+        self.owner = owner
+        self.key = key
+        self.value = value
+
+
+class Remembered(Generic[K, T]):
+    """`compute` of a list, remembered until the list of the same owner changes.
+
+    The owner is the sequence of endpoints: one scorer may serve several profiles, each with endpoints of its own.
+    """
+
+    __slots__ = ("_compute", "_entries")
 
     def __init__(self, compute: Callable[[list[K]], tuple[T, ...]]) -> None:
         self._compute = compute
-        self._key: list[K] = []
-        self._value: tuple[T, ...] = ()
+        self._entries: list[_Entry[K, T]] = []
 
-    def of(self, key: list[K]) -> tuple[T, ...]:
-        if key != self._key:
-            self._value = self._compute(key)
-            self._key = key
-        return self._value
+    def of(self, owner: object, key: list[K]) -> tuple[T, ...]:
+        for entry in self._entries:
+            if entry.owner is owner:
+                if entry.key != key:
+                    entry.key, entry.value = key, self._compute(key)
+                return entry.value
+        value = self._compute(key)
+        self._entries = [*self._entries[1 - _MOST_OWNERS :], _Entry(owner, key, value)]
+        return value
 
 
 class RememberedFor(Generic[K, T]):

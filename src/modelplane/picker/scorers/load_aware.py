@@ -26,7 +26,7 @@ class LoadAwareScorer:
         self._column: Remembered[Load, float] = Remembered(self._scores)
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> tuple[float, ...]:
-        return self._column.of(cycle.loads(endpoints))
+        return self._column.of(endpoints, cycle.loads(endpoints))
 
     def _scores(self, loads: list[Load]) -> tuple[float, ...]:
         most = self._threshold

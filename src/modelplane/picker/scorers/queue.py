@@ -17,7 +17,7 @@ class QueueScorer:
         self._column: Remembered[Load, float] = Remembered(_scores)
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> tuple[float, ...]:
-        return self._column.of(cycle.loads(endpoints))
+        return self._column.of(endpoints, cycle.loads(endpoints))
 
 
 def _scores(loads: list[Load]) -> tuple[float, ...]:
