@@ -14,7 +14,7 @@ from modelplane.extproc.scrape.targets import page_of
 from modelplane.picker.endpoints import Endpoint
 from modelplane.testing.kube_api import until
 
-QUICK = ScrapeSettings(Pace(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=0.3, tick_s=0.005)
+QUICK = ScrapeSettings(Pace(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b"
 
 
@@ -129,7 +129,7 @@ def test_a_real_engine():
 def test_an_endpoint_that_fails_keeps_its_numbers_and_comes_back(answer, problem):
     async def body(server):
         endpoint = endpoint_of(server)
-        async with looking(endpoint) as scraper:
+        async with looking(endpoint, settings=ScrapeSettings(QUICK.pace, timeout_s=0.3, tick_s=0.005)) as scraper:
             await until(lambda: endpoint.load.waiting == 1)
             server.answer = answer
             await until(lambda: problem in scraper.problems.get("default/pod", ""))
