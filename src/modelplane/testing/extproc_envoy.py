@@ -213,3 +213,52 @@ async def _until_ready(process: asyncio.subprocess.Process, admin: int, log: Pat
                         return
             await asyncio.sleep(0.02)
     raise RuntimeError("Envoy did not become ready")
+
+
+@contextlib.asynccontextmanager
+async def answering(count: int, folder: Path) -> AsyncIterator[tuple[str, ...]]:
+    """Addresses of endpoints that answer at once: another Envoy, with a listener for each."""
+    ports = [free_port() for _ in range(count)]
+    admin = free_port()
+    file = folder / "answering.json"
+    listeners = [_answering_listener(port) for port in ports]
+    document = {"admin": {"address": _socket(admin)}, "static_resources": {"listeners": listeners}}
+    file.write_text(json.dumps(document))
+    arguments = ("-c", str(file), "--concurrency", "1", "--disable-hot-restart", "--log-level", "error")
+    with (folder / "answering.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            packaged_binary(), *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+        )
+    try:
+        await _until_ready(process, admin, folder / "answering.log")
+        yield tuple(f"127.0.0.1:{port}" for port in ports)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+_METRICS = """\
+vllm:num_requests_waiting{model_name="m"} 0
+vllm:num_requests_running{model_name="m"} 0
+vllm:kv_cache_usage_perc{model_name="m"} 0.1
+vllm:cache_config_info{block_size="16",num_gpu_blocks="10000"} 1
+"""
+
+
+def _answering_listener(port: int) -> _Json:
+    def direct(match: _Json, text: str) -> _Json:
+        return {"match": match, "direct_response": {"status": 200, "body": {"inline_string": text}}}
+
+    routes = [direct({"path": "/metrics"}, _METRICS), direct({"prefix": "/"}, '{"choices":[]}')]
+    manager = {
+        "@type": f"{_EXTENSIONS}.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "up",
+        "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": routes}]},
+        "http_filters": [{"name": "router", "typed_config": {"@type": f"{_EXTENSIONS}.filters.http.router.v3.Router"}}],
+    }
+    return {
+        "name": f"up-{port}",
+        "address": _socket(port),
+        "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
+    }
