@@ -64,6 +64,9 @@ def _add_ports(parser: argparse.ArgumentParser) -> None:
 def _add_security(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--secure-serving", default="true", metavar="BOOL", help="TLS on the gRPC port (default: true)")
     parser.add_argument("--cert-path", type=Path, metavar="DIR", help="tls.crt and tls.key (default: self-signed)")
+    parser.add_argument(
+        "--metrics-endpoint-auth", default="false", choices=["false"], help="metrics are for whoever reaches the port"
+    )
     parser.add_argument("--client-ca", type=Path, metavar="FILE", help="let in only clients with a certificate of it")
 
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from modelplane.extproc.discovery.listed import ListedEndpoints
+    from modelplane.extproc.endpoints import EndpointSource
     from modelplane.extproc.sidecar import Sidecar, SidecarSettings
 
+_POOL_GROUP = "inference.networking.k8s.io"
+_FIXED = {"secure-proxy": "false", "enable-ssrf-protection": "true"}
+"""Flags of the ecosystem's sidecar whose other values are not offered here."""
 _MOST_RANKS = 8
 _PLACES_OF_ROOMS = 1000
 
@@ -20,8 +23,8 @@ examples:
   modelplane picker sidecar --decoder 127.0.0.1:8200 --port 8000 --data-parallel-size 2
 
 A request names its prefill server in the header x-prefiller-host-port, which the picker writes. Only servers given by
---allow (port 0: any port) or in the file of --endpoints are called. Runs until it is told to end; running answers get
---drain seconds to finish.
+--allow (port 0: any port), in the file of --endpoints or in the pool of --inference-pool are called. Runs until it is
+told to end; running answers get --drain seconds to finish.
 """
 
 
@@ -31,13 +34,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="0.0.0.0", help="where to listen (default: %(default)s)")  # noqa: S104  pods are called from outside
     parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
     parser.add_argument("--decoder", default="127.0.0.1:8200", help="the local server (default: %(default)s)")
+    parser.add_argument("--vllm-port", type=int, metavar="PORT", help="the same, by its port on this pod")
     parser.add_argument(
-        "--connector", choices=("nixlv2", "shared-storage", "sglang"), default="nixlv2", help="how caches travel"
+        "--connector",
+        "--kv-connector",
+        choices=("nixlv2", "shared-storage", "sglang"),
+        default="nixlv2",
+        help="how caches travel",
     )
     parser.add_argument("--allow", action="append", default=[], metavar="HOST:PORT", help="a prefill server to call")
     parser.add_argument(
         "--endpoints", type=Path, metavar="FILE", help="a list of endpoints that may be called, watched"
     )
+    parser.add_argument(
+        "--inference-pool", default="", metavar="NS/NAME", help="its pods may be called, as the Kubernetes API has them"
+    )
+    parser.add_argument("--pool-group", default=_POOL_GROUP, help="API group of the pool (default: %(default)s)")
+    for flag, only in _FIXED.items():
+        parser.add_argument(f"--{flag}", default=only, choices=[only], help="as the ecosystem's sidecar is told")
     parser.add_argument(
         "--allow-any-prefiller", action="store_true", help="call whatever a header names; must be typed, never assumed"
     )
@@ -59,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     import logging
 
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    if arguments.vllm_port is not None:
+        arguments.decoder = f"127.0.0.1:{arguments.vllm_port}"
     _check(arguments)
     return asyncio.run(_serve(arguments))
 
@@ -71,6 +87,10 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InputError(f"--data-parallel-size must be 1 to {_MOST_RANKS}, not {arguments.data_parallel_size}")
     if arguments.prefill_max_retries < 0 or arguments.prefill_retry_backoff_ms < 0:
         raise InputError("--prefill-max-retries and --prefill-retry-backoff-ms must not be negative")
+    if arguments.endpoints and arguments.inference_pool:
+        raise InputError("--endpoints and --inference-pool are two lists; give one")
+    if arguments.pool_group != _POOL_GROUP:
+        raise InputError(f"--pool-group: pools of {_POOL_GROUP} are read, not of {arguments.pool_group}")
     Allowlist([*arguments.allow, arguments.decoder])
 
 
@@ -78,9 +98,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
     import signal
 
-    from modelplane.extproc.discovery.listed import ListedEndpoints
-
-    source = ListedEndpoints(arguments.endpoints) if arguments.endpoints else None
+    source = _source(arguments)
     if source is not None:
         await source.start()
     sidecars: list[Sidecar] = []
@@ -97,7 +115,22 @@ async def _serve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _listen(arguments: argparse.Namespace, source: "ListedEndpoints | None", sidecars: "list[Sidecar]") -> None:
+def _source(arguments: argparse.Namespace) -> "EndpointSource | None":
+    """Where the list of servers that may be called comes from, beside the command line."""
+    if arguments.endpoints:
+        from modelplane.extproc.discovery.listed import ListedEndpoints
+
+        return ListedEndpoints(arguments.endpoints)
+    if arguments.inference_pool:
+        from modelplane.extproc.discovery import PoolEndpoints
+        from modelplane.extproc.flags import pool
+        from modelplane.kube import KubeClient, load_config
+
+        return PoolEndpoints(KubeClient(load_config()), *pool(arguments.inference_pool))
+    return None
+
+
+async def _listen(arguments: argparse.Namespace, source: "EndpointSource | None", sidecars: "list[Sidecar]") -> None:
     """Opens a listener a rank; those that are open are in the list even if a later one fails."""
     from modelplane.extproc.sidecar import Sidecar
 
@@ -109,7 +142,7 @@ async def _listen(arguments: argparse.Namespace, source: "ListedEndpoints | None
         print(f"listening on {host}:{port}", flush=True)
 
 
-def _allows(arguments: argparse.Namespace, source: "ListedEndpoints | None") -> "Callable[[str], bool]":
+def _allows(arguments: argparse.Namespace, source: "EndpointSource | None") -> "Callable[[str], bool]":
     from modelplane.extproc.disaggregation import Allowlist
 
     if arguments.allow_any_prefiller:
