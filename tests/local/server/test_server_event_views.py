@@ -86,3 +86,11 @@ def test_what_runs_on_the_clusters_is_not_here(over_http, path, kind):
         assert (await client.ask("POST", path, {"kind": kind.removesuffix("List")}))[0] in {404, 405}
 
     over_http(story)
+
+
+def test_a_kind_that_is_not_served_is_not_taken_for_a_namespace(over_http):
+    async def story(client):
+        path = "/api/v1/namespaces/default/serviceaccounts"
+        assert await client.ask("POST", path, {"kind": "ServiceAccount"}) == (404, "404 page not found\n")
+
+    over_http(story)

@@ -14,6 +14,7 @@ from modelplane.local.server.objects import shown
 from modelplane.local.server.options import delete_options, is_true, list_options, write_options
 from modelplane.local.server.paths import Target, find_target
 from modelplane.local.server.reads import Reads
+from modelplane.local.server.resources import namespaces
 from modelplane.local.server.reviews import answer, find_review
 from modelplane.local.server.scales import scale_of
 from modelplane.local.server.selectors import Selector, read_selector
@@ -61,7 +62,7 @@ class Api:
 
     async def _resource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         if target.subresource and target.subresource not in target.resource.subresources:
-            raise not_found(target.resource, target.name)
+            return _no_subresource(target)
         method = request.method
         if method == "GET":
             return await self._read(request, target)
@@ -129,6 +130,13 @@ class Api:
 
 
 _NO_OPTIONS: Final = list_options({})
+
+
+def _no_subresource(target: Target) -> web.Response:
+    """Below a namespace are kinds, so what is not known there is no part of the namespace but a kind that is not."""
+    if target.resource is namespaces():
+        return _page_not_found()
+    raise not_found(target.resource, target.name)
 
 
 def _check_verb(target: Target, verb: str) -> None:
