@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from modelplane.picker import admitters, aliases, declared, filters, handlers, pickers, scorers
+from modelplane.picker import admitters, aliases, declared, filters, handlers, listeners, pickers, scorers
 from modelplane.picker.catalogue import Catalogue
 from modelplane.picker.flow import types as flow
 from modelplane.picker.memory import types as memory
@@ -10,5 +10,5 @@ from modelplane.picker.memory import types as memory
 
 @cache
 def catalogue() -> Catalogue:
-    rooms = (filters, scorers, pickers, handlers, admitters, memory, flow, aliases, declared)
+    rooms = (filters, scorers, pickers, handlers, admitters, listeners, memory, flow, aliases, declared)
     return Catalogue(each for room in rooms for each in room.TYPES)

@@ -131,10 +131,6 @@ class MultimodalCacheParameters(Parameters, frozen=True):
     cache_size_in_mb: int = msgspec.field(default=0, name="cacheSizeInMB")
 
 
-class SloAdmitterParameters(Parameters, frozen=True):
-    latency_prediction_info_producer_name: str = ""
-
-
 class DisaggregationHeaderParameters(Parameters, frozen=True):
     prefill_profile: str = "prefill"
     encode_profile: str = "encode"
@@ -180,6 +176,5 @@ TYPES = (
     declared_type("disaggregatedset-rollout-screener", INERT, RolloutParameters),
     declared_type("burst-prefix-cache-producer", INERT, BurstParameters),
     declared_type("mm-embeddings-cache-producer", INERT, MultimodalCacheParameters),
-    declared_type("latency-slo-admitter", INERT, SloAdmitterParameters),
     declared_type("local-syncer", "syncer", NoParameters),
 )

@@ -1,7 +1,5 @@
 """Admitters: whether a request is taken at all, whichever endpoint would serve it. None imports another."""
 
-from modelplane.picker.admitters import (
-    probabilistic,
-)
+from modelplane.picker.admitters import latency_slo, probabilistic
 
-TYPES = (*probabilistic.TYPES,)
+TYPES = (*latency_slo.TYPES, *probabilistic.TYPES)
