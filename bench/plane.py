@@ -1,8 +1,8 @@
 """The embedded plane as a whole: what its API takes, what a large fleet weighs, what a kill costs, how soon it serves.
 
-Everything is a process of its own, asked over HTTPS as clients do. Rates are per second of the plane's own CPU time,
-because this machine's cores are shared: on two free cores, one for the plane and one for its clients, that is what a
-second brings. `wall` beside them is what it brought here.
+Everything is a process of its own, asked over HTTPS as clients do. Rates and recoveries are in seconds of the plane's
+own CPU time, because cores are shared: on two free ones, one for the plane and one for its clients, that is what the
+clock on the wall says. `wall` beside them is what it said in this run.
 
     MODELPLANE_BENCH_CLUSTERS   clusters of the large fleet (1000); deployments are as many, replicas ten times
     MODELPLANE_BENCH_KILLS      how often the plane is killed (100)
@@ -115,25 +115,26 @@ def _rated(name: str, loads: list[dict[str, float]], limit: float, baseline: Map
 def _kills() -> list[dict[str, object]]:
     """Writers over the API, and a kill -9 of the plane and all that it started, again and again on one folder."""
     recoveries: list[float] = []
-    lost = acknowledged = 0
+    walls: list[float] = []
+    lost = 0
     with _folder() as folder:
         newest: dict[str, int] = {}
         for _ in range(KILLS):
             started = time.perf_counter()
             with _plane(folder) as process:
                 found = asyncio.run(_written(folder))
-                recoveries.append(time.perf_counter() - started)
+                walls.append(time.perf_counter() - started)
+                recoveries.append(_cpu_s(process))
                 lost += sum(found.get(name, -1) < number for name, number in newest.items())
                 newest = asyncio.run(_writing_until_killed(folder, process, newest))
-                acknowledged += 1
         total = sum(newest.values())
     imports = _wall_s([sys.executable, "-c", "import modelplane.local.plane"])
     importing = {"what": "importing what the plane is made of", "value": round(imports, 2), "unit": "s"}
-    writes = {"what": f"writes acknowledged over {acknowledged} kills", "value": total, "unit": "writes"}
+    writes = {"what": f"writes acknowledged over {KILLS} kills", "value": total, "unit": "writes"}
     slowest = round(max(recoveries), 2)
     return [
         _row("plane-kill-lost", lost, "writes", 0, writes),
-        _row("plane-kill-recovery", slowest, "s", 2, importing, median=round(median(recoveries), 2)),
+        _row("plane-kill-recovery", slowest, "s of CPU", 2, importing, wall=round(max(walls), 2)),
     ]
 
 
