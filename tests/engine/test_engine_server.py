@@ -81,14 +81,16 @@ def test_stopping_cuts_a_stream_that_outlives_the_grace(play):
 
 
 def test_chunks_arrive_as_they_are_written(play):
-    async def scenario(_engine, address):
-        loop, body = asyncio.get_running_loop(), {**ENDLESS, "max_tokens": 10}
+    async def scenario(engine, address):
+        body = {**ENDLESS, "max_tokens": 20_000}
         url = f"http://{address}/v1/chat/completions"
         async with aiohttp.ClientSession() as session, session.post(url, json=body) as answer:
-            times = [loop.time() async for line in answer.content if b'"content":"' in line]
-        assert len(times) == 1 + 10
-        # Nine decode steps of 5.4 ms lie between the first token and the last.
-        assert times[-1] - times[1] > 0.04
+            seen = 0
+            async for line in answer.content:
+                seen += b'"content":"' in line
+                if seen == 5:
+                    break
+            assert engine._service.core.load == 1
 
     play(scenario, speed=1)
 

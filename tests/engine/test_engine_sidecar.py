@@ -15,7 +15,7 @@ BODY = {"model": "demo", "messages": [{"role": "user", "content": "one two three
 def run(config, story, **prefill):
     async def main():
         exchange, asked = Exchange(), []
-        transfer = KvTransfer(latency_ms=0.01)
+        transfer = KvTransfer(latency_ms=0.01, lease_s=1e6)
         first = Engine(config(pod="prefill-0", kv_transfer=transfer, **prefill), exchange=exchange)
         there = await first.start("127.0.0.1")
 

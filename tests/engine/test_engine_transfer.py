@@ -118,7 +118,7 @@ def test_both_legs_over_http(config):
         status, third = await ask(session, decode, {**CHAT, "kv_transfer_params": params, "cache_salt": "x"})
         assert (status, third["error"]["code"]) == (500, "kv_load_failed")
 
-    disaggregated(config, scenario)
+    disaggregated(config, scenario, lease_s=1e6)
 
 
 def test_a_lost_cache_is_computed_where_that_is_asked_for(config):
@@ -128,7 +128,7 @@ def test_a_lost_cache_is_computed_where_that_is_asked_for(config):
         status, _ = await ask(session, decode, {**CHAT, "kv_transfer_params": first["kv_transfer_params"]})
         assert (status, engines[1]._service.core.figures.remote_hits) == (200, 0)
 
-    disaggregated(config, scenario, recompute=True)
+    disaggregated(config, scenario, recompute=True, lease_s=1e6)
 
 
 def test_a_lease_runs_out(config):

@@ -5,8 +5,10 @@ event for each token: at real speed that is one, and when the engine runs ahead 
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as Texts
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web
 
@@ -14,9 +16,10 @@ from modelplane.engine import errors
 from modelplane.engine.batch import pause
 from modelplane.engine.core import Core
 from modelplane.engine.faults import Fate
-from modelplane.engine.replies import Reply, Usage
+from modelplane.engine.replies import Usage
 from modelplane.engine.requests import Ask, EmbeddingAsk
 from modelplane.engine.sequence import Phase, Sequence
+from modelplane.engine.text import FinishReason
 
 
 class Watch:
@@ -40,12 +43,29 @@ class Watch:
         self._news = False
 
 
+class Bodies(Protocol):
+    """What an answer looks like on the wire: whole, or from its opening to its ending as a stream."""
+
+    def whole(
+        self, answers: Iterable[tuple[str, FinishReason]], usage: Usage, transfer: dict[str, object] | None = None, /
+    ) -> bytes: ...
+
+    def opening(self, index: int = 0, /) -> Iterator[bytes]: ...
+
+    def tokens(self, texts: Texts[str], index: int = 0, /) -> bytes: ...
+
+    def closing(self, reason: FinishReason, index: int = 0, /) -> bytes: ...
+
+    def ending(self, usage: Usage, /) -> Iterator[bytes]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One request while it is answered."""
 
     ask: Ask
-    reply: Reply
+    reply: Bodies
+    number: str
     sequences: list[Sequence]
     watch: Watch
     fate: Fate

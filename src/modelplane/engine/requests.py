@@ -88,7 +88,10 @@ class _Prompt:
 
 
 def read_chat(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> Ask:
-    chat = decode(body, ChatBody)
+    return read_conversation(decode(body, ChatBody), config, adapters)
+
+
+def read_conversation(chat: ChatBody, config: EngineConfig, adapters: Container[str] = ()) -> Ask:
     adapter = _resolve(chat.model, config, adapters)
     check_simulated(chat)
     texts = [message.text() for message in chat.messages]

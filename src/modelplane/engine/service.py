@@ -12,7 +12,7 @@ from aiohttp.http import HttpVersion11
 
 from modelplane import __version__
 from modelplane.engine import errors, faults, metrics
-from modelplane.engine.answering import Job, Watch, answer_stream, answer_whole, embed
+from modelplane.engine.answering import Bodies, Job, Watch, answer_stream, answer_whole, embed
 from modelplane.engine.batch import Clock, pause
 from modelplane.engine.bodies import LoadAdapterBody, UnloadAdapterBody, decode
 from modelplane.engine.config import Adapter, EngineConfig
@@ -21,10 +21,12 @@ from modelplane.engine.embeddings import packed, vector
 from modelplane.engine.kv_events import KvBatch
 from modelplane.engine.replies import Reply, embeddings_body, models_body
 from modelplane.engine.requests import Ask, read_chat, read_embedding, read_text, read_tokenize
+from modelplane.engine.responses import ResponseReply, read_response
 from modelplane.engine.sidecar import PREFILLED_BY, Sidecar
 from modelplane.engine.transfer import Exchange
 
 _Handler = Callable[["Service", web.BaseRequest], Awaitable[web.StreamResponse]]
+_Kind = Literal["chat", "text", "response"]
 _Reader = Callable[[bytes, EngineConfig, Container[str]], Ask]
 
 # How many batches a reader of the events may be behind before it loses some.
@@ -73,33 +75,34 @@ class Service:
     async def _text(self, request: web.BaseRequest) -> web.StreamResponse:
         return await self._generate(request, read_text, "text")
 
-    async def _generate(
-        self, request: web.BaseRequest, read: _Reader, kind: Literal["chat", "text"]
-    ) -> web.StreamResponse:
+    async def _response(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await self._generate(request, read_response, "response")
+
+    async def _generate(self, request: web.BaseRequest, read: _Reader, kind: _Kind) -> web.StreamResponse:
         body = await self._read(request)
         fate = await self._suffer(request)
         prefilled_by = ""
-        if self._sidecar is not None:
+        if self._sidecar is not None and kind != "response":
             body, prefilled_by = await self._sidecar.prefilled(request.path, request.headers, body)
         ask = read(body, self._config, self.core.adapters)
         number = self._number()
-        reply = Reply(
-            kind=kind,
-            number=number,
-            created=int(self._wall_clock()),
-            model=ask.model,
-            include_usage=ask.include_usage,
-        )
         watch = Watch()
-        job = Job(ask, reply, self.core.generate(ask, number, watch.wake), watch, fate)
+        reply = self._bodies(kind, ask, number)
+        job = Job(ask, reply, number, self.core.generate(ask, number, watch.wake), watch, fate)
         try:
             return await self._answer(request, job, {PREFILLED_BY: prefilled_by} if prefilled_by else {})
         finally:
             self.core.abort(job.sequences)
 
+    def _bodies(self, kind: _Kind, ask: Ask, number: str) -> Bodies:
+        created = int(self._wall_clock())
+        if kind == "response":
+            return ResponseReply(number=number, created=created, model=ask.model)
+        return Reply(kind=kind, number=number, created=created, model=ask.model, include_usage=ask.include_usage)
+
     async def _answer(self, request: web.BaseRequest, job: Job, more: Mapping[str, str]) -> web.StreamResponse:
         # The caller's own id when there is one, so that one id follows a request through every hop.
-        headers = {"x-request-id": request.headers.get("x-request-id") or job.reply.number, **more}
+        headers = {"x-request-id": request.headers.get("x-request-id") or job.number, **more}
         if job.ask.stream:
             headers |= {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
             response = web.StreamResponse(headers=self._headers(headers))
@@ -245,6 +248,7 @@ class Service:
     _ROUTES: ClassVar[Mapping[str, Mapping[str, _Handler]]] = {
         "/v1/chat/completions": {"POST": _chat},
         "/v1/completions": {"POST": _text},
+        "/v1/responses": {"POST": _response},
         "/v1/embeddings": {"POST": _embed},
         "/v1/models": {"GET": _models},
         "/v1/load_lora_adapter": {"POST": _load_adapter},
