@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.headers import forged
-from modelplane.picker.subsets import join, narrow, parse, split
+from modelplane.picker.subsets import Narrower, join, narrow, parse, split
 
 POOL = (
     Endpoint("a0", "10.0.0.1:8000"),
@@ -38,6 +38,20 @@ POOL = (
 )
 def test_hints(hint, expected):
     assert [endpoint.name for endpoint in narrow(POOL, parse(hint))] == expected
+
+
+def test_the_same_hint_over_the_same_pool_is_the_same_tuple():
+    narrower = Narrower()
+    hint = ("10.0.0.1:8000",)
+    kept = narrower.of(POOL, hint)
+    assert [endpoint.name for endpoint in kept] == ["a0"]
+    assert narrower.of(POOL, hint) is kept
+    assert narrower.of(POOL, None) is POOL
+    other = POOL[1:]
+    assert narrower.of(other, hint) == ()
+    for at in range(600):
+        narrower.of(POOL, (f"10.1.{at}.1:80",))
+    assert len(narrower._kept) < 300
 
 
 def test_a_hint_that_allows_all_leaves_the_pool_as_it_is():

@@ -28,7 +28,7 @@ from modelplane.picker.headers import IF_AVAILABLE, PREFER, forged
 from modelplane.picker.memory.prefix import PREFIX
 from modelplane.picker.plugins import Served, Watches
 from modelplane.picker.requests import Request
-from modelplane.picker.subsets import narrow
+from modelplane.picker.subsets import Narrower
 
 _NOTHING: Result[Endpoint] = Result(RunOutcome.NOTHING_OFFERED)
 _NONE_READY = Decision(Outcome.NO_ENDPOINTS, why="no endpoint is ready")
@@ -43,6 +43,7 @@ class Scheduler:
         self._handler = built.handler
         self._profiles = built.profiles
         self._runners = {name: Runner(profile) for name, profile in built.profiles.items()}
+        self._narrower = Narrower()
         self._producers = built.producers
         self._admitters = built.admitters
         self._pick_listeners = built.pick_listeners
@@ -63,10 +64,13 @@ class Scheduler:
         chance: Callable[[], float],
         reporter: Reporter[Endpoint] | None = None,
     ) -> Decision:
-        """Decides, and tells the plugins that listen for picks: the request is about to be sent."""
+        """Decides, and tells the plugins that listen for picks: the request is about to be sent.
+
+        A tuple that is the same object while the pool is the same costs least: what was found of it holds.
+        """
         if not endpoints:
             return _NONE_READY
-        cycle = Cycle(request, narrow(endpoints, request.subset), now_s, chance)
+        cycle = Cycle(request, self._narrower.of(endpoints, request.subset), now_s, chance)
         decision = self.decide(cycle, reporter)
         return self._send(cycle, decision) if decision.outcome is Outcome.PICKED else decision
 

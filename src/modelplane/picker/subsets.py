@@ -11,6 +11,8 @@ from ipaddress import IPv6Address, ip_address
 
 from modelplane.picker.endpoints import Endpoint
 
+_MOST_HINTS = 256
+
 
 def parse(hint: object) -> tuple[str, ...] | None:
     """The value of `Request.subset` for what the proxy sent: a string, a list of strings, or nothing (None)."""
@@ -37,6 +39,31 @@ def narrow(endpoints: Sequence[Endpoint], subset: tuple[str, ...] | None) -> Seq
         if endpoint.address in addresses or (hosts and split(endpoint.address)[0] in hosts)
     )
     return endpoints if len(kept) == len(endpoints) else kept
+
+
+class Narrower:
+    """`narrow` for one pool, with a memory.
+
+    The same hint over the same endpoints gives the same tuple, so that what plugins remember
+    of it holds. A proxy repeats its few hints.
+    """
+
+    __slots__ = ("_endpoints", "_kept")
+
+    def __init__(self) -> None:
+        self._endpoints: Sequence[Endpoint] = ()
+        self._kept: dict[tuple[str, ...], Sequence[Endpoint]] = {}
+
+    def of(self, endpoints: Sequence[Endpoint], subset: tuple[str, ...] | None) -> Sequence[Endpoint]:
+        if subset is None:
+            return endpoints
+        if endpoints is not self._endpoints or type(endpoints) is not tuple or len(self._kept) > _MOST_HINTS:
+            self._endpoints = endpoints
+            self._kept = {}
+        kept = self._kept.get(subset)
+        if kept is None:
+            kept = self._kept[subset] = narrow(endpoints, subset)
+        return kept
 
 
 def split(address: str) -> tuple[str, str]:
@@ -67,7 +94,7 @@ def _spelled(host: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _allowed(subset: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """Addresses in one spelling, and hosts of entries without a port. A proxy repeats its few hints."""
+    """Addresses in one spelling, and hosts of entries without a port."""
     split_up = [split(entry) for entry in subset]
     spelled = {join(host, port) for host, port in split_up if port}
     return frozenset(spelled.union(subset)), frozenset(host for host, port in split_up if not port)
