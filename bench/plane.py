@@ -30,7 +30,7 @@ PROGRAM = Path(sys.executable).with_name("modelplane")
 EXAMPLES = HERE.parent / "examples" / "quickstart"
 CLUSTERS = int(os.environ.get("MODELPLANE_BENCH_CLUSTERS", "1000"))
 KILLS = int(os.environ.get("MODELPLANE_BENCH_KILLS", "100"))
-CONNECTIONS, SECONDS, CHANGES = 8, 4.0, 20
+CONNECTIONS, SECONDS, CHANGES, WRITES_A_LIFE = 8, 4.0, 20, 200
 _DEPLOYMENTS = PATHS["modeldeployments"]
 
 
@@ -155,7 +155,7 @@ async def _writing_until_killed(
     folder: Path, process: subprocess.Popen[str], newest: Mapping[str, int]
 ) -> dict[str, int]:
     """Each writer counts up in an object of its own. Returns the newest that was acknowledged to each."""
-    acknowledged = dict(newest)
+    acknowledged, enough = dict(newest), asyncio.Event()
 
     async def write(name: str) -> None:
         connection = Connection(folder)
@@ -168,11 +168,13 @@ async def _writing_until_killed(
                 if status not in {200, 201}:
                     raise SystemExit(f"a write was answered with {status}: {body!r}")
                 acknowledged[name] = number
+                if sum(acknowledged.values()) >= sum(newest.values()) + WRITES_A_LIFE:
+                    enough.set()
         except (OSError, asyncio.IncompleteReadError):
             return
 
     writers = [asyncio.create_task(write(f"writer-{number}")) for number in range(CONNECTIONS)]
-    await asyncio.sleep(0.2)
+    await enough.wait()
     os.killpg(os.getpgid(process.pid), signal.SIGKILL)
     await asyncio.gather(*writers)
     return acknowledged
