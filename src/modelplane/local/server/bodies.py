@@ -46,12 +46,13 @@ def read_json(raw: bytes, *, watch_duplicates: bool = True) -> Body:
         value = msgspec.json.decode(raw)
         if not watch_duplicates or not _may_repeat(raw, value):
             return Body(value)
-        again = json.loads(raw, object_pairs_hook=_noticing)
+        noticed: list[_Twice] = []
+        again = json.loads(raw, object_pairs_hook=lambda pairs: _noticing(pairs, noticed))
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
-    return Body(value, tuple(_repeated(again, "")))
+    return Body(value, tuple(_repeated(again, "")) if noticed else ())
 
 
 def _may_repeat(raw: bytes, value: object) -> bool:
@@ -59,9 +60,12 @@ def _may_repeat(raw: bytes, value: object) -> bool:
     return b"\\" in raw or raw.count(b'"') != msgspec.json.encode(value).count(b'"')
 
 
-def _noticing(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _noticing(pairs: list[tuple[str, object]], noticed: list[_Twice]) -> dict[str, object]:
     found = dict(pairs)
-    return found if len(found) == len(pairs) else _Twice(pairs)
+    if len(found) == len(pairs):
+        return found
+    noticed.append(_Twice(pairs))
+    return noticed[-1]
 
 
 def _repeated(value: object, at: str) -> Iterator[str]:
