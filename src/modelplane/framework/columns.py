@@ -45,7 +45,8 @@ class Chooser(Protocol[S_contra, C_contra]):
     def order(self, state: S_contra, candidates: Sequence[C_contra], sums: Sequence[float], /) -> Sequence[int]:
         """Positions of the picked, best first.
 
-        Sums are weighted and not yet divided by the weights: they compare as totals do, and equal ones stay equal.
+        Sums are weighted and not yet divided by the weights: they compare as totals do, and equal ones stay equal. The
+        same object as the last time holds the same numbers.
         """
 
 

@@ -21,7 +21,7 @@ class Cycle(RunState):
     def __init__(
         self, request: Request, endpoints: Sequence[Endpoint], now_s: float, chance: Callable[[], float]
     ) -> None:
-        super().__init__()
+        self._values = {}
         self.request = request
         self.endpoints = endpoints
         self.now_s = now_s

@@ -16,29 +16,38 @@ class MaxScoreParameters(Parameters, frozen=True):
 
 
 class MaxScorePicker:
-    __slots__ = ("_most", "name")
+    __slots__ = ("_best", "_best_of", "_most", "name")
 
     def __init__(self, name: str, parameters: MaxScoreParameters) -> None:
         self.name = name
         self._most = max(1, parameters.max_num_of_endpoints)
+        self._best_of: Sequence[float] = ()
+        self._best: Sequence[int] = ()
 
-    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], totals: Sequence[float], /) -> Sequence[int]:
+    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
         if self._most > 1:
-            return self._several(cycle, endpoints, totals)
-        best = max(totals)
-        if totals.count(best) == 1:
-            return (totals.index(best),)
-        return (among(cycle, endpoints, [at for at, total in enumerate(totals) if total == best]),)
+            return self._several(cycle, endpoints, sums)
+        if sums is not self._best_of:
+            self._best_of, self._best = sums, _positions_of_best(sums)
+        best = self._best
+        return best if len(best) == 1 else (among(cycle, endpoints, best),)
 
     def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
         order = self.order(cycle, [found.candidate for found in scored], [found.total for found in scored])
         return [scored[at] for at in order]
 
-    def _several(self, cycle: Cycle, endpoints: Sequence[Endpoint], totals: Sequence[float]) -> Sequence[int]:
-        least = nlargest(self._most, totals)[-1]
-        wanted = by_name(endpoints, [at for at, total in enumerate(totals) if total >= least])
-        ordered = sorted(shuffled(cycle, wanted), key=totals.__getitem__, reverse=True)
+    def _several(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float]) -> Sequence[int]:
+        least = nlargest(self._most, sums)[-1]
+        wanted = by_name(endpoints, [at for at, total in enumerate(sums) if total >= least])
+        ordered = sorted(shuffled(cycle, wanted), key=sums.__getitem__, reverse=True)
         return ordered[: self._most]
+
+
+def _positions_of_best(sums: Sequence[float]) -> Sequence[int]:
+    best = max(sums)
+    if sums.count(best) == 1:
+        return (sums.index(best),)
+    return [at for at, total in enumerate(sums) if total == best]
 
 
 TYPES = (plugin_type("max-score-picker", MaxScorePicker, MaxScoreParameters),)

@@ -72,16 +72,19 @@ class PrecisePrefixParameters(Parameters, frozen=True):
 
 
 class PrefixCacheScorer:
-    __slots__ = ("_parameters", "name")
+    __slots__ = ("_none", "_parameters", "name")
 
     def __init__(self, name: str, parameters: PrefixCacheParameters) -> None:
         self.name = name
         self._parameters = parameters
+        self._none = Few(0, _NOTHING)
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
         match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
         if match is None or not match.total_blocks or not match.any:
-            return Few(len(endpoints), _NOTHING)
+            if len(self._none) != len(endpoints):
+                self._none = Few(len(endpoints), _NOTHING)
+            return self._none
         held = cycle.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
         weight = self._parameters.match_length_weight
         if not weight:
