@@ -62,12 +62,18 @@ async def bring_up(
         authority = await _crossplane(supervisor, cluster, api, sources)
         say(f"{cluster.name}: Crossplane {CROSSPLANE.version} serves")
         control = Control(cluster, authority, registry)
-        await api.apply_all(sources.read(GATEWAY_API, "config/crd/standard"))
-        await api.apply_all(sources.read(ENVOY_GATEWAY, f"{_GATEWAY_KINDS}/generated"))
         await registry.start(LOOPBACK, REGISTRY_PORT)
-        await _provider(supervisor, control, api, sources)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_gateway_kinds(api, sources))
+            group.create_task(_provider(supervisor, control, api, sources))
     say(f"{cluster.name}: provider-kubernetes {PROVIDER_KUBERNETES.version} Healthy")
     return control
+
+
+async def _gateway_kinds(api: Api, sources: Sources) -> None:
+    await api.apply_all(sources.read(GATEWAY_API, "config/crd/standard"))
+    backends = f"{_GATEWAY_KINDS}/generated/gateway.envoyproxy.io_backends.yaml"
+    await api.apply_all(sources.read(ENVOY_GATEWAY, backends))
 
 
 async def _crossplane(supervisor: Supervisor, cluster: Cluster, api: Api, sources: Sources) -> Authority:
@@ -94,6 +100,10 @@ async def _crossplane(supervisor: Supervisor, cluster: Cluster, api: Api, source
         f"--health-probe-port={PROBE_PORT}",
         f"--webhook-port={WEBHOOK_PORT}",
         "--max-concurrent-reconciles=4",  # more of them fight over the processors and finish later
+        # A deployment of two replicas is the subject of 137 watch events until it serves. By default a burst of 100
+        # opens the breaker for five minutes, in which not even a change of the composite's own spec is acted on.
+        "--circuit-breaker-burst=1000",
+        "--circuit-breaker-refill-rate=20",
     )
     probe = answers(f"http://{LOOPBACK}:{PROBE_PORT}/readyz")
     await supervisor.start(Program("crossplane", command, probe, {"KUBECONFIG": str(kubeconfig)}))

@@ -291,7 +291,7 @@ async def _taint(world: World, site: str, held: Manifest, taints: list[Manifest]
 
 async def killed(world: World, program: str) -> str:
     """Kill -9 while a change is on its way; the supervisor starts it again, as a kubelet would."""
-    before = len(await world.replicas(DEPLOYMENT))
+    before = value(await world.control.get(OURS, "ModelDeployment", DEPLOYMENT), "spec", "replicas")
     wanted = REPLICAS + 1 if before == REPLICAS else REPLICAS
     kind = await world.control.kind(OURS, "ModelDeployment")
     path = kind.path("default", DEPLOYMENT, "scale")
@@ -302,7 +302,8 @@ async def killed(world: World, program: str) -> str:
     async def converged() -> bool:
         found = await world.control.get(OURS, "ModelDeployment", DEPLOYMENT)
         pods = [pod for _, pod in await world.all_pods(DEPLOYMENT)]
-        return condition(found, "Ready") == "True" and len(running(pods)) == len(pods) == wanted
+        settled = condition(found, "Ready") == "True" and len(await world.replicas(DEPLOYMENT)) == wanted
+        return settled and len(running(pods)) == len(pods) == wanted
 
     waited = await until(f"{wanted} replicas again", converged, within_s=180.0)
     return f"{before} to {wanted} replicas, converged {waited:.1f} s after {program} was killed"
