@@ -15,16 +15,30 @@ import yaml
 PROGRAM = Path(sys.executable).with_name("modelplane")
 QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+STARTED = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """Whatever a test started and did not see end is ended after it."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 def start(*arguments, **options):
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
     )
+    STARTED.append(process)
+    return process
 
 
-def read_until(process, pattern, seconds=30):
+def read_until(process, pattern, seconds=90):
     """The output up to the first line that matches; fails when the process ends before."""
     seen, deadline = [], time.monotonic() + seconds
     for line in process.stdout:
@@ -49,7 +63,7 @@ def children_of(pid):
     return found
 
 
-def gone(pids, seconds=5):
+def gone(pids, seconds=30):
     deadline = time.monotonic() + seconds
     while any(Path(f"/proc/{pid}").exists() and "Z" not in _state(pid) for pid in pids):
         if time.monotonic() > deadline:
@@ -69,7 +83,7 @@ def test_the_demo_answers_a_request_and_leaves_nothing_behind(tmp_path):
     process = start("demo", env={**os.environ, "TMPDIR": str(tmp_path)})
     output = read_until(process, "POST http")
     children = children_of(process.pid)
-    output += process.communicate(timeout=30)[0]
+    output += process.communicate(timeout=90)[0]
     assert process.returncode == 0, output
     assert re.search(r"answered  .*simulated answer from qwen3-8b", output)
     assert re.search(r"served by (east|west)/qwen3-8b-", output)
@@ -86,7 +100,7 @@ def test_a_signal_stops_everything_that_was_started(tmp_path, number, code):
     read_until(process, "running; Ctrl-C")
     children = children_of(process.pid)
     process.send_signal(number)
-    output, _ = process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=60)
     assert (process.returncode, output.strip().splitlines()[-1]) == (code, "stopped")
     assert children
     assert gone(children)
@@ -97,7 +111,7 @@ def test_when_the_plane_is_killed_its_envoy_goes_too(tmp_path):
     read_until(process, "running; Ctrl-C")
     children = children_of(process.pid)
     process.kill()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert children
     assert gone(children)
 
@@ -106,27 +120,30 @@ def test_a_second_plane_on_the_same_folder_is_refused_and_the_first_goes_on(tmp_
     first = start("up", "--data", tmp_path)
     read_until(first, "running; Ctrl-C")
     second = start("up", "--data", tmp_path)
-    output, _ = second.communicate(timeout=20)
+    output, _ = second.communicate(timeout=60)
     assert second.returncode == 1
     assert re.search(rf"modelplane up: a plane already runs on {tmp_path} \(process {first.pid}\)\n$", output)
     assert first.poll() is None
     first.terminate()
-    first.communicate(timeout=20)
+    first.communicate(timeout=60)
 
 
 def test_a_restart_goes_on_where_the_plane_was(tmp_path):
     first = start("up", "-f", QUICKSTART, "--data", tmp_path)
-    read_until(first, "ModelService default/chat: Available")
+    before = read_until(first, "ModelService default/chat: Available")
     first.terminate()
-    first.communicate(timeout=20)
+    first.communicate(timeout=60)
     again = start("up", "--data", tmp_path)
-    read_until(again, "ModelService default/chat: Available")
+    after = read_until(again, "ModelService default/chat: Available")
     again.terminate()
-    again.communicate(timeout=20)
+    again.communicate(timeout=60)
+    assert "going on with 2 InferenceClusters, 1 ModelDeployment, 1 ModelService" in after
+    for line in ("API", "gateway"):
+        assert re.search(rf"{line} +(\S+)", before)[1] == re.search(rf"{line} +(\S+)", after)[1]
 
 
 def call(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=30)
+    return subprocess.run([PROGRAM, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=90)
 
 
 def test_status_tells_and_down_ends_a_running_plane(tmp_path):
@@ -148,7 +165,7 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
         assert (planned.returncode, re.findall(r"^\w+(?= +default)", planned.stdout, re.MULTILINE)) == (0, ["keep"] * 2)
     ended = call("down", "--data", tmp_path)
     assert (ended.returncode, ended.stdout) == (0, f"stopped the plane on {tmp_path} (process {process.pid})\n")
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     for command in ("status", "down"):
         again = call(command, "--data", tmp_path)
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
@@ -192,7 +209,7 @@ def test_a_port_in_use_is_named(tmp_path, option):
 def test_bad_manifests_end_the_demo_with_one_sentence(tmp_path, text, says):
     manifest = tmp_path / "bad.yaml"
     manifest.write_text(text)
-    done = subprocess.run([PROGRAM, "demo", "-f", manifest], check=False, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([PROGRAM, "demo", "-f", manifest], check=False, capture_output=True, text=True, timeout=90)
     assert done.returncode == 1
     assert re.search(says, done.stderr), done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -209,7 +226,7 @@ def test_a_plane_places_by_the_profile_that_it_is_given(tmp_path):
         r"^default/qwen3-8b .* 2 on east$", call("status", "--data", tmp_path / "plane").stdout, re.MULTILINE
     )
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     profile.write_text("kind: PlacementProfile\nplugins: []")
     refused = call("up", "--data", tmp_path / "plane", "--profile", profile)
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
