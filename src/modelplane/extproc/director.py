@@ -31,6 +31,9 @@ FAIRNESS: Final = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairnes
 TTFT: Final = ("x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")
 TPOT: Final = ("x-llm-d-slo-tpot-ms", "x-slo-tpot-ms")
 REWRITE: Final = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
+_SAID: Final = frozenset((*OBJECTIVE, *FAIRNESS, *TTFT, *TPOT, *REWRITE))
+_NOTHING_SAID: Final[Mapping[str, str]] = {}
+"""Most requests have none of these headers, which one look tells."""
 DEFAULT_TENANT: Final = "default-flow"
 _SERVER_ERRORS: Final = 500
 _MALFORMED_API: Final = Parsed()
@@ -278,7 +281,8 @@ class Director:
         api = _api(headers)
         parsed = parse(api, ask.body) if ask.whole and ask.body else _unread(api, ask)
         rules, model, renamed = self.rules, parsed.model, None
-        wanted = _either(headers, REWRITE) or model
+        said = _NOTHING_SAID if _SAID.isdisjoint(headers) else headers
+        wanted = _either(said, REWRITE) or model
         if rules is not None:
             rewritten = rules.rewrite(model, self._chance())
             wanted = wanted if rewritten is None else rewritten.model
@@ -291,16 +295,16 @@ class Director:
             api,
             parsed.prompts,
             headers,
-            0 if rules is None else rules.priorities.get(_either(headers, OBJECTIVE), 0),
-            _either(headers, FAIRNESS) or DEFAULT_TENANT,
+            0 if rules is None else rules.priorities.get(_either(said, OBJECTIVE), 0),
+            _either(said, FAIRNESS) or DEFAULT_TENANT,
             len(ask.body),
             parsed.most_output_tokens,
             parsed.streaming,
             parsed.salt,
             parsed.has_media,
             ask.subset,
-            _seconds(_either(headers, TTFT)),
-            _seconds(_either(headers, TPOT)),
+            _seconds(_either(said, TTFT)),
+            _seconds(_either(said, TPOT)),
             now_s,
         )
         return request, renamed

@@ -18,9 +18,9 @@ Whether a request goes on when this server is away or fails is Envoy's to decide
 is a status of the call, and a decision not to serve is an answer to the client.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -115,22 +115,9 @@ class Exchange:
         """A message from Envoy."""
         if incoming.observed or self.stage is Stage.REFUSED:
             return NOTHING
-        match incoming.phase:
-            case Phase.REQUEST_BODY:
-                return self._request_body(incoming)
-            case Phase.REQUEST_HEADERS:
-                return self._request_headers(incoming)
-            case Phase.RESPONSE_BODY:
-                return self._response_body(incoming)
-            case Phase.RESPONSE_HEADERS:
-                return self._response_headers(incoming, now_s)
-            case Phase.REQUEST_TRAILERS:
-                return self._request_trailers()
-            case Phase.RESPONSE_TRAILERS:
-                return Step((*self._rest_of_response(), UNCHANGED[Phase.RESPONSE_TRAILERS]))
-            case Phase.NOTHING:
-                # A message of a later version: whether it waits for an answer, and which, cannot be known.
-                return NOTHING
+        handle = self._handlers.get(incoming.phase)
+        # A message of a later version: whether it waits for an answer, and which, cannot be known.
+        return NOTHING if handle is None else handle(self, incoming, now_s)
 
     def decided(self, decision: Decision, api: Api = Api.OTHER, rename: Rename | None = None) -> Step:
         """The answer to the question."""
@@ -151,7 +138,7 @@ class Exchange:
 
     # The request.
 
-    def _request_headers(self, incoming: Incoming) -> Step:
+    def _request_headers(self, incoming: Incoming, _now_s: float) -> Step:
         if self.stage is not Stage.BEGINNING:
             return Step(broken="request headers came twice")
         headers = self._headers = incoming.headers
@@ -170,7 +157,7 @@ class Exchange:
             return self._too_large(length)
         return NOTHING if self._mode in _DUPLEX else Step((UNCHANGED[Phase.REQUEST_HEADERS],))
 
-    def _request_body(self, incoming: Incoming) -> Step:
+    def _request_body(self, incoming: Incoming, _now_s: float) -> Step:
         if self.stage is not Stage.READING:
             return self._stray_body()
         self._size += len(incoming.body)
@@ -188,7 +175,7 @@ class Exchange:
             return Step(broken="a request body came before its headers")
         return Step((UNCHANGED[Phase.REQUEST_BODY],)) if self._mode not in _DUPLEX else NOTHING
 
-    def _request_trailers(self) -> Step:
+    def _request_trailers(self, _incoming: Incoming, _now_s: float) -> Step:
         if self.stage is Stage.BEGINNING:
             return Step(broken="request trailers came before headers")
         if self._mode in _DUPLEX:
@@ -253,7 +240,7 @@ class Exchange:
         if isinstance(served, str):
             self.served = served
 
-    def _response_body(self, incoming: Incoming) -> Step:
+    def _response_body(self, incoming: Incoming, _now_s: float) -> Step:
         body = incoming.body
         if incoming.metadata:
             self._read_served(incoming.metadata)
@@ -267,12 +254,24 @@ class Exchange:
             return Step((messages.replace_body(Phase.RESPONSE_BODY, body),))
         return Step((UNCHANGED[Phase.RESPONSE_BODY],))
 
+    def _response_trailers(self, _incoming: Incoming, _now_s: float) -> Step:
+        return Step((*self._rest_of_response(), UNCHANGED[Phase.RESPONSE_TRAILERS]))
+
     def _rest_of_response(self) -> tuple[bytes, ...]:
         """What was held back of a body that ends with trailers."""
         rest = b"" if self._renamer is None else self._renamer.feed(b"", ends=True)
         if not rest or self._response_mode not in _DUPLEX:
             return ()
         return (messages.pass_body(Phase.RESPONSE_BODY, rest, ends=False),)
+
+    _handlers: ClassVar[Mapping[int, Callable[["Exchange", Incoming, float], Step]]] = {
+        Phase.REQUEST_HEADERS: _request_headers,
+        Phase.REQUEST_BODY: _request_body,
+        Phase.REQUEST_TRAILERS: _request_trailers,
+        Phase.RESPONSE_HEADERS: _response_headers,
+        Phase.RESPONSE_BODY: _response_body,
+        Phase.RESPONSE_TRAILERS: _response_trailers,
+    }
 
 
 def _cut(phase: Phase, body: bytes, *, ends: bool) -> list[bytes]:

@@ -61,27 +61,19 @@ class Incoming(msgspec.Struct):
     """Envoy waits for no answer to it."""
 
 
-_METADATA: Final = 8
 _OBSERVABILITY: Final = 10
-_PROTOCOL: Final = 11
-_PHASES: Final = {int(phase): phase for phase in Phase if phase}
 
 
 def read(message: bytes) -> Incoming:
     """A ProcessingRequest. Bytes that are none raise WireError."""
     found = Incoming()
     for field, value in fields(message):
-        if field == _OBSERVABILITY:
-            found.observed = bool(value)
-        elif not isinstance(value, bytes):
-            continue
-        elif field in _PHASES:
-            found.phase = _PHASES[field]
-            _READERS[field](found, value)
-        elif field == _METADATA:
-            found.metadata += value
-        elif field == _PROTOCOL:
-            found.request_mode, found.response_mode = _read_modes(value)
+        reader = _READERS.get(field)
+        if reader is None:
+            if field == _OBSERVABILITY:
+                found.observed = bool(value)
+        elif isinstance(value, bytes):
+            reader(found, value)
     return found
 
 
@@ -91,12 +83,40 @@ def _read_modes(data: bytes) -> tuple[int, int]:
     return modes.get(1, 0), modes.get(2, 0)
 
 
+def _read_protocol(found: Incoming, data: bytes) -> None:
+    found.request_mode, found.response_mode = _read_modes(data)
+
+
+def _read_context(found: Incoming, data: bytes) -> None:
+    found.metadata += data
+
+
+def _read_request_headers(found: Incoming, data: bytes) -> None:
+    found.phase = Phase.REQUEST_HEADERS
+    _read_headers(found, data)
+
+
+def _read_response_headers(found: Incoming, data: bytes) -> None:
+    found.phase = Phase.RESPONSE_HEADERS
+    _read_headers(found, data)
+
+
 def _read_headers(found: Incoming, data: bytes) -> None:
     for field, value in fields(data):
         if field == 1 and isinstance(value, bytes):
             found.headers = read_headers(value)
         elif field == 3 and isinstance(value, int):  # noqa: PLR2004  the field's number
             found.ends = bool(value)
+
+
+def _read_request_body(found: Incoming, data: bytes) -> None:
+    found.phase = Phase.REQUEST_BODY
+    _read_body(found, data)
+
+
+def _read_response_body(found: Incoming, data: bytes) -> None:
+    found.phase = Phase.RESPONSE_BODY
+    _read_body(found, data)
 
 
 def _read_body(found: Incoming, data: bytes) -> None:
@@ -108,18 +128,25 @@ def _read_body(found: Incoming, data: bytes) -> None:
             found.ends = True
 
 
-def _read_trailers(found: Incoming, _data: bytes) -> None:
-    found.ends = True
+def _read_request_trailers(found: Incoming, _data: bytes) -> None:
+    found.phase, found.ends = Phase.REQUEST_TRAILERS, True
+
+
+def _read_response_trailers(found: Incoming, _data: bytes) -> None:
+    found.phase, found.ends = Phase.RESPONSE_TRAILERS, True
 
 
 _READERS: Final[dict[int, Callable[[Incoming, bytes], None]]] = {
-    Phase.REQUEST_HEADERS: _read_headers,
-    Phase.RESPONSE_HEADERS: _read_headers,
-    Phase.REQUEST_BODY: _read_body,
-    Phase.RESPONSE_BODY: _read_body,
-    Phase.REQUEST_TRAILERS: _read_trailers,
-    Phase.RESPONSE_TRAILERS: _read_trailers,
+    2: _read_request_headers,
+    3: _read_response_headers,
+    4: _read_request_body,
+    5: _read_response_body,
+    6: _read_request_trailers,
+    7: _read_response_trailers,
+    8: _read_context,
+    11: _read_protocol,
 }
+"""By the number of the field."""
 
 _KEY: Final = 0x0A
 _RAW_VALUE: Final = 0x1A

@@ -217,15 +217,15 @@ class Connection:
                 return data
         size = len(data)
         while size - place >= HEADER_BYTES and not self.closing:
-            length = data[place] << 16 | data[place + 1] << 8 | data[place + 2]
+            high, low, kind, flags, identity = frames.read_head(data, place)
+            length = high << 8 | low
             if length > self.limits.frame_bytes:
                 raise ConnectionFault(Code.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
             begin = place + HEADER_BYTES
             end = begin + length
             if end > size:
                 break
-            identity = int.from_bytes(data[begin - 4 : begin], "big") & LARGEST_WINDOW
-            self._frame(data[place + 3], data[place + 4], identity, data[begin:end])
+            self._frame(kind, flags, identity & LARGEST_WINDOW, data[begin:end])
             place = end
         if place:
             self._since_s = self._now_s

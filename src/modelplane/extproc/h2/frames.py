@@ -120,6 +120,10 @@ def message(payload: bytes) -> bytes:
     return _PREFIX.pack(0, len(payload)) + payload
 
 
+read_head = _FRAME.unpack_from
+"""The length's upper two bytes and its last, the type, flags and stream of the frame at a place."""
+
+
 def read_settings(payload: bytes) -> list[tuple[int, int]]:
     return list(_SETTING.iter_unpack(payload))
 
