@@ -14,9 +14,12 @@ from modelplane.picker.config import load
 from modelplane.picker.config_places import ConfigError
 from modelplane.picker.config_profiles import ProfilePlan
 from modelplane.picker.declared import ScrapeParameters
+from modelplane.picker.endpoints import Load
 from modelplane.picker.outline import outline
+from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
 from modelplane.picker.units import Amount, Duration
+from modelplane.testing.picking import chances, endpoints_with
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 DEFAULT = ProfilePlan(
@@ -464,6 +467,24 @@ def test_each_build_makes_plugins_of_its_own():
     one, two = config.build(), config.build()
     assert set(one.plugins) == set(two.plugins)
     assert not {id(each) for each in one.plugins.values()} & {id(each) for each in two.plugins.values()}
+
+
+def test_a_changed_configuration_forgets_nothing_that_stays_the_same():
+    old = Scheduler(load(""))
+    request = Request("r", "m", prompts=(b"tides " * 100,))
+    pool = endpoints_with([Load(), Load(), Load()])
+    served = old.schedule(request, pool, 0.0, chances(0.5)).picked
+    changed = load(HEAD + "plugins: [{type: prefix-cache-scorer}, {type: lora-affinity-scorer}]\n")
+    kept, forgotten = Scheduler(changed.build(old.assembly)), Scheduler(changed)
+    name = "approx-prefix-cache-producer"
+    assert kept.assembly.plugins[name] is old.assembly.plugins[name]
+    assert forgotten.assembly.plugins[name] is not old.assembly.plugins[name]
+    assert kept.schedule(request, pool, 0.0, chances(0.0)).picked is served
+    other = load(
+        HEAD + f"plugins: [{{type: prefix-cache-scorer}}, {{type: {name}, parameters: {{autoTune: false}}}}]\n"
+    )
+    assert other.build(old.assembly).plugins[name] is not old.assembly.plugins[name]
+    assert kept.assembly.plugins["prefix-cache-scorer"] is not old.assembly.plugins["prefix-cache-scorer"]
 
 
 class Mine:

@@ -1,6 +1,7 @@
 """What a configuration comes to: instances of plugins, each known for what it can do."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -11,12 +12,21 @@ from modelplane.picker.plugins import Admitter, PickListener, PoolListener, Prod
 
 
 class Assembly(msgspec.Struct, frozen=True, eq=False):
-    """Everything one scheduler is made of. Plugins remember things, so no two schedulers share an assembly."""
+    """Everything one scheduler is made of. Plugins remember things, so no two schedulers at work share one."""
 
     handler: ProfileHandler
     profiles: Mapping[str, Profile[Cycle, Endpoint]]
     plugins: Mapping[str, object]
     """Instances by name, in an order in which producers come after those whose data they read."""
+    made_from: Mapping[str, tuple[str, msgspec.Struct]] = MappingProxyType({})
+    """The type and the parameters of each instance."""
+
+    def remembering(self, name: str, made_from: tuple[str, msgspec.Struct]) -> object | None:
+        """The instance of this name, if it was made of just this and remembers things; else None."""
+        plugin = self.plugins.get(name)
+        if self.made_from.get(name) != made_from or isinstance(plugin, ProfileHandler):
+            return None
+        return plugin if isinstance(plugin, Producer | PickListener | ResponseListener | PoolListener) else None
 
     @property
     def producers(self) -> tuple[Producer, ...]:

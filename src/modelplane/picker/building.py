@@ -39,9 +39,15 @@ class Built(msgspec.Struct, frozen=True):
     """Names of instances that others refer to."""
 
 
-def build(entries: Sequence[Entry], catalogue: Catalogue, wrong: Callable[[Entry, str], None]) -> Built:
-    """All instances in the order of the entries. `wrong` hears of each that cannot be made."""
+def build(
+    entries: Sequence[Entry],
+    catalogue: Catalogue,
+    wrong: Callable[[Entry, str], None],
+    kept: Mapping[str, object] | None = None,
+) -> Built:
+    """All instances in the order of the entries. `wrong` hears of each that cannot be made; `kept` are made already."""
     workshop = _Workshop(entries, catalogue)
+    workshop.made.update(kept or {})
     for entry in entries:
         try:
             workshop.find(entry.name)

@@ -68,14 +68,20 @@ class Config(msgspec.Struct, frozen=True, eq=False):
     warnings: tuple[Finding, ...]
     catalogue: Catalogue
 
-    def build(self) -> Assembly:
-        """New instances of everything."""
-        built = build(self.entries, self.catalogue, _never)
+    def build(self, before: Assembly | None = None) -> Assembly:
+        """New instances of everything. Of `before`, which is at work no more, those stay that remember and are alike.
+
+        So a configuration can change without forgetting which server holds what.
+        """
+        made_from = {entry.name: (entry.type, entry.parameters) for entry in self.entries}
+        kept = {name: before.remembering(name, of) for name, of in made_from.items()} if before is not None else {}
+        there = {name: plugin for name, plugin in kept.items() if plugin is not None}
+        built = build(self.entries, self.catalogue, _never, there)
         handler = built.instances[self.handler]
         if not isinstance(handler, ProfileHandler):
             raise TypeError(f"{self.handler} is no profile handler")
         profiles = {plan.name: plan.build(built.instances) for plan in self.profiles}
-        return Assembly(handler, profiles, built.instances)
+        return Assembly(handler, profiles, built.instances, made_from)
 
     def declared(self, part: str) -> tuple[Declared, ...]:
         """Plugins that take no part in decisions, of one kind: `parser`, `source`, and so on."""
