@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.extproc import messages
-from modelplane.extproc.exchange import NOTHING, Ask, Exchange, Rename, Stage, Step
+from modelplane.extproc.exchange import NOTHING, Ask, Budget, Exchange, Rename, Stage, Step
 from modelplane.extproc.messages import UNCHANGED, BodyMode, Incoming, Phase
 from modelplane.extproc.refusals import body as error_body
 from modelplane.picker.decisions import Decision, Outcome
@@ -274,6 +274,28 @@ def test_bodies_that_are_too_large(incoming, sentence):
     status, _, error, _ = told(found[-1])
     assert (status, error["error"]["message"]) == (413, sentence)
     assert found[-1].over
+
+
+def test_bodies_of_all_together_have_a_limit():
+    budget = Budget(10)
+    first, second = (Exchange(100, budget=budget) for _ in range(2))
+    steps(begins(BodyMode.FULL_DUPLEX), piece(b"123456"), exchange=first)
+    _, found = steps(begins(BodyMode.FULL_DUPLEX), piece(b"1234"), piece(b"5"), exchange=second)
+    assert (told(found[-1])[0], found[-1].over, budget.used) == (429, True, 6)
+    steps(piece(b"", ends=True), exchange=first)
+    assert budget.used == 6
+    first.decided(PICKED)
+    first.release()
+    assert budget.used == 0
+
+
+def test_what_an_exchange_held_is_given_back_once_when_it_breaks_off():
+    budget = Budget(10)
+    exchange = Exchange(100, budget=budget)
+    steps(begins(BodyMode.FULL_DUPLEX), piece(b"123456"), exchange=exchange)
+    exchange.release()
+    exchange.release()
+    assert budget.used == 0
 
 
 @pytest.mark.parametrize("length", ["ten", "-1", "", "10", "\xb2\xb2\xb2"])

@@ -85,16 +85,30 @@ class Rename(msgspec.Struct, frozen=True):
     served: str
 
 
+class Budget:
+    """Bytes of request bodies that all exchanges together may hold: slow clients must not fill memory."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+
 class Exchange:
     """The state of one."""
 
     __slots__ = (
-        "_by_trailers", "_headers", "_limit", "_mode", "_pieces", "_reader", "_reads_bodies", "_renamer",
+        "_budget",
+        "_by_trailers", "_headers",
+        "_held", "_limit", "_mode", "_pieces", "_reader", "_reads_bodies", "_renamer",
         "_response_mode", "_size", "_subset", "first_byte_s", "served", "stage", "status",
     )  # fmt: skip
 
-    def __init__(self, body_limit: int, *, reads_bodies: bool = False) -> None:
+    def __init__(self, body_limit: int, *, reads_bodies: bool = False, budget: Budget | None = None) -> None:
         self.stage = Stage.BEGINNING
+        self._budget = budget or Budget(body_limit)
+        self._held = 0
         self.status = 0
         self.first_byte_s = -1.0
         self.served = ""
@@ -124,6 +138,7 @@ class Exchange:
         if self.stage is not Stage.ASKED:
             return NOTHING
         pieces, self._pieces = self._pieces, []
+        self.release()
         if decision.outcome is not Outcome.PICKED:
             return self._refuse(decision, api)
         self.stage = Stage.SENT_ON
@@ -131,6 +146,18 @@ class Exchange:
             self._renamer = ModelRenamer(rename.served, rename.asked)
             pieces = [rename.body]
         return Step(tuple(self._send_on(decision, pieces, changed=rename is not None)))
+
+    def release(self) -> None:
+        """Nothing of the request's body is held any more."""
+        self._budget.used -= self._held
+        self._held = 0
+
+    def _hold(self, size: int) -> bool:
+        if self._budget.used + size > self._budget.limit:
+            return False
+        self._budget.used += size
+        self._held += size
+        return True
 
     @property
     def usage(self) -> Usage:
@@ -163,6 +190,8 @@ class Exchange:
         self._size += len(incoming.body)
         if self._size > self._limit:
             return self._too_large(f"more than {self._limit}")
+        if not self._hold(len(incoming.body)):
+            return self._refuse(Decision(Outcome.SATURATED, why="too many request bodies are being held"), Api.OTHER)
         self._pieces.append(incoming.body)
         buffered = self._mode not in _DUPLEX
         if incoming.ends or buffered:
@@ -199,6 +228,7 @@ class Exchange:
 
     def _refuse(self, decision: Decision, api: Api) -> Step:
         self.stage = Stage.REFUSED
+        self.release()
         if decision.outcome is Outcome.ABANDONED:
             return Step(over=True)
         return Step((refuse(decision, api),), over=True)

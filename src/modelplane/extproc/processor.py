@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from modelplane.extproc.calls import Call, Status
 from modelplane.extproc.director import Director, Verdict
-from modelplane.extproc.exchange import Exchange, Step
+from modelplane.extproc.exchange import Budget, Exchange, Step
 from modelplane.extproc.messages import read
 from modelplane.extproc.wire import WireError
 from modelplane.picker.decisions import Outcome
@@ -16,11 +16,18 @@ class Processor:
 
     __slots__ = ("_call", "_clock", "_director", "_exchange", "_sent_s", "_verdict", "_waits")
 
-    def __init__(self, call: Call, director: Director, clock: Callable[[], float], body_limit: int) -> None:
+    def __init__(
+        self,
+        call: Call,
+        director: Director,
+        clock: Callable[[], float],
+        body_limit: int,
+        budget: Budget | None = None,
+    ) -> None:
         self._call = call
         self._director = director
         self._clock = clock
-        self._exchange = Exchange(body_limit, reads_bodies=director.reads_bodies)
+        self._exchange = Exchange(body_limit, reads_bodies=director.reads_bodies, budget=budget)
         self._waits = False
         self._verdict: Verdict | None = None
         self._sent_s = 0.0
@@ -66,6 +73,7 @@ class Processor:
 
     def _settle(self) -> None:
         """The exchange is over for us: tell what became of it, once."""
+        self._exchange.release()
         if self._waits:
             self._waits = False
             self._director.abandon(self)

@@ -22,6 +22,7 @@ from modelplane.api.errors import ModelplaneError
 from modelplane.extproc.calls import Call, Methods, Server, Settings
 from modelplane.extproc.director import Director, Flow, Observer
 from modelplane.extproc.endpoints import EndpointSource
+from modelplane.extproc.exchange import Budget
 from modelplane.extproc.h2.server import H2Server
 from modelplane.extproc.health import Health
 from modelplane.extproc.messages import METHOD
@@ -47,6 +48,8 @@ class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
     identity: Identity | None = None
     """None: plain text."""
     body_bytes: int = 32 << 20
+    held_bytes: int = 512 << 20
+    """Of all requests that are being read or decided."""
     streams: int = 20_000
     drain_s: float = 30.0
     config_file: Path | None = None
@@ -73,6 +76,7 @@ class PickerServer:
         chance = random.Random().random  # noqa: S311  see above
         self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
         self.director.observer = observer
+        self._budget = Budget(self.settings.held_bytes)
         self.port = 0
         self.health_port = 0
         self._health = Health(lambda: source.known and not self._stopping)
@@ -124,7 +128,7 @@ class PickerServer:
         return port
 
     def _processor(self, call: Call) -> Processor:
-        return Processor(call, self.director, time.monotonic, self.settings.body_bytes)
+        return Processor(call, self.director, time.monotonic, self.settings.body_bytes, self._budget)
 
     async def _tick(self) -> None:
         """Those who wait for room are looked at often while there are any."""
