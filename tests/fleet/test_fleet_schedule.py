@@ -617,3 +617,30 @@ def test_a_refusal_of_one_engine_names_it():
         (None, ""): ("Pools", "no pool of 1 takes engine prefill"),
         ("h200", "prefill"): ("Devices", "needs 9 x gpu; a node has 8 x gpu"),
     }
+
+
+FOUR = hardware(kind(count=4))
+
+
+def places(decided):
+    return [(p.holding.cluster, p.holding.seats[0].pool) for p in decided.placements]
+
+
+def test_ties_between_clusters_that_changed_in_the_pass_break_on_their_names():
+    """A third replica on a scores as much as the first on b, up to rounding."""
+    clusters = [
+        cluster("a", pool("p", 3, price=20.0), pool("q", 3, FOUR, price=10.0)),
+        cluster("b", pool("p", 1, FOUR)),
+    ]
+    decided = schedule(ask(3, engine(request(1))), Fleet.of(clusters))
+    assert places(decided) == [("a", "p"), ("a", "p"), ("a", "q")]
+
+
+def test_the_next_replica_may_sit_on_a_cheaper_pool_of_the_same_cluster():
+    """Engines go to the emptier pool, which has no price; the second finds the other pool, and that is cheap."""
+    clusters = [
+        cluster("a", pool("p", 3, FOUR), pool("q", 2, FOUR, price=10.0)),
+        cluster("b", pool("p", 1, FOUR, price=20.0)),
+    ]
+    several = (engine(request(2)), engine(request(2), name="prefill"))
+    assert places(schedule(ask(2, *several), Fleet.of(clusters))) == [("a", "p"), ("a", "q")]

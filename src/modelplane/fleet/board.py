@@ -5,7 +5,9 @@ that cluster is looked at again. Clusters where the deployment has replicas alre
 load, and what they hold in this pass, set them apart from their likes.
 
 A cluster that got a replica is looked at again only when it could be the best: its offers were no better than the one
-that was taken, and one more replica on it makes them worse by a known amount.
+that was taken, and one more replica on it makes them worse by a known amount. That holds for one engine that each pool
+can serve in one way. Otherwise the next replica may sit elsewhere on the cluster and at a better price, so the cluster
+is looked at again at once.
 
 A spread rule depends on where the other replicas are, so offers that it refuses wait and are asked again after each
 replica that is seated. So do plugins that do not say that they are steady; where one of them scores, or another than
@@ -23,6 +25,7 @@ from modelplane.api.meta import ClusterName
 from modelplane.fleet.ask import EngineAsk
 from modelplane.fleet.filters import seat_engine
 from modelplane.fleet.index import Facts, Place
+from modelplane.fleet.matching import Unmatched, engine_ways
 from modelplane.fleet.offers import ClusterView, Fit, Offer, OfferedSeat, PoolView
 from modelplane.fleet.passing import Pass
 from modelplane.fleet.plugins import PlacementProfile, line_up
@@ -35,6 +38,8 @@ from modelplane.framework import Code, Filter, Refusal, Reporter, Scored, admit,
 
 _EACH: Final = -1
 """Position of a seat whose pool is named by the place."""
+_ROUNDING: Final = 1e-9
+"""A cluster that may be as good as another is looked at first, whichever way its total was rounded."""
 _Entry = tuple[float, Place, int, int, Scored[Offer] | None]
 """Order, place, serial, position of the place in its offer, offer; without an offer, a cluster to look at again."""
 
@@ -97,12 +102,22 @@ class Board:
         again, self._waiting = self._waiting, []
         if self._eager:
             again += [(entry[4].candidate, entry[3]) for entry in self._heap if entry[4] is not None]
-            again += [(offer, 0) for offer in self._single(cluster)]
             self._heap = []
+        if self._eager or not self._only_falls(cluster):
+            again += [(offer, 0) for offer in self._single(cluster)]
         else:
             self._serial += 1
-            heappush(self._heap, (self._loss(cluster) - total, (cluster, 0), self._serial, 0, None))
+            order = self._loss(cluster) - total - _ROUNDING
+            heappush(self._heap, (order, (cluster, 0), self._serial, 0, None))
         self._put(again)
+
+    def _only_falls(self, cluster: ClusterName) -> bool:
+        """Whether no offer of a cluster can be better than one of it that was taken."""
+        engines = self._state.ask.engines
+        if len(engines) > 1:
+            return False
+        ways = (engine_ways(engines[0], kind.hardware) for kind in self._state.site(cluster).kinds)
+        return all(isinstance(found, Unmatched) or len(found) == 1 for found in ways)
 
     def _loss(self, cluster: ClusterName) -> float:
         """How much the score for spreading alone lowers a cluster's total with its latest replica."""

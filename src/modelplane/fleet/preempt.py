@@ -17,7 +17,7 @@ from modelplane.fleet.offers import Offer, OfferedSeat
 from modelplane.fleet.passing import Pass
 from modelplane.fleet.seating import Unseated, seat_engines
 from modelplane.fleet.site import Site
-from modelplane.fleet.values import Holding
+from modelplane.fleet.values import Cluster, Holding
 from modelplane.framework import Refusal, admit
 
 MAX_VICTIMS = 64
@@ -32,17 +32,24 @@ class Eviction(msgspec.Struct, frozen=True, eq=False):
 
 def find_eviction(state: Pass, board: Board) -> Eviction | None:
     """The eviction that would do least harm, or None where none helps."""
-    best: tuple[tuple[int, int, str], Eviction] | None = None
+    best: tuple[tuple[int, int], Eviction] | None = None
     for name in sorted(state.fleet.sites):
+        site = state.site(name)
+        cluster = site.cluster
+        if cluster is None or not site.held or (best is not None and _least_harm(site, cluster) >= best[0]):
+            continue
         found = _on_cluster(state, board, name)
         if found is None:
             continue
-        cluster = state.fleet.cluster(name)
-        highest = max(cluster.priority_value(victim.priority) for victim in found.victims) if cluster else 0
-        rank = (highest, len(found.victims), name)
+        rank = max(cluster.priority_value(victim.priority) for victim in found.victims), len(found.victims)
         if best is None or rank < best[0]:
             best = rank, found
     return best[1] if best else None
+
+
+def _least_harm(site: Site, cluster: Cluster) -> tuple[int, int]:
+    """As good as an eviction there can be: a clear no for most clusters once a good one was found."""
+    return min(cluster.priority_value(holding.priority) for holding in site.held.values()), 1
 
 
 def _on_cluster(state: Pass, board: Board, name: ClusterName) -> Eviction | None:

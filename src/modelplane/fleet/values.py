@@ -97,7 +97,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next((pool for pool in self.pools if pool.name == name), None)
 
     def priority_value(self, name: str | None) -> int:
-        return dict(self.priorities).get(name or self.default_priority or "", 0)
+        wanted = name or self.default_priority or ""
+        for known, value in self.priorities:
+            if known == wanted:
+                return value
+        return 0
 
     def quota_of(self, namespace: str) -> int | None:
         quotas = dict(self.quotas)
