@@ -512,6 +512,7 @@ def test_the_outline_of_a_configuration():
         "  filters  none",
         "  scorers  q x 1",
         "  picker   random-picker",
+        "gates populate-non-leader-datastore",
         "plugins",
         "  q (queue-scorer)",
         "  random-picker: maxNumOfEndpoints 1",
@@ -589,3 +590,17 @@ def test_thresholds_in_the_section_of_older_configurations_are_a_detector():
         1.0,
         0.8,
     )
+
+
+def test_the_outline_of_the_other_sections():
+    lines = list(outline(load(HEAD + WHOLE)).lines())
+    assert lines[5:9] == [
+        "gates flowControl, populate-non-leader-datastore",
+        (
+            "flow control {maxBytes 1073741824, defaultRequestTTL 30s, priorityBands [{priority 10, maxRequests 2000, "
+            "fairnessPolicyRef round-robin-fairness-policy, orderingPolicyRef fcfs-ordering-policy}], "
+            "saturationDetector {pluginRef watch}}"
+        ),
+        "saturation detector watch",
+        "parsers openai-parser",
+    ]

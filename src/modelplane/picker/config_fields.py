@@ -9,7 +9,9 @@ OLD_GROUP = "inference.networking.x-k8s.io/v1alpha1"
 KIND = "EndpointPickerConfig"
 
 
-class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class _Fields(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True, omit_defaults=True
+):
     pass
 
 

@@ -28,11 +28,15 @@ class ProfileShown(msgspec.Struct, frozen=True):
     picker: str
 
 
-class Outline(msgspec.Struct, frozen=True):
+class Outline(msgspec.Struct, frozen=True, rename="camel"):
     handler: str
     profiles: tuple[ProfileShown, ...]
     plugins: tuple[PluginShown, ...]
     gates: dict[str, bool]
+    flow_control: dict[str, object]
+    """The section as written; it counts only where its gate is on."""
+    saturation_detector: str
+    parsers: tuple[str, ...]
     warnings: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
@@ -43,6 +47,14 @@ class Outline(msgspec.Struct, frozen=True):
             scorers = ", ".join(f"{scorer.name} x {scorer.weight:g}" for scorer in profile.scorers)
             yield f"  scorers  {scorers or 'none'}"
             yield f"  picker   {profile.picker}"
+        on = [name for name, value in self.gates.items() if value]
+        yield f"gates {', '.join(on) or 'none'}"
+        if self.flow_control and self.gates["flowControl"]:
+            yield f"flow control {_brief(self.flow_control)}"
+        if self.saturation_detector:
+            yield f"saturation detector {self.saturation_detector}"
+        if self.parsers:
+            yield f"parsers {', '.join(self.parsers)}"
         yield "plugins"
         for plugin in self.plugins:
             kind = "" if plugin.type == plugin.name else f" ({plugin.type})"
@@ -68,6 +80,9 @@ def outline(config: Config) -> Outline:
             for entry in config.entries
         ),
         dict(config.gates),
+        msgspec.to_builtins(config.flow_control, enc_hook=encode),
+        config.saturation_detector,
+        config.parsers,
         tuple(map(str, config.warnings)),
     )
 
@@ -81,6 +96,8 @@ def _brief(value: object) -> str:
     match value:
         case dict():
             return "{" + ", ".join(f"{name} {_brief(inner)}" for name, inner in value.items() if _says(inner)) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(_brief, value)) + "]"
         case bool():
             return "yes" if value else "no"
         case float():
