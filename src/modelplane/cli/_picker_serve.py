@@ -108,7 +108,7 @@ def build(arguments: argparse.Namespace) -> "Program":
 
         make_server = GrpcAioServer
     config, settings = _config(arguments), _settings(arguments)
-    source, rules = _source(arguments)
+    source, rules = _source(arguments, config)
     wishes = Wishes(
         metrics_port=port(arguments.metrics_port),
         scrapes=not arguments.no_scrape,
@@ -161,9 +161,14 @@ def _config(arguments: argparse.Namespace) -> "Config":
     return load(text, str(arguments.config), full_catalogue())
 
 
-def _source(arguments: argparse.Namespace) -> "tuple[EndpointSource, KeptRules | None]":
+def _source(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointSource, KeptRules | None]":
+    from modelplane.extproc.data_layer import discovery_of
+
     pool = arguments.pool or arguments.pool_name
     chosen = [bool(arguments.endpoints), bool(pool), bool(arguments.endpoint_selector), arguments.fleet]
+    listed = discovery_of(config)
+    if listed is not None and not any(chosen):
+        return listed, None
     if sum(chosen) != 1:
         raise InputError("say where endpoints come from: one of --endpoints, --pool, --endpoint-selector and --fleet")
     if arguments.endpoints:

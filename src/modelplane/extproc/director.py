@@ -132,8 +132,18 @@ class Director:
         return self._scheduler.reads_bodies
 
     @property
+    def scheduler(self) -> Scheduler:
+        """The one that decides at this moment."""
+        return self._scheduler
+
+    @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    @property
+    def bands(self) -> tuple[tuple[int, int, int], ...]:
+        """Priority, requests and bytes of those who wait, highest first; empty without flow control."""
+        return () if self._flow is None else tuple(self._flow.control.bands)
 
     def decide(self, ask: Ask, asker: Asker) -> Verdict | None:
         """The answer, or None where it comes later."""

@@ -1,26 +1,42 @@
-"""Everything that runs in a picker's process: the server, and beside it the scraper, the admin port and the rules."""
+"""Everything that runs in a picker's process: the server, and beside it what its configuration asks for.
+
+A scraper of metrics, a watcher of the models that servers name, a listener to KV events, the rules that stand beside a
+pool, and the port for Prometheus. A new configuration changes decisions at once; which of these run, and how often they
+look, is settled when the process starts.
+"""
 
 from typing import Final, Protocol
 
 import msgspec
 
+from modelplane.extproc.data_layer import kv_listener_of, models_watcher_of, precise_of, scraper_of
 from modelplane.extproc.director import Rules
 from modelplane.extproc.endpoints import EndpointSource
 from modelplane.extproc.h2.server import H2Server
 from modelplane.extproc.observe import AdminServer, Numbers, Observer, PickerCollector, Pool
-from modelplane.extproc.scrape import Scraper
 from modelplane.extproc.server import MakeServer, PickerServer, PickerSettings
 from modelplane.picker.config import Config
+from modelplane.picker.scheduler import Scheduler
 
 _UNREAD: Final = "the pool has not been read yet"
 
 
-class KeptRules(Rules, Protocol):
-    """Rules that are kept up to date between `start` and `stop`."""
+class Beside(Protocol):
+    """Something that runs beside the server."""
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+
+class Follower(Beside, Protocol):
+    """The same, looking at the endpoints of a source."""
+
+    def follow(self, source: EndpointSource, /) -> None: ...
+
+
+class KeptRules(Rules, Beside, Protocol):
+    """Rules that are kept up to date between `start` and `stop`."""
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -37,49 +53,58 @@ class Program:
     """Started once, stopped once."""
 
     def __init__(self, source: EndpointSource, config: Config, settings: PickerSettings, wishes: Wishes) -> None:
-        self._wishes = wishes
         self._source = source
-        self._numbers = Numbers()
-        self._scraper = Scraper() if wishes.scrapes else None
-        self.metrics_port = -1
-        self.server = PickerServer(
-            source, config, settings, make_server=wishes.make_server, observer=Observer(self._numbers)
-        )
+        self._pool_name = wishes.pool
+        numbers = Numbers()
+        self.server = PickerServer(source, config, settings, make_server=wishes.make_server, observer=Observer(numbers))
         self.server.director.rules = wishes.rules
+        self.server.on_reload = self._reloaded
+        self._scraper = scraper_of(config) if wishes.scrapes else None
+        self._listener = kv_listener_of(self.server.director.scheduler.assembly) if wishes.scrapes else None
+        models = models_watcher_of(config) if wishes.scrapes else None
+        self._followers: list[Follower] = [each for each in (self._scraper, self._listener, models) if each is not None]
         address = (settings.host, max(wishes.metrics_port, 0))
-        self._admin = AdminServer(PickerCollector(self._numbers, self._pool), address, problem=self._problem)
+        self._admin = AdminServer(PickerCollector(numbers, self._pool), address, problem=self._problem)
+        self._beside: list[Beside] = [
+            *self._followers,
+            *([wishes.rules] if wishes.rules is not None else ()),
+            *([self._admin] if wishes.metrics_port >= 0 else ()),
+        ]
+        self._has_admin = wishes.metrics_port >= 0
+
+    @property
+    def metrics_port(self) -> int:
+        return self._admin.port if self._has_admin else -1
 
     async def start(self) -> None:
-        wishes = self._wishes
-        if self._scraper is not None:
-            self._source.on_change(self._scraper.watch)
-            await self._scraper.start()
-        if wishes.rules is not None:
-            await wishes.rules.start()
+        """Serves when it returns."""
+        for follower in self._followers:
+            follower.follow(self._source)
+        for each in self._beside:
+            await each.start()
         await self.server.start()
-        if self._scraper is not None:
-            self._scraper.watch(self._source.current)
-        if wishes.metrics_port >= 0:
-            await self._admin.start()
-            self.metrics_port = self._admin.port
 
     async def stop(self) -> None:
+        """Drains, then ends everything that was started."""
         await self.server.stop()
-        if self._scraper is not None:
-            await self._scraper.stop()
-        if self._wishes.rules is not None:
-            await self._wishes.rules.stop()
-        await self._admin.stop()
+        for each in reversed(self._beside):
+            await each.stop()
+
+    def _reloaded(self, scheduler: Scheduler) -> None:
+        producer = precise_of(scheduler.assembly)
+        if self._listener is not None and producer is not None:
+            self._listener.feed(producer.index)
 
     def _problem(self) -> str:
         return "" if self._source.known else _UNREAD
 
     def _pool(self) -> Pool:
-        counts = None if self._scraper is None else self._scraper.counts
+        scraper = self._scraper
         return Pool(
-            name=self._wishes.pool,
+            name=self._pool_name,
             endpoints=self._source.current,
-            stale=0 if self._scraper is None else len(self._scraper.stale()),
-            poll_errors=counts.failures if counts else 0,
-            extract_errors=counts.unread if counts else 0,
+            stale=0 if scraper is None else len(scraper.stale()),
+            poll_errors=0 if scraper is None else scraper.counts.failures,
+            extract_errors=0 if scraper is None else scraper.counts.unread,
+            waiting=self.server.director.bands,
         )

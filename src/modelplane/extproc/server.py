@@ -76,6 +76,8 @@ class PickerServer:
         chance = random.Random().random  # noqa: S311  see above
         self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
         self.director.observer = observer
+        self.on_reload: Callable[[Scheduler], None] = lambda _scheduler: None
+        """Told of each scheduler that takes over."""
         self._budget = Budget(self.settings.held_bytes)
         self.port = 0
         self.health_port = 0
@@ -120,7 +122,9 @@ class PickerServer:
 
     def reload(self, config: Config) -> None:
         """Decide by another configuration from here on."""
-        self.director.reload(*assemble(config))
+        scheduler, flow = assemble(config)
+        self.director.reload(scheduler, flow)
+        self.on_reload(scheduler)
 
     async def _serve(self, server: Server) -> int:
         port = await server.start()
