@@ -585,7 +585,10 @@ def test_a_graceful_end():
     assert peer.sends(frame(Kind.DATA, 1, 1)) == ["HEADERS 1 200+0 end"]
     assert not peer.connection.closing
     peer.calls[1].finish()
+    assert not peer.connection.closing
+    peer.connection.tick(2.0)
     assert peer.connection.closing
+    assert peer.hears() == ["HEADERS 3 200+0 end", "RST_STREAM 3 NO_ERROR"]
     assert peer.log == ["closed"]
 
 

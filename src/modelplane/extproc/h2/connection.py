@@ -126,6 +126,7 @@ class Connection:
             self._give_up(stream, Status.DEADLINE_EXCEEDED, "the time that the caller gave is over")
         for identity in [one for one, since_s in self._lingering.items() if now_s - since_s > _LINGER_S]:
             self._hush(identity)
+        self._close_if_drained()
         limit_s = self.limits.stall_s if self._settled else self.limits.begin_s
         if (self._rest or self._block or not self._settled) and now_s - self._since_s > limit_s:
             self.abort(Code.ENHANCE_YOUR_CALM, f"nothing complete came within {limit_s:g} s")
@@ -564,7 +565,8 @@ class Connection:
             self._close_if_drained()
 
     def _close_if_drained(self) -> None:
-        if self._drained and not self.streams:
+        # To close while the peer still sends can cost it what it has not read yet.
+        if self._drained and not self.streams and not self._lingering:
             self.closing = True
 
     def _guarded(self, stream: Stream, step: Callable[[], None]) -> None:
