@@ -56,6 +56,16 @@ def test_by_labels_as_it_is_and_as_it_was():
     assert concerned(asked, change("any", app="y")) == []
 
 
+def test_by_nothing_but_the_kind_and_by_several_labels():
+    asked = requirements()
+    asked.fetch(ONE, {"all": labelled()})
+    asked.fetch(OTHER, {"some": labelled(app="x", tier="y"), "others": labelled(app="x")})
+    assert concerned(asked, change("any", app="z")) == [ONE]
+    assert concerned(asked, change("any", app="x", tier="y")) == [ONE, OTHER]
+    asked.fetch(OTHER, {"some": labelled(app="x", tier="y")})
+    assert concerned(asked, change("any", app="x")) == [ONE]
+
+
 def test_each_cluster_has_its_own():
     asked = requirements(east=True)
     found = asked.fetch(ONE, {"there": named("token", EAST), "dark": named("token", ClusterName("west"))})
@@ -71,4 +81,4 @@ def test_asking_anew_forgets_what_was_asked():
     assert concerned(asked, change("token", app="x")) == []
     asked.forget(ONE)
     assert concerned(asked, change("absent")) == []
-    assert (asked._by_name, asked._by_labels, asked._asked) == ({}, {}, {})
+    assert (asked._wanted, asked._asked) == ({}, {})

@@ -8,19 +8,20 @@ from modelplane.reconcile.store import Change, ObjectRef, Store
 
 _Asked = tuple[ClusterName | None, str]
 """Where, and what kind."""
+_Hint = str | tuple[str, str] | None
+"""What an object must have to be meant: a name, or a label with its value. None where any may be."""
 
 
 class Requirements:
     """`clusters` gives the store of a cluster, or None while it cannot be reached.
 
-    Those who asked for one object are found by its name, so that a change costs as much as it concerns.
+    Those who asked for an object are found by its name or by a label, so that a change costs as much as it concerns.
     """
 
     def __init__(self, store: Store, clusters: Callable[[ClusterName], Store | None] = lambda _name: None) -> None:
         self._store = store
         self._clusters = clusters
-        self._by_name: dict[tuple[_Asked, str], dict[ObjectRef, tuple[Requirement, ...]]] = {}
-        self._by_labels: dict[_Asked, dict[ObjectRef, tuple[Requirement, ...]]] = {}
+        self._wanted: dict[tuple[_Asked, _Hint], dict[ObjectRef, tuple[Requirement, ...]]] = {}
         self._asked: dict[ObjectRef, tuple[Requirement, ...]] = {}
 
     def fetch(self, owner: ObjectRef, wanted: Mapping[str, Requirement]) -> dict[str, tuple[Manifest, ...]]:
@@ -33,7 +34,7 @@ class Requirements:
             self._asked[owner] = tuple(wanted.values())
         found: dict[str, tuple[Manifest, ...]] = {}
         for name, requirement in wanted.items():
-            by_owner = self._askers(requirement)
+            by_owner = self._wanted.setdefault(_shelf(requirement), {})
             by_owner[owner] = (*by_owner.get(owner, ()), requirement)
             store = self._store if requirement.cluster is None else self._clusters(requirement.cluster)
             if store is not None:
@@ -42,32 +43,29 @@ class Requirements:
 
     def forget(self, owner: ObjectRef) -> None:
         for requirement in self._asked.pop(owner, ()):
-            self._askers(requirement).pop(owner, None)
-            self._tidy(requirement)
+            shelf = _shelf(requirement)
+            by_owner = self._wanted.get(shelf, {})
+            by_owner.pop(owner, None)
+            if not by_owner:
+                self._wanted.pop(shelf, None)
 
     def concerned(self, change: Change, cluster: ClusterName | None = None) -> Iterator[ObjectRef]:
         """Whoever required the object as it is, or as it was: leaving a selection is news too."""
         versions = [manifest for manifest in (change.manifest, change.before) if manifest is not None]
-        asked = (cluster, change.ref.kind)
-        for askers in (self._by_name.get((asked, change.ref.name), {}), self._by_labels.get(asked, {})):
-            for owner, requirements in askers.items():
-                if any(_matches(each, change.ref, manifest) for each in requirements for manifest in versions):
+        labels = {pair: None for manifest in versions for pair in _labels(manifest).items()}
+        told: set[ObjectRef] = set()
+        for hint in (None, change.ref.name, *labels):
+            for owner, requirements in self._wanted.get(((cluster, change.ref.kind), hint), {}).items():
+                if owner not in told and any(_matches(r, change.ref, each) for r in requirements for each in versions):
+                    told.add(owner)
                     yield owner
 
-    def _askers(self, requirement: Requirement) -> dict[ObjectRef, tuple[Requirement, ...]]:
-        asked = (requirement.cluster, requirement.kind)
-        if requirement.name is not None:
-            return self._by_name.setdefault((asked, requirement.name), {})
-        return self._by_labels.setdefault(asked, {})
 
-    def _tidy(self, requirement: Requirement) -> None:
-        if self._askers(requirement):
-            return
-        asked = (requirement.cluster, requirement.kind)
-        if requirement.name is not None:
-            del self._by_name[asked, requirement.name]
-        else:
-            del self._by_labels[asked]
+def _shelf(requirement: Requirement) -> tuple[_Asked, _Hint]:
+    hint: _Hint = requirement.name
+    if hint is None and requirement.labels:
+        hint = min(requirement.labels.items())
+    return (requirement.cluster, requirement.kind), hint
 
 
 def _find(store: Store, requirement: Requirement) -> tuple[Manifest, ...]:
@@ -84,9 +82,14 @@ def _matches(requirement: Requirement, ref: ObjectRef, manifest: Manifest) -> bo
         return False
     if requirement.name is not None:
         return requirement.name == ref.name
-    metadata = manifest.get("metadata")
-    labels = metadata.get("labels", {}) if isinstance(metadata, Mapping) else {}
+    labels = _labels(manifest)
     return all(labels.get(key) == value for key, value in requirement.labels.items())
+
+
+def _labels(manifest: Manifest) -> Mapping[str, str]:
+    metadata = manifest.get("metadata")
+    found = metadata.get("labels") if isinstance(metadata, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _group(api_version: str) -> str:
