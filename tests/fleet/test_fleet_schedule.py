@@ -644,3 +644,12 @@ def test_the_next_replica_may_sit_on_a_cheaper_pool_of_the_same_cluster():
     ]
     several = (engine(request(2)), engine(request(2), name="prefill"))
     assert places(schedule(ask(2, *several), Fleet.of(clusters))) == [("a", "p"), ("a", "q")]
+
+
+def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():
+    bare = [cluster("a", pools=(), ready=False), cluster("b", pools=())]
+    found = schedule(ask(1), Fleet.of(bare)).trace.candidates()
+    assert [(c.cluster, c.filter, c.reason) for c in found] == [
+        ("a", "ClusterReady", "the cluster is not ready"),
+        ("b", "Pools", "the cluster has no pools yet"),
+    ]

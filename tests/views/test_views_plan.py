@@ -212,7 +212,7 @@ def test_an_explanation_covers_every_cluster_and_pool():
         ("north", "", "Refused", "Cordoned"),
         ("west", "gpus", "Eligible", ""),
     ]
-    assert found.summary == "1 of 1 replicas have a place; 1 more places would do, 1 were refused"
+    assert found.summary == "1 of 1 replicas have a place; 1 more place would do, 1 was refused"
     west = found.candidates[-1]
     assert {part.name: part.value for part in west.scores} == {"spread": 1.0, "headroom": 0.5, "price": 1.0}
 
@@ -319,3 +319,15 @@ def test_without_its_class_an_edited_pool_keeps_its_devices_and_a_new_one_is_ref
 def test_a_cluster_that_nobody_edits_is_taken_as_it_says():
     base = later(gather(FLEET), nodes=1)
     assert merge(base, gather([make_cluster("west", 9)])).clusters[0] == base.clusters[0]
+
+
+def test_objects_that_cannot_be_read_stop_no_plan_and_no_explanation():
+    broken = {**make_cluster("broken"), "status": {"gpuPools": "none"}}
+    cache = {"kind": "ModelCache", "metadata": {"name": "weights", "namespace": "team"}, "spec": 7}
+    other = {"kind": "ModelDeployment", "metadata": {"name": "other", "namespace": "team"}, "spec": 7}
+    found = gather([*FLEET, broken, cache, make_deployment(2)])
+    assert plan(found).answer is Answer.FITS_NOW
+    told = explain(gather([*FLEET, broken, cache, other, make_deployment(2)]), "chat")
+    (refused,) = [candidate for candidate in told.candidates if candidate.cluster == "broken"]
+    assert (refused.filter, refused.may_pass) == ("ClusterReady", True)
+    assert refused.reason.startswith("the cluster cannot be read: ")

@@ -136,6 +136,16 @@ class Board:
             if refusal is not None:
                 reporter.refused(self._profile.name, offer, refusal)
 
+    def tell_bare(self) -> None:
+        """Tells of clusters without pools, which are in no cell. It reads the whole fleet."""
+        if len(self._state.ask.engines) > 1:
+            return
+        for name, site in sorted(self._state.fleet.sites.items()):
+            if site.cluster is not None and not site.pools:
+                _, refusal = self.view(site.traits, self._state.reading.facts(site.cluster), name)
+                nothing = Refusal("Pools", Code.REFUSED, "the cluster has no pools yet")
+                self._refuse(Group(((name, 0),), whole=True), refusal or nothing)
+
     def _refuse(self, subject: Subject, refusal: Refusal) -> None:
         if self._reporter is not None:
             self._reporter.refused(self._plugins.name, subject, refusal)

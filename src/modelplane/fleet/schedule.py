@@ -91,7 +91,9 @@ def survey(ask: Ask, fleet: Fleet, now: float = 0.0, *, profile: PlacementProfil
         if holding.id not in known:
             state.seat(holding)
     listener = Listener()
-    Board(state, profile, listener).close()
+    board = Board(state, profile, listener)
+    board.tell_bare()
+    board.close()
     trace = Trace(listener.findings(), fleet.sites, decided.placements)
     return msgspec.structs.replace(decided, trace=trace)
 
@@ -197,6 +199,8 @@ class _Work:
             board = self._make_room()
         if self.short and self.state.ask.may_preempt:
             self._preempt(board)
+        if not self.state.fleet.cells:
+            board.tell_bare()
         board.close()
 
     def _fill_from(self, board: Board, wanted: int) -> Board:

@@ -37,7 +37,10 @@ def _summary(wanted: int, decided: Schedule, candidates: tuple[Candidate, ...]) 
     parts = [f"{len(decided.placements) - moving} of {wanted} replicas have a place"]
     if moving:
         parts.append(f"{moving} stay until a successor serves")
-    parts.append(f"{counted[Verdict.ELIGIBLE]} more places would do, {counted[Verdict.REFUSED]} were refused")
+    more, refused = counted[Verdict.ELIGIBLE], counted[Verdict.REFUSED]
+    parts.append(
+        f"{more} more place{'' if more == 1 else 's'} would do, {refused} {'was' if refused == 1 else 'were'} refused"
+    )
     return "; ".join(parts)
 
 

@@ -64,8 +64,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, clusters=tuple(self._complete(cluster) for cluster in self.clusters))
 
     def deployment(self, name: str, namespace: str | None = None) -> ModelDeployment:
-        found = [decode(ModelDeployment, item) for item in self.deployments]
-        found = [one for one in found if one.metadata.name == name and namespace in {None, one.metadata.namespace}]
+        named = (item for item in self.deployments if _name(item) == name and namespace in {None, _namespace(item)})
+        found = [decode(ModelDeployment, item) for item in named]
         if len(found) == 1:
             return found[0]
         if found:
@@ -74,8 +74,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         raise InputError(f"there is no ModelDeployment {name}" + (f" in namespace {namespace}" if namespace else ""))
 
     def _complete(self, manifest: Manifest) -> Manifest:
-        cluster = decode(InferenceCluster, manifest)
-        if cluster.status.gpu_pools or cluster.status.conditions:
+        cluster = _readable(manifest)
+        if cluster is None or cluster.status.gpu_pools or cluster.status.conditions:
             return manifest
         pools = pools_of(cluster, {_name(item): item for item in self.classes})
         ready = Condition(type=ConditionType.READY, status=Status.TRUE, reason=Reason.AVAILABLE, message="assumed")
@@ -134,7 +134,16 @@ def _repooled(base: Inputs, over: Inputs, merged: Inputs) -> Iterator[Manifest]:
 
 
 def _classes_of(manifest: Manifest) -> set[str]:
-    return {pool.class_name for pool in decode(InferenceCluster, manifest).spec.node_pools}
+    cluster = _readable(manifest)
+    return {pool.class_name for pool in cluster.spec.node_pools} if cluster is not None else set()
+
+
+def _readable(manifest: Manifest) -> InferenceCluster | None:
+    """The cluster, or None where it cannot be read: it is in the fleet with its fault then, and stops nobody."""
+    try:
+        return decode(InferenceCluster, manifest)
+    except InputError:
+        return None
 
 
 def _all(inputs: Inputs) -> list[Manifest]:

@@ -10,6 +10,7 @@ fetching the weights where they are not staged.
 from collections.abc import Iterator, Mapping
 
 from modelplane.api.codec import decode
+from modelplane.api.errors import InputError
 from modelplane.api.models import ModelCache, ModelDeployment
 from modelplane.compose.asking import ask_of
 from modelplane.fleet.ask import Ask
@@ -70,7 +71,10 @@ def answer_of(decided: Schedule, fleet: Fleet) -> Answer:
 def cache_sizes(inputs: Inputs) -> CacheSizes:
     sizes: dict[tuple[str, str], int] = {}
     for item in inputs.caches:
-        cache = decode(ModelCache, item)
+        try:
+            cache = decode(ModelCache, item)
+        except InputError:
+            continue
         hub = cache.spec.hugging_face.size_gi_b if cache.spec.hugging_face else None
         sizes[cache.metadata.namespace, cache.metadata.name] = cache.spec.storage.size_gi_b or hub or 0
     return sizes
