@@ -42,6 +42,7 @@ _log = logging.getLogger(__name__)
 # rate a key gets a pass a second, which is as often as anybody reads a status.
 _LOOP = LoopSettings(breaker_passes=200, breaker_probe_s=1.0)
 _SERVER_FIELDS = {"resourceVersion", "managedFields"}
+_COUNTS = {"freeDevices", "replicas", "allocated", "free"}
 
 
 class Controller:
@@ -143,8 +144,9 @@ class Controller:
         owner = self._ownership.heard(cluster, change)
         if owner is not None:
             self.loop.add(owner.ref)
-        for concerned in tuple(self._requirements.concerned(change, cluster)):
-            self.loop.add(concerned)
+        if cluster is not None or not _concerns_nobody_else(change):
+            for concerned in tuple(self._requirements.concerned(change, cluster)):
+                self.loop.add(concerned)
         if cluster is not None:
             self._tidy(self._clusters[cluster], change)
             return
@@ -230,6 +232,29 @@ def _ref(group: str, kind: str, manifest: Manifest) -> ObjectRef:
 def _more_than_status(change: Change) -> bool:
     """A pass writes its own status; that alone is no reason for another."""
     return change.type is not ChangeType.MODIFIED or _stated(change.manifest) != _stated(change.before or {})
+
+
+def _concerns_nobody_else(change: Change) -> bool:
+    """Whether nobody who asked for the object reads what changed of it.
+
+    A cluster is asked for its replicas, of which it counts what they hold; replicas ask for their cluster, whose counts
+    are none of their business. Were each woken by the other's status, one that starts would wake all on its cluster.
+    """
+    if change.type is not ChangeType.MODIFIED or _more_than_status(change):
+        return False
+    if change.ref.kind == "ModelReplica":
+        return True
+    return change.ref.kind == "InferenceCluster" and _uncounted(change.manifest) == _uncounted(change.before or {})
+
+
+def _uncounted(cluster: Manifest) -> dict[str, object]:
+    status = value_at(cluster, "status")
+    rest = {k: v for k, v in status.items() if k not in _COUNTS} if isinstance(status, dict) else {}
+    pools = [
+        {**pool, "devices": [{k: v for k, v in each.items() if k not in _COUNTS} for each in items_at(pool, "devices")]}
+        for pool in items_at(cluster, "status", "gpuPools")
+    ]
+    return {**rest, "gpuPools": pools}
 
 
 def _stated(manifest: Manifest) -> dict[str, object]:
