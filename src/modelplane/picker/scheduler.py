@@ -44,8 +44,8 @@ class Scheduler:
         self._profiles = built.profiles
         self._runners = {name: Runner(profile) for name, profile in built.profiles.items()}
         self._narrower = Narrower()
-        self._producers = built.producers
-        self._admitters = built.admitters
+        self._producers = [(plugin.name, plugin.produce) for plugin in built.producers]
+        self._admitters = [(plugin.name, plugin.turn_away) for plugin in built.admitters]
         self._pick_listeners = built.pick_listeners
         self._response_listeners = built.response_listeners
         self._pool_listeners = built.pool_listeners
@@ -95,10 +95,11 @@ class Scheduler:
 
     def recall(self, cycle: Cycle, decision: Decision) -> None:
         """A request was sent on before: let the plugins remember it, without deciding anew."""
-        try:
-            self._produce(cycle)
-        except PluginFault as fault:
-            self._count(fault)
+        for plugin, produce in self._producers:
+            try:
+                produce(cycle)
+            except Exception as error:  # noqa: BLE001  as where it decides, but there is no request to end
+                self._count(_fault(plugin, error))
         self._send(cycle, decision)
 
     def ended(self, request: Request, decision: Decision, served: Served) -> None:
@@ -117,49 +118,41 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001  a plugin's defect must not stop discovery
                 self._count(_fault(listener.name, error))
 
-    def _produce(self, cycle: Cycle) -> None:
-        for producer in self._producers:
-            try:
-                producer.produce(cycle)
-            except Exception as error:
-                raise _fault(producer.name, error) from error
-
     def _decide(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
-        self._produce(cycle)
-        for admitter in self._admitters:
-            try:
-                why = admitter.turn_away(cycle)
-            except Exception as error:
-                raise _fault(admitter.name, error) from error
-            if why:
-                return Decision(Outcome.SATURATED, why=f"{admitter.name}: {why}")
-        return self._rounds(cycle, reporter)
-
-    def _rounds(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
-        handler = self._handler
+        plugin = ""
         try:
-            while names := handler.profiles(cycle, self._profiles):
-                for name in names:
-                    self._run(name, cycle, reporter)
-            return handler.conclude(cycle)
+            for plugin, produce in self._producers:  # noqa: B007  it is named where it fails
+                produce(cycle)
+            for plugin, turn_away in self._admitters:
+                if why := turn_away(cycle):
+                    return Decision(Outcome.SATURATED, why=f"{plugin}: {why}")
+            plugin = self._handler.name
+            return self._rounds(cycle, reporter)
         except PluginFault:
             raise
         except Exception as error:
-            raise _fault(handler.name, error) from error
+            raise _fault(plugin, error) from error
 
-    def _run(self, name: str, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> None:
-        runner = self._runners.get(name)
-        if runner is None:
-            raise PluginFault(self._handler.name, f"named profile {name}, which does not exist")
-        if name in cycle.results:
-            raise PluginFault(self._handler.name, f"named profile {name}, which has run")
+    def _rounds(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
+        handler, profiles, results = self._handler, self._profiles, cycle.results
+        while names := handler.profiles(cycle, profiles):
+            for name in names:
+                if name not in profiles:
+                    raise PluginFault(handler.name, f"named profile {name}, which does not exist")
+                if name in results:
+                    raise PluginFault(handler.name, f"named profile {name}, which has run")
+                if name in self._shadows:
+                    results[name] = self._watch(name, cycle, reporter)
+                else:
+                    results[name] = self._runners[name].run(cycle, cycle.endpoints, reporter)
+        return handler.conclude(cycle)
+
+    def _watch(self, name: str, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Result[Endpoint]:
         try:
-            cycle.results[name] = runner.run(cycle, cycle.endpoints, reporter)
+            return self._runners[name].run(cycle, cycle.endpoints, reporter)
         except PluginFault as fault:
-            if name not in self._shadows:
-                raise
             self._count(fault)
-            cycle.results[name] = _NOTHING
+            return _NOTHING
 
     def _send(self, cycle: Cycle, decision: Decision) -> Decision:
         added: list[tuple[str, str]] = []
