@@ -98,7 +98,7 @@ def _api() -> list[dict[str, object]]:
     return [
         _rated("plane-api-reads", [read], 5000, floor),
         _rated("plane-api-writes", plain, 1000, health),
-        _rated("plane-api-writes-of-deployments", ours, 500, health),
+        _rated("plane-api-writes-of-deployments", ours, 300, health),
     ]
 
 
