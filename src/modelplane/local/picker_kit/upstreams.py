@@ -2,8 +2,9 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 from aiohttp import web
@@ -12,6 +13,8 @@ STRAY = "stray"
 """What answers where nobody picked: the proxy fell back on its own."""
 EVENTS = 5
 _MOST_BODY = 64 * 1024 * 1024
+_STREAMED = re.compile(rb'"stream"\s*:\s*true')
+"""Found in bodies that a picker has broken, too."""
 _METRICS = b"""\
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine="0",model_name="kit"} 0.0
@@ -33,6 +36,8 @@ class Reached(msgspec.Struct, frozen=True):
     headers: dict[str, str]
     length: int
     digest: str
+    meaning: str
+    """The digest of what the body says, however it is written; that of its bytes where it is no JSON."""
 
 
 class Upstreams:
@@ -83,8 +88,9 @@ class Upstreams:
             {name.lower(): text for name, text in request.headers.items()},
             len(body),
             hashlib.sha256(body).hexdigest(),
+            meaning(body),
         )
-        if b'"stream": true' in body:
+        if _STREAMED.search(body):
             return await self._stream(request, endpoint)
         return web.json_response(msgspec.to_builtins(seen), headers={"x-upstream": endpoint})
 
@@ -102,6 +108,12 @@ class Upstreams:
         await response.write(f"{usage[20:]}\n\ndata: [DONE]\n\n".encode())
         await response.write_eof()
         return response
+
+
+def meaning(body: bytes) -> str:
+    with suppress(msgspec.DecodeError):
+        body = msgspec.json.encode(msgspec.json.decode(body), order="sorted")
+    return hashlib.sha256(body).hexdigest()
 
 
 async def _metrics(_request: web.Request) -> web.Response:
