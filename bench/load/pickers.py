@@ -1,0 +1,116 @@
+"""The contestants: our picker on its own HTTP/2 server, the same one on grpc.aio, and the inference extension's.
+
+The last is a Go program. It is looked for in $MODELPLANE_EPP, then where `python -m lab build picker` keeps it; where
+it is not, benchmarks do without it and say so. It finds its pods at a small API of ours (`pods`); everything else is as
+its chart starts it, without tracing. All get the same configuration, all speak plain text.
+"""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from enum import Enum
+from pathlib import Path
+
+from load.front import free_port
+from load.pods import NAMESPACE, POOL, pods_api
+
+VARIABLE = "MODELPLANE_EPP"
+CACHE_VARIABLE = "MODELPLANE_LAB_CACHE"
+CONFIG = """\
+apiVersion: inference.networking.x-k8s.io/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: queue-scorer
+- type: kv-cache-utilization-scorer
+- type: prefix-cache-scorer
+- type: max-score-picker
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: queue-scorer, weight: 2}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 2}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+  - {pluginRef: max-score-picker}
+"""
+_START_S = 90.0
+
+
+class Which(Enum):
+    OWN = "ours"
+    GRPC = "ours on grpc.aio"
+    GO = "Go"
+
+
+def find_go_picker(environment: Mapping[str, str] = os.environ) -> Path | None:
+    if named := environment.get(VARIABLE):
+        return Path(named)
+    caches = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", ".")) / ".cache")
+    cache = Path(environment.get(CACHE_VARIABLE) or f"{caches}/modelplane-lab")
+    return next(iter(sorted(cache.glob("bin/epp/v1.5.0-*/epp"))), None)
+
+
+@contextlib.asynccontextmanager
+async def picker(
+    which: Which, folder: Path, pool: tuple[str, ...], config: str = CONFIG
+) -> AsyncIterator[tuple[int, int]]:
+    """One that is ready: its port and its process."""
+    port = free_port()
+    async with contextlib.AsyncExitStack() as stack:
+        environment = dict(os.environ)
+        if which is Which.GO:
+            environment["KUBECONFIG"] = str(await stack.enter_async_context(pods_api(folder, pool)))
+            words = _go_words(port)
+        else:
+            words = _own_words(which, port, folder, pool)
+        words += ["--config-text", config, "--secure-serving=false"]
+        log = stack.enter_context((folder / f"picker-{port}.log").open("wb"))
+        process = await asyncio.create_subprocess_exec(
+            *words, env=environment, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+        )
+        stack.push_async_callback(_end, process)
+        async with asyncio.timeout(_START_S):
+            await _until_open(process, port, folder / f"picker-{port}.log")
+        yield port, process.pid
+
+
+def _own_words(which: Which, port: int, folder: Path, pool: tuple[str, ...]) -> list[str]:
+    pairs = [address.split(":") for address in pool]
+    lines = [f"- {{name: e{at}, address: {host}, port: {on}}}\n" for at, (host, on) in enumerate(pairs)]
+    endpoints = folder / f"endpoints-{port}.yaml"
+    endpoints.write_text("endpoints:\n" + "".join(lines))
+    server = "grpc" if which is Which.GRPC else "own"
+    words = [sys.executable, "-m", "modelplane", "picker", "serve", "--endpoints", str(endpoints), "--server", server]
+    return [*words, "--host", "127.0.0.1", "--grpc-port", str(port), "--grpc-health-port", "0", "--metrics-port", "0"]
+
+
+def _go_words(port: int) -> list[str]:
+    program = find_go_picker()
+    if program is None:
+        raise FileNotFoundError(f"no Go picker: set ${VARIABLE}, or run `python -m lab build picker`")
+    words = [str(program), "--pool-name", POOL, "--pool-namespace", NAMESPACE]
+    words += ["--grpc-port", str(port), "--grpc-health-port", str(free_port())]
+    words += ["--metrics-port", str(free_port()), "--metrics-endpoint-auth=false", "--tracing=false"]
+    return [*words, "--health-checking", "-v=1"]
+
+
+async def _until_open(process: asyncio.subprocess.Process, port: int, log: Path) -> None:
+    while process.returncode is None:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            return
+        await asyncio.sleep(0.05)
+    raise RuntimeError(f"the picker ended: {_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return log.read_text()[-2000:]
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
