@@ -74,6 +74,19 @@ class Handler:
         return conclude(profile, result)
 
 
+class Concludes:
+    name = "concludes"
+
+    def __init__(self, decision):
+        self._decision = decision
+
+    def profiles(self, _cycle, _profiles):
+        return ()
+
+    def conclude(self, _cycle):
+        return self._decision
+
+
 def built(*, filters=(), scorers=(), picker=None, handler=None, plugins=()):
     profile = Profile("p", picker or make("max-score-picker"), filters, tuple(Weighted(each) for each in scorers))
     return Scheduler(
@@ -189,6 +202,16 @@ def test_a_listener_may_add_headers_and_writes_over_those_of_the_client():
             lambda: built(handler=Handler()),
             "plugin handler: raised ValueError: not enough values to unpack (expected 1, got 0)",
             id="a handler that cannot conclude",
+        ),
+        pytest.param(
+            lambda: built(handler=Concludes(None)),
+            "plugin concludes: concluded None, which is no decision",
+            id="no decision at all",
+        ),
+        pytest.param(
+            lambda: built(handler=Concludes(Decision(Outcome.PICKED))),
+            "plugin concludes: concluded that something is picked, and picked nothing",
+            id="a pick of nothing",
         ),
     ],
 )

@@ -145,7 +145,12 @@ class Scheduler:
                     results[name] = self._watch(name, cycle, reporter)
                 else:
                     results[name] = self._runners[name].run(cycle, cycle.endpoints, reporter)
-        return handler.conclude(cycle)
+        decision = handler.conclude(cycle)
+        if type(decision) is not Decision:
+            raise PluginFault(handler.name, f"concluded {decision!r}, which is no decision")
+        if decision.outcome is Outcome.PICKED and not (decision.groups and decision.groups[0]):
+            raise PluginFault(handler.name, "concluded that something is picked, and picked nothing")
+        return decision
 
     def _watch(self, name: str, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Result[Endpoint]:
         try:
