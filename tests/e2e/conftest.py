@@ -83,7 +83,8 @@ class UpPlane:
             cwd=ROOT,
             timeout=PATIENCE_S + 30,
         )
-        assert (done.returncode != 0) == fails, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        said = f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        assert (done.returncode != 0) == fails, f"{said}\nthe plane said:\n{self.output}"
         return done.stdout + done.stderr
 
     def objects(self, *arguments):

@@ -69,6 +69,7 @@ class EnvoyProcess:
         self._on_disk: dict[Table, TableFile] = {}
         self._seen = Report()
         self._pieces = Pieces()
+        self._drained = False
 
     @property
     def pid(self) -> int | None:
@@ -126,10 +127,11 @@ class EnvoyProcess:
         return await self._process.wait()
 
     async def drain(self) -> None:
-        """Take no more connections, and wait until everything that was asked is answered, for up to `drain_s`."""
+        """Take no more connections, and wait once until everything that was asked is answered, for up to `drain_s`."""
         admin = self._admin
-        if admin is None or self.pid is None:
+        if admin is None or self.pid is None or self._drained:
             return
+        self._drained = True
         try:
             await admin.close_listeners()
             async with asyncio.timeout(self._settings.drain_s):
@@ -151,6 +153,7 @@ class EnvoyProcess:
                 await _end(process, self._settings.stop_s)
             self._storage.clean()
             self._running, self._on_disk, self._seen = EMPTY, {}, Report()
+            self._drained = False
 
     async def _spawn(self, config: EnvoyConfig) -> None:
         socket = self._storage.prepare()
