@@ -17,7 +17,6 @@ from modelplane.local.store_rules import decode, encode
 from modelplane.reconcile.store import Manifest, ObjectRef
 
 _INDEXED_KEYS_MOST = 8
-_WARMED_MOST = 64
 
 _Place = tuple[str, str]
 """Namespace and name."""
@@ -38,6 +37,8 @@ class Cellar:
 
     def __init__(self, warm: int) -> None:
         self._most = warm
+        self.longest_list = warm // 4
+        """Lists of more leave what is away where it is: they would drive out all that is in use."""
         self._warm: deque[tuple[_Shelf, str, int]] = deque()
 
     def keep(self, shelf: _Shelf, name: str, manifest: Manifest) -> None:
@@ -104,12 +105,12 @@ class _Kind:
             yield self._at(place)
 
     def _at(self, place: _Place) -> Manifest:
-        """For lists. What is away stays away when much is asked for: it would drive out all that is in use."""
         shelf = self._shelves[place[0]]
         found = shelf.objects[place[1]]
         if not isinstance(found, bytes):
             return found
-        return self._warmed(shelf, place[1], found) if len(shelf.names) <= _WARMED_MOST else decode(found)
+        is_long = self._cellar is None or len(shelf.names) > self._cellar.longest_list
+        return decode(found) if is_long else self._warmed(shelf, place[1], found)
 
     def _warmed(self, shelf: _Shelf, name: str, found: bytes) -> Manifest:
         manifest = decode(found)
