@@ -65,10 +65,10 @@ class _Kind:
 
     def get(self, place: _Place) -> Manifest | None:
         shelf = self._shelves.get(place[0])
-        found = shelf.objects.get(place[1]) if shelf is not None else None
-        if shelf is None or not isinstance(found, bytes):
-            return found
-        return self._warmed(shelf, place[1], found)
+        if shelf is None:
+            return None
+        found = shelf.objects.get(place[1])
+        return self._warmed(shelf, place[1], found) if isinstance(found, bytes) else found
 
     def put(self, place: _Place, manifest: Manifest | bytes) -> None:
         namespace, name = place
