@@ -77,7 +77,9 @@ def test_a_cluster_that_changes_concerns_those_on_it_and_those_who_wait():
         assert [scheduled(fleet, name) for name in ("there", "elsewhere", "waiting")] == ["True", "True", "False"]
         west = fleet.get("InferenceCluster", "west")
         (pool,) = west["status"]["gpuPools"]
-        fleet.plane.replace_status({**west, "status": {**west["status"], "gpuPools": [{**pool, "nodes": 3, "observedNodes": 3}]}})
+        fleet.plane.replace_status(
+            {**west, "status": {**west["status"], "gpuPools": [{**pool, "nodes": 3, "observedNodes": 3}]}}
+        )
         queued = [key.name for key in fleet.controller.loop._queue._ready if key.kind == "ModelDeployment"]
         assert sorted(queued) == ["there", "waiting"]
 
