@@ -14,6 +14,7 @@ from modelplane.local.cluster import ClusterSettings, PoolSpec
 from modelplane.local.cluster.controller import Site
 from modelplane.local.cluster.nodes import Nodes
 from modelplane.local.controller import Controller
+from modelplane.local.server.values import with_metadata
 from modelplane.local.store import Database
 from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.clock import run_virtual
@@ -359,3 +360,51 @@ def test_a_restart_continues_where_it_was(tmp_path):
         return seen, remote
 
     assert run_virtual(before) == run_virtual(after)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param(lambda item: {**item, "spec": {**item["spec"], "replicas": 7}}, id="its content"),
+        pytest.param(lambda item: with_metadata(item, labels={"mine": "yes"}), id="its labels"),
+        pytest.param(lambda item: with_metadata(item, labels=None), id="no labels"),
+    ],
+)
+def test_what_somebody_changes_of_a_composed_object_is_put_back(edit):
+    async def story(fleet, _clock):
+        await serve(fleet)
+        (before,) = fleet.clusters["east"].list("apps", "Deployment")
+        fleet.clusters["east"].replace(edit(before))
+        await fleet.settle()
+        (after,) = fleet.clusters["east"].list("apps", "Deployment")
+        assert (after["spec"], after["metadata"]["labels"]) == (before["spec"], before["metadata"]["labels"])
+
+    virtually(story)
+
+
+def test_what_somebody_deletes_of_a_composed_object_is_made_again():
+    async def story(fleet, _clock):
+        await serve(fleet)
+        (before,) = fleet.clusters["east"].list("apps", "Deployment")
+        metadata = before["metadata"]
+        fleet.clusters["east"].delete(ObjectRef("apps", "Deployment", metadata["namespace"], metadata["name"]))
+        await fleet.settle()
+        (after,) = fleet.clusters["east"].list("apps", "Deployment")
+        assert after["metadata"]["uid"] != metadata["uid"]
+        assert after["spec"] == before["spec"]
+
+    virtually(story)
+
+
+def test_annotations_of_others_stay_on_a_composed_object():
+    async def story(fleet, _clock):
+        await serve(fleet)
+        store = fleet.clusters["east"]
+        (before,) = store.list("apps", "Deployment")
+        noted = {**before["metadata"]["annotations"], "team.example/note": "keep"}
+        store.replace(with_metadata(before, annotations=noted))
+        await fleet.settle()
+        (after,) = store.list("apps", "Deployment")
+        assert after["metadata"]["annotations"] == noted
+
+    virtually(story)
