@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test lint types bench generate lock package clean
+.PHONY: help setup setup-dev demo test lint types bench generate lock package lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,22 @@ lock: ## resolve the lock files anew (needs uv; nothing younger than 7 days)
 
 package: setup-dev ## build the Crossplane packages into dist/packages, without a container daemon
 	@$(BIN)/python tools/build_packages.py
+
+lab: setup-dev ## genuine Kubernetes, Crossplane, KWOK and LWS as processes on this machine (docs/lab.md)
+	@$(BIN)/python -m lab up
+
+lab-status: setup-dev ## what of the lab runs
+	@$(BIN)/python -m lab status
+
+lab-down: setup-dev ## end the lab and everything it started
+	@$(BIN)/python -m lab down
+
+e2e: setup-dev ## the product on genuine components, and comparisons with them; writes docs/lab-report.md
+	@$(BIN)/python -m lab e2e
+
+e2e-full: setup-dev ## e2e with the optional components built too
+	@$(BIN)/python -m lab build core picker kai kueue volcano gateway
+	@$(BIN)/python -m lab e2e
 
 clean: ## remove .venv and caches
 	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,8 +1,8 @@
 """What the lab is made of: one row a program, pinned by version and by checksum.
 
 Two checksums guard a build. ``checksum`` is the module's own, as the Go checksum database knows it; the download is
-refused when it differs. ``contents`` digests the list of every module with its checksum that the linker wrote into the
-finished program, so a dependency that moved shows even where the module's own files did not.
+refused when it differs. `pins` holds digests of the list of every module with its checksum that the linker wrote into
+the finished program, so a dependency that moved shows even where the module's own files did not.
 
 A program is built in one of two ways. A module whose archive carries a usable ``go.sum`` is built in place
 (``Recipe.IN_PLACE``): it is the main module then, and its own ``replace`` lines hold. Modules whose ``replace`` lines
@@ -56,7 +56,6 @@ class Component:
     name: str
     module: Module
     package: str
-    contents: str
     set: Set = Set.CORE
     flags: tuple[str, ...] = ()
     main: str = ""
@@ -112,34 +111,33 @@ _KUBERNETES_FLAGS = (
 )
 
 
-def _kubernetes(name: str, contents: str = "") -> Component:
-    return Component(name, KUBERNETES, f"cmd/{name}", contents, flags=_KUBERNETES_FLAGS)
+def _kubernetes(name: str) -> Component:
+    return Component(name, KUBERNETES, f"cmd/{name}", flags=_KUBERNETES_FLAGS)
 
 
 COMPONENTS = (
-    Component("etcd", ETCD, "", "", main=_ETCD_MAIN),
+    Component("etcd", ETCD, "", main=_ETCD_MAIN),
     _kubernetes("kube-apiserver"),
     _kubernetes("kube-controller-manager"),
     _kubernetes("kube-scheduler"),
     _kubernetes("kubectl"),
-    Component("kwok", KWOK, "cmd/kwok", ""),
-    Component("lws", LWS, "cmd", ""),
+    Component("kwok", KWOK, "cmd/kwok"),
+    Component("lws", LWS, "cmd"),
     Component(
         "crossplane",
         CROSSPLANE,
         "cmd/crossplane",
-        "",
         # Without its version Crossplane refuses every package that asks for a range of versions.
         flags=("-X github.com/crossplane/crossplane-runtime/v2/pkg/version.version=v2.4.0",),
     ),
-    Component("provider-kubernetes", PROVIDER_KUBERNETES, "cmd/provider", ""),
-    Component("epp", INFERENCE_EXTENSION, "cmd/epp", "", Set.PICKER),
-    Component("kai-scheduler", KAI, "cmd/scheduler", "", Set.KAI),
-    Component("kai-binder", KAI, "cmd/binder", "", Set.KAI),
-    Component("kai-podgrouper", KAI, "cmd/podgrouper", "", Set.KAI),
-    Component("kueue", KUEUE, "cmd/kueue", "", Set.KUEUE),
-    Component("vc-scheduler", VOLCANO, "cmd/scheduler", "", Set.VOLCANO),
-    Component("envoy-gateway", ENVOY_GATEWAY, "cmd/envoy-gateway", "", Set.GATEWAY),
+    Component("provider-kubernetes", PROVIDER_KUBERNETES, "cmd/provider"),
+    Component("epp", INFERENCE_EXTENSION, "cmd/epp", Set.PICKER),
+    Component("kai-scheduler", KAI, "cmd/scheduler", Set.KAI),
+    Component("kai-binder", KAI, "cmd/binder", Set.KAI),
+    Component("kai-podgrouper", KAI, "cmd/podgrouper", Set.KAI),
+    Component("kueue", KUEUE, "cmd/kueue", Set.KUEUE),
+    Component("vc-scheduler", VOLCANO, "cmd/scheduler", Set.VOLCANO),
+    Component("envoy-gateway", ENVOY_GATEWAY, "cmd/envoy-gateway", Set.GATEWAY),
 )
 # Modules that are read for their manifests alone.
 SOURCES = (GATEWAY_API, INFERENCE_EXTENSION, ENVOY_GATEWAY, KAI, KUEUE, VOLCANO, KSERVE)

@@ -11,6 +11,7 @@ from lab.components import CROSSPLANE, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUB
 from lab.e2e import steps
 from lab.e2e.world import enter
 from lab.launch import ask
+from lab.oracles import run as oracles
 from lab.scenario import Scenario, report
 
 if TYPE_CHECKING:
@@ -38,12 +39,18 @@ _STEPS = (
 
 
 async def run(places: Places, target: Path, say: Callable[[str], None], *, mode: str, only: frozenset[str]) -> Scenario:
-    """`only` names steps to run, by their function's name; none means all."""
+    """`only` names steps by their function's name, and comparisons by theirs; none means all.
+
+    Comparisons come last: they use the workload clusters, which the steps leave empty.
+    """
     scenario = Scenario(say)
+    compared = only & set(oracles.NAMES)
     async with enter(places, say, mode) as world:
         for name, action, needed in _STEPS:
             if not only or _name(action) in only:
                 await scenario.step(name, partial(action, world), needed=needed)
+        if compared or not only:
+            scenario.findings += await oracles.run(world, frozenset(compared))
     _write(target, report(scenario, "The lab's last run", _facts(places, mode)))
     return scenario
 

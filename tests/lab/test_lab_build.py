@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from lab import build
-from lab.components import COMPONENTS, KUBERNETES, Recipe
+from lab.components import COMPONENTS, KUBERNETES, Recipe, Set
+from lab.pins import CONTENTS
 from lab.places import Places, find_places
 
 PLACES = Places(cache=Path("/cache"), state=Path("/state"))
@@ -23,6 +24,13 @@ LISTING = """/cache/bin/x: go1.26.8
 
 def test_every_module_is_pinned_by_its_checksum():
     assert [part.name for part in COMPONENTS if not re.fullmatch(r"h1:[\w+/]{43}=", part.module.checksum)] == []
+
+
+def test_the_core_set_and_the_picker_are_pinned_by_what_they_were_built_from():
+    named = {part.name for part in COMPONENTS}
+    needed = {part.name for part in COMPONENTS if part.set in {Set.CORE, Set.PICKER}}
+    assert needed <= CONTENTS.keys() <= named
+    assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in CONTENTS.values())
 
 
 def test_names_are_unique():
