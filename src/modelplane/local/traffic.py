@@ -1,9 +1,11 @@
 """One Envoy for the whole plane: the fleet's front door and the edge of every cluster, kept up with their objects.
 
 A change anywhere asks for one pass; a pass takes everything as it stands, has Envoy take it, and only then reports on
-the objects of the front door. So a service's route is never in force before the edge that it leads to.
+the objects of the front door. So a service's route is never in force before the edge that it leads to. What Envoy is to
+be told is worked out beside the event loop: objects that the stores gave out are replaced and never changed.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -57,7 +59,7 @@ class Traffic:
     async def _reconcile(self, _key: str) -> Outcome:
         view = self._fleet_view()
         edges = [replace(edge, name=f"cluster.{name}") for name, edge in self._edges().items()]
-        config = self._renderer.render([view, *edges])
+        config = await asyncio.to_thread(self._renderer.render, [view, *edges])
         applied = await self._envoy.apply(config)
         _log.info("envoy took %d updates in %.0f ms", applied.updates, applied.took_ms)
         self._report_gateways()
