@@ -160,9 +160,11 @@ async def _picker(endpoints: Path, *flags: str) -> AsyncIterator[tuple[int, int]
 async def _with(
     folder: Path, endpoints: Path, mode: Mode, body: bytes, *flags: str, connections: int = 16, rate: float = 0
 ) -> Load:
+    """Requests alone pass through the picker at full speed; at a rate it sees the head and the end of responses too."""
+    plan = EnvoyPlan(mode=mode, shows_response=bool(rate) or mode is Mode.DUPLEX_BOTH_WAYS, until_the_end=bool(rate))
     async with (
         _picker(endpoints, "--no-scrape", *flags) as (port, pid),
-        envoy(EnvoyPlan(mode=mode, picker_port=port), folder) as proxy,
+        envoy(msgspec.structs.replace(plan, picker_port=port), folder) as proxy,
     ):
         return await _loaded(proxy, pid, body, connections, rate)
 

@@ -35,6 +35,8 @@ class EnvoyPlan(msgspec.Struct, frozen=True, kw_only=True):
     upstreams: tuple[str, ...] = ()
     tls: bool = False
     fail_open: bool = False
+    shows_response: bool = True
+    """Show the processor the headers of responses."""
     until_the_end: bool = True
     """Keep the processor's stream open to the end of the exchange, without showing it bodies."""
     subset: object = None
@@ -50,7 +52,7 @@ def processing_mode(plan: EnvoyPlan) -> dict[str, str]:
         "request_header_mode": "SEND",
         "request_body_mode": body,
         "request_trailer_mode": "SEND" if duplex else "SKIP",
-        "response_header_mode": "SEND",
+        "response_header_mode": "SEND" if plan.shows_response else "SKIP",
         "response_body_mode": "NONE",
         "response_trailer_mode": "SEND" if plan.until_the_end else "SKIP",
     }
