@@ -8,7 +8,7 @@ import yaml
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.compose.manifests import name_of, text_at
 from modelplane.engine import Faults
-from modelplane.local.cluster.objects import namespace_of
+from modelplane.local.cluster.objects import condition_of, namespace_of
 from modelplane.local.cluster.settings import FAULTS
 from modelplane.local.sim import VERBS, Ask, inventory, perform
 from modelplane.testing.clock import run_virtual
@@ -229,8 +229,8 @@ def test_what_cannot_be_done_is_said(ask, error, words):
     virtually(story)
 
 
-def scheduled_by(fleet, kind):
-    declared = fleet.get("InferenceCluster", "east")
+def scheduled_by(fleet, kind, cluster="east"):
+    declared = fleet.get("InferenceCluster", cluster)
     scheduling = {"type": kind, "queue": "team"}
     fleet.plane.replace({**declared, "spec": {**declared["spec"], "scheduling": scheduling}})
 
@@ -243,6 +243,28 @@ def test_a_quota_is_turned_and_put_back():
         for value, expected in (("4", "may give away 4 devices"), ("off", "as many devices as there are")):
             assert expected in do(fleet, "quota", value=value)
             await clock.sleep(1)
+
+    virtually(story)
+
+
+@pytest.mark.parametrize("scheduler", ["KAI", "Kueue", "Volcano"])
+def test_a_quota_decides_what_is_placed(scheduler):
+    async def story(fleet, clock):
+        for name in ("east", "west"):
+            scheduled_by(fleet, scheduler, name)
+        await clock.sleep(20)
+        for name in ("east", "west"):
+            do(fleet, "quota", name, value="2")
+        await clock.sleep(5)
+        wanted = fleet.get("ModelDeployment", "qwen3-8b", "default")
+        fleet.plane.replace({**wanted, "spec": {**wanted["spec"], "replicas": 6}})
+        await clock.sleep(60)
+        assert fleet.endpoints().total() == 4
+        status = fleet.get("ModelDeployment", "qwen3-8b", "default")["status"]
+        assert "the cluster's queue has 0 of 2 left" in condition_of({"status": status}, "Ready")["message"]
+        do(fleet, "quota", "west", value="off")
+        await clock.sleep(60)
+        assert fleet.endpoints() == {"east": 2, "west": 4}
 
     virtually(story)
 
