@@ -9,7 +9,7 @@ import pytest
 from modelplane.extproc.director import DEFAULT_TENANT, Director
 from modelplane.extproc.endpoints import StaticEndpoints
 from modelplane.extproc.exchange import Ask
-from modelplane.extproc.server import assemble
+from modelplane.extproc.server import apis_of, assemble
 from modelplane.picker.config import load
 from modelplane.picker.decisions import Outcome
 from modelplane.picker.endpoints import Endpoint, Load
@@ -307,3 +307,36 @@ def test_stopping_refuses_those_who_wait_and_those_who_come():
     assert desk.ask()[0].decision.outcome is Outcome.STOPPING
     desk.end(running)
     assert desk.counts == [(0, 0, 0)]
+
+
+PARSERS = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: random-picker}, {type: anthropic-parser}, {type: passthrough-parser}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
+requestHandler: {parsers: [%s]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("parsers", "outcome", "api"),
+    [
+        ("{pluginRef: anthropic-parser}, {pluginRef: passthrough-parser}", Outcome.PICKED, Api.OTHER),
+        ("{pluginRef: anthropic-parser}", Outcome.MALFORMED, Api.CHAT),
+    ],
+    ids=["passed on unread", "refused"],
+)
+def test_only_configured_parsers_read_bodies(parsers, outcome, api):
+    text = PARSERS % parsers
+    if "passthrough" not in parsers:
+        text = text.replace(", {type: passthrough-parser}", "")
+    desk = Desk()
+    desk.director.apis = apis_of(load(text))
+    verdict, _ = desk.ask()
+    assert (verdict.decision.outcome, verdict.request.api) == (outcome, api)
+    models = desk.director.decide(Ask({":method": "GET", ":path": "/v1/models"}, b"", True, None), Asker())
+    assert models.decision.outcome is Outcome.PICKED
+
+
+def test_a_configuration_that_names_no_parser_reads_all():
+    assert apis_of(load(PLAIN)) is None

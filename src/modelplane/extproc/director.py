@@ -112,6 +112,8 @@ class Director:
         chance: Callable[[], float],
         flow: Flow | None = None,
     ) -> None:
+        self.apis: frozenset[Api] | None = None
+        """Those whose bodies are read; None: all. Of others a body is passed on unread where OTHER is among them."""
         self.rules: Rules | None = None
         self.observer: Observer | None = None
         self._source = source
@@ -281,6 +283,13 @@ class Director:
             self.observer.decided(request, decision, self._clock() - now_s)
         return Verdict(request, decision, self._scheduler)
 
+    def _readable(self, api: Api) -> Api:
+        if self.apis is None or api in self.apis:
+            return api
+        if Api.OTHER in self.apis:
+            return Api.OTHER
+        raise ParseError("no parser is configured for this path")
+
     def _changed(self, endpoints: Endpoints) -> None:
         self._by_address = {endpoint.address: endpoint for endpoint in endpoints}
         self._scheduler.changed(endpoints)
@@ -288,7 +297,7 @@ class Director:
 
     def _request(self, ask: Ask, now_s: float) -> tuple[Request, Rename | None]:
         headers = ask.headers
-        api = _api(headers)
+        api = self._readable(_api(headers)) if ask.body else _api(headers)
         parsed = parse(api, ask.body) if ask.whole and ask.body else _unread(api, ask)
         rules, model, renamed = self.rules, parsed.model, None
         said = _NOTHING_SAID if _SAID.isdisjoint(headers) else headers

@@ -31,6 +31,7 @@ from modelplane.extproc.third_party import full_catalogue
 from modelplane.extproc.tls import Identity
 from modelplane.picker.config import Config, load
 from modelplane.picker.flow import FlowControl, PoolGauge, detector_of, settings_of
+from modelplane.picker.requests import Api
 from modelplane.picker.scheduler import Scheduler
 
 _LOG = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class PickerServer:
         # What chance decides here is which of equals is picked: nobody gains by foreseeing it.
         chance = random.Random().random  # noqa: S311  see above
         self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
+        self.director.apis = apis_of(config)
         self.director.observer = observer
         self.on_reload: Callable[[Scheduler], None] = lambda _scheduler: None
         """Told of each scheduler that takes over."""
@@ -123,6 +125,7 @@ class PickerServer:
     def reload(self, config: Config) -> None:
         """Decide by another configuration from here on."""
         scheduler, flow = assemble(config)
+        self.director.apis = apis_of(config)
         self.director.reload(scheduler, flow)
         self.on_reload(scheduler)
 
@@ -156,6 +159,23 @@ class PickerServer:
             _LOG.error("the configuration stays as it was: %s", error)
         else:
             _LOG.info("took the changed configuration of %s", path)
+
+
+_PARSERS: Final = {
+    "openai-parser": (Api.CHAT, Api.COMPLETIONS, Api.RESPONSES, Api.EMBEDDINGS),
+    "anthropic-parser": (Api.MESSAGES,),
+    "vllmhttp-parser": (Api.GENERATE,),
+    "sglanghttp-parser": (Api.GENERATE,),
+    "passthrough-parser": (Api.OTHER,),
+}
+
+
+def apis_of(config: Config) -> frozenset[Api] | None:
+    """The APIs of the parsers that a configuration names; None where it names none, which means all."""
+    entries = [config.entry(name) for name in config.parsers]
+    if not entries:
+        return None
+    return frozenset(api for entry in entries if entry is not None for api in _PARSERS.get(entry.type, ()))
 
 
 def assemble(config: Config) -> tuple[Scheduler, Flow | None]:
