@@ -98,18 +98,21 @@ class Composition:
         return LookAgain(min(waits)) if waits else Settled()
 
     def _compose(self, owner: Owner, composite: Manifest) -> ComposeResult:
-        """Composes until the requirements no longer change, as a composition function is called."""
+        """Composes until the requirements no longer change, as a composition function is called.
+
+        It begins with what was required last time, so that a pass over something known composes once.
+        """
         entry = COMPOSERS[owner.ref.kind]
         resource = decode(entry.resource, composite)
         observed = self.ownership.observe(owner.uid)
-        required: Mapping[str, tuple[Manifest, ...]] = {}
-        result = ComposeResult()
+        wanted = self.requirements.asked_by(owner.ref)
         for _ in range(_MAX_ROUNDS):
+            required = self.requirements.fetch(owner.ref, wanted)
             request = ComposeRequest(resource, observed, required, self.fleet(), self.clock.now(), self.profile)
-            previous, result = result, entry.compose(request)
-            if result.requirements == previous.requirements:
+            result = entry.compose(request)
+            if result.requirements == wanted:
                 return result
-            required = self.requirements.fetch(owner.ref, result.requirements)
+            wanted = result.requirements
         raise RuntimeError(f"{owner.ref}: requirements still change after {_MAX_ROUNDS} rounds")
 
     def _apply(self, owner: Owner, result: ComposeResult) -> bool:

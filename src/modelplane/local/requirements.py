@@ -22,7 +22,7 @@ class Requirements:
         self._store = store
         self._clusters = clusters
         self._wanted: dict[tuple[_Asked, _Hint], dict[ObjectRef, tuple[Requirement, ...]]] = {}
-        self._asked: dict[ObjectRef, tuple[Requirement, ...]] = {}
+        self._asked: dict[ObjectRef, Mapping[str, Requirement]] = {}
 
     def fetch(self, owner: ObjectRef, wanted: Mapping[str, Requirement]) -> dict[str, tuple[Manifest, ...]]:
         """The objects asked for. The owner is woken when one of them changes, appears or goes.
@@ -31,7 +31,7 @@ class Requirements:
         """
         self.forget(owner)
         if wanted:
-            self._asked[owner] = tuple(wanted.values())
+            self._asked[owner] = dict(wanted)
         found: dict[str, tuple[Manifest, ...]] = {}
         for name, requirement in wanted.items():
             by_owner = self._wanted.setdefault(_shelf(requirement), {})
@@ -41,8 +41,12 @@ class Requirements:
                 found[name] = _find(store, requirement)
         return found
 
+    def asked_by(self, owner: ObjectRef) -> Mapping[str, Requirement]:
+        """What the owner asked for last."""
+        return self._asked.get(owner, {})
+
     def forget(self, owner: ObjectRef) -> None:
-        for requirement in self._asked.pop(owner, ()):
+        for requirement in self._asked.pop(owner, {}).values():
             shelf = _shelf(requirement)
             by_owner = self._wanted.get(shelf, {})
             by_owner.pop(owner, None)
