@@ -78,6 +78,34 @@ def test_a_message_about_nothing_known():
     assert messages.read(nested(77, b"later")) == Incoming()
 
 
+def test_headers_that_were_read_before_are_read_the_same_and_few_are_kept():
+    def header_map(*entries):
+        made = PROTOS["HeaderMap"]()
+        _fill(made.headers, entries)
+        return made.SerializeToString()
+
+    mixed = header_map(("a", "1", True), ("long", "v" * 200, True), ("b", "2", False), ("a", "3", True))
+    expected = {"a": "1,3", "long": "v" * 200, "b": "2"}
+    assert [messages.read_headers(mixed) for _ in range(3)] == [expected] * 3
+    for number_ in range(10_000):
+        assert messages.read_headers(header_map(("n", str(number_), True))) == {"n": str(number_)}
+    assert len(messages._KNOWN) <= 4096
+    assert messages.read_headers(mixed) == expected
+
+
+@given(pairs, st.integers(0, 400))
+def test_headers_that_are_cut_off_are_an_error_or_fewer(entries, cut):
+    made = PROTOS["HeaderMap"]()
+    _fill(made.headers, entries)
+    whole_map = made.SerializeToString()
+    messages.read_headers(whole_map)
+    try:
+        found = messages.read_headers(whole_map[:cut])
+    except WireError:
+        return
+    assert set(found) <= {name for name, _, _ in entries}
+
+
 def test_names_are_lower_case_and_values_any_bytes():
     request = REQUEST()
     request.response_headers.headers.headers.add(key="X-A", value="1")
