@@ -31,6 +31,9 @@ MERGE = "application/merge-patch+json"
 MANAGER = "lab"
 _OK_BELOW = 300
 _NOT_FOUND = 404
+_BUSY = frozenset({429, 503, 504})
+"""What a server says that has too much to do; definitions of megabytes bring one there on a loaded machine."""
+_PAUSES_S = (1.0, 3.0, 9.0)
 _TIMEOUT_S = 60.0
 _POLL_S = 0.1
 _RESYNC_S = 240
@@ -167,6 +170,13 @@ class Api:
         kind = await self.kind(str(manifest["apiVersion"]), str(manifest["kind"]))
         query = {"fieldManager": manager, "force": "true", **({"dryRun": "All"} if dry_run else {})}
         path = kind.path(namespace_of(manifest) or "default", name_of(manifest))
+        for pause_s in _PAUSES_S:
+            try:
+                return await self.call("PATCH", path, body=manifest, query=query, content=APPLY)
+            except ApiError as error:
+                if error.status not in _BUSY:
+                    raise
+            await asyncio.sleep(pause_s)
         return await self.call("PATCH", path, body=manifest, query=query, content=APPLY)
 
     async def apply_all(self, manifests: Iterable[Manifest], *, at_once: int = 16) -> None:

@@ -65,7 +65,7 @@ async def install_definitions(api: Api, sources: Sources) -> None:
     found = [item for module, place in DEFINITIONS for item in sources.read(module, place)]
     # Patches of these definitions lie beside them; a definition has a group.
     definitions = [_unconverted(item) for item in found if text(item, "spec", "group")]
-    await api.apply_all(definitions, at_once=4)
+    await api.apply_all(definitions, at_once=2)
     for item in definitions:
         versions = [f"{text(item, 'spec', 'group')}/{version['name']}" for version in items(item, "spec", "versions")]
         await until(f"{name_of(item)} served", lambda item=item, at=versions[-1]: _is_served(api, at, item))  # type: ignore[misc]  # bound early on purpose

@@ -10,18 +10,28 @@ from lab.build import binary, module_folders
 from lab.components import COMPONENTS, SOURCES
 from lab.manifests import Sources
 from lab.oracles import clients, dra, golden, pods
+from lab.oracles.finding import Difference, Finding
 from modelplane.api.definitions import custom_resource_definition, definitions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from lab.e2e.world import World
-    from lab.oracles.finding import Finding
 
 GOLDEN = Path("tests/compose/golden")
 DRA_CASES = 250
 DRA_SEED = 1
 NAMES = ("golden", "dra", "clients", "pods")
+
+
+async def _attempt(name: str, compare: Callable[[], Awaitable[Finding]]) -> Finding:
+    """A comparison that breaks is a difference too, and does not keep the others from being made."""
+    try:
+        return await compare()
+    except Exception as error:  # noqa: BLE001 - it is told in the report, which fails then
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        return Finding(name, 0, (Difference("the comparison itself", f"{type(error).__name__}: {error}"),))
 
 
 async def run(world: World, only: frozenset[str]) -> list[Finding]:
@@ -47,6 +57,6 @@ async def run(world: World, only: frozenset[str]) -> list[Finding]:
     for name, compare in wanted.items():
         if not only or name in only:
             began = time.monotonic()
-            found.append(await compare())
+            found.append(await _attempt(name, compare))
             world.say(f"{time.monotonic() - began:7.1f} s  {found[-1].lines()[0]}")
     return found
