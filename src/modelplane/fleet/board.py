@@ -23,7 +23,7 @@ from typing import Final
 
 from modelplane.api.meta import ClusterName
 from modelplane.fleet.ask import EngineAsk
-from modelplane.fleet.filters import seat_engine
+from modelplane.fleet.filters import PoolTaints, seat_engine
 from modelplane.fleet.index import Facts, Place
 from modelplane.fleet.matching import Unmatched, engine_ways
 from modelplane.fleet.offers import ClusterView, Fit, Offer, OfferedSeat, PoolView
@@ -33,7 +33,7 @@ from modelplane.fleet.room import Use
 from modelplane.fleet.scorers import BestFirst, SpreadOver
 from modelplane.fleet.seating import Seated, Unseated, seat_engines
 from modelplane.fleet.site import PoolKind, Traits
-from modelplane.fleet.trace import Group, Subject
+from modelplane.fleet.trace import Group, Listener, Subject
 from modelplane.framework import Code, Filter, Refusal, Reporter, Scored, admit, rank, score
 
 _EACH: Final = -1
@@ -49,6 +49,11 @@ class Board:
         self._state = state
         self._plugins = profile
         self._reporter = reporter
+        self._picks = None if isinstance(reporter, Listener) else reporter
+        """Who hears of picks; a trace learns of them from the placements."""
+        self._asks_pools = not all(isinstance(plugin, PoolTaints) for plugin in profile.pool_filters)
+        """Whether pools without taints are asked about, too."""
+        self._falling: dict[int, bool] = {}
         state.reading = profile.reading(state)
         self._views: dict[tuple[Traits, Facts], tuple[ClusterView, Refusal | None]] = {}
         self._seatings: dict[tuple[tuple[PoolKind, ...], tuple[Use, ...]], Seated] = {}
@@ -66,6 +71,10 @@ class Board:
         _note_prices(state, offers)
         lineup = line_up(profile, state, [traits for traits, _ in self._views])
         self._profile, self._shifting = lineup.profile, lineup.shifting
+        weights = [(weighted.scorer, weighted.weight) for weighted in self._profile.scorers]
+        spread = sum(weight for scorer, weight in weights if isinstance(scorer, SpreadOver))
+        self._spread = spread / sum(weight for _, weight in weights) if spread else 0.0
+        """What the score for spreading is of the total."""
         self._usual = isinstance(profile.picker, BestFirst)
         self._eager = not lineup.steady or not self._usual
         self._offered: dict[ClusterName | None, dict[int, Offer]] = {}
@@ -91,8 +100,8 @@ class Board:
             if self._shifting and admit(self._shifting, self._state, offer) is not None:
                 self._waiting.append((offer, cursor))
                 continue
-            if self._reporter is not None:
-                self._reporter.picked(self._profile.name, Group((place,), whole=len(offer.seats) > 1))
+            if self._picks is not None:
+                self._picks.picked(self._profile.name, Group((place,), whole=len(offer.seats) > 1))
             return offer, place, scored.total
         return None
 
@@ -116,15 +125,18 @@ class Board:
         engines = self._state.ask.engines
         if len(engines) > 1:
             return False
-        ways = (engine_ways(engines[0], kind.hardware) for kind in self._state.site(cluster).kinds)
-        return all(isinstance(found, Unmatched) or len(found) == 1 for found in ways)
+        kinds = self._state.fleet.sites[cluster].kinds
+        known = self._falling.get(id(kinds))
+        if known is None:
+            ways = (engine_ways(engines[0], kind.hardware) for kind in kinds)
+            known = all(isinstance(found, Unmatched) or len(found) == 1 for found in ways)
+            self._falling[id(kinds)] = known
+        return known
 
     def _loss(self, cluster: ClusterName) -> float:
         """How much the score for spreading alone lowers a cluster's total with its latest replica."""
         load = self._state.load[cluster]
-        weights = [(weighted.scorer, weighted.weight) for weighted in self._profile.scorers]
-        spread = sum(weight for scorer, weight in weights if isinstance(scorer, SpreadOver))
-        return spread * (1.0 / load - 1.0 / (load + 1)) / sum(weight for _, weight in weights) if spread else 0.0
+        return self._spread * (1.0 / load - 1.0 / (load + 1))
 
     def close(self) -> None:
         """Tells what was scored and is refused as the pass leaves things."""
@@ -164,9 +176,11 @@ class Board:
 
     def judge(self, engine: EngineAsk, kind: PoolKind, use: Use) -> Fit | Refusal:
         """What the filters say of an engine on a pool."""
-        filters = self._plugins.pool_filters
-        refusal = admit(filters, self._state, PoolView(engine, kind, use)) if filters else None
-        return seat_engine(engine, kind, use) if refusal is None else refusal
+        if kind.taints or self._asks_pools:
+            refusal = admit(self._plugins.pool_filters, self._state, PoolView(engine, kind, use))
+            if refusal is not None:
+                return refusal
+        return seat_engine(engine, kind, use)
 
     def _grouped(self) -> Iterator[Offer]:
         return self._by_pool() if len(self._state.ask.engines) == 1 else self._by_cluster()

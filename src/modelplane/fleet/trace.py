@@ -18,7 +18,7 @@ from modelplane.fleet.fates import Placement
 from modelplane.fleet.index import Place
 from modelplane.fleet.offers import Offer
 from modelplane.fleet.site import Site
-from modelplane.framework import Code, Refusal, Scored
+from modelplane.framework import Code, Refusal
 
 _LAST: Final = 1 << 30
 """Behind every position of a pool."""
@@ -67,7 +67,9 @@ class Finding(msgspec.Struct, frozen=True, eq=False):
 
     places: tuple[Place, ...]
     refusal: Refusal | None = None
-    scored: Scored[Offer] | None = None
+    total: float | None = None
+    """The score of what was not refused, and its parts."""
+    parts: tuple[tuple[str, float], ...] = ()
     whole: bool = False
     """It is about clusters, not about pools of them."""
     engine: str = ""
@@ -103,11 +105,12 @@ class Listener:
                 Finding(subject.places, refusal, whole=subject.whole, engine=subject.engine, apart=apart)
             )
         else:
-            notes.offers[id(subject)] = subject, _of_offer(subject, refusal)
+            finding = Finding(subject.places, refusal, whole=len(subject.seats) > 1, apart=subject.version > 0)
+            notes.offers[id(subject)] = subject, finding
 
     def scored(self, _profile: str, subject: Subject, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
         if isinstance(subject, Offer):
-            finding = _of_offer(subject, None, Scored(subject, total, parts))
+            finding = Finding(subject.places, None, total, parts, len(subject.seats) > 1, "", subject.version > 0)
             self._about(subject).offers[id(subject)] = subject, finding
 
     def picked(self, _profile: str, subject: Subject, /) -> None:
@@ -127,10 +130,6 @@ class Listener:
         if known is None or known.version != subject.version:
             known = self._notes[key] = _Notes(subject.version)
         return known
-
-
-def _of_offer(offer: Offer, refusal: Refusal | None, scored: Scored[Offer] | None = None) -> Finding:
-    return Finding(offer.places, refusal, scored, whole=len(offer.seats) > 1, apart=offer.version > 0)
 
 
 class Trace:
@@ -218,14 +217,8 @@ class Trace:
                 reason=refusal.reason,
                 may_pass=refusal.code is Code.REFUSED,
             )
-        scored = finding.scored
-        return Candidate(
-            cluster=cluster,
-            pool=pool,
-            verdict=Verdict.ELIGIBLE,
-            score=round(scored.total, 6) if scored else None,
-            parts=scored.parts if scored else (),
-        )
+        score = round(finding.total, 6) if finding.total is not None else None
+        return Candidate(cluster=cluster, pool=pool, verdict=Verdict.ELIGIBLE, score=score, parts=finding.parts)
 
     def _picked(self, found: Mapping[tuple[ClusterName, str, str], Candidate]) -> Iterator[Candidate]:
         for (cluster, pool), replicas in self._chosen().items():
@@ -244,8 +237,10 @@ class Trace:
         """Where replicas are, and how many."""
         chosen: Counter[tuple[ClusterName, PoolName]] = Counter()
         for placement in self._placements:
-            holding = placement.holding
-            chosen.update((holding.cluster, pool) for pool in {seat.pool: None for seat in holding.seats})
+            cluster, seats = placement.holding.cluster, placement.holding.seats
+            pools = (seats[0].pool,) if len(seats) == 1 else dict.fromkeys(seat.pool for seat in seats)
+            for pool in pools:
+                chosen[cluster, pool] = chosen.get((cluster, pool), 0) + 1
         return chosen
 
 
@@ -255,9 +250,8 @@ def _replicas(replicas: int) -> str:
 
 def _importance(finding: Finding) -> tuple[bool, float, bool, Place]:
     """Scored places before refused ones, the best first; refusals that may pass before those that will not."""
-    scored, refusal = finding.scored, finding.refusal
-    total = -scored.total if scored is not None else 0.0
-    return scored is None, total, refusal is not None and refusal.code is Code.EXCLUDED, finding.places[0]
+    total, refusal = finding.total, finding.refusal
+    return total is None, -(total or 0.0), refusal is not None and refusal.code is Code.EXCLUDED, finding.places[0]
 
 
 def summarise(refusals: Iterable[tuple[Refusal, int]], limit: int = 3) -> str:
