@@ -1,0 +1,336 @@
+"""Our picker, ours on grpc.aio, and the inference extension's Go picker behind the same Envoy, side by side.
+
+Every contestant gets the same Envoy (one worker), endpoints, configuration, prompts and arrivals, one after the other
+in each of several rounds; a figure is the median of its rounds. Two kinds of endpoints: an Envoy that answers at once,
+so that what is added shows, and our simulated engines with the timing of an H200. Both show a page of metrics as long
+as vLLM's (33 kB), and every picker reads them at its own pace.
+
+CPU is that of the picker's process, from the kernel's accounts. `both ways` shows the picker every byte of a response,
+as the inference extension's chart sets its Envoy; `requests` shows it the response's headers and its end. The Go picker
+is measured in both and compared mode by mode. Without it, the rows that compare with it are left out.
+
+    python bench/picker_e2e.py [--rounds N] [--keep FILE]     prints the tables, and what has a limit
+"""
+
+import argparse
+import asyncio
+import contextlib
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from load.accounts import cpu_s, resident_mib
+from load.client import Sample, closed_loop, open_loop, post
+from load.front import Running, Way, addresses, front, instant_pool
+from load.pickers import Which, find_go_picker, picker
+from load.pool import MODEL, engine_pool, vllm_page
+from load.prompts import large_chats, short_chats
+from load.saturate import saturate
+
+_LIMITS: Final = Path(__file__).resolve().with_name("limits_picker.json")
+_SEED: Final = 11
+_RATE: Final = 500
+_ENDPOINTS: Final = 10
+_STREAM_RATE: Final = 50
+_STREAM_TOKENS: Final = 32
+_SECONDS: Final = 5.0
+_IDLE_S: Final = 6.0
+_AGES: Final = 4
+Row = dict[str, object]
+T = TypeVar("T")
+
+
+class Contestant(msgspec.Struct, frozen=True):
+    name: str
+    which: Which | None
+    way: Way
+
+
+ALONE: Final = Contestant("Envoy alone", None, Way.ROUND_ROBIN)
+OURS: Final = Contestant("ours, requests", Which.OWN, Way.REQUESTS)
+OURS_BOTH: Final = Contestant("ours, both ways", Which.OWN, Way.BOTH_WAYS)
+GRPC: Final = Contestant("ours on grpc.aio, requests", Which.GRPC, Way.REQUESTS)
+GO: Final = Contestant("Go, requests", Which.GO, Way.REQUESTS)
+GO_BOTH: Final = Contestant("Go, both ways", Which.GO, Way.BOTH_WAYS)
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One load on one contestant. `cores` and `us` are of the picker, or of Envoy where there is none."""
+
+    rate: float
+    us: float
+    cores: float
+    envoy_us: float
+    p50_ms: float
+    p95_ms: float
+    resident_mib: float
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """What is running while it is measured."""
+
+    folder: Path
+    proxy: Running
+    pid: int
+
+
+def contestants() -> tuple[Contestant, ...]:
+    go = (GO, GO_BOTH) if find_go_picker() else ()
+    return (ALONE, OURS, OURS_BOTH, GRPC, *go)
+
+
+@contextlib.asynccontextmanager
+async def _chain(who: Contestant, folder: Path, pool: tuple[str, ...]) -> AsyncIterator[Chain]:
+    async with contextlib.AsyncExitStack() as stack:
+        port, pid = await stack.enter_async_context(picker(who.which, folder, pool)) if who.which else (0, 0)
+        proxy = await stack.enter_async_context(front(folder, who.way, pool, port))
+        yield Chain(folder, proxy, pid or proxy.pid)
+
+
+async def _paced(chain: Chain, rate: float, seconds: float, *, stream: bool, tokens: int) -> Figure:
+    questions = map(post, short_chats(MODEL, seed=_SEED, stream=stream, max_tokens=tokens))
+    return await _watched(chain, open_loop(chain.proxy.port, questions, rate=rate, seconds=seconds, seed=_SEED))
+
+
+async def _watched(chain: Chain, load: Awaitable[list[Sample]]) -> Figure:
+    before, began = (cpu_s(chain.pid), cpu_s(chain.proxy.pid)), time.perf_counter()
+    samples = await load
+    return _figure(chain, len(samples), time.perf_counter() - began, before, [each.total_s for each in samples])
+
+
+def _figure(chain: Chain, count: int, seconds: float, before: tuple[float, float], times: list[float]) -> Figure:
+    spent, envoy = cpu_s(chain.pid) - before[0], cpu_s(chain.proxy.pid) - before[1]
+    ranked = [each * 1e3 for each in statistics.quantiles(times, n=20)] if times else [0.0] * 19
+    return Figure(
+        rate=count / seconds,
+        us=spent / count * 1e6,
+        cores=spent / seconds,
+        envoy_us=envoy / count * 1e6,
+        p50_ms=ranked[9],
+        p95_ms=ranked[18],
+        resident_mib=resident_mib(chain.pid),
+    )
+
+
+async def _full(chain: Chain, *, large: bool, seconds: float = _SECONDS) -> Figure:
+    bodies = large_chats(MODEL, seed=_SEED) if large else short_chats(MODEL, seed=_SEED)
+    before = cpu_s(chain.pid), cpu_s(chain.proxy.pid)
+    connections, kept = (8, 40) if large else (32, 400)
+    taken = await saturate(chain.folder, chain.proxy.port, bodies, connections=connections, seconds=seconds, kept=kept)
+    return _figure(chain, taken.requests, taken.seconds, before, [])
+
+
+async def _instant_round(who: Contestant, folder: Path, pool: tuple[str, ...]) -> dict[str, Figure]:
+    async with _chain(who, folder, pool) as chain:
+        await _paced(chain, _RATE, 1.5, stream=False, tokens=100)
+        return {
+            "500 QPS": await _paced(chain, _RATE, _SECONDS, stream=False, tokens=100),
+            "saturated": await _full(chain, large=False),
+            "220 kB": await _full(chain, large=True),
+        }
+
+
+async def _engine_round(who: Contestant, folder: Path, pool: tuple[str, ...]) -> dict[str, Figure]:
+    async with _chain(who, folder, pool) as chain:
+        await _paced(chain, _STREAM_RATE, 1.5, stream=False, tokens=100)
+        return {
+            "500 QPS, engines": await _paced(chain, _RATE, _SECONDS, stream=False, tokens=100),
+            "32 events": await _paced(chain, _STREAM_RATE, _SECONDS, stream=True, tokens=_STREAM_TOKENS),
+        }
+
+
+async def _idle(who: Contestant, folder: Path, pool: tuple[str, ...]) -> Figure:
+    async with _chain(who, folder, pool) as chain:
+        await asyncio.sleep(4.0)
+        before, began = cpu_s(chain.pid), time.perf_counter()
+        await asyncio.sleep(_IDLE_S)
+        cores = (cpu_s(chain.pid) - before) / (time.perf_counter() - began)
+        return Figure(0, 0, cores, 0, 0, 0, resident_mib(chain.pid))
+
+
+async def _ages(who: Contestant, folder: Path, pool: tuple[str, ...]) -> list[Figure]:
+    """One picker that is shown prompt after prompt that it has never seen: the cost of each part of its life."""
+    questions = map(post, short_chats(MODEL, seed=_SEED))
+    found = []
+    async with _chain(who, folder, pool) as chain:
+        await closed_loop(chain.proxy.port, questions, connections=16, seconds=1.0)
+        for _ in range(_AGES):
+            load = closed_loop(chain.proxy.port, questions, connections=16, seconds=_SECONDS)
+            found.append(await _watched(chain, load))
+    return found
+
+
+class Results(msgspec.Struct):
+    """Medians: by load, then by contestant."""
+
+    loads: dict[str, dict[str, Figure]]
+    idle: dict[str, dict[str, Figure]]
+    ages: dict[str, list[Figure]]
+
+
+async def measure(rounds: int) -> Results:
+    with tempfile.TemporaryDirectory() as name:
+        folder, small, many = Path(name), addresses(_ENDPOINTS), addresses(100)
+        found: list[dict[str, dict[str, Figure]]] = []
+        async with instant_pool(folder, small, vllm_page()):
+            found += [await _each(_instant_round, folder, small) for _ in range(rounds)]
+            idle = {"10 endpoints": await _each(_idle, folder, small, alone=False)}
+            ages = await _each(_ages, folder, small, alone=False)
+        async with instant_pool(folder, many, vllm_page()):
+            idle["100 endpoints"] = await _each(_idle, folder, many, alone=False)
+        async with engine_pool(small):
+            found += [await _each(_engine_round, folder, small) for _ in range(rounds)]
+    return Results(_medians(found), idle, ages)
+
+
+async def _each(
+    load: Callable[[Contestant, Path, tuple[str, ...]], Awaitable[T]],
+    folder: Path,
+    pool: tuple[str, ...],
+    *,
+    alone: bool = True,
+) -> dict[str, T]:
+    """The same load on one contestant after the other."""
+    taking_part = [who for who in contestants() if alone or who.which is not None]
+    return {who.name: await load(who, folder, pool) for who in taking_part}
+
+
+def _medians(rounds: Sequence[Mapping[str, Mapping[str, Figure]]]) -> dict[str, dict[str, Figure]]:
+    """From rounds of contestants of loads to loads of contestants."""
+    seen: dict[str, dict[str, list[Figure]]] = {}
+    for figures in rounds:
+        for who, loads in figures.items():
+            for load, figure in loads.items():
+                seen.setdefault(load, {}).setdefault(who, []).append(figure)
+    return {load: {who: _median(all_) for who, all_ in found.items()} for load, found in seen.items()}
+
+
+def _median(figures: Sequence[Figure]) -> Figure:
+    fields = Figure.__struct_fields__
+    return Figure(*(statistics.median([getattr(figure, field) for figure in figures]) for field in fields))
+
+
+def rows(rounds: int = 1) -> list[Row]:
+    """What has a limit, one figure a row."""
+    return judged(asyncio.run(measure(rounds)))
+
+
+def judged(results: Results) -> list[Row]:
+    limits = msgspec.json.decode(_LIMITS.read_bytes(), type=dict[str, Limit])
+    return [_row(name, value, limits[name], baseline) for name, value, baseline in _figures(results)]
+
+
+class Limit(msgspec.Struct, frozen=True):
+    limit: float
+    unit: str
+    better: str = "lower"
+
+
+def _row(name: str, value: float, limit: Limit, baseline: Row) -> Row:
+    ok = value >= limit.limit if limit.better == "higher" else value <= limit.limit
+    row: Row = {"id": name, "value": round(value, 4), "unit": limit.unit, "limit": limit.limit, "ok": ok}
+    return row | {"baseline": baseline} | ({"better": "higher"} if limit.better == "higher" else {})
+
+
+def _figures(results: Results) -> Iterator[tuple[str, float, Row]]:
+    yield from _ours(results)
+    for mine, peer in ((OURS, GO), (OURS_BOTH, GO_BOTH)):
+        if peer.name in results.loads["500 QPS"]:
+            yield from _against(results, mine, peer)
+
+
+def _ours(results: Results) -> Iterator[tuple[str, float, Row]]:
+    loads = {name: figures[OURS.name] for name, figures in results.loads.items()}
+    alone = {name: figures[ALONE.name] for name, figures in results.loads.items()}
+    slower = {name: figures[GRPC.name] for name, figures in results.loads.items()}
+    paced, ages = loads["500 QPS"], results.ages[OURS.name]
+    yield "e2e.cores_at_500_qps", paced.cores, _beside("grpc.aio", slower["500 QPS"].cores, "cores")
+    engines = "500 QPS, engines"
+    yield "e2e.cores_at_500_qps.engines", loads[engines].cores, _beside("grpc.aio", slower[engines].cores, "cores")
+    added = paced.p95_ms - alone["500 QPS"].p95_ms
+    yield "e2e.added_p95_at_500_qps", added, _beside("Envoy alone, p95", alone["500 QPS"].p95_ms, "ms")
+    per_core = 1e6 / loads["saturated"].us
+    yield "e2e.rate.per_picker_core", per_core, _beside("grpc.aio", 1e6 / slower["saturated"].us, "requests/s")
+    yield "e2e.rate.220_kB", loads["220 kB"].rate, _beside("Envoy alone", alone["220 kB"].rate, "requests/s")
+    idle = {count: figures[OURS.name] for count, figures in results.idle.items()}
+    yield "e2e.idle.100_endpoints", idle["100 endpoints"].cores, _beside("10", idle["10 endpoints"].cores, "cores")
+    most = max(figure.resident_mib for figure in (*loads.values(), *idle.values(), *ages))
+    yield "e2e.memory", most, _beside("idle with 10 endpoints", idle["10 endpoints"].resident_mib, "MiB")
+    yield "e2e.age", ages[-1].us / ages[0].us, _beside("a request of the first part", ages[0].us, "µs")
+
+
+def _against(results: Results, mine: Contestant, peer: Contestant) -> Iterator[tuple[str, float, Row]]:
+    loads = results.loads
+    ends = "" if mine.way is Way.REQUESTS else ".both_ways"
+
+    def pair(load: str) -> tuple[Figure, Figure]:
+        return loads[load][mine.name], loads[load][peer.name]
+
+    ours, theirs = pair("500 QPS")
+    yield f"e2e.go.cheaper{ends}", theirs.us / ours.us, _beside(peer.name, theirs.us, "µs a request")
+    base = loads["500 QPS"][ALONE.name].p95_ms
+    share = (ours.p95_ms - base) / (theirs.p95_ms - base)
+    yield f"e2e.go.added_p95{ends}", share, _beside(peer.name, theirs.p95_ms - base, "ms")
+    ours, theirs = pair("saturated")
+    yield f"e2e.go.throughput{ends}", ours.rate / theirs.rate, _beside(peer.name, theirs.rate, "requests/s")
+    ours, theirs = pair("220 kB")
+    yield f"e2e.go.throughput_220_kB{ends}", ours.rate / theirs.rate, _beside(peer.name, theirs.rate, "requests/s")
+    ours, theirs = pair("32 events")
+    yield f"e2e.go.cheaper_stream{ends}", theirs.us / ours.us, _beside(peer.name, theirs.us, "µs a request")
+    idle = results.idle["10 endpoints"]
+    share = idle[mine.name].cores / idle[peer.name].cores
+    yield f"e2e.go.idle{ends}", share, _beside(peer.name, idle[peer.name].cores, "cores")
+
+
+def _beside(what: str, value: float, unit: str) -> Row:
+    return {"what": what, "value": round(value, 3), "unit": unit}
+
+
+def _print_tables(results: Results) -> None:
+    for load, found in results.loads.items():
+        print(
+            f"\n### {load}\n\n| | requests/s | CPU a request, µs | cores | Envoy, µs | p50, ms | p95, ms | RSS, MiB |"
+        )
+        print("|---|---|---|---|---|---|---|---|")
+        for who, each in found.items():
+            times = f"{each.p50_ms:.2f} | {each.p95_ms:.2f}" if each.p50_ms else "|"
+            print(
+                f"| {who} | {each.rate:,.0f} | {each.us:,.0f} | {each.cores:.3f} | {each.envoy_us:,.0f} | {times} "
+                f"| {each.resident_mib:.0f} |"
+            )
+    for count, found in results.idle.items():
+        print(f"\n### Idle, {count}\n\n| | cores | RSS, MiB |\n|---|---|---|")
+        for who, each in found.items():
+            print(f"| {who} | {each.cores:.4f} | {each.resident_mib:.0f} |")
+    print(f"\n### With age: CPU a request in {_AGES} parts of {_SECONDS:g} s, µs; RSS at the end\n")
+    for who, ages in results.ages.items():
+        parts = ", ".join(f"{each.us:,.0f} (after {each.rate * _SECONDS:,.0f})" for each in ages)
+        print(f"- {who}: {parts}; {ages[-1].resident_mib:.0f} MiB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", type=Path, help="a file for everything that was measured")
+    chosen = parser.parse_args()
+    if find_go_picker() is None:
+        print("The Go picker is not there: `python -m lab build picker` builds it.")
+    results = asyncio.run(measure(chosen.rounds))
+    if chosen.keep:
+        chosen.keep.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1))
+    _print_tables(results)
+    print("\n### Limits\n\n| figure | value | limit | unit | |\n|---|---|---|---|---|")
+    for row in judged(results):
+        print(f"| {row['id']} | {row['value']} | {row['limit']} | {row['unit']} | {'ok' if row['ok'] else 'MISSED'} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,323 @@
+"""Where requests go, and what that is worth: our picker, Envoy's own policies, the Go picker, and one who knows all.
+
+Simulated engines run in real time in this process, with fresh caches for every policy; a real Envoy stands before them,
+with the same prompts and arrivals for each. The oracle reads the engines' own objects in the moment in which a request
+leaves: the blocks that each has cached and the prompts that each still has to compute. It sends the request where its
+first token would come soonest by the engines' own timing. No picker can know that much; it is the mark to be measured
+against, not a bound that is proven.
+
+    python bench/picker_quality.py [--shape NAME] [--policy NAME]…       prints a table for each shape
+"""
+
+import argparse
+import asyncio
+import contextlib
+import random
+import re
+import statistics
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from load.client import Sample, open_loop, post
+from load.front import Way, addresses, front
+from load.pickers import CONFIG, Which, find_go_picker, picker
+from load.prompts import chat, words
+
+from modelplane.engine import (
+    LLAMA_8B_H200,
+    LLAMA_70B_H200,
+    Engine,
+    EngineConfig,
+    Timing,
+    gpu_of,
+    kv_capacity_tokens,
+    shape_of,
+    timing_for,
+)
+from modelplane.engine.requests import read_chat
+from modelplane.engine.schedule import Scheduler
+from modelplane.engine.sequence import Draft
+from modelplane.engine.sequence import Sequence as Prompt
+
+_MODEL: Final = "demo"
+_SEED: Final = 23
+_COUNTS: Final = re.compile(rb'"(prompt_tokens|completion_tokens|cached_tokens)":\s?(\d+)')
+COUNTING: Final = """\
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: active-request-scorer
+- type: prefix-cache-scorer
+- type: max-score-picker
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: active-request-scorer, weight: 2}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+  - {pluginRef: max-score-picker}
+"""
+"""Instead of the servers' queues and caches, as they were at the last look: what the picker itself has sent them."""
+_H100: Final = gpu_of("NVIDIA H100 80GB HBM3")
+_QWEN: Final = shape_of("Qwen3-32B")
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """A load, and the engines under it."""
+
+    name: str
+    says: str
+    engines: int
+    timing: Timing
+    cache_tokens: int
+    batch: int
+    prefixes: int
+    """How many long beginnings there are; 0: prompts have nothing in common."""
+    prefix_tokens: int
+    question_tokens: int
+    answer_tokens: tuple[int, int]
+    rate: float
+    seconds: float
+    skipped_s: float
+    """Requests that left before this are not counted: caches are filling."""
+
+
+if _H100 is None:
+    raise SystemExit("the table of GPUs has no H100")
+
+SHAPES: Final = (
+    Shape(
+        name="groups",
+        says="150 groups with a prefix of 6,000 tokens each, questions of 1,200, answers of 100 (published: 1,000); "
+        "8 engines, Qwen3 32B on two H100 each",
+        engines=8,
+        timing=timing_for(_QWEN, _H100, tensor_parallel=2),
+        cache_tokens=kv_capacity_tokens(_QWEN, _H100, gpus=2),
+        batch=256,
+        prefixes=150,
+        prefix_tokens=6_000,
+        question_tokens=1_200,
+        answer_tokens=(100, 100),
+        rate=20,
+        seconds=50,
+        skipped_s=15,
+    ),
+    Shape(
+        name="short",
+        says="200 tokens in, 50 to 150 out, nothing in common; 10 engines, 70B on one H200 each, batches of up to 16",
+        engines=10,
+        timing=LLAMA_70B_H200,
+        cache_tokens=100_000,
+        batch=16,
+        prefixes=0,
+        prefix_tokens=0,
+        question_tokens=200,
+        answer_tokens=(50, 150),
+        rate=30,
+        seconds=35,
+        skipped_s=8,
+    ),
+    Shape(
+        name="long",
+        says="24 documents of 25,000 tokens, answers of 250: a quarter of 100k/1k, with a quarter of the cache; "
+        "4 engines, 8B on one H200 each",
+        engines=4,
+        timing=LLAMA_8B_H200,
+        cache_tokens=200_000,
+        batch=256,
+        prefixes=24,
+        prefix_tokens=25_000,
+        question_tokens=50,
+        answer_tokens=(250, 250),
+        rate=5,
+        seconds=45,
+        skipped_s=15,
+    ),
+)
+
+
+class Policy(Enum):
+    ROUND_ROBIN = "round robin"
+    LEAST_REQUEST = "least request"
+    OURS = "ours"
+    OURS_COUNTING = "ours, counting"
+    GO = "Go picker"
+    ORACLE = "oracle"
+
+
+class Question(msgspec.Struct, frozen=True):
+    body: bytes
+    prompt: Prompt
+    """As the engines see it, for who looks into their caches."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    requests: int
+    ttft_p50_s: float
+    ttft_p90_s: float
+    tokens_per_s: float
+    hit_rate: float
+
+
+class Oracle:
+    """Knows every cache and every queue."""
+
+    def __init__(self, engines: Sequence[Engine], at: Sequence[str], timing: Timing) -> None:
+        self._seen = [(address, _scheduler(engine)) for address, engine in zip(at, engines, strict=True)]
+        self._timing = timing
+
+    def choose(self, prompt: Prompt) -> str:
+        return min(self._seen, key=lambda pair: self._first_token_ms(pair[1], prompt))[0]
+
+    def _first_token_ms(self, engine: Scheduler, prompt: Prompt) -> float:
+        """What the prompts before it need, then its own; a queue for places waits for those that end first."""
+        size = engine.limits.block_size
+        ahead = sum(self._cost_ms(each, each.computed) for each in engine.running if each.pending > 1)
+        for each in engine.waiting:
+            ahead += self._cost_ms(each, size * len(engine.pool.find(each.hashes(len(each.prompt) // size, size))))
+        found = size * len(engine.pool.find(prompt.hashes((len(prompt.prompt) - 1) // size, size)))
+        return ahead + self._cost_ms(prompt, found) + self._place_ms(engine)
+
+    def _cost_ms(self, prompt: Prompt, known: int) -> float:
+        new = max(1, len(prompt.prompt) - known)
+        return self._timing.step_ms(tokens=new, pairs=new * (2 * known + new))
+
+    def _place_ms(self, engine: Scheduler) -> float:
+        """A step of its batch, and as many as the place takes to become free."""
+        decoding = self._timing.decode_ms(
+            sequences=max(1, len(engine.running)), kv_tokens=sum(each.length for each in engine.running)
+        )
+        short = len(engine.running) + len(engine.waiting) + 1 - engine.limits.max_num_seqs
+        if short <= 0:
+            return decoding
+        lefts = sorted(each.left for each in (*engine.running, *engine.waiting))
+        return decoding * (1 + lefts[min(short, len(lefts)) - 1])
+
+
+def _scheduler(engine: Engine) -> Scheduler:
+    return engine._service.core._scheduler  # noqa: SLF001  the oracle is the one who may look inside
+
+
+def questions(shape: Shape) -> list[Question]:
+    """Every request of a run, by the seed."""
+    chance = random.Random(_SEED)  # noqa: S311  not a secret
+    prefixes = [words(chance, shape.prefix_tokens) for _ in range(shape.prefixes)]
+    config = _config(shape, 0)
+    made = []
+    for number in range(int(shape.rate * shape.seconds * 1.5)):
+        prefix = chance.choice(prefixes) if prefixes else f"{number} is the number."
+        question = f"{number} {words(chance, shape.question_tokens)}"
+        body = chat(_MODEL, prefix, question, chance.randint(*shape.answer_tokens), stream=True)
+        ids = read_chat(body, config).choices[0].prompt
+        made.append(Question(body, Prompt(Draft(key="", prompt=ids, answer=(), reason=""), lambda: None)))
+    return made
+
+
+def _config(shape: Shape, number: int) -> EngineConfig:
+    return EngineConfig(
+        cluster="bench",
+        namespace="bench",
+        pod=f"engine-{number}",
+        models=(_MODEL,),
+        timing=shape.timing,
+        kv_capacity_tokens=shape.cache_tokens,
+        max_num_seqs=shape.batch,
+        max_loras=4,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _engines(shape: Shape) -> AsyncIterator[tuple[list[Engine], tuple[str, ...]]]:
+    at = addresses(shape.engines)
+    made = [Engine(_config(shape, number)) for number in range(shape.engines)]
+    for engine, address in zip(made, at, strict=True):
+        host, port = address.split(":")
+        await engine.start(host, int(port))
+    try:
+        yield made, at
+    finally:
+        for engine in made:
+            await engine.stop(grace_s=0.1)
+
+
+_WAYS: Final = {
+    Policy.ROUND_ROBIN: Way.ROUND_ROBIN,
+    Policy.LEAST_REQUEST: Way.LEAST_REQUEST,
+    Policy.OURS: Way.REQUESTS,
+    Policy.OURS_COUNTING: Way.REQUESTS,
+    Policy.GO: Way.BOTH_WAYS,
+    Policy.ORACLE: Way.CLIENT,
+}
+_PICKERS: Final = {Policy.OURS: Which.OWN, Policy.OURS_COUNTING: Which.OWN, Policy.GO: Which.GO}
+
+
+async def measure(shape: Shape, policy: Policy, asked: Sequence[Question]) -> Outcome:
+    async with contextlib.AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        engines, at = await stack.enter_async_context(_engines(shape))
+        port, config = 0, COUNTING if policy is Policy.OURS_COUNTING else CONFIG
+        if policy in _PICKERS:
+            port, _ = await stack.enter_async_context(picker(_PICKERS[policy], folder, at, config))
+            await asyncio.sleep(2)
+        proxy = await stack.enter_async_context(front(folder, _WAYS[policy], at, port))
+        oracle = Oracle(engines, at, shape.timing) if policy is Policy.ORACLE else None
+        samples = await open_loop(
+            proxy.port, _sent(asked, oracle), rate=shape.rate, seconds=shape.seconds, seed=_SEED, patience_s=300
+        )
+    return _outcome(shape, samples)
+
+
+def _sent(asked: Sequence[Question], oracle: Oracle | None) -> Iterator[bytes]:
+    for question in asked:
+        yield post(question.body, destination=oracle.choose(question.prompt) if oracle else "")
+
+
+def _outcome(shape: Shape, samples: Sequence[Sample]) -> Outcome:
+    # Numbers are in the order of leaving, and the arrivals are the same for all.
+    counted = [sample for sample in samples if sample.number >= shape.rate * shape.skipped_s]
+    usage = [{name.decode(): int(count) for name, count in _COUNTS.findall(each.answer)} for each in counted]
+    firsts = statistics.quantiles([sample.first_s for sample in counted], n=10)
+    # As long as it took to answer those that left in the rest of the time: what cannot be kept up with takes longer.
+    seconds = shape.seconds - shape.skipped_s + max(each.total_s for each in counted)
+    return Outcome(
+        requests=len(counted),
+        ttft_p50_s=firsts[4],
+        ttft_p90_s=firsts[8],
+        tokens_per_s=sum(each["completion_tokens"] for each in usage) / seconds,
+        hit_rate=sum(each["cached_tokens"] for each in usage) / sum(each["prompt_tokens"] for each in usage),
+    )
+
+
+async def _table(shape: Shape, policies: Sequence[Policy]) -> None:
+    print(f"\n{shape.says}; {shape.rate:g} requests a second.\n", flush=True)
+    print("| policy | TTFT p50 | TTFT p90 | output tokens/s | prefix hit rate |\n|---|---|---|---|---|", flush=True)
+    asked = questions(shape)
+    for policy in policies:
+        found = await measure(shape, policy, asked)
+        print(
+            f"| {policy.value} | {found.ttft_p50_s * 1e3:,.0f} ms | {found.ttft_p90_s * 1e3:,.0f} ms "
+            f"| {found.tokens_per_s:,.0f} | {found.hit_rate:.0%} |",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", action="append", choices=[shape.name for shape in SHAPES])
+    parser.add_argument("--policy", action="append", type=Policy)
+    chosen = parser.parse_args()
+    usual = [policy for policy in Policy if policy is not Policy.GO or find_go_picker()]
+    for shape in SHAPES:
+        if not chosen.shape or shape.name in chosen.shape:
+            asyncio.run(_table(shape, chosen.policy or usual))
+
+
+if __name__ == "__main__":
+    main()
