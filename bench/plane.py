@@ -90,15 +90,16 @@ def _loaded(folder: Path, process: subprocess.Popen[str], kind: str, verb: str) 
 
 def _api() -> list[dict[str, object]]:
     with _folder() as folder, _plane(folder) as process:
+        healthy = _loaded(folder, process, "configmaps", "health")
         read = _loaded(folder, process, "configmaps", "get")
         plain = [_loaded(folder, process, "configmaps", verb) for verb in ("create", "patch", "apply")]
         ours = [_loaded(folder, process, "modeldeployments", verb) for verb in ("patch", "apply")]
-    health = {"what": "reads of the same object", "value": _rate([read]), "unit": "/s"}
-    floor = {"what": "seconds of CPU of a client that reads it as often", "value": round(read["cpu_s"], 2), "unit": "s"}
+    floor = {"what": "answers of /healthz, which is HTTP and TLS alone", "value": _rate([healthy]), "unit": "/s of CPU"}
+    reads = {"what": "reads of the same objects", "value": _rate([read]), "unit": "/s of CPU"}
     return [
         _rated("plane-api-reads", [read], 5000, floor),
-        _rated("plane-api-writes", plain, 1000, health),
-        _rated("plane-api-writes-of-deployments", ours, 300, health),
+        _rated("plane-api-writes", plain, 1000, reads),
+        _rated("plane-api-writes-of-deployments", ours, 300, reads),
     ]
 
 

@@ -148,9 +148,14 @@ def _get(connection: Connection, kind: str, number: int) -> Do:
     return do
 
 
-_VERBS = {"create": _create, "patch": _patch, "apply": _apply, "get": _get}
-VERBS = tuple(_VERBS)
+def _health(connection: Connection, _kind: str, _number: int) -> Do:
+    async def do(_count: int) -> int:
+        return (await connection.ask("GET", "/healthz"))[0]
 
+    return do
+
+
+_VERBS = {"create": _create, "patch": _patch, "apply": _apply, "get": _get, "health": _health}
 
 if __name__ == "__main__":
     _, given, what, how, many, long = sys.argv
