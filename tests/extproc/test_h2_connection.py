@@ -688,7 +688,7 @@ def test_whatever_comes_nothing_breaks_and_little_is_held(parts, cut):
 
 def held(connection):
     inside = sum(len(stream._partial) + stream.unsent_bytes for stream in connection.streams.values())
-    return len(connection._rest) + inside + (len(connection._block[2]) if connection._block else 0)
+    return connection._reader.held_bytes + inside + (len(connection._block[2]) if connection._block else 0)
 
 
 @given(st.lists(anything, max_size=40))

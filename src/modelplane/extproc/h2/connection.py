@@ -10,21 +10,19 @@ change nothing are paid from a bucket that refills slowly (`Patience`), because 
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
 from modelplane.extproc.calls import Methods, Status
 from modelplane.extproc.h2 import frames, hpack
+from modelplane.extproc.h2.departed import Departed
 from modelplane.extproc.h2.frames import (
     ACK,
     END_HEADERS,
     END_STREAM,
     FIRST_WINDOW,
-    HEADER_BYTES,
     LARGEST_WINDOW,
     PADDED,
-    PREFACE,
     PRIORITISED,
     Code,
     ConnectionFault,
@@ -34,11 +32,10 @@ from modelplane.extproc.h2.frames import (
 )
 from modelplane.extproc.h2.limits import H2Limits, Patience
 from modelplane.extproc.h2.opening import Opening, judge, trailers_malformed
+from modelplane.extproc.h2.reader import FrameReader
 from modelplane.extproc.h2.stream import CallFault, Stream
 
 _LOG = logging.getLogger(__name__)
-_MOST_FORGOTTEN: Final = 4096
-_LINGER_S: Final = 1.0
 _DRAIN_PING: Final = b"drained?"
 _SETTINGS: Final = int(Kind.SETTINGS)
 _CONTINUATION: Final = int(Kind.CONTINUATION)
@@ -61,8 +58,7 @@ class Connection:
         self._now_s = now_s
         self._output: list[bytes] = []
         self._receiving = False
-        self._rest = b""
-        self._begun = False
+        self._reader = FrameReader(limits.frame_bytes)
         self._settled = False
         self._since_s = now_s
         """Since when the peer owes us the rest of something."""
@@ -73,10 +69,7 @@ class Connection:
         self._room = limits.connection_window
         self._withheld = 0
         self._waiting: dict[int, Stream] = {}
-        self._lingering: dict[int, float] = {}
-        """Streams that we ended and the peer did not, with the time."""
-        self._forgotten: OrderedDict[int, None] = OrderedDict()
-        """Streams that we reset: frames for them may be on their way."""
+        self._departed = Departed()
         self._last_served = frames.LAST_STREAM
         self._draining = False
         self._drained = False
@@ -107,7 +100,7 @@ class Connection:
         self._now_s = now_s
         self._receiving = True
         try:
-            self._rest = self._frames(self._rest + data if self._rest else data)
+            self._read(data)
         except ConnectionFault as fault:
             self.abort(fault.code, str(fault))
         finally:
@@ -124,11 +117,11 @@ class Connection:
         self._now_s = now_s
         for stream in [stream for stream in self.streams.values() if stream.deadline_s <= now_s]:
             self._give_up(stream, Status.DEADLINE_EXCEEDED, "the time that the caller gave is over")
-        for identity in [one for one, since_s in self._lingering.items() if now_s - since_s > _LINGER_S]:
+        for identity in self._departed.overdue(now_s):
             self._hush(identity)
         self._close_if_drained()
         limit_s = self.limits.stall_s if self._settled else self.limits.begin_s
-        if (self._rest or self._block or not self._settled) and now_s - self._since_s > limit_s:
+        if (self._reader.held_bytes or self._block or not self._settled) and now_s - self._since_s > limit_s:
             self.abort(Code.ENHANCE_YOUR_CALM, f"nothing complete came within {limit_s:g} s")
 
     def drain(self) -> None:
@@ -154,8 +147,8 @@ class Connection:
     def lose(self) -> None:
         """The connection is gone, or as good as that."""
         self.closing = True
-        self._rest = b""
-        self._lingering.clear()
+        self._reader.drop()
+        self._departed.clear()
         streams, self.streams = self.streams, {}
         self._waiting.clear()
         for stream in streams.values():
@@ -180,16 +173,15 @@ class Connection:
         # A handler holds its call: without this, each call would stay until garbage is collected.
         stream.handler = None
         if not stream.peer_done:
-            self._lingering[stream.identity] = self._now_s
-            if len(self._lingering) > _MOST_FORGOTTEN:
-                self._hush(next(iter(self._lingering)))
+            oldest = self._departed.linger(stream.identity, self._now_s)
+            if oldest:
+                self._hush(oldest)
         self._remove(stream)
 
     def _hush(self, identity: int) -> None:
         """A peer that still sends for a call that is over is told to stop."""
-        del self._lingering[identity]
         self.queue(frames.reset(identity, Code.NO_ERROR))
-        self._forget(identity)
+        self._departed.reset(identity)
 
     # Frames.
 
@@ -209,36 +201,12 @@ class Connection:
         if limits.connection_window > FIRST_WINDOW:
             self.queue(frames.window_update(0, limits.connection_window - FIRST_WINDOW))
 
-    def _frames(self, data: bytes) -> bytes:
-        """Read every complete frame; what is left of the last one comes back."""
-        place = 0
-        if not self._begun:
-            place = self._preface(data)
-            if not place:
-                return data
-        size = len(data)
-        while size - place >= HEADER_BYTES and not self.closing:
-            high, low, kind, flags, identity = frames.read_head(data, place)
-            length = high << 8 | low
-            if length > self.limits.frame_bytes:
-                raise ConnectionFault(Code.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
-            begin = place + HEADER_BYTES
-            end = begin + length
-            if end > size:
-                break
-            self._frame(kind, flags, identity & LARGEST_WINDOW, data[begin:end])
-            place = end
-        if place:
+    def _read(self, data: bytes) -> None:
+        for kind, flags, identity, payload in self._reader.read(data):
             self._since_s = self._now_s
-        return data[place:]
-
-    def _preface(self, data: bytes) -> int:
-        if data[: len(PREFACE)] != PREFACE[: len(data)]:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "this is not the beginning of HTTP/2")
-        if len(data) < len(PREFACE):
-            return 0
-        self._begun = True
-        return len(PREFACE)
+            self._frame(kind, flags, identity, payload)
+            if self.closing:
+                return
 
     def _frame(self, kind: int, flags: int, identity: int, payload: bytes) -> None:
         if self._block is not None and kind != _CONTINUATION:
@@ -328,7 +296,7 @@ class Connection:
             return
         stream = self.streams.get(identity)
         if stream is None:
-            if identity not in self._forgotten and self._lingering.pop(identity, None) is None:
+            if not self._departed.was_reset(identity) and not self._departed.ended(identity):
                 raise ConnectionFault(Code.STREAM_CLOSED, f"headers on stream {identity}, which is closed")
             return
         if stream.peer_done:
@@ -380,7 +348,7 @@ class Connection:
         self._check_opened(identity)
         stream = self.streams.get(identity)
         if stream is None:
-            self._lingering.pop(identity, None)
+            self._departed.ended(identity)
             self._spend_trifle()
             return
         if not stream.answered and not self._resets.try_spend(self._now_s):
@@ -519,11 +487,11 @@ class Connection:
     def _closed(self, identity: int, stream: Stream | None, *, ends: bool) -> None:
         """Data for a stream that is not open. What was on its way when we ended it is dropped."""
         self._check_opened(identity)
-        if identity in self._lingering:
+        if self._departed.lingers(identity):
             if ends:
-                del self._lingering[identity]
+                self._departed.ended(identity)
             return
-        if stream is None and identity in self._forgotten:
+        if stream is None and self._departed.was_reset(identity):
             self._spend_trifle()
             return
         raise StreamFault(identity, Code.STREAM_CLOSED, "data after the end")
@@ -540,7 +508,7 @@ class Connection:
         """A stream error: tell the peer, and whoever served it. Causing errors is no way to keep us busy either."""
         self._spend_trifle()
         self.queue(frames.reset(identity, code))
-        self._forget(identity)
+        self._departed.reset(identity)
         stream = self.streams.get(identity)
         if stream is not None:
             self._remove(stream)
@@ -553,11 +521,6 @@ class Connection:
         if handler is not None:
             self._quietly(handler.cancelled)
 
-    def _forget(self, identity: int) -> None:
-        self._forgotten[identity] = None
-        if len(self._forgotten) > _MOST_FORGOTTEN:
-            self._forgotten.popitem(last=False)
-
     def _remove(self, stream: Stream) -> None:
         self.streams.pop(stream.identity, None)
         self._waiting.pop(stream.identity, None)
@@ -566,7 +529,7 @@ class Connection:
 
     def _close_if_drained(self) -> None:
         # To close while the peer still sends can cost it what it has not read yet.
-        if self._drained and not self.streams and not self._lingering:
+        if self._drained and not self.streams and not self._departed.any_linger:
             self.closing = True
 
     def _guarded(self, stream: Stream, step: Callable[[], None]) -> None:
