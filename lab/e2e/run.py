@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.components import CROSSPLANE, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES
-from lab.e2e import steps
+from lab.e2e import steps, trouble
 from lab.e2e.world import enter
 from lab.launch import ask
 from lab.oracles import run as oracles
@@ -28,12 +28,14 @@ _STEPS = (
     ("claims on pinned pools", steps.claims, False),
     ("a request travels to a pod, streaming too", steps.request, False),
     ("the scale subresource", steps.scale, False),
-    ("kill -9 of the function server", partial(steps.killed, program="function"), False),
-    ("kill -9 of Crossplane", partial(steps.killed, program="crossplane"), False),
-    ("kill -9 of the control plane's API server", partial(steps.killed, program="control-apiserver"), False),
+    ("kill -9 of the function server", partial(trouble.killed, program="function"), False),
+    ("kill -9 of Crossplane", partial(trouble.killed, program="crossplane"), False),
+    ("kill -9 of the control plane's API server", partial(trouble.killed, program="control-apiserver"), False),
     ("a gang on two nodes", steps.gang, False),
     ("two deployments race for the last nodes", steps.race, False),
-    ("a device fails", steps.device_taint, False),
+    ("a device fails", trouble.device_taint, False),
+    ("a node is lost", trouble.lost_node, False),
+    ("a cluster is lost and comes back", trouble.lost_cluster, False),
     ("everything is deleted", steps.removal, False),
 )
 

@@ -119,12 +119,12 @@ def _platform() -> list[Manifest]:
     return [item for item in read_folder(EXAMPLES) if item["kind"] in kinds]
 
 
-def _models() -> list[Manifest]:
+def models() -> list[Manifest]:
     return [item for item in read_folder(EXAMPLES) if item["kind"] in {"ModelDeployment", "ModelService"}]
 
 
 async def deploy(world: World) -> str:
-    for item in _models():
+    for item in models():
         await world.control.apply(item)
     waited = await world.ready("ModelDeployment", DEPLOYMENT)
     await world.ready("ModelService", SERVICE)
@@ -202,7 +202,7 @@ async def _scaled(world: World, count: int) -> str:
     return f"{count} replicas after {waited:.1f} s"
 
 
-def _gang(name: str, *, nodes: int, replicas: int = 1) -> Manifest:
+def gang_of(name: str, *, nodes: int, replicas: int = 1) -> Manifest:
     """A model on whole nodes of eight GPUs."""
     selector = 'device.driver == "gpu.nvidia.com"'
     container = {"name": "engine", "image": "vllm/vllm-openai:v0.27.1", "args": ["example/big"]}
@@ -223,8 +223,8 @@ def _gang(name: str, *, nodes: int, replicas: int = 1) -> Manifest:
 
 async def gang(world: World) -> str:
     """Two whole nodes: the real LeaderWorkerSet controller forms the group."""
-    await remove(world, _models())
-    await world.control.apply(_gang("big", nodes=GANG_NODES))
+    await remove(world, models())
+    await world.control.apply(gang_of("big", nodes=GANG_NODES))
     waited = await world.ready("ModelDeployment", "big")
     sites = {site for site, _ in await world.all_pods("big")}
     (site,) = sites
@@ -235,7 +235,7 @@ async def gang(world: World) -> str:
 
 async def race(world: World) -> str:
     """One cluster is taken by the gang; two more want the other's two nodes at the same time."""
-    first, second = _gang("one", nodes=GANG_NODES), _gang("two", nodes=GANG_NODES)
+    first, second = gang_of("one", nodes=GANG_NODES), gang_of("two", nodes=GANG_NODES)
     await asyncio.gather(world.control.apply(first), world.control.apply(second))
     names = ("one", "two")
 
@@ -251,62 +251,6 @@ async def race(world: World) -> str:
     pods = {name: len(running([pod for _, pod in await world.all_pods(name)])) for name in names}
     expect(pods[loser] == 0 and sum(pods.values()) == GANG_NODES, f"pods: {pods}")
     return f"settled after {waited:.1f} s; {loser} says {conditions(found[loser])[:160]}"
-
-
-async def device_taint(world: World) -> str:
-    """A device that fails: its pod is evicted by the real controller and takes another device."""
-    await remove(world, [_gang(name, nodes=GANG_NODES) for name in ("big", "one", "two")])
-    for item in _models():
-        await world.control.apply(item)
-    await world.ready("ModelDeployment", DEPLOYMENT)
-    site, pod = (await world.all_pods(DEPLOYMENT))[0]
-    claim = text(items(pod, "status", "resourceClaimStatuses")[0], "resourceClaimName")
-    namespace = text(pod, "metadata", "namespace")
-    found = await world.sites[site].get("resource.k8s.io/v1", "ResourceClaim", claim, namespace=namespace)
-    held = items(found, "status", "allocation", "devices", "results")[0]
-    await _taint(world, site, held, [{"key": "example.com/xid", "value": "79", "effect": "NoExecute"}])
-
-    async def replaced() -> bool:
-        pods = running([each for _, each in await world.all_pods(DEPLOYMENT)])
-        return len(pods) == REPLICAS and text(pod, "metadata", "uid") not in {text(p, "metadata", "uid") for p in pods}
-
-    try:
-        waited = await world.wait("the pod replaced", replaced)
-        await world.ready("ModelDeployment", DEPLOYMENT)
-    finally:
-        await _taint(world, site, held, [])
-    return f"{name_of(pod)} lost {text(held, 'device')} on {site} and was replaced after {waited:.1f} s"
-
-
-async def _taint(world: World, site: str, held: Manifest, taints: list[Manifest]) -> None:
-    slices = await world.sites[site].list("resource.k8s.io/v1", "ResourceSlice")
-    for each in slices:
-        if text(each, "spec", "pool", "name") == held["pool"] and text(each, "spec", "driver") == held["driver"]:
-            devices = [
-                {**device, "taints": taints} if device["name"] == held["device"] else device
-                for device in items(each, "spec", "devices")
-            ]
-            await world.sites[site].patch(each, {"spec": {"devices": devices}})
-
-
-async def killed(world: World, program: str) -> str:
-    """Kill -9 while a change is on its way; the supervisor starts it again, as a kubelet would."""
-    before = value(await world.control.get(OURS, "ModelDeployment", DEPLOYMENT), "spec", "replicas")
-    wanted = REPLICAS + 1 if before == REPLICAS else REPLICAS
-    kind = await world.control.kind(OURS, "ModelDeployment")
-    path = kind.path("default", DEPLOYMENT, "scale")
-    body = {"spec": {"replicas": wanted}}
-    await world.control.call("PATCH", path, body=body, content="application/merge-patch+json")
-    await asyncio.to_thread(world.tell, "kill", name=program)
-
-    async def converged() -> bool:
-        found = await world.control.get(OURS, "ModelDeployment", DEPLOYMENT)
-        pods = [pod for _, pod in await world.all_pods(DEPLOYMENT)]
-        settled = condition(found, "Ready") == "True" and len(await world.replicas(DEPLOYMENT)) == wanted
-        return settled and len(running(pods)) == len(pods) == wanted
-
-    waited = await until(f"{wanted} replicas again", converged, within_s=180.0)
-    return f"{before} to {wanted} replicas, converged {waited:.1f} s after {program} was killed"
 
 
 async def remove(world: World, objects: Iterable[Manifest]) -> None:
@@ -336,7 +280,7 @@ def _namespace(item: Manifest) -> str:
 async def removal(world: World) -> str:
     """Delete everything that was applied: nothing of it is left in any cluster."""
     began = asyncio.get_running_loop().time()
-    await remove(world, [*_models(), *(_gang(name, nodes=GANG_NODES) for name in ("big", "one", "two"))])
+    await remove(world, [*models(), *(gang_of(name, nodes=GANG_NODES) for name in ("big", "one", "two"))])
 
     async def empty() -> bool:
         return not await _left(world)
