@@ -106,6 +106,19 @@ def test_a_signal_stops_everything_that_was_started(tmp_path, number, code):
     assert gone(children)
 
 
+def test_a_plane_that_nobody_listens_to_goes_on_and_can_be_stopped(tmp_path):
+    process = start("up", "--data", tmp_path)
+    read_until(process, "running; Ctrl-C")
+    children = children_of(process.pid)
+    process.stdout.close()
+    STARTED.remove(process)
+    assert call("status", "--data", tmp_path).returncode == 0
+    assert call("down", "--data", tmp_path).returncode == 0
+    assert process.wait(60) != 0
+    assert children
+    assert gone(children)
+
+
 def test_when_the_plane_is_killed_its_envoy_goes_too(tmp_path):
     process = start("up", "--data", tmp_path)
     read_until(process, "running; Ctrl-C")

@@ -5,6 +5,8 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TextIO
 
 
 class Progress:
@@ -14,7 +16,7 @@ class Progress:
         self._started = time.monotonic()
 
     def say(self, text: str) -> None:
-        print(f"{time.monotonic() - self._started:6.1f}s  {text}", flush=True)
+        _print(f"{time.monotonic() - self._started:6.1f}s  {text}", sys.stdout)
 
 
 def run_until_signal(main: Coroutine[object, object, int]) -> int:
@@ -26,10 +28,10 @@ def run_until_signal(main: Coroutine[object, object, int]) -> int:
         loop = asyncio.get_running_loop()
 
         def end(number: signal.Signals) -> None:
-            if not received:
-                print("stopping; once more to wait for nothing", file=sys.stderr)
-            received.append(number)
             task.cancel()
+            received.append(number)
+            if len(received) == 1:
+                _print("stopping; once more to wait for nothing", sys.stderr)
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, end, number)
@@ -38,7 +40,13 @@ def run_until_signal(main: Coroutine[object, object, int]) -> int:
         except asyncio.CancelledError:
             if not received:
                 raise
-            print("stopped", file=sys.stderr)
+            _print("stopped", sys.stderr)
             return 128 + received[0]
 
     return asyncio.run(guarded())
+
+
+def _print(text: str, where: TextIO) -> None:
+    """What was started must be stopped also when the terminal is gone and nobody reads any more."""
+    with suppress(OSError):
+        print(text, file=where, flush=True)
