@@ -10,10 +10,7 @@ cluster is being deleted itself, it is not waited for longer than pods are waite
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Protocol
-
-import msgspec
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, fails
@@ -49,7 +46,6 @@ FINALIZER = "modelplane.ai/composition"
 _SHOWN = 3
 GROUPS = ("modelplane.ai", "infrastructure.modelplane.ai")
 _MAX_ROUNDS = 5
-_DIGEST_BYTES = 16
 _WAIT_FOR_REMOVAL_S = 1.0
 _WAIT_FOR_CLUSTER_S = 5.0
 _GIVE_UP_S = 300.0
@@ -143,22 +139,20 @@ class Composition:
         ref = ref_of(wanted)
         existing = store.get(ref)
         if existing is None:
-            self._wrote(owner, key, wanted, store.create(self.admitted(wanted)))
+            self.ownership.wrote(owner.uid, key, wanted, store.create(self.admitted(wanted)))
         elif not shared:
             known = marks_of(existing)
             if known is None or known.owner.uid != owner.uid:
                 raise NotOursError(f"{ref} exists and was not made by {owner.ref}")
             if not self._is_there(owner, key, wanted, existing):
-                self._wrote(owner, key, wanted, store.replace(self.admitted(_updated(existing, wanted))))
+                made = store.replace(self.admitted(_updated(existing, wanted)))
+                self.ownership.wrote(owner.uid, key, wanted, made)
 
     def _is_there(self, owner: Owner, key: str, wanted: Manifest, existing: Manifest) -> bool:
         """Most passes want what they wanted before; then there is nothing to admit, copy or compare."""
-        if not self.ownership.is_written(owner.uid, key, _digest(wanted), existing):
+        if not self.ownership.is_written(owner.uid, key, wanted, existing):
             return False
         return labels_of(existing) == labels_of(wanted) and annotations(wanted).items() <= annotations(existing).items()
-
-    def _wrote(self, owner: Owner, key: str, wanted: Manifest, made: Manifest) -> None:
-        self.ownership.wrote(owner.uid, key, _digest(wanted), made)
 
     def _remove(self, place: Place) -> None:
         store = self.plane if place.cluster is None else self.clusters(place.cluster)
@@ -237,10 +231,6 @@ class Composition:
         conditions = conditions_of(result, generation=_metadata(composite).get("generation"))
         status = merged_status(composite.get("status"), result.status, conditions, self.clock.now())
         self.plane.replace_status({**composite, "status": status})
-
-
-def _digest(manifest: Manifest) -> bytes:
-    return blake2b(msgspec.json.encode(manifest), digest_size=_DIGEST_BYTES).digest()
 
 
 def _group(api_version: str) -> str:

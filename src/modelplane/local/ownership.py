@@ -7,6 +7,9 @@ those marks is kept by listening to the stores.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
+
+import msgspec
 
 from modelplane.api.meta import ClusterName
 from modelplane.compose.contract import Local, Manifest, Observed, ReadyWhen, Remote
@@ -62,6 +65,7 @@ def marks_of(manifest: Manifest) -> Marks | None:
 
 
 _MARK_PARTS = 5
+_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +76,6 @@ class Place:
     ref: ObjectRef
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was last written to a place: a digest of what was wanted, and which object that became."""
-
-    digest: bytes
-    uid: str
-    generation: object
-
-
 class Ownership:
     """The composed objects of every composite, by the composer's key."""
 
@@ -89,16 +84,15 @@ class Ownership:
         self._stores: dict[ClusterName | None, Store] = {}
         self._places: defaultdict[str, dict[str, Place]] = defaultdict(dict)
         self._owners: defaultdict[ClusterName, dict[str, ObjectRef]] = defaultdict(dict)
-        self._written: defaultdict[str, dict[str, Written]] = defaultdict(dict)
+        self._written: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
 
-    def wrote(self, uid: str, key: str, digest: bytes, made: Manifest) -> None:
-        """Remember what was written for an owner, so that a pass need not write it again."""
-        self._written[uid][key] = Written(digest, _server_field(made, "uid"), _generation(made))
+    def wrote(self, uid: str, key: str, wanted: Manifest, made: Manifest) -> None:
+        """Remember what was wanted for an owner and what that became, so that a pass need not write it again."""
+        self._written[uid][key] = _digest(wanted, made)
 
-    def is_written(self, uid: str, key: str, digest: bytes, found: Manifest) -> bool:
+    def is_written(self, uid: str, key: str, wanted: Manifest, found: Manifest) -> bool:
         """Whether what is found is what was last written there, and that is what is wanted again."""
-        known = self._written.get(uid, {}).get(key)
-        return known == Written(digest, _server_field(found, "uid"), _generation(found))
+        return self._written.get(uid, {}).get(key) == _digest(wanted, found)
 
     def add_store(self, cluster: ClusterName | None, store: Store) -> None:
         """Where observed objects are read from. What is in it already is told through `heard`, as everything later."""
@@ -234,14 +228,11 @@ def _texts_in(manifest: Manifest, field: str) -> dict[str, str]:
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def _server_field(manifest: Manifest, field: str) -> str:
-    metadata = manifest.get("metadata")
-    return str(metadata.get(field, "")) if isinstance(metadata, Mapping) else ""
-
-
-def _generation(manifest: Manifest) -> object:
-    metadata = manifest.get("metadata")
-    return metadata.get("generation") if isinstance(metadata, Mapping) else None
+def _digest(wanted: Manifest, stored: Manifest) -> bytes:
+    """Of what is wanted, and of which object and which content of it is stored."""
+    metadata = stored.get("metadata")
+    own = (metadata.get("uid"), metadata.get("generation")) if isinstance(metadata, Mapping) else ()
+    return blake2b(msgspec.json.encode((wanted, own)), digest_size=_DIGEST_BYTES).digest()
 
 
 def _observed(place: Place, manifest: Manifest, *, answers: bool) -> Observed:

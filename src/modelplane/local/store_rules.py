@@ -144,7 +144,7 @@ def created(given: Given, *, uid: str, now_s: float) -> Json:
     metadata: Json = {"name": given.ref.name}
     metadata |= {field: value for field, value in given.metadata.items() if field not in _RESERVED}
     metadata |= {"uid": uid, "generation": 1, "creationTimestamp": timestamp(now_s)}
-    return _assembled(_common(given.body), metadata, given.body.get("status"))
+    return _assembled(_common(given.body), metadata, _common_parts(given.body.get("status")))
 
 
 def replaced(current: Manifest, given: Given) -> Json | None:
@@ -159,7 +159,7 @@ def replaced(current: Manifest, given: Given) -> Json | None:
         return None
     if not content_same:
         metadata["generation"] = generation_of(current) + 1
-    return _assembled(_common(_shared(current, given.body)), metadata, current.get("status"))
+    return _assembled(_shared(current, given.body), metadata, current.get("status"))
 
 
 def status_replaced(current: Manifest, given: Given) -> Json | None:
@@ -169,7 +169,7 @@ def status_replaced(current: Manifest, given: Given) -> Json | None:
     owners = given.metadata.get("managedFields", before.get("managedFields"))
     if _same(current.get("status"), status) and _same(before.get("managedFields"), owners):
         return None
-    return _assembled(current, before | ({"managedFields": owners} if owners else {}), status)
+    return _assembled(current, before | ({"managedFields": owners} if owners else {}), _common_parts(status))
 
 
 def deletion_requested(current: Manifest, now_s: float) -> Json | None:
@@ -250,24 +250,35 @@ def _content(manifest: Manifest) -> Json:
 def _shared(current: Manifest, body: Json) -> Json:
     """The new content, holding on to the current parts that are equal: versions of an object share memory."""
     return {
-        field: current[field] if field in current and _same(current[field], value) else value
+        field: value if field in {"metadata", "status"} else _shared_part(current, field, value)
         for field, value in body.items()
     }
 
 
+def _shared_part(current: Manifest, field: str, value: object) -> object:
+    if field in current and _same(current[field], value):
+        return current[field]
+    return _common_parts(value)
+
+
 def _common(body: Json) -> Json:
-    """The object with parts of its spec that others have too held once: pods of one template differ in little."""
-    spec = body.get("spec")
-    if not isinstance(spec, dict):
-        return body
-    return {**body, "spec": {field: _held_once(value) for field, value in spec.items()}}
+    """The object with parts that others have too held once: what one template makes differs in little."""
+    return {field: value if field == "metadata" else _common_parts(value) for field, value in body.items()}
+
+
+def _common_parts(value: object) -> object:
+    if isinstance(value, dict):
+        return {
+            field: _held_once(item) if field != "conditions" else _common_parts(item) for field, item in value.items()
+        }
+    return [_held_once(item) for item in value] if isinstance(value, list) else value
 
 
 def _held_once(value: object) -> object:
     return _only(_encoder.encode(value)) if isinstance(value, (dict, list)) else value
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=8_192)
 def _only(encoded: bytes) -> object:
     """One value for equal texts. Nobody changes what is stored, so it may be in many objects."""
     return msgspec.json.decode(encoded)
