@@ -14,7 +14,7 @@ from modelplane.picker.config import load
 from modelplane.picker.config_places import ConfigError
 from modelplane.picker.config_profiles import ProfilePlan
 from modelplane.picker.declared import ScrapeParameters
-from modelplane.picker.endpoints import Load
+from modelplane.picker.endpoints import Endpoint, Load
 from modelplane.picker.outline import outline
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
@@ -571,7 +571,7 @@ def test_the_precise_scorer_of_older_configurations():
         + "plugins: [{type: precise-prefix-cache-scorer, parameters: "
         + "{indexerConfig: {tokenProcessorConfig: {blockSize: 64}}}}]\n"
     )
-    assert config.entry("precise-prefix-cache-producer").parameters.token_processor_config.block_size == 64
+    assert config.entry("precise-prefix-cache-producer").parameters.block_size == 64
     assert [entry.name for entry in config.entries if entry.at < 0 and "approx" in entry.name] == []
 
 
@@ -604,3 +604,83 @@ def test_the_outline_of_the_other_sections():
         "saturation detector watch",
         "parsers openai-parser",
     ]
+
+
+OLD_NAMES = {
+    "the scorer of latencies that was its own producer": """
+plugins:
+- type: predicted-latency-scorer
+  parameters: {samplingMean: 1000.0, sloBufferFactor: 0.5, headroomSelectionStrategy: composite-most}
+schedulingProfiles: [{name: default, plugins: [{pluginRef: predicted-latency-scorer}]}]
+""",
+    "the KV scorer": "plugins: [{type: kv-cache-scorer}]\n",
+    "the extractor": "plugins: [{type: model-server-protocol-metrics, parameters: {defaultEngine: sglang}}]\n",
+    "the data layer": """
+plugins: [{type: models-data-source}, {type: models-data-extractor}]
+data: {sources: [{pluginRef: models-data-source, extractors: [{pluginRef: models-data-extractor}]}]}
+""",
+    "a threshold in place of a decider": """
+plugins: [{type: pd-profile-handler, parameters: {threshold: 100, hashBlockSize: 5, primaryPort: 8000}}]
+schedulingProfiles: [{name: prefill, plugins: []}, {name: decode, plugins: []}]
+""",
+}
+
+
+@pytest.mark.parametrize("text", OLD_NAMES.values(), ids=OLD_NAMES)
+def test_what_earlier_releases_wrote_loads_and_says_what_to_write(text):
+    config = load(HEAD + text)
+    config.build()
+    assert any("is deprecated; use" in str(one) or "is the old name; write" in str(one) for one in config.warnings)
+
+
+def test_the_old_scorer_of_latencies_makes_its_producer():
+    producer = load(HEAD + OLD_NAMES["the scorer of latencies that was its own producer"]).entry(
+        "predicted-latency-producer"
+    )
+    assert producer.parameters.slo_buffer_factor == 0.5
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "flowControl: {saturationDetector: {pluginRef: utilization-detector}}",
+        "flowControl: {saturationDetector: {}}",
+        "saturationDetector: {pluginRef: utilization-detector}",
+    ],
+)
+def test_the_usual_detector_need_not_be_listed(section):
+    assert load(HEAD + "featureGates: [flowControl]\n" + section).saturation_detector == ""
+
+
+def test_two_names_of_the_data_layer_are_one_too_many():
+    assert problems("dataLayer: {}\ndata: {}\n") == [
+        "epp.yaml:4: data: and dataLayer are two names of one section; give one"
+    ]
+
+
+def test_the_cache_of_embeddings_may_be_listed_as_an_extractor():
+    config = load(
+        HEAD
+        + "plugins: [{type: endpoint-notification-source}, {type: mm-embeddings-cache-producer, "
+        + "parameters: {cacheSizeInMB: 2048}}]\n"
+        + "dataLayer: {sources: [{pluginRef: endpoint-notification-source, "
+        + "extractors: [{pluginRef: mm-embeddings-cache-producer}]}]}\n"
+    )
+    assert [str(one) for one in config.warnings if "no effect" in str(one)]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "prompt", "wanted"), [(0, b"", True), (100, b"x" * 90, False), (100, b"x" * 400, True)]
+)
+def test_a_threshold_in_bytes_decides_about_prefill(threshold, prompt, wanted):
+    text = (
+        f"plugins: [{{type: pd-profile-handler, parameters: {{threshold: {threshold}}}}}, {{type: prefill-filter}}]\n"
+        "schedulingProfiles: [{name: prefill, plugins: [{pluginRef: prefill-filter}]}, {name: decode, plugins: []}]\n"
+    )
+    pool = (
+        Endpoint("a", "10.0.0.1:8000", {"llm-d.ai/role": "decode"}),
+        Endpoint("b", "10.0.0.2:8000", {"llm-d.ai/role": "prefill"}),
+    )
+    request = Request("r", "m", prompts=(prompt,))
+    decision = Scheduler(load(HEAD + text).build()).schedule(request, pool, 0.0, lambda: 0.0)
+    assert bool(decision.others) is wanted

@@ -177,12 +177,15 @@ def test_all_above_their_limits(fallback, expected):
     assert names_kept("utilization-filter", LOADED, **parameters) == expected
 
 
-def test_old_figures_count_as_full():
+def test_where_figures_are_old_requests_in_flight_count():
     pool = endpoints_with([Load(seen_s=0.0), Load(seen_s=9.9), Load()])
     detector = make("utilization-detector")
-    assert kept(detector, cycle_of(pool, now_s=10.0), pool)[0] == ["b"]
-    patient = make("utilization-detector", metricsStalenessThreshold="20s")
-    assert kept(patient, cycle_of(pool, now_s=10.0), pool)[0] == ["a", "b"]
+    cycle = cycle_of(pool, now_s=10.0)
+    assert kept(detector, cycle, pool)[0] == ["a", "b", "c"]
+    pool[0].requests_in_flight = 100
+    names, refusals = kept(detector, cycle, pool)
+    assert names == ["b", "c"]
+    assert refusals["a"].reason == "its figures are too old, and 100 requests are in flight"
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("requests", ["b", "c"]), ("tokens", ["a", "b"]), ("hybrid", ["b"])])

@@ -396,6 +396,4 @@ def test_the_order_of_endpoints_does_not_change_their_scores(endpoints, random):
     random.shuffle(mixed)
     for scorer in every_scorer():
         one = dict(zip(endpoints, scorer.score(cycle_of(endpoints), endpoints), strict=True))
-        if scorer.name == "no-hit-lru-scorer":
-            continue
         assert one == dict(zip(mixed, scorer.score(cycle_of(mixed), mixed), strict=True)), scorer.name

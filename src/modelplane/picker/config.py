@@ -147,7 +147,15 @@ class _Loader:
             raise ConfigError((self._places.misfit((), error),)) from error
         if not isinstance(found, ConfigFields):
             raise TypeError(type(found))
-        return found
+        return self._with_new_names(found)
+
+    def _with_new_names(self, fields: ConfigFields) -> ConfigFields:
+        if fields.data is None:
+            return fields
+        self._warn(("data",), "is the old name; write dataLayer")
+        if fields.data_layer is not None:
+            self._wrong(("data",), "and dataLayer are two names of one section; give one")
+        return msgspec.structs.replace(fields, data_layer=fields.data, data=None)
 
     def _check_head(self, fields: ConfigFields) -> None:
         if fields.kind != KIND:

@@ -97,6 +97,8 @@ class ConfigFields(_Fields, frozen=True):
     plugins: tuple[PluginFields, ...] | None = None
     scheduling_profiles: tuple[ProfileFields, ...] | None = None
     data_layer: DataLayerFields | None = None
+    data: DataLayerFields | None = None
+    """The old name of the field above."""
     flow_control: FlowControlFields | None = None
     request_handler: RequestHandlerFields | None = None
     saturation_detector: DetectorFields | None = None

@@ -9,6 +9,7 @@ from modelplane.picker.config_fields import BandFields, ConfigFields, Ref
 from modelplane.picker.config_places import Finding, Places
 
 FLOW_CONTROL = "flowControl"
+_DETECTOR = "utilization-detector"
 
 
 class Sections:
@@ -52,13 +53,18 @@ class Sections:
         if self._fields.saturation_detector is not None:
             self._warn(("saturationDetector",), "is deprecated; use flowControl.saturationDetector")
             old = self._fields.saturation_detector
-            ref = Ref(plugin_ref="utilization-detector") if not old.plugin_ref and old.thresholds() else old
+            ref = Ref(plugin_ref=_DETECTOR) if not old.plugin_ref and old.thresholds() else old
             found.append((("saturationDetector",), ref))
         flow = self._fields.flow_control
         if flow is not None and flow.saturation_detector is not None:
             found.append(((FLOW_CONTROL, "saturationDetector"), flow.saturation_detector))
-        names = [ref.plugin_ref for path, ref in found if self._refer((*path, "pluginRef"), ref.plugin_ref, "detector")]
+        named = [(path, ref.plugin_ref) for path, ref in found if not self._is_usual_detector(ref.plugin_ref)]
+        names = [name for path, name in named if self._refer((*path, "pluginRef"), name, "detector")]
         return names[-1] if names else ""
+
+    def _is_usual_detector(self, name: str) -> bool:
+        """The usual one need not be named, and if it is, need not be listed."""
+        return not name or (name == _DETECTOR and name not in self._types)
 
     def _check_data_layer(self) -> None:
         layer = self._fields.data_layer

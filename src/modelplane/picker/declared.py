@@ -175,6 +175,6 @@ TYPES = (
     declared_type("request-attribute-reporter", INERT, ReporterParameters),
     declared_type("disaggregatedset-rollout-screener", INERT, RolloutParameters),
     declared_type("burst-prefix-cache-producer", INERT, BurstParameters),
-    declared_type("mm-embeddings-cache-producer", INERT, MultimodalCacheParameters),
+    declared_type("mm-embeddings-cache-producer", INERT, MultimodalCacheParameters).serving_as("extractor"),
     declared_type("local-syncer", "syncer", NoParameters),
 )

@@ -1,8 +1,10 @@
 """Saturation detectors as filters: endpoints that have room for one more request.
 
 Flow control asks how full the whole pool is by the same parameters; in a profile they keep out single endpoints that
-are full. The one by utilization keeps all where none has room, and takes figures that are too old for full. The one by
-concurrency counts what this picker sent, and may leave nobody: the request is then told to come back.
+are full. The one by utilization keeps all where none has room. Where its figures are too old, an endpoint is judged by
+what this picker has in flight there, in a profile as in flow control: when metrics stop coming, requests are spread by
+what is known instead of being stopped or sent to whoever still tells. The one by concurrency counts what this picker
+sent, and may leave nobody: the request is then told to come back.
 """
 
 from collections.abc import Sequence
@@ -14,10 +16,12 @@ import msgspec
 from modelplane.framework import Code, Refusal
 from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.endpoints import Endpoint, Load
 from modelplane.picker.units import Duration
 
 _NOT_NEGATIVE = msgspec.Meta(ge=0.0)
+REQUESTS_WITHOUT_METRICS = 100
+"""Requests in flight at which an endpoint without fresh metrics counts as nearly full."""
 
 
 class UtilizationParameters(Parameters, frozen=True):
@@ -25,6 +29,10 @@ class UtilizationParameters(Parameters, frozen=True):
     kv_cache_util_threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.8
     metrics_staleness_threshold: Duration = Duration(0.2)
     headroom: Annotated[float, _NOT_NEGATIVE] = 0.0
+
+    def are_old(self, load: Load, now_s: float) -> bool:
+        """Whether figures say nothing of this moment, or were never seen."""
+        return load.seen_s < 0.0 or now_s - load.seen_s > self.metrics_staleness_threshold
 
 
 class Mode(StrEnum):
@@ -59,9 +67,11 @@ class UtilizationDetector:
 
     def _judge(self, endpoint: Endpoint, now_s: float) -> Refusal | None:
         load = endpoint.load
-        age_s = now_s - load.seen_s
-        if load.seen_s < 0.0 or age_s > self.parameters.metrics_staleness_threshold:
-            return Refusal(self.name, Code.REFUSED, "its figures are too old")
+        if self.parameters.are_old(load, now_s):
+            if endpoint.requests_in_flight < REQUESTS_WITHOUT_METRICS:
+                return None
+            sent = endpoint.requests_in_flight
+            return Refusal(self.name, Code.REFUSED, "its figures are too old, and {} requests are in flight", (sent,))
         if load.waiting >= self._queue_limit:
             return Refusal(self.name, Code.REFUSED, "{:g} requests wait, limit {:g}", (load.waiting, self._queue_limit))
         if load.kv_use >= self._kv_limit:

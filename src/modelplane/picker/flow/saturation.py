@@ -22,13 +22,16 @@ from typing import Protocol
 from modelplane.api.errors import InputError
 from modelplane.picker.endpoints import Endpoint, Load
 from modelplane.picker.filters import detectors
-from modelplane.picker.filters.detectors import ConcurrencyParameters, Mode, UtilizationParameters
+from modelplane.picker.filters.detectors import (
+    REQUESTS_WITHOUT_METRICS,
+    ConcurrencyParameters,
+    Mode,
+    UtilizationParameters,
+)
 
 ROLE_LABEL = "llm-d.ai/role"
 FULL = 1.0
 NEARLY_FULL = 0.99
-REQUESTS_WITHOUT_METRICS = 100
-"""Requests in flight at which an endpoint without metrics counts as nearly full."""
 _PREFILL_ROLES = frozenset({"prefill", "encode-prefill"})
 _ENCODE_ROLES = frozenset({"encode"})
 
@@ -56,7 +59,7 @@ class Utilization:
 
     def fullness(self, endpoint: Endpoint, now_s: float, grown: int = 0) -> float:
         load, limits = endpoint.load, self._parameters
-        if load.seen_s < 0.0 or now_s - load.seen_s > limits.metrics_staleness_threshold:
+        if limits.are_old(load, now_s):
             return min(NEARLY_FULL, endpoint.requests_in_flight / REQUESTS_WITHOUT_METRICS)
         waiting = load.waiting + max(0.0, grown - load.running)
         return max(waiting / limits.queue_depth_threshold, load.kv_use / limits.kv_cache_util_threshold)

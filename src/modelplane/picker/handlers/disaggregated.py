@@ -69,18 +69,6 @@ class DisaggregatedParameters(Parameters, frozen=True):
         )
 
 
-class PrefillDecodeParameters(Parameters, frozen=True):
-    """The flat form of an older handler."""
-
-    decode_profile: str = "decode"
-    prefill_profile: str = "prefill"
-    prefix_plugin_type: str = ""
-    prefix_plugin_name: str = ""
-    primary_port: int = 0
-    decider_plugin_name: str = "prefix-based-pd-decider"
-    prefix_match_info_producer_name: str = ""
-
-
 class Stages(msgspec.Struct, frozen=True):
     """Which profiles there are, and who decides. No decider: the stage never runs, except prefill where it is first."""
 
@@ -160,17 +148,11 @@ def make(name: str, parameters: DisaggregatedParameters, making: Making) -> Disa
     deciding = parameters.deciding
     if parameters.stage_order is StageOrder.PREFILL_FIRST and deciding.prefill:
         raise InputError("deciders.prefill cannot be used where prefill comes first")
-    prefill, encode = _decider(deciding.prefill, making), _decider(deciding.encode, making)
+    prefill, encode = find_decider(deciding.prefill, making), find_decider(deciding.encode, making)
     return DisaggregatedHandler(name, Stages(parameters.stage_order, parameters.stages, prefill, encode))
 
 
-def make_prefill_decode(name: str, parameters: PrefillDecodeParameters, making: Making) -> DisaggregatedHandler:
-    names = ProfileNames(decode=parameters.decode_profile, prefill=parameters.prefill_profile, encode="encode")
-    decider = _decider(parameters.decider_plugin_name, making)
-    return DisaggregatedHandler(name, Stages(StageOrder.DECODE_FIRST, names, decider, None))
-
-
-def _decider(name: str, making: Making) -> Decider | None:
+def find_decider(name: str, making: Making) -> Decider | None:
     if not name:
         return None
     found = making.find(name)
@@ -179,7 +161,4 @@ def _decider(name: str, making: Making) -> Decider | None:
     return found
 
 
-TYPES = (
-    linked_type("disagg-profile-handler", make, DisaggregatedParameters),
-    linked_type("pd-profile-handler", make_prefill_decode, PrefillDecodeParameters, instead="disagg-profile-handler"),
-)
+TYPES = (linked_type("disagg-profile-handler", make, DisaggregatedParameters),)

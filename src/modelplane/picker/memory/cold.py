@@ -38,13 +38,13 @@ class NoHitLruScorer:
         self._used: OrderedDict[Endpoint, None] = OrderedDict()
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[float]:
-        """1 for the endpoint that waits longest for a cold request, down to 0; never used ones come before all."""
+        """1 for the endpoint that waits longest for a cold request, down to 0; never used ones come first, by name."""
         if not self._is_cold(cycle):
             return [NEUTRAL] * len(endpoints)
         if len(endpoints) == 1:
             return [1.0]
         age = {endpoint: place for place, endpoint in enumerate(self._used, start=1)}
-        ranked = sorted(range(len(endpoints)), key=lambda at: age.get(endpoints[at], 0))
+        ranked = sorted(range(len(endpoints)), key=lambda at: (age.get(endpoints[at], 0), endpoints[at].name))
         scores = [0.0] * len(endpoints)
         for place, at in enumerate(ranked):
             scores[at] = 1.0 - place / (len(endpoints) - 1)

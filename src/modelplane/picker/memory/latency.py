@@ -55,13 +55,14 @@ class LatencyParameters(Parameters, frozen=True):
     endpoint_role_label: str = ""
     """Read, and without effect: each endpoint has its own lines, whatever its role."""
     predict_in_produce: bool = True
+    predict_in_prepare_data: bool = True
     prefix_match_info_producer_name: str = ""
     in_flight_load_producer_name: str = ""
     use_encoder_cache_features: bool = False
     encoder_cache_match_info_producer_name: str = ""
     sampling_mean: float = 1000.0
     max_decode_token_samples_for_prediction: int = 0
-    """Read, as the four before it are, and without effect: there is one count in flight, and no such features."""
+    """Read, as the eight before it are, and without effect: there is one count in flight, and no such features."""
 
     @property
     def context_ttl_s(self) -> float:

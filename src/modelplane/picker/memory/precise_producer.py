@@ -46,9 +46,12 @@ class Tier(Parameters, frozen=True):
 class Indexer(Parameters, frozen=True):
     kv_cache_backend_configs: tuple[Tier, ...] = ()
     """Weights of tiers; blocks in one that is not `gpu` count at the first of theirs."""
+    token_processor_config: TokenProcessor | None = None
+    """Where it stood before it stood beside."""
     kv_block_index_config: Mapping[str, object] | None = None
+    prefix_store_config: Mapping[str, object] | None = None
     tokenizers_pool_config: Mapping[str, object] | None = None
-    """Read, as the field before it is, and without effect: there is one kind of index, and it has no tokenizer."""
+    """Read, as the two fields before it are, and without effect: there is one kind of index, without a tokenizer."""
 
     @property
     def slow_weight(self) -> float:
@@ -57,7 +60,7 @@ class Indexer(Parameters, frozen=True):
 
 
 class PrecisePrefixParameters(Parameters, frozen=True):
-    token_processor_config: TokenProcessor = TokenProcessor()
+    token_processor_config: TokenProcessor | None = None
     indexer_config: Indexer = Indexer()
     kv_events_config: Mapping[str, object] = _NOTHING
     """For whoever listens to the engines."""
@@ -65,13 +68,17 @@ class PrecisePrefixParameters(Parameters, frozen=True):
     """Take an endpoint to hold a prompt as soon as it is sent there."""
     speculative_ttl: Duration = msgspec.field(default=Duration(2.0), name="speculativeTTL")
 
+    @property
+    def block_size(self) -> int:
+        tokens = self.token_processor_config or self.indexer_config.token_processor_config or TokenProcessor()
+        return tokens.block_size or tokens.block_size_tokens
+
 
 class PrecisePrefixProducer:
     def __init__(self, name: str, parameters: PrecisePrefixParameters | None = None) -> None:
         self.name = name
         self.parameters = parameters or PrecisePrefixParameters()
-        tokens, indexer = self.parameters.token_processor_config, self.parameters.indexer_config
-        self.index = PreciseIndex(tokens.block_size or tokens.block_size_tokens, slow_weight=indexer.slow_weight)
+        self.index = PreciseIndex(self.parameters.block_size, slow_weight=self.parameters.indexer_config.slow_weight)
 
     def produce(self, cycle: Cycle) -> None:
         prompts = cycle.get(TOKENS)

@@ -59,10 +59,12 @@ class Headroom(msgspec.Struct, frozen=True):
 
 
 class LatencyScorer:
-    __slots__ = ("_composite", "_parameters", "_ttft", "name")
+    __slots__ = ("_by_latency", "_composite", "_parameters", "_ttft", "name")
 
-    def __init__(self, name: str, parameters: LatencyParameters) -> None:
+    def __init__(self, name: str, parameters: LatencyParameters, *, by_latency: bool = True) -> None:
+        """Without `by_latency`, by free KV cache, queue and prefix whatever is predicted."""
         self.name = name
+        self._by_latency = by_latency
         self._parameters = parameters
         both = parameters.ttft_weight + parameters.tpot_weight
         self._ttft = parameters.ttft_weight / both if both else 1.0
@@ -70,7 +72,7 @@ class LatencyScorer:
         self._composite = tuple(part / sum(parts) for part in parts) if sum(parts) else (1.0, 0.0, 0.0)
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
-        predictions = cycle.get(LATENCY)
+        predictions = cycle.get(LATENCY) if self._by_latency else None
         known = list(_headrooms(cycle, endpoints, predictions)) if predictions is not None else []
         if not known:
             return self._without_predictions(cycle, endpoints)

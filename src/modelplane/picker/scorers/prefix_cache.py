@@ -63,11 +63,6 @@ class PrecisePrefixParameters(Parameters, frozen=True):
 
     def names_producer(self) -> tuple[str, Mapping[str, object]]:
         plain: dict[str, object] = msgspec.to_builtins(self)
-        indexer = dict(self.indexer_config or {})
-        # It stood here before it stood beside.
-        inside = indexer.pop("tokenProcessorConfig", None)
-        plain["indexerConfig"] = indexer
-        plain["tokenProcessorConfig"] = self.token_processor_config or inside
         return PRECISE, {name: value for name, value in plain.items() if value is not None}
 
 
