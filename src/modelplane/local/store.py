@@ -70,10 +70,10 @@ class StoreSettings:
     """
 
     durable: bool = False
-    history_limit: int = 16_384
+    history_limit: int = 8_192
     busy_timeout_s: float = 5.0
     cool_prefix: str = "cluster/"
-    warm_objects: int = 8_192
+    warm_objects: int = 4_096
 
 
 _DEFAULTS = StoreSettings()
