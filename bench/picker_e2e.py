@@ -28,7 +28,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from load.accounts import cpu_s, resident_mib
-from load.client import Sample, closed_loop, open_loop, post
+from load.client import ClientError, Sample, closed_loop, open_loop, post
 from load.front import Running, Way, addresses, front, instant_pool
 from load.pickers import Which, find_go_picker, picker
 from load.pool import MODEL, engine_pool, vllm_page
@@ -200,7 +200,20 @@ async def _each(
 ) -> dict[str, T]:
     """The same load on one contestant after the other."""
     taking_part = [who for who in contestants() if alone or who.which is not None]
-    return {who.name: await load(who, folder, pool) for who in taking_part}
+    return {who.name: await _tried(load, who, folder, pool) for who in taking_part}
+
+
+async def _tried(
+    load: Callable[[Contestant, Path, tuple[str, ...]], Awaitable[T]],
+    who: Contestant,
+    folder: Path,
+    pool: tuple[str, ...],
+) -> T:
+    try:
+        return await load(who, folder, pool)
+    except (ClientError, RuntimeError) as error:
+        print(f"{who.name}: once more, since {error}", file=sys.stderr)
+        return await load(who, folder, pool)
 
 
 def _medians(rounds: Sequence[Mapping[str, Mapping[str, Figure]]]) -> dict[str, dict[str, Figure]]:
