@@ -51,6 +51,8 @@ def kill_after(path: Path, lines: int) -> dict[str, int]:
     newest: dict[str, int] = {}
     with subprocess.Popen([sys.executable, __file__, path], stdout=subprocess.PIPE, text=True) as writer:
         for count, line in enumerate(writer.stdout, start=1):
+            if not line.endswith("\n"):
+                break  # cut off by the kill: it acknowledged nothing
             store, number = line.split()
             newest[store] = int(number)
             if count == lines:
