@@ -30,7 +30,7 @@ _SYSTEM = "crossplane-system"
 _LIVE = {"modelplane.ai": ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
 _GATEWAY_KINDS = {
     "gateway.networking.k8s.io": ("gateways", "httproutes"),
-    "gateway.envoyproxy.io": ("backends",),
+    "gateway.envoyproxy.io": ("backends", "httproutefilters"),
 }
 _CROSSPLANE_KINDS = {
     "kubernetes.m.crossplane.io": ("clusterproviderconfigs", "objects"),
