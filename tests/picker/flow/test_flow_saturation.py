@@ -3,6 +3,8 @@
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
 from modelplane.picker.endpoints import Endpoint, Load
@@ -67,7 +69,7 @@ def test_a_pool_is_as_full_as_its_fullest_stage():
     assert pool_saturation(Utilization(), [], NOW_S) == 1.0
 
 
-def test_the_gauge_looks_again_after_a_while_and_after_a_release_for_each_endpoint():
+def test_the_gauge_looks_again_after_a_while_and_when_there_may_be_no_room_left():
     pool = (server(requests=5), server(requests=5))
     gauge = PoolGauge(Concurrency(ConcurrencyParameters(max_concurrency=10)), every_s=1.0)
     assert gauge.read(pool, 0.0) == 0.5
@@ -75,11 +77,22 @@ def test_the_gauge_looks_again_after_a_while_and_after_a_release_for_each_endpoi
         gauge.released()
         endpoint.requests_in_flight += 1
     assert gauge.read(pool, 0.1) == pytest.approx(0.6)
-    gauge.released()
     pool[0].requests_in_flight += 2
     assert gauge.read(pool, 0.2) == pytest.approx(0.6)
     assert gauge.read(pool, 1.2) == pytest.approx(0.7)
     assert gauge.read((), 1.2) == 1.0
+
+
+@given(st.integers(1, 9), st.integers(1, 5), st.lists(st.integers(0, 8), max_size=60))
+def test_no_request_is_let_go_beyond_what_endpoints_may_have(count, most, ends):
+    pool = tuple(server() for _ in range(count))
+    gauge = PoolGauge(Concurrency(ConcurrencyParameters(max_concurrency=most)))
+    for ended in [*ends, 0]:
+        while gauge.read(pool, 0.0) < 1.0:
+            gauge.released()
+            min(pool, key=lambda endpoint: endpoint.requests_in_flight).requests_in_flight += 1
+        assert max(endpoint.requests_in_flight for endpoint in pool) <= most
+        pool[ended % count].requests_in_flight = 0
 
 
 def test_the_rules_are_those_of_the_configured_detector():

@@ -95,35 +95,48 @@ def detector_of(plugin: object) -> SaturationDetector:
 
 
 class PoolGauge:
-    """The saturation of the pool, worked out anew every few milliseconds and after a release for each endpoint.
+    """The saturation of the pool, worked out anew every few milliseconds, and as often as it takes near the limit.
 
-    So a release costs little however many endpoints there are, and no more than one for each goes by unseen.
+    A request adds at most one endpoint's share where requests are counted, so as long as that leaves room a release
+    costs little however many endpoints there are. From there on each is seen: what is let go beyond the limit would be
+    turned away by a detector in the profile instead of waiting its turn.
     """
 
-    __slots__ = ("_at_s", "_detector", "_endpoints", "_every_s", "_looks", "_released", "_value")
+    __slots__ = (
+        "_at_s", "_detector", "_endpoints", "_every_s", "_is_due", "_looks", "_released", "_smallest", "_stages",
+        "_value",
+    )  # fmt: skip
 
     def __init__(self, detector: SaturationDetector, every_s: float = 0.005) -> None:
         self._detector = detector
         self._every_s = every_s
         self._endpoints: Sequence[Endpoint] | None = None
+        self._stages: Sequence[Sequence[Endpoint]] = ()
+        self._smallest = 1
+        """Endpoints of the smallest stage."""
         self._looks: dict[Endpoint, tuple[Load, int]] = {}
         """The load of each endpoint, and how many requests were in flight when it was first seen here."""
         self._at_s = float("-inf")
+        self._is_due = True
         self._value = FULL
         self._released = 0
 
     def read(self, endpoints: Sequence[Endpoint], now_s: float) -> float:
-        if endpoints is not self._endpoints or not 0.0 <= now_s - self._at_s < self._every_s:
-            self._endpoints, self._at_s = endpoints, now_s
-            self._value = pool_saturation(self._detector, endpoints, now_s, self._grown(endpoints))
-            self._released = 0
+        if endpoints is not self._endpoints:
+            self._endpoints, self._is_due = endpoints, True
+            self._stages = _stages(endpoints)
+            self._smallest = min(map(len, self._stages), default=1)
+        if self._is_due or not 0.0 <= now_s - self._at_s < self._every_s:
+            self._at_s, self._is_due, self._released = now_s, False, 0
+            grown = self._grown(endpoints)
+            self._value = _fullest(self._detector, self._stages, now_s, grown)
         return self._value
 
     def released(self) -> None:
         """One more request is on its way."""
         self._released += 1
-        if self._endpoints is not None and self._released >= len(self._endpoints):
-            self._endpoints = None
+        if self._value + self._released / self._smallest >= FULL:
+            self._is_due = True
 
     def _grown(self, endpoints: Sequence[Endpoint]) -> dict[Endpoint, int]:
         before = self._looks
@@ -143,10 +156,23 @@ def pool_saturation(
     grown: Mapping[Endpoint, int] = _NOTHING_NEW,
 ) -> float:
     """Of the fullest stage."""
+    return _fullest(detector, _stages(endpoints), now_s, grown)
+
+
+def _fullest(
+    detector: SaturationDetector,
+    stages: Sequence[Sequence[Endpoint]],
+    now_s: float,
+    grown: Mapping[Endpoint, int],
+) -> float:
+    return max((detector.saturation(stage, now_s, grown) for stage in stages), default=FULL)
+
+
+def _stages(endpoints: Sequence[Endpoint]) -> Sequence[Sequence[Endpoint]]:
     stages: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
         stages.setdefault(_stage(endpoint), []).append(endpoint)
-    return max((detector.saturation(stage, now_s, grown) for stage in stages.values()), default=FULL)
+    return tuple(stages.values())
 
 
 def _stage(endpoint: Endpoint) -> str:
