@@ -206,7 +206,9 @@ class Api:
     async def list(self, api_version: str, kind: str, *, namespace: str = "", labels: str = "") -> list[Manifest]:
         found = await self.kind(api_version, kind)
         query = {"labelSelector": labels} if labels else {}
-        return items(await self.call("GET", found.path(namespace), query=query), "items")
+        listed = items(await self.call("GET", found.path(namespace), query=query), "items")
+        # In a list, only the list says what its objects are.
+        return [{"apiVersion": api_version, "kind": kind, **item} for item in listed]
 
     async def patch(
         self, manifest: Manifest, change: object, *, subresource: str = "", content: str = MERGE

@@ -27,6 +27,7 @@ REPLICAS = 2  # of the example, one GPU each
 GANG_NODES = 2
 _OK = 200
 _CONFLICTS = 10
+_GONE_WITHIN_S = 180.0
 
 
 def expect(holds: object, otherwise: str) -> None:
@@ -258,8 +259,12 @@ async def remove(world: World, objects: Iterable[Manifest]) -> None:
 
 
 async def _gone(world: World, objects: list[Manifest]) -> None:
-    for item in objects:
-        await world.control.delete(item)
+    """What is used by something that is on its way out may be deleted a moment later: the webhook says not yet."""
+
+    async def asked() -> bool:
+        for item in objects:
+            await world.control.delete(item)
+        return True
 
     async def gone() -> bool:
         found = [
@@ -270,7 +275,8 @@ async def _gone(world: World, objects: list[Manifest]) -> None:
         ]
         return all(each is None for each in found)
 
-    await until("deleted objects gone", gone, within_s=120.0)
+    await until("deletion allowed", asked, within_s=_GONE_WITHIN_S)
+    await until("deleted objects gone", gone, within_s=_GONE_WITHIN_S)
 
 
 def _namespace(item: Manifest) -> str:
