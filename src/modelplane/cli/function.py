@@ -43,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--live", action="store_true", help="watch the fleet instead of having Crossplane fetch it")
     parser.add_argument("--observe", action="store_true", help="with --live, look at nodes and queues of the clusters")
     parser.add_argument("--kubeconfig", type=Path, help="for --live, outside a pod (default: as kubectl finds it)")
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="the plugins that place replicas")
     parser.add_argument("--debug", action="store_true", help="log every call")
 
 
@@ -50,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         from crossplane.function import logging as function_logging
 
+        from modelplane.cli._plugins import profile_of
         from modelplane.crossplane.server import Limits, Options, Server
     except ImportError as error:
         raise FunctionUsageError(
@@ -72,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         live=arguments.live,
         observe=arguments.observe,
         kubeconfig=arguments.kubeconfig,
+        profile=profile_of(arguments.profile),
     )
     asyncio.run(Server(options).run())
     return 0

@@ -21,6 +21,8 @@ from modelplane.compose.manifests import name_of, text_at
 from modelplane.compose.registry import COMPOSERS
 from modelplane.crossplane import access, protection, tenants
 from modelplane.crossplane.carrying import Carried, Composite, carry, read_back
+from modelplane.fleet.plugins import PlacementProfile
+from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.fleet.snapshot import Fleet
 
 NET_S = 300.0
@@ -96,8 +98,15 @@ class Answer:
     ttl_s: float
 
 
-def answer(call: Call, now: float, known: Knowledge | None = None, *, helm: bool = False) -> Answer:
-    """What should be. `helm` says whether provider-helm is there to be configured."""
+def answer(
+    call: Call,
+    now: float,
+    known: Knowledge | None = None,
+    *,
+    helm: bool = False,
+    profile: PlacementProfile = DEFAULT_PROFILE,
+) -> Answer:
+    """What should be. `helm`: provider-helm is there to be configured; `profile` is what places replicas."""
     host = known if known is not None else NoKnowledge()
     composite = _identity(call.composite)
     entry = COMPOSERS.get(composite.kind)
@@ -110,7 +119,7 @@ def answer(call: Call, now: float, known: Knowledge | None = None, *, helm: bool
     seen = {key: read_back(item) for key, item in call.composed.items() if not key.startswith(_OURS)}
     observed = {key: carried.observed for key, carried in seen.items() if not key.startswith(tenants.PREFIX)}
     result, required, asked = _settled(
-        lambda required: entry.compose(ComposeRequest(resource, observed, required, host.fleet(), now)),
+        lambda required: entry.compose(ComposeRequest(resource, observed, required, host.fleet(), now, profile)),
         call.required,
         host,
     )

@@ -24,6 +24,8 @@ from modelplane.api.errors import InputError
 from modelplane.crossplane.calls import Answer, Call, Knowledge, NoKnowledge, Refused, answer
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.messages import read, refuse, write
+from modelplane.fleet.plugins import PlacementProfile
+from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.kube import KubeClient, load_config
 
 _log = structlog.get_logger()
@@ -63,6 +65,8 @@ class Options:
     """Whether to watch the fleet through the Kubernetes API."""
     observe: bool = False
     """Whether to look at the workload clusters too."""
+    profile: PlacementProfile = DEFAULT_PROFILE
+    """The plugins that place replicas."""
     kubeconfig: Path | None = None
     """None: the pod's ServiceAccount, or as kubectl finds it."""
 
@@ -96,8 +100,9 @@ class Figures:
 
 
 class Function(grpcv1.FunctionRunnerServiceServicer):
-    def __init__(self, limits: Limits, *, helm: bool = False) -> None:
+    def __init__(self, limits: Limits, *, helm: bool = False, profile: PlacementProfile = DEFAULT_PROFILE) -> None:
         self._limits = limits
+        self._profile = profile
         self._known: Knowledge = NoKnowledge()
         self._helm = helm
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
@@ -155,7 +160,7 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
 
     def _decide(self, kind: str, call: Call) -> Answer:
         with self._known.turn(kind):
-            found = answer(call, time.time(), self._known, helm=self._helm)
+            found = answer(call, time.time(), self._known, helm=self._helm, profile=self._profile)
             self._known.decided(kind, [composed.manifest for composed in found.resources.values()])
         return found
 
@@ -174,7 +179,7 @@ class Server:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self.function = Function(options.limits, helm=options.helm)
+        self.function = Function(options.limits, helm=options.helm, profile=options.profile)
         self._client: KubeClient | None = None
         self._live: Live | None = None
         self._watching: asyncio.Task[None] | None = None
