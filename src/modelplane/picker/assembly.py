@@ -8,7 +8,15 @@ import msgspec
 from modelplane.framework import Profile
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.plugins import Admitter, PickListener, PoolListener, Producer, ProfileHandler, ResponseListener
+from modelplane.picker.plugins import (
+    Admitter,
+    ClientTeller,
+    PickListener,
+    PoolListener,
+    Producer,
+    ProfileHandler,
+    ResponseListener,
+)
 
 
 class Assembly(msgspec.Struct, frozen=True, eq=False):
@@ -39,6 +47,10 @@ class Assembly(msgspec.Struct, frozen=True, eq=False):
     @property
     def pick_listeners(self) -> tuple[PickListener, ...]:
         return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, PickListener))
+
+    @property
+    def client_tellers(self) -> tuple[ClientTeller, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, ClientTeller))
 
     @property
     def response_listeners(self) -> tuple[ResponseListener, ...]:

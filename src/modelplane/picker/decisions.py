@@ -49,6 +49,8 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     """Picks of the further profiles, by profile: `prefill`, `encode`, …"""
     set_headers: tuple[tuple[str, str], ...] = ()
     remove_headers: tuple[str, ...] = ()
+    response_headers: tuple[tuple[str, str], ...] = ()
+    """For the client, with the response."""
     addresses: tuple[str, ...] = ()
     """What the proxy is told where that is not the addresses of the endpoints themselves."""
     shadows: tuple[tuple[str, tuple[Endpoint, ...]], ...] = ()

@@ -111,8 +111,18 @@ class PickListener(Protocol):
 
 
 @runtime_checkable
+class ClientTeller(Protocol):
+    """Has something to tell the client of each request that is sent on: headers of its response."""
+
+    @property
+    def name(self) -> str: ...
+
+    def tell(self, cycle: Cycle, decision: Decision, /) -> Sequence[tuple[str, str]]: ...
+
+
+@runtime_checkable
 class ResponseListener(Protocol):
-    """Hears how requests end. `reads_bodies` is what makes response bodies pass through the picker at all."""
+    """Hears how requests end. With `reads_bodies` it needs the usage that only bodies tell, if the proxy shows them."""
 
     @property
     def name(self) -> str: ...

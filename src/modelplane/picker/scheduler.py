@@ -47,11 +47,12 @@ class Scheduler:
         self._producers = [(plugin.name, plugin.produce) for plugin in built.producers]
         self._admitters = [(plugin.name, plugin.turn_away) for plugin in built.admitters]
         self._pick_listeners = built.pick_listeners
+        self._client_tellers = built.client_tellers
         self._response_listeners = built.response_listeners
         self._pool_listeners = built.pool_listeners
         self._shadows = built.handler.shadows if isinstance(built.handler, Watches) else frozenset()
         self.reads_bodies = any(listener.reads_bodies for listener in self._response_listeners)
-        """Whether response bodies have to pass through the picker."""
+        """Whether a plugin needs what only response bodies tell."""
         self.faults: dict[str, int] = {}
         """Faults of plugins, by the plugin's name."""
         self.last_fault = ""
@@ -160,6 +161,8 @@ class Scheduler:
             return _NOTHING
 
     def _send(self, cycle: Cycle, decision: Decision) -> Decision:
+        if self._client_tellers:
+            decision = self._tell(cycle, decision)
         added: list[tuple[str, str]] = []
         for listener in self._pick_listeners:
             try:
@@ -171,6 +174,15 @@ class Scheduler:
         headers = (*decision.set_headers, *added)
         removed = forged(cycle.request.headers, headers)
         return msgspec.structs.replace(decision, set_headers=headers, remove_headers=removed)
+
+    def _tell(self, cycle: Cycle, decision: Decision) -> Decision:
+        told: dict[str, str] = {}
+        for teller in self._client_tellers:
+            try:
+                told.update(teller.tell(cycle, decision))
+            except Exception as error:  # noqa: BLE001  as above
+                self._count(_fault(teller.name, error))
+        return msgspec.structs.replace(decision, response_headers=tuple(told.items()))
 
     def _count(self, fault: PluginFault) -> None:
         self.faults[fault.plugin] = self.faults.get(fault.plugin, 0) + 1

@@ -3,6 +3,9 @@
 import msgspec
 import pytest
 
+from modelplane.picker.builtin import catalogue
+from modelplane.picker.catalogue import NoParameters, plugin_type
+from modelplane.picker.config import load
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
@@ -18,6 +21,7 @@ from modelplane.picker.memory.sessions import (
     token_of,
 )
 from modelplane.picker.requests import Request
+from modelplane.picker.scheduler import Scheduler
 from modelplane.picker.units import convert
 
 POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(3))
@@ -79,6 +83,40 @@ def test_the_filter_keeps_the_bound_endpoint_alone_and_else_all():
 )
 def test_a_token_names_its_endpoint(token, expected):
     assert admitted(SessionAffinityFilter("f"), cycle_of({"x-session-token": token})) == expected
+
+
+def test_a_token_is_given_with_the_response():
+    text = (
+        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n"
+        "- {type: session-affinity-filter}\n"
+        "- {type: session-affinity-scorer, parameters: {strategy: session_id}}\n"
+    )
+    scheduler = Scheduler(load(text))
+    first = scheduler.schedule(Request("r"), POOL, 0.0, lambda: 0.5)
+    assert first.response_headers == (("x-session-token", token_of(first.picked)),)
+    again = scheduler.schedule(Request("r", headers=dict(first.response_headers)), POOL, 0.0, lambda: 0.1)
+    assert again.picked is first.picked
+
+
+class Mistaken:
+    """A teller that fails."""
+
+    name = "mistaken"
+
+    def __init__(self, _name="", _parameters=None):
+        pass
+
+    def tell(self, _cycle, _decision):
+        raise ValueError("no")
+
+
+def test_a_teller_that_fails_costs_the_request_nothing():
+    known = catalogue().extended([plugin_type("mistaken", Mistaken, NoParameters)])
+    text = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{type: mistaken}]\n"
+    scheduler = Scheduler(load(text, catalogue=known))
+    decision = scheduler.schedule(Request("r"), POOL, 0.0, lambda: 0.5)
+    assert (decision.outcome, decision.response_headers) == (Outcome.PICKED, ())
+    assert scheduler.faults == {"mistaken": 1}
 
 
 def test_a_session_may_be_bound_to_the_pick_of_another_profile():

@@ -2,7 +2,8 @@
 
 Two ways. With `session_id` the request names its session in a header, and the picker remembers which endpoint the
 session was sent to; a binding is dropped when it was not used for a while, and made anew when its endpoint is gone.
-With `encoded_endpoint_header` the client hands back a token that names the endpoint, and nothing is remembered.
+With `encoded_endpoint_header` the response gives the client a token that names the endpoint, the client hands it back
+with its next request, and nothing is remembered.
 
 The filter keeps the bound endpoint alone and otherwise all: it never leaves a request without endpoints.
 """
@@ -117,6 +118,11 @@ class _SessionAffinity:
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         if self._parameters.strategy is Strategy.SESSION and (session := self._session(cycle)):
             self.bindings.bind(session, self.bound(cycle) or self._picked(decision), cycle.now_s)
+        return ()
+
+    def tell(self, _cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+        if self._parameters.strategy is Strategy.TOKEN:
+            return ((self._header, token_of(self._picked(decision))),)
         return ()
 
     def changed(self, endpoints: Sequence[Endpoint]) -> None:
