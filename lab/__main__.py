@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.build import BuildError, GoMissingError, build_all, missing
+from lab.build import BuildError, GoMissingError, build_all, find_go, missing
 from lab.components import Set
 from lab.launch import LabError, ask, inside, running, start, stop
 from lab.places import find_places
@@ -81,6 +81,7 @@ def _build(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _build_missing(places: Places) -> None:
+    find_go(1)  # manifests are read from Go's module cache, even when every program is there
     if missing(places, {Set.CORE}):
         build_all(places, {Set.CORE}, os.cpu_count() or 1, _say)
 
