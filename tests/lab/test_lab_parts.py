@@ -102,6 +102,20 @@ def test_manifests_of_a_module_are_parsed_once(tmp_path):
     assert [item["kind"] for item in sources.read(KWOK, "crds")] == ["A", "B", "C"]
 
 
+def test_definitions_lose_their_prose_and_nothing_else(tmp_path):
+    (tmp_path / "a.yaml").write_text("""
+kind: CustomResourceDefinition
+spec: {schema: {description: words, properties: {description: {type: string, description: words}}}}
+---
+kind: Other
+spec: {description: words}
+""")
+    assert Sources({KWOK: tmp_path}, tmp_path / "cache").read(KWOK, "a.yaml") == [
+        {"kind": "CustomResourceDefinition", "spec": {"schema": {"properties": {"description": {"type": "string"}}}}},
+        {"kind": "Other", "spec": {"description": "words"}},
+    ]
+
+
 def test_webhooks_are_reached_by_address_and_roles_bound_to_users():
     hook = parse("""
 kind: MutatingWebhookConfiguration
