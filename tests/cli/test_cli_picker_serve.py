@@ -35,6 +35,10 @@ def listed(tmp_path):
         (["--endpoints", "{listed}", "--config", "{listed}", "--config-text", "a"], "two configurations"),
         (["--endpoints", "{listed}", "--config-text", "kind: Nonsense"], "--config-text:1"),
         (["--endpoints", "{listed}", "--cert-path", "nowhere"], "tls.crt: No such file"),
+        (["--endpoints", "{listed}", "--decision-log", "no/folder"], "--decision-log no/folder: No such file"),
+        (["--endpoints", "{listed}", "--decision-log-share", "2"], "'2' is no share"),
+        (["--endpoints", "{listed}", "--tracing-share", "x"], "'x' is no share"),
+        (["--endpoints", "{listed}", "--tracing-endpoint", "http://x"], "--tracing-endpoint needs --tracing-share"),
     ],
 )
 def test_flags_that_cannot_be(flags, sentence, listed, capsys):

@@ -2,6 +2,7 @@
 
 import json
 from types import MappingProxyType
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from modelplane.extproc.server import apis_of, assemble
 from modelplane.picker.config import load
 from modelplane.picker.decisions import Outcome
 from modelplane.picker.endpoints import Endpoint, Load
-from modelplane.picker.plugins import Served
+from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Api
 
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 9}).encode()
@@ -53,12 +54,16 @@ class Asker:
     def answer(self, verdict):
         self.answers.append(verdict)
 
+    def evict(self):
+        self.answers.append("evicted")
+
 
 class Watcher:
     """Writes down what an observer hears."""
 
     def __init__(self):
         self.heard = []
+        self.waits = []
 
     def listen(self, _request, _chance):
         return None
@@ -70,6 +75,19 @@ class Watcher:
 
     def ended(self, request, _decision, served, *, model=""):
         self.heard.append(("ended", request.id, served.status, model))
+
+    def waited(self, request, ending, *, model=""):
+        assert ending.waited_s >= 0
+        self.waits.append((request.tenant, ending.outcome, model))
+
+    def rewrote(self, name, model, target):
+        self.heard.append(("rewrote", name, model, target))
+
+    def opened(self):
+        raise AssertionError("a director opens no streams")
+
+    def closed(self, *_told):
+        raise AssertionError("nor does it close any")
 
 
 def endpoints(count=2):
@@ -213,6 +231,7 @@ def test_another_model_by_header():
 
 class Ruled(msgspec.Struct):
     model: str
+    name: str = "rule"
 
 
 def test_rules_beside_the_pool():
@@ -340,3 +359,82 @@ def test_only_configured_parsers_read_bodies(parsers, outcome, api):
 
 def test_a_configuration_that_names_no_parser_reads_all():
     assert apis_of(load(PLAIN)) is None
+
+
+def test_the_prompt_weighs_until_the_response_begins():
+    desk = Desk(count=1)
+    verdict, _ = desk.ask()
+    desk.director.began(verdict)
+    assert desk.counts[0][:2] == (1, 0)
+    served = Served(verdict.decision.picked, 200, desk.clock(), first_byte_s=desk.clock(), ended_s=desk.clock())
+    desk.director.ended(verdict, served)
+    assert desk.counts[0][:2] == (0, 0)
+
+
+def test_waits_are_told_however_they_end():
+    desk = Desk(FLOW, count=1)
+    first, _ = desk.ask()
+    _, waiting = desk.ask(x_llm_d_inference_fairness_id="second")
+    _, gone = desk.ask(x_llm_d_inference_fairness_id="gone")
+    refused, _ = desk.ask(x_llm_d_inference_fairness_id="too many")
+    assert refused.decision.outcome is Outcome.SATURATED
+    desk.director.abandon(gone)
+    desk.end(first)
+    assert len(waiting.answers) == 1
+    assert desk.watcher.waits == [
+        (DEFAULT_TENANT, None, ""),
+        ("too many", Outcome.SATURATED, ""),
+        ("gone", Outcome.ABANDONED, ""),
+        ("second", None, ""),
+    ]
+
+
+TOKEN_FAIR = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins:
+- {type: random-picker}
+- {type: concurrency-detector, parameters: {maxConcurrency: 1}}
+- {type: token-fair-fairness-policy}
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
+flowControl:
+  saturationDetector: {pluginRef: concurrency-detector}
+  defaultPriorityBand: {fairnessPolicyRef: token-fair-fairness-policy}
+"""
+
+
+@pytest.mark.parametrize(("used", "next_up"), [(100_000, "b"), (0, "a")])
+def test_what_a_request_came_to_counts_against_its_tenant(used, next_up):
+    desk = Desk(TOKEN_FAIR, count=1)
+    first, _ = desk.ask(x_llm_d_inference_fairness_id="a")
+    waiting = {}
+    for tenant in ("a", "b"):
+        _, waiting[tenant] = desk.ask(x_llm_d_inference_fairness_id=tenant)
+    usage = Usage(prompt_tokens=used, output_tokens=used)
+    served = Served(first.decision.picked, 200, desk.clock(), ended_s=desk.clock(), usage=usage)
+    desk.director.ended(first, served)
+    assert [tenant for tenant, asker in waiting.items() if asker.answers] == [next_up]
+
+
+class Priorities:
+    priorities: ClassVar = {"batch": -1, "urgent": 5}
+
+    def rewrite(self, _model, _chance):
+        return None
+
+
+@pytest.mark.parametrize(("evicts", "expected"), [("true", ["evicted"]), ("false", [])])
+def test_a_sheddable_request_makes_room_for_an_urgent_one(evicts, expected):
+    desk = Desk(FLOW + f"  enableEviction: {evicts}\n", count=1)
+    desk.director.rules = Priorities()
+    batch, asker = desk.ask(x_llm_d_inference_objective="batch")
+    assert batch.decision.outcome is Outcome.PICKED
+    desk.director.tick()
+    _, urgent = desk.ask(x_llm_d_inference_objective="urgent")
+    desk.director.tick()
+    assert asker.answers == expected
+    desk.end(batch, 429)
+    assert [verdict.decision.outcome for verdict in urgent.answers] == [Outcome.PICKED]
+    desk.end(urgent.answers[0])
+    assert desk.counts[0][:2] == (0, 0)

@@ -65,6 +65,18 @@ class Ends:
         del model
         self.ended_as.append((request.api.name, served.status, served.endpoint.name, served.usage))
 
+    def waited(self, *_told, model=""):
+        del model
+
+    def rewrote(self, *_told):
+        pass
+
+    def opened(self):
+        pass
+
+    def closed(self, *_told):
+        pass
+
 
 @contextlib.asynccontextmanager
 async def backends(count):
@@ -274,7 +286,6 @@ def test_a_picker_that_is_away(tmp_path, run, mode, fail_open, expected):
 def test_usage_is_read_across_pieces_where_bodies_pass(tmp_path, run):
     async def scenario():
         async with stage(tmp_path, Mode.DUPLEX_BOTH_WAYS) as here:
-            here.picker.director._scheduler.reads_bodies = True
             here.backends[0].pause_s = 0.05
             await here.ask(chat(stream=True))
             return await here.until_ended(1)

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given
@@ -338,10 +339,10 @@ def response(status="200", kind="application/json", metadata=b""):
     return Incoming(Phase.RESPONSE_HEADERS, headers, metadata=metadata)
 
 
-def sent_on(*, reads_bodies=False, response_mode=BodyMode.FULL_DUPLEX, rename=None, **headers):
-    exchange = Exchange(1 << 20, reads_bodies=reads_bodies)
+def sent_on(*, response_mode=BodyMode.FULL_DUPLEX, rename=None, decision=PICKED, **headers):
+    exchange = Exchange(1 << 20)
     exchange.feed(begins(BodyMode.NONE, response=response_mode, **headers), 0.0)
-    exchange.decided(PICKED, Api.CHAT, rename)
+    exchange.decided(decision, Api.CHAT, rename)
     return exchange
 
 
@@ -372,16 +373,30 @@ def test_no_header_is_added_to_responses():
     assert MessageToDict(RESPONSE.FromString(found[0].replies[0])) == {"responseHeaders": {}}
 
 
-def test_usage_is_read_where_somebody_reads_bodies():
+def test_usage_is_read_where_bodies_are_shown():
     events = [b'data: {"usage":{"prompt_tok', b'ens":3,"completion_tokens":4}}\n\n']
-    for reads_bodies, expected in ((True, Usage(3, 4, -1)), (False, Usage())):
-        exchange = sent_on(reads_bodies=reads_bodies)
-        steps(
-            response(kind="text/event-stream; charset=utf-8"),
-            *(piece(event, phase=Phase.RESPONSE_BODY) for event in events),
-            exchange=exchange,
-        )
-        assert exchange.usage == expected
+    exchange = sent_on()
+    steps(
+        response(kind="text/event-stream; charset=utf-8"),
+        *(piece(event, phase=Phase.RESPONSE_BODY) for event in events),
+        exchange=exchange,
+    )
+    assert exchange.usage == Usage(3, 4, -1)
+
+
+def test_what_a_decision_has_for_the_client_goes_with_the_response():
+    decision = msgspec.structs.replace(PICKED, response_headers=(("x-session-token", "abc"),))
+    _, found = steps(response(), exchange=sent_on(decision=decision))
+    mutation = MessageToDict(RESPONSE.FromString(found[0].replies[0]))["responseHeaders"]["response"]["headerMutation"]
+    assert [each["header"]["key"] for each in mutation["setHeaders"]] == ["x-session-token"]
+
+
+def test_an_exchange_that_is_evicted_is_answered_for_its_endpoint():
+    exchange = sent_on()
+    step = exchange.evict()
+    answer = MessageToDict(RESPONSE.FromString(step.replies[0]))["immediateResponse"]
+    assert (answer["status"]["code"], step.over, exchange.status) == (429, True, 429)
+    assert exchange.evict() == Step()
 
 
 @pytest.mark.parametrize(("status", "expected"), [("", 0), ("abc", 0), ("\xb2", 0), ("404", 404)])
@@ -469,7 +484,7 @@ anything = st.builds(
 
 @given(st.lists(anything, max_size=12), st.integers(0, 12))
 def test_whatever_envoy_sends_there_is_an_answer_and_one_question_at_most(incoming, answered):
-    exchange = Exchange(40, reads_bodies=True)
+    exchange = Exchange(40)
     asked = 0
     for place, each in enumerate(incoming):
         step = exchange.feed(each, 1.0)

@@ -46,6 +46,7 @@ class Pool:
         self.endpoint = Endpoint("ns/a", "10.0.0.1:8000")
         scheduler, flow = assemble(load(config))
         self.ends = []
+        self.streams = []
         self._now_s = 0.0
         source = StaticEndpoints([self.endpoint])
         self.director = Director(source, scheduler, clock=self.clock, chance=lambda: 0.0, flow=flow)
@@ -64,6 +65,18 @@ class Pool:
     def ended(self, _request, _decision, served, *, model=""):
         assert model == ""
         self.ends.append((served.endpoint, served.status, served.first_byte_s > 0, served.ended_s > served.started_s))
+
+    def waited(self, *_told, model=""):
+        assert model == ""
+
+    def rewrote(self, *_told):
+        raise AssertionError("there are no rules")
+
+    def opened(self):
+        self.streams.append("open")
+
+    def closed(self, code, lasted_s, request_s, response_s):
+        self.streams.append((code, lasted_s > 0, request_s > 0, response_s > 0))
 
     def call(self):
         call = Call()
@@ -110,6 +123,7 @@ def test_a_call_from_headers_to_its_end():
     assert call.ends == [(Status.OK, "")]
     assert pool.ends == [(pool.endpoint, 200, True, True)]
     assert pool.endpoint.requests_in_flight == 0
+    assert pool.streams == ["open", ("OK", True, True, True)]
 
 
 def test_a_call_that_envoy_resets_counts_as_ended_once():
@@ -131,6 +145,19 @@ def test_a_refusal_ends_the_call():
     assert call.sent[0].immediate_response.status.code == 400
     assert call.ends == [(Status.OK, "")]
     assert pool.ends == []
+    assert pool.streams == ["open", ("OK", True, True, False)]
+
+
+def test_a_request_that_has_to_make_room_is_answered_and_counted_as_ended():
+    pool = Pool()
+    call, processor = pool.call()
+    processor.message(headers(mode=0))
+    processor.evict()
+    assert told(call)[1:] == [["immediate_response"]]
+    assert call.sent[1].immediate_response.status.code == 429
+    assert call.ends == [(Status.OK, "")]
+    assert pool.ends == [(pool.endpoint, 429, False, True)]
+    assert (pool.endpoint.requests_in_flight, pool.endpoint.tokens_in_flight) == (0, 0)
 
 
 @pytest.mark.parametrize(

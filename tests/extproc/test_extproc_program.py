@@ -10,7 +10,21 @@ from modelplane.extproc.program import Program, Wishes
 from modelplane.extproc.server import PickerSettings
 from modelplane.picker.config import load
 from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.snapshot import decode
 
+HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
+FLOWING = (
+    HEAD
+    + """featureGates: [flowControl]
+plugins: [{type: prefix-cache-scorer}]
+"""
+)
+DIVIDING = (
+    HEAD
+    + """plugins: [{type: disagg-profile-handler}, {type: decode-filter}]
+schedulingProfiles: [{name: decode, plugins: [{pluginRef: decode-filter}]}]
+"""
+)
 SETTINGS = PickerSettings(host="127.0.0.1", port=0, health_port=-1, drain_s=1.0)
 
 
@@ -51,6 +65,44 @@ def test_metrics_health_and_rules(run):
     assert (metrics[0], health[0], ready[0]) == (200, 200, 200)
     assert 'llm_d_epp_ready_endpoints{name="p"} 1' in metrics[1]
     assert steps == ["start", "stop"]
+
+
+def test_older_names_and_the_state_are_shown_where_asked_for(run):
+    async def scenario(wishes):
+        endpoint = Endpoint("ns/a", "10.0.0.1:80", {"llm-d.ai/role": "decode"}, requests_in_flight=3)
+        program = Program(StaticEndpoints([endpoint]), load(FLOWING), SETTINGS, wishes)
+        await program.start()
+        found = [await page(program, path) for path in ("/metrics", "/debug/state")]
+        await program.stop()
+        return found
+
+    metrics, state = run(scenario(Wishes(metrics_port=0, scrapes=False, shows_state=True, legacy_metrics=True)))
+    assert "inference_pool_ready_pods" in metrics[1]
+    assert 'flow_control_pool_saturation{inference_pool="",stage="decode"} 0.03' in metrics[1]
+    assert "llm_d_epp_prefix_indexer_size 0" in metrics[1]
+    (endpoint,) = decode(state[1]).endpoints
+    assert (endpoint.name, endpoint.labels, endpoint.requests_in_flight) == ("ns/a", {"llm-d.ai/role": "decode"}, 3)
+    metrics, state = run(scenario(Wishes(metrics_port=0, scrapes=False)))
+    assert "inference_pool_ready_pods" not in metrics[1]
+    assert state[0] == 404
+
+
+def test_how_requests_are_divided_is_counted_where_a_handler_divides():
+    programs = [
+        Program(StaticEndpoints(), load(text), SETTINGS, Wishes(metrics_port=-1, scrapes=False))
+        for text in ("", DIVIDING)
+    ]
+    assert [program.server.director.observer.divides for program in programs] == [False, True]
+    programs[1].server.reload(load(""))
+    assert not programs[1].server.director.observer.divides
+
+
+def test_a_new_configuration_keeps_what_is_remembered():
+    program = Program(StaticEndpoints(), load(""), SETTINGS, Wishes(metrics_port=-1, scrapes=False))
+    director = program.server.director
+    before = director.scheduler.assembly.plugins["approx-prefix-cache-producer"]
+    program.server.reload(load(FLOWING))
+    assert director.scheduler.assembly.plugins["approx-prefix-cache-producer"] is before
 
 
 def test_no_metrics_port(run):

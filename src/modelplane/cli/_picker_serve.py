@@ -8,6 +8,7 @@ from modelplane.api.errors import InputError
 
 if TYPE_CHECKING:
     from modelplane.extproc.endpoints import EndpointSource
+    from modelplane.extproc.observe import DecisionLog, Tracing
     from modelplane.extproc.program import KeptRules, Program
     from modelplane.extproc.server import MakeServer, PickerSettings
     from modelplane.picker.config import Config
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_sources(parser)
     _add_ports(parser)
     _add_security(parser)
+    _add_observability(parser)
     parser.add_argument("--drain-timeout", default="30s", metavar="TIME", help="for requests that run (default: 30s)")
     parser.add_argument("--max-body", default="32Mi", metavar="SIZE", help="larger requests get 413 (default: 32Mi)")
     parser.add_argument("--no-scrape", action="store_true", help="read no metrics of endpoints")
@@ -68,6 +70,20 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
         "--metrics-endpoint-auth", default="false", choices=["false"], help="metrics are for whoever reaches the port"
     )
     parser.add_argument("--client-ca", type=Path, metavar="FILE", help="let in only clients with a certificate of it")
+
+
+def _add_observability(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what can be seen of it")
+    group.add_argument("--decision-log", default="", metavar="FILE", help="decisions as lines of JSON; - is the output")
+    group.add_argument(
+        "--decision-log-share", default="0.01", metavar="SHARE", help="of requests that are served (default: 0.01)"
+    )
+    group.add_argument(
+        "--tracing-share", default="", metavar="SHARE", help="send spans of so many requests by OTLP (default: none)"
+    )
+    group.add_argument("--tracing-endpoint", default="", metavar="URL", help="where to (default: OTEL_* variables)")
+    group.add_argument("--legacy-metrics", action="store_true", help="show metrics by their older names, too")
+    group.add_argument("--debug-state", action="store_true", help="show endpoints and loads at /debug/state")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -115,8 +131,45 @@ def build(arguments: argparse.Namespace) -> "Program":
         pool=arguments.pool or arguments.pool_name,
         rules=rules,
         make_server=make_server,
+        legacy_metrics=arguments.legacy_metrics,
+        shows_state=arguments.debug_state,
+        log=_decision_log(arguments),
+        tracing=_tracing(arguments),
     )
     return Program(source, config, settings, wishes)
+
+
+def _decision_log(arguments: argparse.Namespace) -> "DecisionLog | None":
+    import os
+    import sys
+
+    from modelplane.extproc.flags import share
+    from modelplane.extproc.observe import DecisionLog
+
+    drawn = share(arguments.decision_log_share)
+    if not arguments.decision_log:
+        return None
+    if arguments.decision_log == "-":
+        to = sys.stdout.fileno()
+    else:
+        try:
+            to = os.open(arguments.decision_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+        except OSError as error:
+            raise InputError(f"--decision-log {arguments.decision_log}: {error.strerror}") from error
+    # Unbuffered, so that a line is there when its request is. The file is open as long as the process lives.
+    return DecisionLog(lambda line: os.write(to, line), share=drawn)
+
+
+def _tracing(arguments: argparse.Namespace) -> "Tracing | None":
+    from modelplane.extproc.flags import share
+    from modelplane.extproc.observe import Tracing, otlp_provider
+
+    if not arguments.tracing_share:
+        if arguments.tracing_endpoint:
+            raise InputError("--tracing-endpoint needs --tracing-share")
+        return None
+    drawn = share(arguments.tracing_share)
+    return Tracing(otlp_provider(endpoint=arguments.tracing_endpoint or None), share=drawn)
 
 
 def _settings(arguments: argparse.Namespace) -> "PickerSettings":

@@ -17,9 +17,9 @@ from modelplane.extproc.exchange import Ask, Rename
 from modelplane.extproc.observe.heard import Heard
 from modelplane.extproc.parsing import Parsed, ParseError, find_api, parse, rename
 from modelplane.picker.decisions import Decision, Outcome
-from modelplane.picker.flow import FlowControl, PoolGauge, Ticket
+from modelplane.picker.flow import FULL, Ending, Evictor, FlowControl, PoolGauge, Ticket
 from modelplane.picker.memory.in_flight import InFlightProducer
-from modelplane.picker.plugins import Served
+from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Api, Request
 from modelplane.picker.scheduler import Scheduler
 
@@ -40,10 +40,11 @@ _MALFORMED_API: Final = Parsed()
 
 
 class Flow(msgspec.Struct, frozen=True, eq=False):
-    """Flow control and what tells it how full the pool is."""
+    """Flow control, what tells it how full the pool is, and who makes room where requests may be evicted."""
 
     control: FlowControl
     gauge: PoolGauge
+    evictor: Evictor | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, eq=False):
@@ -55,12 +56,19 @@ class Verdict(msgspec.Struct, frozen=True, eq=False):
     rename: Rename | None = None
     counted: bool = False
     """Whether the director counts it at its endpoint."""
+    ticket: Ticket | None = None
+    """What it waited by."""
+    flow: Flow | None = None
+    """Where it waited."""
 
 
 class Asker(Protocol):
     """Who waits for an answer that did not come at once."""
 
     def answer(self, verdict: Verdict, /) -> None: ...
+
+    def evict(self) -> None:
+        """The request was sent on, and has to make room for another: end it."""
 
 
 class Observer(Protocol):
@@ -77,9 +85,24 @@ class Observer(Protocol):
     def ended(self, request: Request, decision: Decision, served: Served, *, model: str = "") -> None:
         """Once for each request that was sent on."""
 
+    def waited(self, request: Request, ending: Ending, *, model: str = "") -> None:
+        """Once for each request that was offered to flow control."""
+
+    def rewrote(self, name: str, model: str, target: str) -> None:
+        """The rule of this name had another model asked for."""
+
+    def opened(self) -> None:
+        """A stream of the proxy began."""
+
+    def closed(self, code: str, lasted_s: float, request_s: float, response_s: float) -> None:
+        """It ended. The last two are the time spent on it here."""
+
 
 class Rewritten(Protocol):
-    """The model to ask for."""
+    """The model to ask for, and the name of the rule."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def model(self) -> str: ...
@@ -124,14 +147,12 @@ class Director:
         self._flow = flow
         self._waiting: dict[int, _Waiting] = {}
         self._numbers: dict[Asker, int] = {}
+        self._evictable: dict[Request, Asker] = {}
+        """Sent on, with a priority that may be evicted."""
         self._stopping = False
         self._by_address: dict[str, Endpoint] = {}
         self._changed(source.current)
         source.on_change(self._changed)
-
-    @property
-    def reads_bodies(self) -> bool:
-        return self._scheduler.reads_bodies
 
     @property
     def scheduler(self) -> Scheduler:
@@ -147,6 +168,11 @@ class Director:
         """Priority, requests and bytes of those who wait, highest first; empty without flow control."""
         return () if self._flow is None else tuple(self._flow.control.bands)
 
+    @property
+    def saturation(self) -> Mapping[str, float]:
+        """How full each stage is, 1 is full; empty without flow control."""
+        return {} if self._flow is None else self._flow.gauge.by_stage(self._source.current, self._clock())
+
     def decide(self, ask: Ask, asker: Asker) -> Verdict | None:
         """The answer, or None where it comes later."""
         now_s = self._clock()
@@ -161,7 +187,7 @@ class Director:
             return self._schedule(request, renamed, now_s)
         ticket = self._flow.control.offer(request, now_s)
         if ticket.ending is not None:
-            return self._conclude(request, _refusal(ticket), now_s)
+            return self._refuse(ticket, renamed, now_s)
         self._wait(_Waiting(asker, ticket, renamed))
         return self._pump(now_s, ticket)
 
@@ -170,14 +196,22 @@ class Director:
         now_s = self._clock()
         waiting = self._waiting.pop(self._numbers.pop(asker, -1), None)
         if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.ticket, now_s):
-            self._conclude(waiting.ticket.request, _refusal(waiting.ticket), now_s)
+            self._refuse(waiting.ticket, waiting.rename, now_s)
+
+    def began(self, verdict: Verdict) -> None:
+        """The response to a request that was sent on has begun, so its prompt is computed."""
+        if verdict.counted:
+            verdict.decision.picked.tokens_in_flight -= verdict.request.tokens
+        verdict.scheduler.began(verdict.request, verdict.decision)
 
     def ended(self, verdict: Verdict, served: Served, *, told: str = "") -> None:
         """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
         request, picked = verdict.request, verdict.decision.picked
         if verdict.counted:
             picked.requests_in_flight -= 1
-            picked.tokens_in_flight -= request.tokens
+            picked.tokens_in_flight -= request.tokens if served.first_byte_s < 0.0 else 0
+        if verdict.flow is not None:
+            self._leave_flow(verdict, verdict.flow, served.usage)
         endpoint = self._by_address.get(told, picked) if told else picked
         if served.status >= _SERVER_ERRORS:
             endpoint.failures += 1
@@ -191,10 +225,11 @@ class Director:
         self.tick()
 
     def tick(self) -> None:
-        """Let those go who may, and end those who waited too long. Cheap where nobody waits."""
+        """Let those go who may, make room for others, end those who waited too long. Cheap where nobody waits."""
         if self._waiting:
             now_s = self._clock()
             self._pump(now_s, None)
+            self._make_room(now_s)
             self._expire(now_s)
 
     def reload(self, scheduler: Scheduler, flow: Flow | None) -> None:
@@ -219,7 +254,7 @@ class Director:
         if self._flow is not None:
             self._flow.control.stop(now_s)
         for entry in waiting.values():
-            entry.asker.answer(self._conclude(entry.ticket.request, _refusal(entry.ticket), now_s))
+            entry.asker.answer(self._refuse(entry.ticket, entry.rename, now_s))
 
     def _wait(self, entry: _Waiting) -> None:
         self._waiting[entry.ticket.number] = entry
@@ -250,21 +285,59 @@ class Director:
                 break
             flow.gauge.released()
             waiting = self._leave(ticket)
-            verdict = self._schedule(ticket.request, waiting.rename, now_s)
+            verdict = self._release(waiting, flow, now_s)
             if ticket is own:
                 answer = verdict
             else:
                 waiting.asker.answer(verdict)
         return answer
 
+    def _release(self, waiting: _Waiting, flow: Flow, now_s: float) -> Verdict:
+        ticket, renamed = waiting.ticket, waiting.rename
+        if self.observer is not None and ticket.ending is not None:
+            self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
+        verdict = self._schedule(ticket.request, renamed, now_s, ticket)
+        if flow.evictor is not None and verdict.decision.outcome is Outcome.PICKED and ticket.priority < 0:
+            flow.evictor.sent(ticket.request, ticket.priority)
+            self._evictable[ticket.request] = waiting.asker
+        return verdict
+
+    def _leave_flow(self, verdict: Verdict, flow: Flow, usage: Usage) -> None:
+        """Of flow control that another configuration has replaced, nobody asks any more what was used."""
+        if flow.evictor is not None and self._evictable.pop(verdict.request, None) is not None:
+            flow.evictor.ended(verdict.request)
+        flow.gauge.ended()
+        if flow is self._flow and verdict.ticket is not None and usage.output_tokens >= 0:
+            flow.control.used(verdict.ticket, max(0, usage.prompt_tokens), usage.output_tokens)
+
+    def _make_room(self, now_s: float) -> None:
+        flow, endpoints = self._flow, self._source.current
+        if flow is None or flow.evictor is None or not self._evictable or not endpoints:
+            return
+        waiting = flow.control.next_up
+        if waiting is None or flow.gauge.read(endpoints, now_s) < FULL:
+            return
+        for request in flow.evictor.decide(waiting, now_s):
+            asker = self._evictable.get(request) if isinstance(request, Request) else None
+            if asker is not None:
+                asker.evict()
+
     def _expire(self, now_s: float) -> None:
         if self._flow is None:
             return
         for ticket in self._flow.control.expire(now_s, len(self._source.current)):
             waiting = self._leave(ticket)
-            waiting.asker.answer(self._conclude(ticket.request, _refusal(ticket), now_s))
+            waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
 
-    def _schedule(self, request: Request, renamed: Rename | None, now_s: float) -> Verdict:
+    def _refuse(self, ticket: Ticket, renamed: Rename | None, now_s: float) -> Verdict:
+        """The end of a request that waited in vain."""
+        if self.observer is not None and ticket.ending is not None:
+            self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
+        return self._conclude(ticket.request, _refusal(ticket), now_s)
+
+    def _schedule(
+        self, request: Request, renamed: Rename | None, now_s: float, ticket: Ticket | None = None
+    ) -> Verdict:
         observer, scheduler = self.observer, self._scheduler
         heard = None if observer is None else observer.listen(request, self._chance())
         decision = scheduler.schedule(request, self._source.current, now_s, self._chance, heard)
@@ -275,7 +348,7 @@ class Director:
             picked = decision.picked
             picked.requests_in_flight += 1
             picked.tokens_in_flight += request.tokens
-        return Verdict(request, decision, scheduler, renamed, counted)
+        return Verdict(request, decision, scheduler, renamed, counted, ticket, None if ticket is None else self._flow)
 
     def _conclude(self, request: Request, decision: Decision, now_s: float) -> Verdict:
         """The end of a request that no scheduler saw."""
@@ -304,7 +377,10 @@ class Director:
         wanted = _either(said, REWRITE) or model
         if rules is not None:
             rewritten = rules.rewrite(model, self._chance())
-            wanted = wanted if rewritten is None else rewritten.model
+            if rewritten is not None:
+                wanted = rewritten.model
+                if self.observer is not None:
+                    self.observer.rewrote(rewritten.name, model, wanted)
         if wanted != model:
             renamed = Rename(rename(ask.body, wanted), model, wanted) if ask.body and ask.whole and model else None
             model = wanted

@@ -9,10 +9,11 @@ A request that ends with its headers is decided by them in every mode. Who answe
 by `decided`, at once or much later; what Envoy sends in between is held. An Envoy that does not say its mode is an old
 one, and gateways of this protocol then use full duplex.
 
-The response passes unchanged. Its bodies are looked at only where somebody reads them, or where a model's name has to
-be put back. Envoy sends what its filter is configured for: to learn when an exchange ends without seeing its body, let
-it send response trailers (`response_trailer_mode: SEND`). Envoy 1.40 then keeps the stream open to the end of the
-exchange even where no trailers come, and without that resets it as soon as the last configured message is answered.
+The response passes unchanged, but for headers that a decision has for the client and where a model's name has to be put
+back. Envoy sends what its filter is configured for: where it shows bodies, the usage that they tell is read on the way.
+To learn when an exchange ends without seeing its body, let it send response trailers (`response_trailer_mode: SEND`).
+Envoy 1.40 then keeps the stream open to the end of the exchange even where no trailers come, and without that resets it
+as soon as the last configured message is answered.
 
 Whether a request goes on when this server is away or fails is Envoy's to decide (`failure_mode_allow`): here a failure
 is a status of the call, and a decision not to serve is an answer to the client.
@@ -99,13 +100,27 @@ class Exchange:
     """The state of one."""
 
     __slots__ = (
+        "_api",
         "_budget",
-        "_by_trailers", "_headers",
-        "_held", "_limit", "_mode", "_pieces", "_reader", "_reads_bodies", "_renamer",
-        "_response_mode", "_size", "_subset", "first_byte_s", "served", "stage", "status",
+        "_by_trailers",
+        "_for_client",
+        "_headers",
+        "_held",
+        "_limit",
+        "_mode",
+        "_pieces",
+        "_reader",
+        "_renamer",
+        "_response_mode",
+        "_size",
+        "_subset",
+        "first_byte_s",
+        "served",
+        "stage",
+        "status",
     )  # fmt: skip
 
-    def __init__(self, body_limit: int, *, reads_bodies: bool = False, budget: Budget | None = None) -> None:
+    def __init__(self, body_limit: int, *, budget: Budget | None = None) -> None:
         self.stage = Stage.BEGINNING
         self._budget = budget or Budget(body_limit)
         self._held = 0
@@ -114,7 +129,8 @@ class Exchange:
         self.served = ""
         """The address that served, where Envoy told."""
         self._limit = body_limit
-        self._reads_bodies = reads_bodies
+        self._api = Api.OTHER
+        self._for_client: tuple[tuple[str, str], ...] = ()
         self._mode: int = BodyMode.FULL_DUPLEX
         self._response_mode: int = BodyMode.FULL_DUPLEX
         self._headers: Mapping[str, str] = {}
@@ -142,10 +158,20 @@ class Exchange:
         if decision.outcome is not Outcome.PICKED:
             return self._refuse(decision, api)
         self.stage = Stage.SENT_ON
+        self._api = api
+        self._for_client = decision.response_headers
         if rename is not None:
             self._renamer = ModelRenamer(rename.served, rename.asked)
             pieces = [rename.body]
         return Step(tuple(self._send_on(decision, pieces, changed=rename is not None)))
+
+    def evict(self) -> Step:
+        """A request that was sent on has to make room for another: its client is told to come back."""
+        if self.stage is not Stage.SENT_ON:
+            return NOTHING
+        decision = Decision(Outcome.EVICTED, why="the request had to make room for a more urgent one")
+        self.status = Outcome.EVICTED.status
+        return self._refuse(decision, self._api)
 
     def release(self) -> None:
         """Nothing of the request's body is held any more."""
@@ -256,10 +282,12 @@ class Exchange:
         self.first_byte_s = now_s
         if incoming.metadata:
             self._read_served(incoming.metadata)
-        if self._reads_bodies and self.status == _OK:
+        if self.status == _OK and self._response_mode != BodyMode.NONE:
             streaming = headers.get("content-type", "").startswith("text/event-stream")
             self._reader = UsageReader(streaming=streaming)
-        set_headers = ((_TEST_SERVED, self.served),) if self.served and _TEST_SELECTION in self._headers else ()
+        set_headers = self._for_client
+        if self.served and _TEST_SELECTION in self._headers:
+            set_headers = (*set_headers, (_TEST_SERVED, self.served))
         remove_headers = ("content-length",) if self._renamer is not None else ()
         if set_headers or remove_headers:
             return Step((messages.change_response(set_headers, remove_headers),))

@@ -37,6 +37,17 @@ def truth(text: str) -> bool:
     raise InputError(f"{text!r} is neither true nor false")
 
 
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0.0 <= found <= 1.0:
+        raise InputError(f"{text!r} is no share; write a number from 0 to 1")
+    return found
+
+
 def port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _LARGEST_PORT:
         raise InputError(f"{text!r} is no port")

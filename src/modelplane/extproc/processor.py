@@ -14,7 +14,10 @@ from modelplane.picker.plugins import Served
 class Processor:
     """Serves one call (`Handler`), and waits for its answer (`Asker`)."""
 
-    __slots__ = ("_call", "_clock", "_director", "_exchange", "_sent_s", "_verdict", "_waits")
+    __slots__ = (
+        "_call", "_clock", "_director", "_exchange", "_is_answered", "_opened_s", "_request_s", "_response_s",
+        "_sent_s", "_since_s", "_verdict", "_waits",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -27,19 +30,33 @@ class Processor:
         self._call = call
         self._director = director
         self._clock = clock
-        self._exchange = Exchange(body_limit, reads_bodies=director.reads_bodies, budget=budget)
+        self._exchange = Exchange(body_limit, budget=budget)
         self._waits = False
         self._verdict: Verdict | None = None
         self._sent_s = 0.0
+        self._is_answered = False
+        """Whether the response has begun."""
+        self._request_s = self._response_s = 0.0
+        """Time spent here on the request and on its response."""
+        self._since_s = -1.0
+        """When the message came that is being worked on."""
+        self._opened_s = clock()
+        if director.observer is not None:
+            director.observer.opened()
 
     def message(self, message: bytes) -> None:
+        self._since_s = self._clock()
         try:
             incoming = read(message)
         except WireError as error:
-            self._call.finish(Status.INVALID_ARGUMENT, f"not a message of external processing: {error}")
-            self._settle()
+            self._finish(Status.INVALID_ARGUMENT, f"not a message of external processing: {error}")
             return
-        self._act(self._exchange.feed(incoming, self._clock()))
+        self._act(self._exchange.feed(incoming, self._since_s))
+        if not self._is_answered and self._exchange.first_byte_s >= 0.0:
+            self._is_answered = True
+            if self._verdict is not None:
+                self._director.began(self._verdict)
+        self._spend()
 
     def answer(self, verdict: Verdict) -> None:
         self._waits = False
@@ -48,12 +65,14 @@ class Processor:
             self._sent_s = self._clock()
         self._act(self._exchange.decided(verdict.decision, verdict.request.api, verdict.rename))
 
+    def evict(self) -> None:
+        self._act(self._exchange.evict())
+
     def closed(self) -> None:
-        self._settle()
-        self._call.finish()
+        self._finish(Status.OK)
 
     def cancelled(self) -> None:
-        self._settle()
+        self._settle(Status.CANCELLED)
 
     def _act(self, step: Step) -> None:
         if step.replies:
@@ -65,28 +84,42 @@ class Processor:
             else:
                 self.answer(verdict)
         if step.broken:
-            self._call.finish(Status.INVALID_ARGUMENT, step.broken)
-            self._settle()
+            self._finish(Status.INVALID_ARGUMENT, step.broken)
         elif step.over:
-            self._call.finish()
-            self._settle()
+            self._finish(Status.OK)
 
-    def _settle(self) -> None:
+    def _spend(self) -> None:
+        if self._since_s >= 0.0:
+            spent_s, self._since_s = self._clock() - self._since_s, -1.0
+            if self._is_answered:
+                self._response_s += spent_s
+            else:
+                self._request_s += spent_s
+
+    def _finish(self, status: Status, why: str = "") -> None:
+        self._settle(status)
+        self._call.finish(status, why)
+
+    def _settle(self, status: Status) -> None:
         """The exchange is over for us: tell what became of it, once."""
         self._exchange.release()
         if self._waits:
             self._waits = False
             self._director.abandon(self)
         verdict, self._verdict = self._verdict, None
-        if verdict is None:
-            return
-        exchange = self._exchange
-        served = Served(
-            verdict.decision.picked,
-            exchange.status,
-            self._sent_s,
-            exchange.first_byte_s,
-            self._clock(),
-            exchange.usage,
-        )
-        self._director.ended(verdict, served, told=exchange.served)
+        if verdict is not None:
+            exchange = self._exchange
+            served = Served(
+                verdict.decision.picked,
+                exchange.status,
+                self._sent_s,
+                exchange.first_byte_s,
+                self._clock(),
+                exchange.usage,
+            )
+            self._director.ended(verdict, served, told=exchange.served)
+        opened_s, self._opened_s = self._opened_s, -1.0
+        observer = self._director.observer
+        if observer is not None and opened_s >= 0.0:
+            self._spend()
+            observer.closed(status.name, self._clock() - opened_s, self._request_s, self._response_s)

@@ -1,23 +1,32 @@
 """Everything that runs in a picker's process: the server, and beside it what its configuration asks for.
 
 A scraper of metrics, a watcher of the models that servers name, a listener to KV events, the rules that stand beside a
-pool, and the port for Prometheus. A new configuration changes decisions at once; which of these run, and how often they
-look, is settled when the process starts.
+pool, the port for Prometheus, a log of decisions and spans. A new configuration changes decisions at once; which of
+these run, and how often they look, is settled when the process starts.
 """
 
+import logging
+import time
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 import msgspec
 
+from modelplane import __version__
 from modelplane.extproc.data_layer import kv_listener_of, models_watcher_of, precise_of, scraper_of
 from modelplane.extproc.director import Rules
-from modelplane.extproc.endpoints import EndpointSource
+from modelplane.extproc.endpoints import Endpoints, EndpointSource
 from modelplane.extproc.h2.server import H2Server
-from modelplane.extproc.observe import AdminServer, Numbers, Observer, PickerCollector, Pool
+from modelplane.extproc.observe import AdminServer, DecisionLog, Numbers, Observer, PickerCollector, Pool, Tracing
 from modelplane.extproc.server import MakeServer, PickerServer, PickerSettings
+from modelplane.picker.assembly import Assembly
 from modelplane.picker.config import Config
+from modelplane.picker.handlers.disaggregated import DisaggregatedHandler
+from modelplane.picker.memory.approx_producer import ApproxPrefixProducer
 from modelplane.picker.scheduler import Scheduler
+from modelplane.picker.snapshot import encode
 
+_LOG = logging.getLogger(__name__)
 _UNREAD: Final = "the pool has not been read yet"
 
 
@@ -47,6 +56,12 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     pool: str = ""
     rules: KeptRules | None = None
     make_server: MakeServer = H2Server
+    legacy_metrics: bool = False
+    """Show numbers under the names of earlier releases, too."""
+    shows_state: bool = False
+    """Show endpoints and their loads at /debug/state."""
+    log: DecisionLog | None = None
+    tracing: Tracing | None = None
 
 
 class Program:
@@ -55,8 +70,9 @@ class Program:
     def __init__(self, source: EndpointSource, config: Config, settings: PickerSettings, wishes: Wishes) -> None:
         self._source = source
         self._pool_name = wishes.pool
-        numbers = Numbers()
-        self.server = PickerServer(source, config, settings, make_server=wishes.make_server, observer=Observer(numbers))
+        self._tracing = wishes.tracing
+        self._observer = Observer(Numbers(), log=wishes.log, tracing=wishes.tracing)
+        self.server = PickerServer(source, config, settings, make_server=wishes.make_server, observer=self._observer)
         self.server.director.rules = wishes.rules
         self.server.on_reload = self._reloaded
         self._scraper = scraper_of(config) if wishes.scrapes else None
@@ -64,13 +80,17 @@ class Program:
         models = models_watcher_of(config) if wishes.scrapes else None
         self._followers: list[Follower] = [each for each in (self._scraper, self._listener, models) if each is not None]
         address = (settings.host, max(wishes.metrics_port, 0))
-        self._admin = AdminServer(PickerCollector(numbers, self._pool), address, problem=self._problem)
+        page = PickerCollector(self._observer.numbers, self._pool, version=__version__, legacy=wishes.legacy_metrics)
+        state = self._state if wishes.shows_state else None
+        self._admin = AdminServer(page, address, problem=self._problem, state=state)
         self._beside: list[Beside] = [
             *self._followers,
             *([wishes.rules] if wishes.rules is not None else ()),
             *([self._admin] if wishes.metrics_port >= 0 else ()),
         ]
         self._has_admin = wishes.metrics_port >= 0
+        source.on_change(self._observer.numbers.changed)
+        self._learn(self.server.director.scheduler)
 
     @property
     def metrics_port(self) -> int:
@@ -89,14 +109,26 @@ class Program:
         await self.server.stop()
         for each in reversed(self._beside):
             await each.stop()
+        if self._tracing is not None:
+            self._tracing.close()
+
+    def _learn(self, scheduler: Scheduler) -> None:
+        """What the rest of the program has to know of the scheduler that decides."""
+        self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
+        if scheduler.reads_bodies:
+            _LOG.info("plugins want the usage that response bodies tell: let Envoy show them (response_body_mode)")
 
     def _reloaded(self, scheduler: Scheduler) -> None:
+        self._learn(scheduler)
         producer = precise_of(scheduler.assembly)
         if self._listener is not None and producer is not None:
             self._listener.feed(producer.index)
 
     def _problem(self) -> str:
         return "" if self._source.known else _UNREAD
+
+    def _state(self) -> Mapping[str, object]:
+        return encode(self._source.current, time.monotonic())
 
     def _pool(self) -> Pool:
         scraper = self._scraper
@@ -107,4 +139,14 @@ class Program:
             poll_errors=0 if scraper is None else scraper.counts.failures,
             extract_errors=0 if scraper is None else scraper.counts.unread,
             waiting=self.server.director.bands,
+            saturation=self.server.director.saturation,
+            prefix_blocks=_prefix_blocks(self.server.director.scheduler.assembly, self._source.current),
         )
+
+
+def _prefix_blocks(assembly: Assembly, endpoints: Endpoints) -> int | None:
+    """Blocks that the index takes endpoints to hold; None where there is no such index."""
+    producers = [one for one in assembly.plugins.values() if isinstance(one, ApproxPrefixProducer)]
+    if not producers:
+        return None
+    return sum(producer.index.blocks_of(endpoint) for producer in producers for endpoint in endpoints)

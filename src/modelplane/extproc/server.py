@@ -29,8 +29,9 @@ from modelplane.extproc.messages import METHOD
 from modelplane.extproc.processor import Processor
 from modelplane.extproc.third_party import full_catalogue
 from modelplane.extproc.tls import Identity
+from modelplane.picker.assembly import Assembly
 from modelplane.picker.config import Config, load
-from modelplane.picker.flow import FlowControl, PoolGauge, detector_of, settings_of
+from modelplane.picker.flow import Evictor, FlowControl, PoolGauge, detector_of, settings_of
 from modelplane.picker.requests import Api
 from modelplane.picker.scheduler import Scheduler
 
@@ -124,7 +125,7 @@ class PickerServer:
 
     def reload(self, config: Config) -> None:
         """Decide by another configuration from here on."""
-        scheduler, flow = assemble(config)
+        scheduler, flow = assemble(config, self.director.scheduler.assembly)
         self.director.apis = apis_of(config)
         self.director.reload(scheduler, flow)
         self.on_reload(scheduler)
@@ -178,15 +179,16 @@ def apis_of(config: Config) -> frozenset[Api] | None:
     return frozenset(api for entry in entries if entry is not None for api in _PARSERS.get(entry.type, ()))
 
 
-def assemble(config: Config) -> tuple[Scheduler, Flow | None]:
-    """New instances of everything that a configuration names."""
-    assembly = config.build()
+def assemble(config: Config, before: Assembly | None = None) -> tuple[Scheduler, Flow | None]:
+    """Everything that a configuration names. Of what was at work before, plugins that remember and are alike stay."""
+    assembly = config.build(before)
     scheduler = Scheduler(assembly)
     if not config.gates.get("flowControl", False):
         return scheduler, None
     detector = detector_of(assembly.plugins.get(config.saturation_detector))
-    control = FlowControl(settings_of(config.flow_control, assembly.plugins.get))
-    return scheduler, Flow(control, PoolGauge(detector))
+    settings = settings_of(config.flow_control, assembly.plugins.get)
+    evictor = Evictor() if settings.evicts else None
+    return scheduler, Flow(FlowControl(settings), PoolGauge(detector), evictor)
 
 
 def _text(path: Path | None) -> bytes:

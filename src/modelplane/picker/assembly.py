@@ -11,6 +11,7 @@ from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.plugins import (
     Admitter,
     ClientTeller,
+    FirstByteListener,
     PickListener,
     PoolListener,
     Producer,
@@ -51,6 +52,10 @@ class Assembly(msgspec.Struct, frozen=True, eq=False):
     @property
     def client_tellers(self) -> tuple[ClientTeller, ...]:
         return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, ClientTeller))
+
+    @property
+    def first_byte_listeners(self) -> tuple[FirstByteListener, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, FirstByteListener))
 
     @property
     def response_listeners(self) -> tuple[ResponseListener, ...]:

@@ -121,6 +121,16 @@ class ClientTeller(Protocol):
 
 
 @runtime_checkable
+class FirstByteListener(Protocol):
+    """Hears when responses begin, where the proxy shows their headers: the prompt is computed by then."""
+
+    @property
+    def name(self) -> str: ...
+
+    def began(self, request: Request, decision: Decision, /) -> None: ...
+
+
+@runtime_checkable
 class ResponseListener(Protocol):
     """Hears how requests end. With `reads_bodies` it needs the usage that only bodies tell, if the proxy shows them."""
 

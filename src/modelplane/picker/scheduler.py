@@ -48,6 +48,7 @@ class Scheduler:
         self._admitters = [(plugin.name, plugin.turn_away) for plugin in built.admitters]
         self._pick_listeners = built.pick_listeners
         self._client_tellers = built.client_tellers
+        self._first_byte_listeners = built.first_byte_listeners
         self._response_listeners = built.response_listeners
         self._pool_listeners = built.pool_listeners
         self._shadows = built.handler.shadows if isinstance(built.handler, Watches) else frozenset()
@@ -102,6 +103,14 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001  as where it decides, but there is no request to end
                 self._count(_fault(plugin, error))
         self._send(cycle, decision)
+
+    def began(self, request: Request, decision: Decision) -> None:
+        """The response to a request that was sent on has begun."""
+        for listener in self._first_byte_listeners:
+            try:
+                listener.began(request, decision)
+            except Exception as error:  # noqa: BLE001  as below
+                self._count(_fault(listener.name, error))
 
     def ended(self, request: Request, decision: Decision, served: Served) -> None:
         """A request that was sent on has ended."""

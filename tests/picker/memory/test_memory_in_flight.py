@@ -43,6 +43,20 @@ def test_a_request_counts_where_it_is_computed_until_it_ends():
     assert (loads(endpoints), producer.requests) == ([(0, 0)] * 3, 0)
 
 
+def test_a_prompt_weighs_until_the_response_begins():
+    producer = InFlightProducer("p", InFlightParameters(add_estimated_output_tokens=True))
+    endpoints = pool()
+    request = Request("r", prompts=(b"x" * 400,), most_output_tokens=7)
+    decision = send(producer, endpoints, request, to=0, prefill=1)
+    assert loads(endpoints) == [(1, 107), (1, 100), (0, 0)]
+    for _ in range(2):
+        producer.began(request, decision)
+        assert loads(endpoints) == [(1, 7), (0, 0), (0, 0)]
+    producer.ended(request, decision, Served(endpoints[0], 200, 0.0))
+    producer.began(request, decision)
+    assert loads(endpoints) == [(0, 0)] * 3
+
+
 def test_output_is_estimated_where_wanted():
     endpoints = pool(1)
     for parameters, most, expected in (

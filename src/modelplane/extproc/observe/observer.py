@@ -19,9 +19,11 @@ from modelplane.extproc.observe.tracing import Trace, Tracing
 from modelplane.framework import Reporter
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.flow import Ending
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 
+DISPATCHED = "Dispatched"
 _TRACES_MOST = 10_000
 """Traced requests under way; more are not traced."""
 
@@ -41,6 +43,8 @@ class Observer:
         self._log = log
         self._tracing = tracing
         self._curious = log is not None or tracing is not None
+        self.divides = False
+        """Whether requests are divided among stages, so that it is worth counting how."""
         self._clock = clock
         self._traces: dict[int, Trace] = {}
         """By the identity of the decision, which the server holds until the request ends."""
@@ -64,6 +68,8 @@ class Observer:
     ) -> None:
         """Once for each request. `model` is what the client asked for, where that was rewritten."""
         self.numbers.decided(request, decision, spent_s, model)
+        if self.divides and decision.outcome is Outcome.PICKED:
+            self.numbers.split(request, decision)
         if self._curious:
             self._tell(request, decision, spent_s, heard if isinstance(heard, Heard) else None)
 
@@ -74,6 +80,24 @@ class Observer:
             trace = self._traces.pop(id(decision), None)
             if trace is not None and self._tracing is not None:
                 self._tracing.ended(request, decision, trace, served)
+
+    def waited(self, request: Request, ending: Ending, *, model: str = "") -> None:
+        """Once for each request that was offered to flow control."""
+        outcome = DISPATCHED if ending.outcome is None else ending.outcome.title
+        self.numbers.waited(request, outcome, ending.waited_s, model)
+
+    def rewrote(self, name: str, model: str, target: str) -> None:
+        self.numbers.rewrote(name, model, target)
+
+    def opened(self) -> None:
+        self.numbers.stream_opened()
+
+    def closed(self, code: str, lasted_s: float, request_s: float, response_s: float) -> None:
+        numbers = self.numbers
+        numbers.stream_closed(code, lasted_s)
+        numbers.request_side.add(request_s)
+        if response_s:
+            numbers.response_side.add(response_s)
 
     def _tell(self, request: Request, decision: Decision, spent_s: float, heard: Heard | None) -> None:
         now_s = self._clock()

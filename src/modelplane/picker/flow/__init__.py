@@ -14,11 +14,12 @@ types         the plugin types by name
 
 from modelplane.picker.flow.control import FlowControl
 from modelplane.picker.flow.eviction import EvictionLimits, Evictor
-from modelplane.picker.flow.saturation import PoolGauge, SaturationDetector, detector_of, pool_saturation
+from modelplane.picker.flow.saturation import FULL, PoolGauge, SaturationDetector, detector_of, pool_saturation
 from modelplane.picker.flow.settings import BandSettings, FlowSettings, settings_of
 from modelplane.picker.flow.tickets import Ending, Ticket
 
 __all__ = [
+    "FULL",
     "BandSettings",
     "Ending",
     "EvictionLimits",

@@ -111,7 +111,7 @@ class PoolGauge:
         self._detector = detector
         self._every_s = every_s
         self._endpoints: Sequence[Endpoint] | None = None
-        self._stages: Sequence[Sequence[Endpoint]] = ()
+        self._stages: Mapping[str, Sequence[Endpoint]] = {}
         self._smallest = 1
         """Endpoints of the smallest stage."""
         self._looks: dict[Endpoint, tuple[Load, int]] = {}
@@ -125,17 +125,27 @@ class PoolGauge:
         if endpoints is not self._endpoints:
             self._endpoints, self._is_due = endpoints, True
             self._stages = _stages(endpoints)
-            self._smallest = min(map(len, self._stages), default=1)
+            self._smallest = min(map(len, self._stages.values()), default=1)
         if self._is_due or not 0.0 <= now_s - self._at_s < self._every_s:
             self._at_s, self._is_due, self._released = now_s, False, 0
             grown = self._grown(endpoints)
             self._value = _fullest(self._detector, self._stages, now_s, grown)
         return self._value
 
+    def by_stage(self, endpoints: Sequence[Endpoint], now_s: float) -> Mapping[str, float]:
+        """For people: the saturation of each stage."""
+        grown = self._grown(endpoints)
+        return {name: self._detector.saturation(stage, now_s, grown) for name, stage in _stages(endpoints).items()}
+
     def released(self) -> None:
         """One more request is on its way."""
         self._released += 1
         if self._value + self._released / self._smallest >= FULL:
+            self._is_due = True
+
+    def ended(self) -> None:
+        """A request that was on its way has ended: where there was no room, there may be some."""
+        if self._value >= FULL:
             self._is_due = True
 
     def _grown(self, endpoints: Sequence[Endpoint]) -> dict[Endpoint, int]:
@@ -161,18 +171,18 @@ def pool_saturation(
 
 def _fullest(
     detector: SaturationDetector,
-    stages: Sequence[Sequence[Endpoint]],
+    stages: Mapping[str, Sequence[Endpoint]],
     now_s: float,
     grown: Mapping[Endpoint, int],
 ) -> float:
-    return max((detector.saturation(stage, now_s, grown) for stage in stages), default=FULL)
+    return max((detector.saturation(stage, now_s, grown) for stage in stages.values()), default=FULL)
 
 
-def _stages(endpoints: Sequence[Endpoint]) -> Sequence[Sequence[Endpoint]]:
+def _stages(endpoints: Sequence[Endpoint]) -> Mapping[str, Sequence[Endpoint]]:
     stages: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
         stages.setdefault(_stage(endpoint), []).append(endpoint)
-    return tuple(stages.values())
+    return stages
 
 
 def _stage(endpoint: Endpoint) -> str:

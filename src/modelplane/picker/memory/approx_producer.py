@@ -9,6 +9,7 @@ from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.headers import PREFILLER
 from modelplane.picker.memory.approximate import ApproximateIndex, Limits
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN
 from modelplane.picker.memory.prefix import prefix_of, put_prefix
@@ -56,8 +57,16 @@ class ApproxPrefixProducer:
 
 
 def computing(decision: Decision) -> tuple[Endpoint, ...]:
-    """The endpoints that will hold the prompt's blocks: the primary pick, and the one that prefills for it."""
-    prefill = tuple(picks[0] for profile, picks in decision.others if profile == PREFILL and picks)
+    """The endpoints that will hold the prompt's blocks: the primary pick, and the one that prefills for it.
+
+    The latter is the pick of a profile called prefill, or of the one that the decoding pod is told to ask.
+    """
+    if not decision.others:
+        return (decision.picked,)
+    told = dict(decision.set_headers).get(PREFILLER)
+    prefill = tuple(
+        picks[0] for profile, picks in decision.others if picks and (profile == PREFILL or picks[0].address == told)
+    )
     return (decision.picked, *(endpoint for endpoint in prefill if endpoint is not decision.picked))
 
 

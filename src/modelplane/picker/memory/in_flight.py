@@ -1,8 +1,9 @@
 """What the picker sent and has not seen end: requests and tokens, counted on each endpoint.
 
 A request counts from when it is sent until it ends, once, whatever is told twice or late: what was counted for it is
-remembered and taken back as a whole. Its tokens are those of the prompt that the endpoint does not hold already and, if
-wanted, an estimate of those it will generate. Where a prefill endpoint works on the same request, it counts there too.
+remembered and taken back. Its tokens are those of the prompt that the endpoint does not hold already, until the
+response begins, and, if wanted, an estimate of those it will generate. Where a prefill endpoint works on the same
+request, it counts there too, until the response begins.
 
 A request whose end nobody tells is given up after a day, so that a lost message does not weigh for ever.
 """
@@ -37,7 +38,8 @@ class InFlightParameters(Parameters, frozen=True):
 
 class _Counted(msgspec.Struct, frozen=True, eq=False):
     at_s: float
-    shares: tuple[tuple[Endpoint, int], ...]
+    shares: tuple[tuple[Endpoint, int, int], ...]
+    """Where it counts, with tokens of the prompt and of the output."""
 
 
 class InFlightProducer:
@@ -59,13 +61,31 @@ class InFlightProducer:
         request = cycle.request
         if request in self._counted:
             return ()
-        shares = tuple((endpoint, self._tokens(cycle, decision, endpoint)) for endpoint in computing(decision))
-        for endpoint, tokens in shares:
+        output = self._output_tokens(request)
+        shares = tuple(
+            (endpoint, self._prompt_tokens(cycle, endpoint), output if endpoint is decision.picked else 0)
+            for endpoint in computing(decision)
+        )
+        for endpoint, prompt, further in shares:
             endpoint.requests_in_flight += 1
-            endpoint.tokens_in_flight += tokens
+            endpoint.tokens_in_flight += prompt + further
         self._counted[request] = _Counted(cycle.now_s, shares)
         self._give_up_lost(cycle.now_s)
         return ()
+
+    def began(self, request: Request, decision: Decision) -> None:
+        """The prompt is computed: it weighs no more, and whoever computed nothing else is done."""
+        counted = self._counted.get(request)
+        if counted is None:
+            return
+        kept = []
+        for endpoint, prompt, further in counted.shares:
+            endpoint.tokens_in_flight -= prompt
+            if endpoint is decision.picked:
+                kept.append((endpoint, 0, further))
+            else:
+                endpoint.requests_in_flight -= 1
+        self._counted[request] = _Counted(counted.at_s, tuple(kept))
 
     def ended(self, request: Request, _decision: Decision, _served: Served) -> None:
         self.release(request)
@@ -75,17 +95,17 @@ class InFlightProducer:
         counted = self._counted.pop(request, None)
         if counted is None:
             return False
-        for endpoint, tokens in counted.shares:
+        for endpoint, prompt, further in counted.shares:
             endpoint.requests_in_flight -= 1
-            endpoint.tokens_in_flight -= tokens
+            endpoint.tokens_in_flight -= prompt + further
         return True
 
-    def _tokens(self, cycle: Cycle, decision: Decision, endpoint: Endpoint) -> int:
+    def _prompt_tokens(self, cycle: Cycle, endpoint: Endpoint) -> int:
         tokens = cycle.request.tokens
         match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
         if match is not None and match.any:
             tokens = max(0, tokens - cycle.aligned(match.matched, (endpoint,))[0] * match.block_size)
-        return tokens + self._output_tokens(cycle.request) if endpoint is decision.picked else tokens
+        return tokens
 
     def _output_tokens(self, request: Request) -> int:
         limits = self._parameters
