@@ -39,7 +39,7 @@ async def engine_pool(addresses: tuple[str, ...]) -> AsyncIterator[int]:
         "-m",
         "load.pool",
         *addresses,
-        env={**os.environ, "PYTHONPATH": _BENCH},
+        env={**os.environ, "PYTHONPATH": f"{_BENCH}:{os.environ.get('PYTHONPATH', '')}"},
         stdout=asyncio.subprocess.PIPE,
     )
     try:
