@@ -1,7 +1,9 @@
 """The clients that people and programs have, against one plane that serves a model."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -79,3 +81,19 @@ def test_every_client_finds_what_it_looks_for(plane):
     for text in ("qwen3-8b", "east", "west", address):
         assert text in shown.text
     assert 'http-equiv="refresh"' in shown.text
+    lose_envoy(plane, address)
+
+
+def lose_envoy(plane, address):
+    """The proxy ends by itself: another takes its place, with all that it carried."""
+    os.kill(int(plane.said(r"Envoy +process (\d+)")), signal.SIGKILL)
+    plane.until(lambda: models_at(address) == ["qwen3-8b"])
+    plane.ready("inferencegateway/default", "modelservice/chat")
+
+
+def models_at(address):
+    try:
+        found = httpx.get(f"{address}/v1/models", timeout=30)
+    except httpx.TransportError:
+        return None
+    return [model["id"] for model in found.json()["data"]] if found.status_code == 200 else None

@@ -8,6 +8,7 @@ from modelplane.compose.manifests import manifest
 from modelplane.local.envoy import Applied, EnvoyFailedError
 from modelplane.local.store import Database
 from modelplane.local.traffic import Traffic
+from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.clock import VirtualClock
 
@@ -21,12 +22,27 @@ class Front:
     def __init__(self):
         self.taken = []
         self.fails = False
+        self.pid = 1
+        self.starts = 0
 
     async def apply(self, config):
         if self.fails:
             raise EnvoyFailedError("Envoy did not take its configuration")
         self.taken.append(config)
         return Applied(1, 0.0)
+
+    async def start(self, config):
+        await self.apply(config)
+        self.pid, self.starts = 2, self.starts + 1
+        return Applied(3, 0.0)
+
+    async def stop(self):
+        self.pid = None
+
+    async def wait(self):
+        while self.pid is not None:  # noqa: ASYNC110  the tests set it
+            await asyncio.sleep(0.01)
+        return -9
 
 
 def route(name="chat", backend="up", parent=PARENT, **rule):
@@ -123,3 +139,39 @@ def test_nothing_is_reported_while_envoy_did_not_take_it():
         return store.get(ObjectRef("gateway.networking.k8s.io", "HTTPRoute", "team", "chat"))
 
     assert "status" not in asyncio.run(main())
+
+
+async def until(condition):
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110  stores tell whoever subscribed, and this looks at several things
+            await asyncio.sleep(0.01)
+
+
+def shown(store):
+    gateway = store.get(ObjectRef("gateway.networking.k8s.io", "Gateway", "modelplane-system", "modelplane"))
+    status = gateway.get("status")
+    if status is None:
+        return None
+    programmed = next(entry for entry in status["conditions"] if entry["type"] == "Programmed")
+    return [entry["value"] for entry in status["addresses"]], programmed["status"], programmed["message"]
+
+
+def test_an_envoy_that_ended_by_itself_is_started_again_and_has_no_address_meanwhile():
+    async def main():
+        clock = SystemClock()
+        store, front = Database(None, clock=clock).store("plane"), Front()
+        store.create(GATEWAY)
+        traffic = Traffic(store, front, clock, address=("127.0.0.1", 8080))
+        running = [asyncio.create_task(each) for each in (traffic.loop.run(), traffic.watch())]
+        traffic.changed()
+        await until(lambda: shown(store) == (["127.0.0.1:8080"], "True", ""))
+        front.fails, front.pid = True, None
+        await until(lambda: shown(store) == ([], "False", "Envoy did not take its configuration"))
+        front.fails = False
+        await until(lambda: shown(store) == (["127.0.0.1:8080"], "True", ""))
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        return front.starts
+
+    assert asyncio.run(main()) == 1

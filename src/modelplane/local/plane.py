@@ -144,6 +144,7 @@ class Plane:
             ("events", EventExpiry(self._controller.plane, self._clock).loop),
         ):
             self._background(asyncio.create_task(loop.run(), name=name))
+        self._background(asyncio.create_task(traffic.watch(), name="watch over Envoy"))
         await self._serve_api()
 
     def _background(self, task: asyncio.Task[None]) -> None:
@@ -165,9 +166,16 @@ class Plane:
         try:
             await site.start()
         except OSError as error:
-            raise UnavailableError(f"the API cannot listen on {HOST}:{self._settings.api_port}: {error}") from error
+            raise UnavailableError(
+                f"the API cannot listen on {HOST}:{self._settings.api_port}: {_why(error)}"
+            ) from error
         self.api_url = f"https://{HOST}:{runner.addresses[0][1]}"
         write_kubeconfig(self.kubeconfig, server=self.api_url, token=token, certificate=certificate)
+
+
+def _why(error: OSError) -> str:
+    """In the system's words: asyncio's repeat the address."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _require_free(port: int) -> None:

@@ -3,6 +3,8 @@
 A change anywhere asks for one pass; a pass takes everything as it stands, has Envoy take it, and only then reports on
 the objects of the front door. So a service's route is never in force before the edge that it leads to. What Envoy is to
 be told is worked out beside the event loop: objects that the stores gave out are replaced and never changed.
+
+An Envoy that ended by itself is started again with all of it. Until that succeeds the gateway has no address.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from dataclasses import replace
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.compose.manifests import name_of, text_at
-from modelplane.local.envoy import EnvoyProcess, GatewayView, Problem, Renderer
+from modelplane.local.envoy import Applied, EnvoyConfig, EnvoyProcess, GatewayView, Problem, Renderer
 from modelplane.local.status import timestamp
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
@@ -31,6 +33,7 @@ _KINDS = {
     (ENVOY_GATEWAY, "HTTPRouteFilter"),
     ("", "Secret"),
 }
+_LOOK_S = 0.2
 _log = logging.getLogger(__name__)
 
 Edges = Callable[[], Mapping[ClusterName, GatewayView]]
@@ -44,7 +47,7 @@ class Traffic:
         self._host, self._port = address
         self._edges: Edges = dict
         self._renderer = Renderer()
-        self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_broke=_report)
+        self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_broke=self._broke)
         store.subscribe(self._heard)
 
     def follow(self, edges: Edges) -> None:
@@ -56,15 +59,31 @@ class Traffic:
         """Something that Envoy carries may be different."""
         self.loop.add(_FLEET)
 
+    async def watch(self) -> None:
+        """Have Envoy started again whenever it ends by itself, until cancelled."""
+        while True:
+            if self._envoy.pid is None:
+                await self._clock.sleep(_LOOK_S)
+                continue
+            code = await self._envoy.wait()
+            _log.warning("Envoy ended with code %d; it is started again", code)
+            self.changed()
+
     async def _reconcile(self, _key: str) -> Outcome:
         view = self._fleet_view()
         edges = [replace(edge, name=f"cluster.{name}") for name, edge in self._edges().items()]
         config = await asyncio.to_thread(self._renderer.render, [view, *edges])
-        applied = await self._envoy.apply(config)
+        applied = await self._told(config)
         _log.info("envoy took %d updates in %.0f ms", applied.updates, applied.took_ms)
-        self._report_gateways()
+        self._report_gateway()
         self._report_routes(view.routes, [problem for problem in config.problems if problem.gateway == _FLEET])
         return Settled()
+
+    async def _told(self, config: EnvoyConfig) -> Applied:
+        if self._envoy.pid is not None:
+            return await self._envoy.apply(config)
+        await self._envoy.stop()
+        return await self._envoy.start(config)
 
     def _heard(self, change: Change) -> None:
         if (change.ref.group, change.ref.kind) in _KINDS:
@@ -91,13 +110,20 @@ class Traffic:
             if found is not None:
                 yield found
 
-    def _report_gateways(self) -> None:
+    def _broke(self, key: str, error: Exception, attempt: int) -> None:
+        _log.error("programming envoy for %s failed (attempt %d): %s", key, attempt, error)
+        self._report_gateway(problem=str(error))
+
+    def _report_gateway(self, problem: str = "") -> None:
+        """One that did not take the newest still answers by what it had; one that does not run has no address."""
         gateway = self._store.get(ObjectRef(GATEWAY_API, "Gateway", SYSTEM_NAMESPACE, FLEET_GATEWAY))
         if gateway is None:
             return
-        conditions = [self._condition(gateway, kind, kind, "") for kind in ("Accepted", "Programmed")]
+        programmed = self._condition(gateway, "Programmed", "Invalid" if problem else "Programmed", problem)
+        conditions = [self._condition(gateway, "Accepted", "Accepted", ""), programmed]
         address = {"type": "IPAddress", "value": f"{self._host}:{self._port}"}
-        status = {"addresses": [address], "conditions": _since(gateway.get("status"), conditions)}
+        addresses = [address] if self._envoy.pid is not None else []
+        status = {"addresses": addresses, "conditions": _since(gateway.get("status"), conditions)}
         self._store.replace_status({**gateway, "status": status})
 
     def _report_routes(self, routes: Iterable[Manifest], problems: list[Problem]) -> None:
@@ -167,7 +193,3 @@ def _names(route: Manifest) -> tuple[str, str]:
 
 def _route_ref(route: Manifest) -> ObjectRef:
     return ObjectRef(GATEWAY_API, "HTTPRoute", *_names(route))
-
-
-def _report(key: str, error: Exception, attempt: int) -> None:
-    _log.error("programming envoy for %s failed (attempt %d): %s", key, attempt, error)
