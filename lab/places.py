@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
 CACHE_VARIABLE = "MODELPLANE_LAB_CACHE"
 STATE_VARIABLE = "MODELPLANE_LAB_STATE"
+_LONGEST_SOCKET = 100  # the kernel takes a few bytes more
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,11 @@ class Places:
 
     @property
     def control_socket(self) -> Path:
-        return self.state / "control.sock"
+        path = self.state / "control.sock"
+        if len(bytes(path)) <= _LONGEST_SOCKET:
+            return path
+        digest = hashlib.sha256(bytes(path)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"modelplane-lab-{digest}.sock"
 
 
 def find_places(environment: Mapping[str, str] = os.environ) -> Places:

@@ -87,3 +87,11 @@ def test_without_go_the_message_says_so(monkeypatch, tmp_path):
 )
 def test_places_are_outside_the_checkout(environment, expected):
     assert find_places(environment) == expected
+
+
+def test_the_socket_has_a_path_that_the_kernel_takes():
+    deep = Path("/" + "a" * 200)
+    assert Places(Path("/c"), Path("/s")).control_socket == Path("/s/control.sock")
+    found = Places(Path("/c"), deep).control_socket
+    assert len(bytes(found)) < 100
+    assert found == Places(Path("/c"), deep).control_socket != Places(Path("/c"), deep / "b").control_socket
