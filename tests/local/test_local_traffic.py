@@ -175,3 +175,10 @@ def test_an_envoy_that_ended_by_itself_is_started_again_and_has_no_address_meanw
         return front.starts
 
     assert asyncio.run(main()) == 1
+
+
+def test_a_gateway_whose_certificate_cannot_be_used_is_not_served_and_says_why():
+    listener = {"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": "front"}]}}
+    config, store = told({**GATEWAY, "spec": {"listeners": [listener]}}, route(), backend())
+    assert list(config.listeners) == []
+    assert shown(store) == ([], "False", "there is no Secret front in modelplane-system")

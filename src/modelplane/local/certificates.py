@@ -20,7 +20,7 @@ def server_context(folder: Path, *, now: float) -> tuple[ssl.SSLContext, bytes]:
 
     Made anew at every start: nothing secret outlives the plane but the key file, which only its owner can read.
     """
-    certificate, key = _make(datetime.fromtimestamp(now, UTC))
+    certificate, key = certificate_for_loopback(now=now)
     certificate_path, key_path = folder / "api.crt", folder / "api.key"
     certificate_path.write_bytes(certificate)
     key_path.unlink(missing_ok=True)  # a file that is there would keep its mode
@@ -33,7 +33,9 @@ def server_context(folder: Path, *, now: float) -> tuple[ssl.SSLContext, bytes]:
     return context, certificate
 
 
-def _make(now: datetime) -> tuple[bytes, bytes]:
+def certificate_for_loopback(*, now: float) -> tuple[bytes, bytes]:
+    """A certificate that vouches for itself, and its key, both in PEM."""
+    made = datetime.fromtimestamp(now, UTC)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "modelplane")])
     loopback = [ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")]
@@ -44,8 +46,8 @@ def _make(now: datetime) -> tuple[bytes, bytes]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATED)
-        .not_valid_after(now + _LIFETIME)
+        .not_valid_before(made - _BACKDATED)
+        .not_valid_after(made + _LIFETIME)
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)

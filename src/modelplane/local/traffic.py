@@ -4,7 +4,8 @@ A change anywhere asks for one pass; a pass takes everything as it stands, has E
 the objects of the front door. So a service's route is never in force before the edge that it leads to. What Envoy is to
 be told is worked out beside the event loop: objects that the stores gave out are replaced and never changed.
 
-An Envoy that ended by itself is started again with all of it. Until that succeeds the gateway has no address.
+A gateway that names a certificate which cannot be used is not served at all, and says so. An Envoy that ended by itself
+is started again with all of it. Until that succeeds the gateway has no address.
 """
 
 import asyncio
@@ -12,10 +13,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from modelplane.api.errors import InputError
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.compose.manifests import name_of, text_at
-from modelplane.local.envoy import Applied, EnvoyConfig, EnvoyProcess, GatewayView, Problem, Renderer
+from modelplane.local.envoy import EnvoyConfig, EnvoyProcess, GatewayView, Problem, Renderer
+from modelplane.local.front_identity import identity_of
 from modelplane.local.status import timestamp
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
@@ -70,20 +73,27 @@ class Traffic:
             self.changed()
 
     async def _reconcile(self, _key: str) -> Outcome:
-        view = self._fleet_view()
         edges = [replace(edge, name=f"cluster.{name}") for name, edge in self._edges().items()]
-        config = await asyncio.to_thread(self._renderer.render, [view, *edges])
-        applied = await self._told(config)
-        _log.info("envoy took %d updates in %.0f ms", applied.updates, applied.took_ms)
+        try:
+            view = self._fleet_view()
+        except InputError as error:
+            await self._tell(edges)
+            self._report_gateway(problem=str(error), served=False)
+            return Settled()
+        config = await self._tell([view, *edges])
         self._report_gateway()
         self._report_routes(view.routes, [problem for problem in config.problems if problem.gateway == _FLEET])
         return Settled()
 
-    async def _told(self, config: EnvoyConfig) -> Applied:
+    async def _tell(self, views: list[GatewayView]) -> EnvoyConfig:
+        config = await asyncio.to_thread(self._renderer.render, views)
         if self._envoy.pid is not None:
-            return await self._envoy.apply(config)
-        await self._envoy.stop()
-        return await self._envoy.start(config)
+            applied = await self._envoy.apply(config)
+        else:
+            await self._envoy.stop()
+            applied = await self._envoy.start(config)
+        _log.info("envoy took %d updates in %.0f ms", applied.updates, applied.took_ms)
+        return config
 
     def _heard(self, change: Change) -> None:
         if (change.ref.group, change.ref.kind) in _KINDS:
@@ -92,6 +102,7 @@ class Traffic:
     def _fleet_view(self) -> GatewayView:
         routes = [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _is_ours(route)]
         filters = self._store.list(ENVOY_GATEWAY, "HTTPRouteFilter")
+        gateway = self._gateway()
         return GatewayView(
             name=_FLEET,
             host=self._host,
@@ -100,7 +111,11 @@ class Traffic:
             backends=tuple(self._store.list(ENVOY_GATEWAY, "Backend")),
             filters=tuple(filters),
             secrets=tuple(self._credentials(filters)),
+            identity=None if gateway is None else identity_of(gateway, self._store.get),
         )
+
+    def _gateway(self) -> Manifest | None:
+        return self._store.get(ObjectRef(GATEWAY_API, "Gateway", SYSTEM_NAMESPACE, FLEET_GATEWAY))
 
     def _credentials(self, filters: Iterable[Manifest]) -> Iterator[Manifest]:
         """The Secrets that filters name, and no others."""
@@ -112,18 +127,17 @@ class Traffic:
 
     def _broke(self, key: str, error: Exception, attempt: int) -> None:
         _log.error("programming envoy for %s failed (attempt %d): %s", key, attempt, error)
-        self._report_gateway(problem=str(error))
+        self._report_gateway(problem=str(error), served=self._envoy.pid is not None)
 
-    def _report_gateway(self, problem: str = "") -> None:
-        """One that did not take the newest still answers by what it had; one that does not run has no address."""
-        gateway = self._store.get(ObjectRef(GATEWAY_API, "Gateway", SYSTEM_NAMESPACE, FLEET_GATEWAY))
+    def _report_gateway(self, problem: str = "", *, served: bool = True) -> None:
+        """One that did not take the newest still answers by what it had; one that is not served has no address."""
+        gateway = self._gateway()
         if gateway is None:
             return
         programmed = self._condition(gateway, "Programmed", "Invalid" if problem else "Programmed", problem)
         conditions = [self._condition(gateway, "Accepted", "Accepted", ""), programmed]
         address = {"type": "IPAddress", "value": f"{self._host}:{self._port}"}
-        addresses = [address] if self._envoy.pid is not None else []
-        status = {"addresses": addresses, "conditions": _since(gateway.get("status"), conditions)}
+        status = {"addresses": [address] if served else [], "conditions": _since(gateway.get("status"), conditions)}
         self._store.replace_status({**gateway, "status": status})
 
     def _report_routes(self, routes: Iterable[Manifest], problems: list[Problem]) -> None:

@@ -2,17 +2,21 @@ import asyncio
 import json
 import os
 import socket
+import ssl
+import time
 from dataclasses import replace
 
 import aiohttp
 import pytest
 
+from modelplane.local.certificates import certificate_for_loopback
 from modelplane.local.envoy import (
     ConfigRefusedError,
     EnvoyFailedError,
     EnvoyProcess,
     EnvoySettings,
     GatewayView,
+    Identity,
     free_port,
     render,
 )
@@ -95,6 +99,23 @@ def test_a_gateway_may_take_the_address_of_another(play):
         await world.envoy.start(render([GatewayView(name="old", host=HOST, port=port)]))
         await world.envoy.apply(render([GatewayView(name="new", host=HOST, port=port)]))
         assert (await world.get(f"http://{HOST}:{port}/")).status == 404
+
+    play(scenario)
+
+
+def test_a_gateway_with_an_identity_speaks_tls_to_those_who_do(play, build):
+    certificate, key = (each.decode() for each in certificate_for_loopback(now=time.time()))
+
+    async def scenario(world):
+        _, pod = await world.engine("east")
+        port = free_port()
+        view = replace(build.edge("edge", port, {"r": (pod,)}), identity=Identity(certificate, key))
+        await world.envoy.start(render([view]))
+        asked = {"headers": {"modelplane-replica": "team-a/r"}, "ssl": ssl.create_default_context(cadata=certificate)}
+        async with aiohttp.ClientSession() as client:
+            for scheme in ("https", "http"):
+                async with client.get(f"{scheme}://{HOST}:{port}/health", **asked) as answer:
+                    assert answer.status == 200
 
     play(scenario)
 

@@ -9,7 +9,7 @@ from modelplane.local.envoy.errors import ConfigRefusedError, EnvoyFailedError
 from modelplane.local.envoy.ports import free_port
 from modelplane.local.envoy.process import Applied, EnvoyProcess, EnvoySettings
 from modelplane.local.envoy.render import Renderer, render
-from modelplane.local.envoy.view import GatewayView, Problem, ProblemReason
+from modelplane.local.envoy.view import GatewayView, Identity, Problem, ProblemReason
 
 __all__ = [
     "Applied",
@@ -19,6 +19,7 @@ __all__ = [
     "EnvoyProcess",
     "EnvoySettings",
     "GatewayView",
+    "Identity",
     "Problem",
     "ProblemReason",
     "Renderer",

@@ -6,7 +6,7 @@ are. The stamp replaces whatever a client sent under that name and never leaves 
 """
 
 from modelplane.local.envoy.routes import UNSERVED_HEADER, Resource
-from modelplane.local.envoy.view import GatewayView
+from modelplane.local.envoy.view import GatewayView, Identity
 
 GATEWAY_HEADER = "x-modelplane-gateway"
 ROUTES_NAME = "routes"
@@ -32,14 +32,37 @@ def listener(view: GatewayView, routes_source: Resource) -> Resource:
         "name": "envoy.filters.network.http_connection_manager",
         "typed_config": _connection_manager(view, routes_source),
     }
+    plain: Resource = {"filters": [manager]}
+    chains = {"filter_chains": [plain]} if view.identity is None else _chains(plain, view.identity)
     return {
         "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
         "name": view.name,
         "address": {"socket_address": {"address": view.host, "port_value": view.port}},
         # Shared ports would let two planes answer on one address without either noticing.
         "enable_reuse_port": False,
-        "filter_chains": [{"filters": [manager]}],
+        **chains,
     }
+
+
+def _chains(plain: Resource, identity: Identity) -> Resource:
+    """One chain for clients that begin with TLS, and one for those that do not."""
+    pair = {
+        "certificate_chain": {"inline_string": identity.certificate},
+        "private_key": {"inline_string": identity.key},
+    }
+    tls = {
+        "name": "envoy.transport_sockets.tls",
+        "typed_config": {
+            "@type": f"{_EXTENSIONS}.transport_sockets.tls.v3.DownstreamTlsContext",
+            "common_tls_context": {"tls_certificates": [pair], "alpn_protocols": ["h2", "http/1.1"]},
+        },
+    }
+    inspector = {
+        "name": "envoy.filters.listener.tls_inspector",
+        "typed_config": {"@type": f"{_EXTENSIONS}.filters.listener.tls_inspector.v3.TlsInspector"},
+    }
+    encrypted = {"filter_chain_match": {"transport_protocol": "tls"}, **plain, "transport_socket": tls}
+    return {"listener_filters": [inspector], "filter_chains": [encrypted, plain]}
 
 
 def _connection_manager(view: GatewayView, routes_source: Resource) -> Resource:

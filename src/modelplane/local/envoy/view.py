@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Literal
 
@@ -17,6 +17,14 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LAST_PORT = 65_535
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A certificate with its chain, and its key, both in PEM."""
+
+    certificate: str
+    key: str = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayView:
     """One listener and every object its routes may point at, as Kubernetes would hold them.
@@ -24,7 +32,8 @@ class GatewayView:
     `routes` are HTTPRoutes already known to belong to this gateway: `parentRefs` are not looked at. `services` and
     `slices` are Services and their EndpointSlices, `backends` are Envoy Gateway's Backends, and `grants` are the
     ReferenceGrants without which a route reaches nothing outside its own namespace. `filters` are HTTPRouteFilters,
-    which add what `secrets` hold.
+    which add what `secrets` hold. With an `identity` it speaks TLS to clients that do; loopback needs none, so those
+    that do not are answered as well.
     """
 
     name: str
@@ -37,6 +46,7 @@ class GatewayView:
     grants: tuple[KubernetesObject, ...] = ()
     filters: tuple[KubernetesObject, ...] = ()
     secrets: tuple[KubernetesObject, ...] = ()
+    identity: Identity | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
