@@ -4,7 +4,14 @@ import ssl
 
 import pytest
 
-from modelplane.extproc.data_layer import discovery_of, kv_listener_of, models_watcher_of, scraper_of, uses_of
+from modelplane.extproc.data_layer import (
+    discovery_of,
+    kv_listener_of,
+    models_watcher_of,
+    scraper_of,
+    tokenizer_of,
+    uses_of,
+)
 from modelplane.extproc.kv_events import KvSettings
 from modelplane.extproc.scrape import Uses
 from modelplane.extproc.scrape.connections import Target
@@ -80,6 +87,35 @@ def test_kv_events_feed_the_precise_index():
     listener = kv_listener_of(assembly)
     assert listener._settings == KvSettings(5557, 0, "kv@x")
     assert listener._index is assembly.plugins["precise-prefix-cache-producer"].index
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        (["{type: token-producer}"], None),
+        (["{type: precise-prefix-cache-producer}"], ("", 1.0)),
+        (["{type: precise-prefix-cache-producer}", "{type: token-producer}"], ("", 1.0)),
+        (
+            [
+                "{type: precise-prefix-cache-producer}",
+                "{type: token-producer, parameters: {vllm: {url: 'http://t:1', timeout: 2s}}}",
+            ],
+            ("http://t:1", 2.0),
+        ),
+        (
+            [
+                "{type: precise-prefix-cache-producer}",
+                "{type: tokenizer, parameters: {vllm: {http: 'http://old:1'}}}",
+            ],
+            ("http://old:1", 5.0),
+        ),
+    ],
+    ids=["nobody needs tokens", "of the pool", "estimates do not do", "the one that is named", "by the old name"],
+)
+def test_a_tokenizer_is_asked_where_the_precise_index_needs_it(plugins, expected):
+    config = configured(*plugins)
+    found = tokenizer_of(config, config.build())
+    assert (found and (found._settings.url, found._settings.timeout_s)) == expected
 
 
 def test_names_of_models_are_asked_for_where_they_are_read():

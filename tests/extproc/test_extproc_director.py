@@ -438,3 +438,59 @@ def test_a_sheddable_request_makes_room_for_an_urgent_one(evicts, expected):
     assert [verdict.decision.outcome for verdict in urgent.answers] == [Outcome.PICKED]
     desk.end(urgent.answers[0])
     assert desk.counts[0][:2] == (0, 0)
+
+
+class Slow:
+    """A tokenizer whose answers a test gives."""
+
+    def __init__(self):
+        self.asked = []
+        self.taken_back = 0
+
+    def ask(self, api, body, told):
+        if api is not Api.CHAT:
+            return None
+        self.asked.append((body, told))
+        return self._take_back
+
+    def _take_back(self):
+        self.taken_back += 1
+
+
+def test_a_decision_waits_for_tokens():
+    desk = Desk()
+    slow = desk.director.tokenizer = Slow()
+    verdict, asker = desk.ask()
+    assert (verdict, asker.answers, slow.asked[0][0]) == (None, [], BODY)
+    slow.asked[0][1](((1, 2),))
+    slow.asked[0][1](((4,),))
+    (verdict,) = asker.answers
+    assert (verdict.request.token_ids, verdict.request.tokens) == (((1, 2),), 2)
+    _, without = desk.ask()
+    slow.asked[1][1](())
+    assert without.answers[0].request.tokens == 3
+    assert desk.director.decide(Ask({":method": "POST", ":path": "/other"}, b"{}", True, None), Asker()) is not None
+
+
+def test_tokens_come_before_the_wait_for_room():
+    desk = Desk(FLOW, count=1)
+    desk.ask()
+    slow = desk.director.tokenizer = Slow()
+    _, asker = desk.ask()
+    slow.asked[0][1](((1,),))
+    assert (asker.answers, desk.director.waiting) == ([], 1)
+
+
+def test_who_waits_for_tokens_may_go_away_and_does_not_hold_up_the_end():
+    desk = Desk()
+    slow = desk.director.tokenizer = Slow()
+    _, gone = desk.ask()
+    _, left = desk.ask()
+    desk.director.abandon(gone)
+    desk.director.stop()
+    for _, told in slow.asked:
+        told(((1,),))
+    assert gone.answers == []
+    assert [verdict.decision.outcome for verdict in left.answers] == [Outcome.STOPPING]
+    assert slow.taken_back == 2
+    assert desk.counts == [(0, 0, 0)] * 2

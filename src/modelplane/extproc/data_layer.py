@@ -4,6 +4,7 @@ A configuration of the ecosystem names sources, extractors and discovery as plug
 things that run beside the server: a source of endpoints, a scraper, and a listener to KV events.
 """
 
+import logging
 import ssl
 from pathlib import Path
 from typing import Final
@@ -14,13 +15,20 @@ from modelplane.extproc.scrape import Engines, Pace, Scraper, ScrapeSettings, Us
 from modelplane.extproc.scrape.connections import Target
 from modelplane.extproc.scrape.models import ModelsWatcher
 from modelplane.extproc.scrape.targets import Where, models_of, page_of
+from modelplane.extproc.tokenizing import Tokenizer, TokenizerSettings
 from modelplane.picker.assembly import Assembly
 from modelplane.picker.building import Entry
 from modelplane.picker.config import Config
-from modelplane.picker.declared import CoreMetricsParameters, FileDiscoveryParameters, ScrapeParameters
+from modelplane.picker.declared import (
+    CoreMetricsParameters,
+    FileDiscoveryParameters,
+    ScrapeParameters,
+    TokenParameters,
+)
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.precise_producer import PrecisePrefixProducer
 
+_LOG = logging.getLogger(__name__)
 _SCRAPES: Final = ("metrics-data-source", "multicluster-metrics-data-source")
 _MODELS: Final = "models-data-source"
 _FASTEST_S: Final = 0.05
@@ -79,7 +87,21 @@ def kv_listener_of(assembly: Assembly) -> KvListener | None:
     producer = precise_of(assembly)
     if producer is None:
         return None
-    return KvListener(producer.index, settings_from(producer.parameters.kv_events_config))
+    told = producer.parameters.kv_events_config
+    if told.get("discoverPods") is False:
+        _LOG.warning("kvEventsConfig.discoverPods false has no effect: servers are listened to at their own sockets")
+    return KvListener(producer.index, settings_from(told))
+
+
+def tokenizer_of(config: Config, assembly: Assembly) -> Tokenizer | None:
+    """Asks for tokens, where the precise index needs them."""
+    if precise_of(assembly) is None:
+        return None
+    found = next((one.parameters for one in config.declared("tokens")), None)
+    server = found.vllm if isinstance(found, TokenParameters) else None
+    if server is None:
+        return Tokenizer()
+    return Tokenizer(TokenizerSettings(url=server.http or server.url, timeout_s=float(server.timeout)))
 
 
 def precise_of(assembly: Assembly) -> PrecisePrefixProducer | None:

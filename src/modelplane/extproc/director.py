@@ -8,6 +8,7 @@ requests and none is lost.
 
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -37,6 +38,15 @@ _NOTHING_SAID: Final[Mapping[str, str]] = {}
 DEFAULT_TENANT: Final = "default-flow"
 _SERVER_ERRORS: Final = 500
 _MALFORMED_API: Final = Parsed()
+_STOPPING: Final = Decision(Outcome.STOPPING, why="the picker is stopping")
+TokenIds = tuple[tuple[int, ...], ...]
+
+
+class AsksTokenizer(Protocol):
+    """Knows, or finds out, the tokens of prompts."""
+
+    def ask(self, api: Api, body: bytes, told: Callable[[TokenIds], None], /) -> Callable[[], object] | None:
+        """Have `told` hear them, later and once; what is returned takes that back. None: it will not hear."""
 
 
 class Flow(msgspec.Struct, frozen=True, eq=False):
@@ -137,6 +147,8 @@ class Director:
     ) -> None:
         self.apis: frozenset[Api] | None = None
         """Those whose bodies are read; None: all. Of others a body is passed on unread where OTHER is among them."""
+        self.tokenizer: AsksTokenizer | None = None
+        """Asked before a decision, where decisions need tokens."""
         self.rules: Rules | None = None
         self.observer: Observer | None = None
         self._source = source
@@ -147,6 +159,8 @@ class Director:
         self._flow = flow
         self._waiting: dict[int, _Waiting] = {}
         self._numbers: dict[Asker, int] = {}
+        self._tokenized: dict[Asker, tuple[Request, Callable[[], object]]] = {}
+        """Those whose prompts are being looked up, and how to take that back."""
         self._evictable: dict[Request, Asker] = {}
         """Sent on, with a priority that may be evicted."""
         self._stopping = False
@@ -181,8 +195,26 @@ class Director:
         except ParseError as error:
             refused = Request(_identity(ask.headers), api=_api(ask.headers), received_s=now_s)
             return self._conclude(refused, Decision(Outcome.MALFORMED, why=str(error)), now_s)
+        if self.tokenizer is not None and ask.whole and ask.body and not self._stopping:
+            body = ask.body if renamed is None else renamed.body
+            take_back = self.tokenizer.ask(request.api, body, partial(self._enter_with, asker, request, renamed))
+            if take_back is not None:
+                self._tokenized[asker] = (request, take_back)
+                return None
+        return self._enter(asker, request, renamed, now_s)
+
+    def _enter_with(self, asker: Asker, request: Request, renamed: Rename | None, tokens: TokenIds) -> None:
+        if self._tokenized.pop(asker, None) is None:
+            return
+        if tokens:
+            request = msgspec.structs.replace(request, token_ids=tokens)
+        verdict = self._enter(asker, request, renamed, self._clock())
+        if verdict is not None:
+            asker.answer(verdict)
+
+    def _enter(self, asker: Asker, request: Request, renamed: Rename | None, now_s: float) -> Verdict | None:
         if self._stopping:
-            return self._conclude(request, Decision(Outcome.STOPPING, why="the picker is stopping"), now_s)
+            return self._conclude(request, _STOPPING, now_s)
         if self._flow is None:
             return self._schedule(request, renamed, now_s)
         ticket = self._flow.control.offer(request, now_s)
@@ -194,6 +226,11 @@ class Director:
     def abandon(self, asker: Asker) -> None:
         """The client of a question that waits went away."""
         now_s = self._clock()
+        if asker in self._tokenized:
+            request, take_back = self._tokenized.pop(asker)
+            take_back()
+            self._conclude(request, Decision(Outcome.ABANDONED, why="the client went away"), now_s)
+            return
         waiting = self._waiting.pop(self._numbers.pop(asker, -1), None)
         if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.ticket, now_s):
             self._refuse(waiting.ticket, waiting.rename, now_s)
@@ -255,6 +292,10 @@ class Director:
             self._flow.control.stop(now_s)
         for entry in waiting.values():
             entry.asker.answer(self._refuse(entry.ticket, entry.rename, now_s))
+        tokenized, self._tokenized = self._tokenized, {}
+        for asker, (request, take_back) in tokenized.items():
+            take_back()
+            asker.answer(self._conclude(request, _STOPPING, now_s))
 
     def _wait(self, entry: _Waiting) -> None:
         self._waiting[entry.ticket.number] = entry

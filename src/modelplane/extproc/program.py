@@ -1,8 +1,8 @@
 """Everything that runs in a picker's process: the server, and beside it what its configuration asks for.
 
-A scraper of metrics, a watcher of the models that servers name, a listener to KV events, the rules that stand beside a
-pool, the port for Prometheus, a log of decisions and spans. A new configuration changes decisions at once; which of
-these run, and how often they look, is settled when the process starts.
+A scraper of metrics, a watcher of the models that servers name, a listener to KV events, a tokenizer, the rules that
+stand beside a pool, the port for Prometheus, a log of decisions and spans. A new configuration changes decisions at
+once; which of these run, and how often they look, is settled when the process starts.
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from modelplane import __version__
-from modelplane.extproc.data_layer import kv_listener_of, models_watcher_of, precise_of, scraper_of
+from modelplane.extproc.data_layer import kv_listener_of, models_watcher_of, precise_of, scraper_of, tokenizer_of
 from modelplane.extproc.director import Rules
 from modelplane.extproc.endpoints import Endpoints, EndpointSource
 from modelplane.extproc.h2.server import H2Server
@@ -77,8 +77,10 @@ class Program:
         self.server.on_reload = self._reloaded
         self._scraper = scraper_of(config) if wishes.scrapes else None
         self._listener = kv_listener_of(self.server.director.scheduler.assembly) if wishes.scrapes else None
+        self._tokenizer = tokenizer_of(config, self.server.director.scheduler.assembly) if wishes.scrapes else None
         models = models_watcher_of(config) if wishes.scrapes else None
-        self._followers: list[Follower] = [each for each in (self._scraper, self._listener, models) if each is not None]
+        followers = (self._scraper, self._listener, self._tokenizer, models)
+        self._followers: list[Follower] = [each for each in followers if each is not None]
         address = (settings.host, max(wishes.metrics_port, 0))
         page = PickerCollector(self._observer.numbers, self._pool, version=__version__, legacy=wishes.legacy_metrics)
         state = self._state if wishes.shows_state else None
@@ -114,6 +116,7 @@ class Program:
 
     def _learn(self, scheduler: Scheduler) -> None:
         """What the rest of the program has to know of the scheduler that decides."""
+        self.server.director.tokenizer = self._tokenizer if precise_of(scheduler.assembly) is not None else None
         self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
         if scheduler.reads_bodies:
             _LOG.info("plugins want the usage that response bodies tell: let Envoy show them (response_body_mode)")

@@ -48,6 +48,8 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     """The longest the client wants to wait for a first token; 0: not told."""
     tpot_goal_s: float = 0.0
     received_s: float = 0.0
+    token_ids: tuple[tuple[int, ...], ...] = ()
+    """The prompts as the server's own tokenizer has them, where it was asked."""
 
     @property
     def prompt_bytes(self) -> int:
@@ -55,5 +57,5 @@ class Request(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def tokens(self) -> int:
-        """An estimate, four bytes a token, where no tokenizer was asked."""
-        return (self.prompt_bytes + 3) // 4
+        """Those of the prompts; four bytes a token where no tokenizer was asked."""
+        return sum(map(len, self.token_ids)) if self.token_ids else (self.prompt_bytes + 3) // 4

@@ -26,12 +26,12 @@ def heard_all():
 
 def test_a_decision_with_its_best_scores():
     lines = []
-    DecisionLog(lines.append, share=1.0).decided(REQUEST, PICKED, 0.00002, heard_all(), 12.5)
+    DecisionLog(lines.append, share=1.0, wall_clock=lambda: 100.5).decided(REQUEST, PICKED, 0.00002, heard_all(), 12.5)
     (line,) = lines
     assert b"secret" not in line
     assert json.loads(line) == {
         "event": "decision",
-        "at": 12.5,
+        "at": "1970-01-01T00:01:40.500000+00:00",
         "request": "r-1",
         "model": "m",
         "tenant": "t",

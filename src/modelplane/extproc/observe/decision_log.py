@@ -5,7 +5,9 @@ lines a second, and what is left out is counted. Prompts, headers and anything e
 of the model and the request stay out.
 """
 
+import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -22,10 +24,18 @@ _NAME_MOST: Final = 256
 class DecisionLog:
     """`write` is given whole lines."""
 
-    def __init__(self, write: Callable[[bytes], object], *, share: float, most_per_s: float = 100.0) -> None:
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        *,
+        share: float,
+        most_per_s: float = 100.0,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
         if not 0 <= share <= 1:
             raise ValueError(f"the share of decisions to log must be in [0, 1], not {share}")
         self._write = write
+        self._wall_clock = wall_clock
         self._share = share
         self._most = max(1.0, most_per_s)
         self._left = self._most
@@ -44,7 +54,11 @@ class DecisionLog:
         if not self._allowed(now_s):
             self.dropped += 1
             return
-        self._write(msgspec.json.encode(_line(request, decision, spent_s, heard, now_s)) + b"\n")
+        line = {"event": "decision", "at": self._now(), **_line(request, decision, spent_s, heard)}
+        self._write(msgspec.json.encode(line) + b"\n")
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._wall_clock(), UTC).isoformat(timespec="microseconds")
 
     def _allowed(self, now_s: float) -> bool:
         self._left = min(self._most, self._left + (now_s - self._filled_s) * self._most)
@@ -55,12 +69,8 @@ class DecisionLog:
         return True
 
 
-def _line(
-    request: Request, decision: Decision, spent_s: float, heard: Heard | None, now_s: float
-) -> Mapping[str, object]:
+def _line(request: Request, decision: Decision, spent_s: float, heard: Heard | None) -> Mapping[str, object]:
     line: dict[str, object] = {
-        "event": "decision",
-        "at": round(now_s, 6),
         "request": request.id[:_NAME_MOST],
         "model": request.model[:_NAME_MOST],
         "tenant": request.tenant[:_NAME_MOST],

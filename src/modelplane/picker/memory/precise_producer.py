@@ -1,7 +1,7 @@
 """The plugin around the precise index. What engines tell is fed to `index` by whoever listens to them.
 
-It needs prompts in the tokens of the engines' own tokenizer, from the `TOKENS` slot. Where nobody left them there is no
-match: a guess at tokens would never meet the engines' blocks.
+It needs prompts in the tokens of the engines' own tokenizer, from the `TOKENS` slot or with the request. Where nobody
+told them there is no match: a guess at tokens would never meet the engines' blocks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,11 +81,11 @@ class PrecisePrefixProducer:
         self.index = PreciseIndex(self.parameters.block_size, slow_weight=self.parameters.indexer_config.slow_weight)
 
     def produce(self, cycle: Cycle) -> None:
-        prompts = cycle.get(TOKENS)
-        if prompts is None:
+        request = cycle.request
+        prompts = cycle.get(TOKENS) or request.token_ids
+        if not prompts:
             return
         self.index.forget_guesses(cycle.now_s)
-        request = cycle.request
         put_prefix(cycle, self.name, self.index.match(prompts, cycle.endpoints, request.model, request.salt))
 
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
