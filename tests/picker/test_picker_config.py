@@ -684,3 +684,21 @@ def test_a_threshold_in_bytes_decides_about_prefill(threshold, prompt, wanted):
     request = Request("r", "m", prompts=(prompt,))
     decision = Scheduler(load(HEAD + text).build()).schedule(request, pool, 0.0, lambda: 0.0)
     assert bool(decision.others) is wanted
+
+
+def test_everything_wrong_is_told_in_one_go():
+    text = """foo: 1
+plugins:
+- {type: queue-scorer, colour: red}
+- {type: max-score-picker, parameters: {maxNumOfEndpoint: 2}}
+schedulingProfiles:
+- {name: a, plugins: [{pluginRef: queue-scorr, weight: 2}, {pluginRef: max-score-picker}]}
+flowControl: {priorityBands: [{priority: 1}, {priority: 2, ttl: 5s}]}
+"""
+    assert problems(text) == [
+        "epp.yaml:3: foo: no such field",
+        "epp.yaml:5: plugins[0].colour: no such field",
+        "epp.yaml:6: plugins[1].parameters.maxNumOfEndpoint: no such field",
+        "epp.yaml:8: schedulingProfiles[0].plugins[0].pluginRef: no plugin is named queue-scorr",
+        "epp.yaml:9: flowControl.priorityBands[1].ttl: no such field",
+    ]

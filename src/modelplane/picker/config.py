@@ -22,6 +22,7 @@ import msgspec
 
 from modelplane.admission.documents import parse_documents
 from modelplane.admission.layout import Document
+from modelplane.admission.paths import Path
 from modelplane.framework import Filter, Picker, Scorer
 from modelplane.picker.assembly import Assembly
 from modelplane.picker.building import Entry, build, with_producers
@@ -36,7 +37,7 @@ from modelplane.picker.config_fields import (
     FlowControlFields,
     PluginFields,
 )
-from modelplane.picker.config_places import ConfigError, Finding, Places
+from modelplane.picker.config_places import ConfigError, Finding, Places, unknown_field
 from modelplane.picker.config_profiles import ProfilePlan, Profiles
 from modelplane.picker.config_sections import Sections
 from modelplane.picker.declared import INERT
@@ -48,6 +49,7 @@ GATES: Mapping[str, bool] = {"flowControl": False, "populate-non-leader-datastor
 OLD_GATES = frozenset(("dataLayer", "prepareDataPlugins", "enableLegacyMetrics", "haPopulateNonLeaderDatastore"))
 """Gates of earlier releases: what they let in is always there, or is there no more."""
 _DETECTOR = "utilization-detector"
+_MOST_PROBLEMS = 100
 
 
 class Config(msgspec.Struct, frozen=True, eq=False):
@@ -119,7 +121,10 @@ class _Loader:
         fields = self._fields()
         self._check_head(fields)
         gates = self._gates(fields)
-        entries = self._entries((*(fields.plugins or ()), *self._old_detector(fields)))
+        plugins = (*(fields.plugins or ()), *self._old_detector(fields))
+        entries = self._entries(plugins)
+        if self._problems:
+            self._check_references(fields, {plugin.name or plugin.type for plugin in plugins})
         self._stop_if_wrong()
         built = build(entries, self._catalogue, self._cannot_make)
         self._stop_if_wrong()
@@ -141,13 +146,18 @@ class _Loader:
     def _fields(self) -> ConfigFields:
         if self._document is None:
             return ConfigFields(api_version=GROUP, kind=KIND)
-        try:
-            found = convert(self._document.value, ConfigFields)
-        except msgspec.ValidationError as error:
-            raise ConfigError((self._places.misfit((), error),)) from error
-        if not isinstance(found, ConfigFields):
-            raise TypeError(type(found))
-        return self._with_new_names(found)
+        value: object = self._document.value
+        for _ in range(_MOST_PROBLEMS):
+            try:
+                return self._with_new_names(convert(value, ConfigFields))
+            except msgspec.ValidationError as error:
+                self._problems.append(self._places.misfit((), error))
+                unknown = unknown_field(error)
+                if not unknown:
+                    break
+                # The rest may have more wrong with it, which should be told in one go.
+                value = _without(value, unknown)
+        raise self._all_problems()
 
     def _with_new_names(self, fields: ConfigFields) -> ConfigFields:
         if fields.data is None:
@@ -215,6 +225,14 @@ class _Loader:
             return None
         return Entry(plugin.name or plugin.type, plugin.type, parameters, at)
 
+    def _check_references(self, fields: ConfigFields, names: AbstractSet[str]) -> None:
+        """Where plugins cannot be made, what profiles refer to can be checked by name alone."""
+        for at, profile in enumerate(fields.scheduling_profiles or ()):
+            for index, ref in enumerate(profile.plugins or ()):
+                if ref.plugin_ref and ref.plugin_ref not in names:
+                    path = ("schedulingProfiles", at, "plugins", index, "pluginRef")
+                    self._wrong(path, f"no plugin is named {ref.plugin_ref}")
+
     def _nearest(self, name: str) -> str:
         near = get_close_matches(name, self._catalogue, 1)
         return f"; did you mean {near[0]}?" if near else ""
@@ -248,13 +266,27 @@ class _Loader:
 
     def _stop_if_wrong(self) -> None:
         if self._problems:
-            raise ConfigError(tuple(sorted(self._problems, key=lambda problem: problem.line)))
+            raise self._all_problems()
+
+    def _all_problems(self) -> ConfigError:
+        return ConfigError(tuple(sorted(self._problems, key=lambda problem: problem.line)))
 
 
 def _only_decides(plugin: object) -> bool:
     """Whether it does nothing unless something refers to it."""
     decides = isinstance(plugin, Filter | Scorer | Picker | ProfileHandler | Decider)
     return decides and not isinstance(plugin, Producer | PickListener | ResponseListener | PoolListener)
+
+
+def _without(value: object, path: Path) -> object:
+    """The same value less what stands at the path."""
+    step, *rest = path
+    if isinstance(value, Mapping):
+        kept = {key: each for key, each in value.items() if rest or key != step}
+        return {**kept, step: _without(kept[step], tuple(rest))} if rest else kept
+    if isinstance(value, Sequence) and isinstance(step, int):
+        return [_without(each, tuple(rest)) if at == step else each for at, each in enumerate(value)]
+    raise TypeError(f"nothing stands at {path} of {type(value).__name__}")
 
 
 def _never(entry: Entry, sentence: str) -> None:

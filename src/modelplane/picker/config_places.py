@@ -51,17 +51,27 @@ class Places:
 
     def misfit(self, base: Path, error: msgspec.ValidationError) -> Finding:
         """A value that does not fit its struct: msgspec names the place inside, `base` is where the struct stands."""
-        said = str(error)
-        at = _AT.search(said)
-        sentence = said[: at.start()] if at else said
-        path = (*base, *(_steps(at[1]) if at else ()))
-        unknown = _UNKNOWN.match(sentence)
+        unknown = unknown_field(error)
         if unknown:
-            return self.find((*path, unknown[1]), "no such field")
+            return self.find((*base, *unknown), "no such field")
+        path, sentence = _split(error)
         missing = _MISSING.match(sentence)
         if missing:
-            return self.find((*path, missing[1]), "is required")
-        return self.find(path, sentence[:1].lower() + sentence[1:])
+            return self.find((*base, *path, missing[1]), "is required")
+        return self.find((*base, *path), sentence[:1].lower() + sentence[1:])
+
+
+def unknown_field(error: msgspec.ValidationError) -> Path:
+    """Where the field is that no struct has; empty where something else is wrong."""
+    path, sentence = _split(error)
+    unknown = _UNKNOWN.match(sentence)
+    return (*path, unknown[1]) if unknown else ()
+
+
+def _split(error: msgspec.ValidationError) -> tuple[Path, str]:
+    said = str(error)
+    at = _AT.search(said)
+    return (_steps(at[1]), said[: at.start()]) if at else ((), said)
 
 
 def _steps(spelled: str) -> Path:

@@ -1,10 +1,13 @@
 """Durations and amounts as the ecosystem writes them: `1m30s`, `200ms`, `1Gi`."""
 
 import re
+from typing import TypeVar
 
 import msgspec
 
 from modelplane.dra.quantity import QuantityError, as_integer, quantity_from_json, sign
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
@@ -43,7 +46,7 @@ def encode(value: object) -> object:
     raise NotImplementedError(type(value))
 
 
-def convert(value: object, wanted: type[msgspec.Struct]) -> msgspec.Struct:
+def convert(value: object, wanted: type[S]) -> S:
     return msgspec.convert(value, wanted, dec_hook=decode)
 
 
