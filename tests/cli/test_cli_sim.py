@@ -59,7 +59,7 @@ def test_without_a_plane_it_says_how_to_start_one(tmp_path):
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_running_plane_does_as_it_is_told(tmp_path, capsys):
     def command(*words):
         sim.run(parsed(*words, "--data", str(tmp_path)))
@@ -71,7 +71,7 @@ def test_a_running_plane_does_as_it_is_told(tmp_path, capsys):
             for path in sorted(EXAMPLES.glob("[12]-*.yaml")):
                 for manifest in yaml.safe_load_all(path.read_text()):
                     plane.store.create(admitted(manifest))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while plane.clusters.get("east") is None or not plane.clusters.get("east").reachable:  # noqa: ASYNC110  tells nobody
                     await asyncio.sleep(0.05)
             shown = await asyncio.to_thread(command, "show", "east")
@@ -80,7 +80,7 @@ def test_a_running_plane_does_as_it_is_told(tmp_path, capsys):
             assert said.startswith("cluster east goes dark")
             with pytest.raises(InputError, match="there is no InferenceCluster south"):
                 await asyncio.to_thread(command, "fail", "cluster", "south")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while plane.clusters.get("east").reachable:  # noqa: ASYNC110  as above
                     await asyncio.sleep(0.05)
 

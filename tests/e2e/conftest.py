@@ -18,7 +18,7 @@ from modelplane.testing.kubectl import find_kubectl
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(sys.executable).with_name("modelplane")
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 
 
 def pytest_collection_modifyitems(items):

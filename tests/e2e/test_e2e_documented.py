@@ -55,7 +55,7 @@ class Reader:
 
     def _run(self, line):
         """Once more while something is on its way: a reader types more slowly than this."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while True:
             done = subprocess.run(
                 [BASH, "-c", line],
@@ -64,7 +64,7 @@ class Reader:
                 check=False,
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=200,
             )
             if done.returncode == 0 and ("/v1/" not in line or '"object":"' in done.stdout):
                 return

@@ -84,10 +84,12 @@ def provider(tmp_path):
 
 def ask(address):
     body = {"model": "qwen3-8b", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
-    return httpx.post(f"{address}/v1/chat/completions", json=body, headers={"Authorization": "Bearer mine"}, timeout=30)
+    return httpx.post(
+        f"{address}/v1/chat/completions", json=body, headers={"Authorization": "Bearer mine"}, timeout=150
+    )
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(500)
 def test_a_provider_answers_while_no_replica_does(up, provider, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(provider.authorities))
     plane = up("-f", "examples/quickstart")
@@ -113,7 +115,7 @@ def test_a_provider_answers_while_no_replica_does(up, provider, monkeypatch):
     plane.until(lambda: "x-served-by" in ask(address).headers)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(500)
 def test_a_provider_that_nobody_vouches_for_is_not_sent_the_key(up, provider):
     plane = up("-f", "examples/quickstart/1-hardware.yaml", "-f", "examples/quickstart/2-clusters.yaml")
     plane.kubectl("apply", "-f", "-", stdin=MANIFESTS.format(port=provider.port))

@@ -51,7 +51,7 @@ class Load:
         self._thread.join()
 
     async def _run(self):
-        timeout = aiohttp.ClientTimeout(total=60)
+        timeout = aiohttp.ClientTimeout(total=150)
         async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as tasks:
             number = 0
             while not self._stop.is_set():
@@ -137,7 +137,7 @@ def scale(plane, load, replicas):
 def fail_east(plane, load):
     """All replicas go on, elsewhere; of the requests only those are lost that engines there had taken."""
     assert plane.sim("fail", "cluster", "east").startswith("cluster east goes dark")
-    plane.kubectl("wait", "--for=condition=Ready=false", "inferencecluster/east", "--timeout=60s")
+    plane.kubectl("wait", "--for=condition=Ready=false", "inferencecluster/east", "--timeout=150s")
     plane.until(lambda: {each.partition("/")[0] for each in _endpoints(plane)} == {"west"})
     load.wait()
     dark = time.monotonic()
@@ -177,15 +177,15 @@ def drain_a_node(plane, load, lost):
 def delete(plane):
     """Nothing is left: no object, no engine, no port of one."""
     before = plane.ports()
-    plane.kubectl("delete", "-f", MODEL, "--timeout=60s")
+    plane.kubectl("delete", "-f", MODEL, "--timeout=150s")
     plane.until(lambda: plane.pods("west") == [])
     plane.until(lambda: len(plane.ports()) == len(before) - 4)
-    plane.kubectl("delete", *PLATFORM, "--timeout=60s")
+    plane.kubectl("delete", *PLATFORM, "--timeout=150s")
     plane.until(lambda: plane.listed() <= {"Namespace", "Event"})
     assert plane.modelplane("sim", "show", "east")[0] == 1
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(800)
 def test_a_model_is_served_through_everything_and_leaves_nothing_behind(up, gone, monkeypatch):
     plane = up()
     apply(plane, monkeypatch)

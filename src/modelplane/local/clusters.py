@@ -7,13 +7,14 @@ that it holds: what its objects said before it went away is no longer so.
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from modelplane.api.codec import decode
 from modelplane.api.errors import NotFoundError
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceClass, InferenceCluster
 from modelplane.local.cluster.cluster import SimulatedCluster
-from modelplane.local.cluster.controller import changed
+from modelplane.local.cluster.controller import Work, changed
 from modelplane.local.cluster.engines import EngineFactory
 from modelplane.local.cluster.furniture import furniture
 from modelplane.local.cluster.knobs import Knobs, knobs_of
@@ -120,7 +121,8 @@ class Clusters:
     def _make(self, name: ClusterName) -> SimulatedCluster:
         store = self._controller.add_cluster(name)
         self._controller.cluster_answers(name, answers=False)
-        cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings)
+        broke = partial(_report_work, name)
+        cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings, on_broke=broke)
         cluster.set_edge_address(f"{_HOST}:{free_port(_HOST)}")
         cluster.on_edge_change(self._edges_changed)
         self._running[name] = cluster
@@ -149,6 +151,10 @@ class Clusters:
 
 def _report(name: ClusterName, error: Exception, attempt: int) -> None:
     _log.error("cluster %s cannot be simulated (attempt %d): %r", name, attempt, error, exc_info=error)
+
+
+def _report_work(name: ClusterName, work: Work, error: Exception, attempt: int) -> None:
+    _log.error("%s of cluster %s broke on %s (attempt %d): %r", work.controller, name, work.ref, attempt, error)
 
 
 def _stated(cluster: Manifest) -> object:

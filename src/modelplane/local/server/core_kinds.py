@@ -135,6 +135,10 @@ _NONE: Final[Schema] = {**_OPEN, "description": "There are none on the plane: wo
 _NEWER_EVENT: Final[Schema] = {**_OPEN, "description": "Event is something that happened to an object; read only."}
 
 
+# What `kubectl get all` asks for.
+_ALL: Final = frozenset({"Pod", "Service"})
+
+
 def _kind(group_version: str, kind: str, plural: str, schema: Schema, *, short: str = "") -> BuiltIn:
     group, _, version = group_version.rpartition("/")
     names = Names(
@@ -143,6 +147,7 @@ def _kind(group_version: str, kind: str, plural: str, schema: Schema, *, short: 
         plural=plural,
         singular=kind.lower(),
         short_names=(short,) if short else (),
+        categories=("all",) if kind in _ALL else (),
     )
     scope = Scope.CLUSTER if kind in {"Namespace", "Node"} else Scope.NAMESPACED
     return BuiltIn(group=group, version=version, scope=scope, names=names, columns=(), scale=None, schema=schema)
@@ -161,6 +166,7 @@ READ_ONLY: Final = (
     _kind("v1", "Service", "services", _NONE, short="svc"),
     _kind("events.k8s.io/v1", "Event", "events", _NEWER_EVENT, short="ev"),
     _kind("gateway.envoyproxy.io/v1alpha1", "Backend", "backends", _OPEN),
+    _kind("gateway.envoyproxy.io/v1alpha1", "HTTPRouteFilter", "httproutefilters", _OPEN),
     _kind("gateway.networking.k8s.io/v1", "Gateway", "gateways", _OPEN, short="gtw"),
     _kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", _OPEN),
 )
