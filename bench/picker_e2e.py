@@ -15,6 +15,7 @@ is measured in both and compared mode by mode. Without it, the rows that compare
 import argparse
 import asyncio
 import contextlib
+import math
 import statistics
 import sys
 import tempfile
@@ -72,6 +73,9 @@ class Figure(msgspec.Struct, frozen=True):
     p50_ms: float
     p95_ms: float
     resident_mib: float
+
+
+_UNKNOWN: Final = Figure(*([math.nan] * 7))
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -200,8 +204,16 @@ async def _each(
     lasting: bool = False,
 ) -> dict[str, T]:
     """The same on one contestant after the other; what has nothing to do with modes, in one of them only."""
-    taking_part = [who for who in contestants() if not lasting or who in {OURS, GO}]
-    return {who.name: await _tried(load, who, folder, pool) for who in taking_part}
+    found = {}
+    for who in contestants():
+        if not lasting or who in {OURS, GO}:
+            with contextlib.suppress(_TooMuchError):
+                found[who.name] = await _tried(load, who, folder, pool)
+    return found
+
+
+class _TooMuchError(Exception):
+    """A contestant that could not take a load, twice."""
 
 
 async def _tried(
@@ -210,11 +222,12 @@ async def _tried(
     folder: Path,
     pool: tuple[str, ...],
 ) -> T:
-    try:
-        return await load(who, folder, pool)
-    except (ClientError, RuntimeError) as error:
-        print(f"{who.name}: once more, since {error}", file=sys.stderr)
-        return await load(who, folder, pool)
+    for _ in range(2):
+        try:
+            return await load(who, folder, pool)
+        except (ClientError, RuntimeError) as error:
+            print(f"{who.name} failed: {error}", file=sys.stderr)
+    raise _TooMuchError
 
 
 def _merged(rounds: Sequence[Mapping[str, Mapping[str, Figure]]], *, best: bool) -> dict[str, dict[str, Figure]]:
@@ -275,7 +288,7 @@ def _figures(results: Results) -> Iterator[tuple[str, float, Row]]:
 def _ours(results: Results) -> Iterator[tuple[str, float, Row]]:
     loads = {name: figures[OURS.name] for name, figures in results.loads.items()}
     alone = {name: figures[ALONE.name] for name, figures in results.loads.items()}
-    slower = {name: figures[GRPC.name] for name, figures in results.loads.items()}
+    slower = {name: figures.get(GRPC.name, _UNKNOWN) for name, figures in results.loads.items()}
     paced, ages = loads["500 QPS"], results.ages[OURS.name]
     yield "e2e.cores_at_500_qps", paced.cores, _beside("grpc.aio", slower["500 QPS"].cores, "cores")
     engines = "500 QPS, engines"
@@ -313,7 +326,7 @@ def _against(results: Results, mine: Contestant, peer: Contestant) -> Iterator[t
 
 
 def _beside(what: str, value: float, unit: str) -> Row:
-    return {"what": what, "value": round(value, 3), "unit": unit}
+    return {"what": what, "value": None if math.isnan(value) else round(value, 3), "unit": unit}
 
 
 def _print_tables(results: Results) -> None:

@@ -106,8 +106,8 @@ SHAPES: Final = (
         question_tokens=1_200,
         answer_tokens=(100, 100),
         rate=20,
-        seconds=50,
-        skipped_s=15,
+        seconds=35,
+        skipped_s=12,
     ),
     Shape(
         name="short",
@@ -121,8 +121,8 @@ SHAPES: Final = (
         question_tokens=200,
         answer_tokens=(50, 150),
         rate=30,
-        seconds=35,
-        skipped_s=8,
+        seconds=20,
+        skipped_s=6,
     ),
     Shape(
         name="long",
@@ -137,8 +137,8 @@ SHAPES: Final = (
         question_tokens=50,
         answer_tokens=(250, 250),
         rate=5,
-        seconds=45,
-        skipped_s=15,
+        seconds=28,
+        skipped_s=10,
     ),
 )
 
