@@ -70,7 +70,7 @@ def _write(target: Path, page: str) -> None:
 def _facts(places: Places, mode: str) -> list[str]:
     state = ask(places, "status") or {}
     parts = (KUBERNETES, ETCD, CROSSPLANE, PROVIDER_KUBERNETES, KWOK, LWS)
-    versions = ", ".join(f"{part.path.rpartition('/')[2]} {part.version}" for part in parts)
+    versions = ", ".join(f"{part.path.partition('/')[2]} {part.version}" for part in parts)
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     up = state.get("up_after_s")
     return [
