@@ -24,9 +24,18 @@ from modelplane.api.models import (
     ModelServiceStatus,
 )
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Manifest, ReadyWhen, Requirement
+from modelplane.compose.contract import (
+    ComposeRequest,
+    ComposeResult,
+    Desired,
+    Local,
+    Manifest,
+    Observed,
+    ReadyWhen,
+    Requirement,
+)
 from modelplane.compose.external import Form, form_of
-from modelplane.compose.manifests import manifest
+from modelplane.compose.manifests import manifest, text_at, value_at
 from modelplane.compose.readiness import has_condition, route_problem
 
 API_VERSION = "modelplane.ai/v1alpha1"
@@ -56,7 +65,8 @@ def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
     if fetched is None and seen is not None:
         route = Desired(seen.target, seen.ready)
     else:
-        route = Desired(Local(_http_route(service, form, shares), ReadyWhen.ROUTED), seen is not None and seen.ready)
+        wanted = _http_route(service, form, shares)
+        route = Desired(Local(wanted, ReadyWhen.ROUTED), seen is not None and seen.ready and _leads_on(seen, shares))
     total = sum(len(group) for group in matched)
     address = _address(request)
     conditions = (
@@ -144,6 +154,17 @@ def _http_route(service: ModelService, form: Form, shares: list[Share]) -> dict[
         namespace=service.metadata.namespace,
         spec={"parentRefs": [{"name": FLEET_GATEWAY, "namespace": SYSTEM_NAMESPACE}], "rules": [rule]},
     )
+
+
+def _leads_on(seen: Observed, shares: Sequence[Share]) -> bool:
+    """Whether the route that is in force leads to one of these: one from before there were any answers 503."""
+    rules = value_at(seen.manifest, "spec", "rules")
+    backends = {
+        text_at(backend, "name")
+        for rule in (rules if isinstance(rules, list | tuple) else ())
+        for backend in rule.get("backendRefs", ())
+    }
+    return not shares or any(share.endpoint.metadata.name in backends for share in shares)
 
 
 def _backend(share: Share) -> dict[str, object]:
