@@ -139,7 +139,10 @@ def test_usages_are_asked_for_once_both_objects_are_there(problems):
     first = answer(Call(replica, required=required), now=0.0)
     of_cluster = {key for key in first.resources if key.startswith("usage-")}
     assert of_cluster == {"usage-inferencecluster--east"}
-    of = first.resources["usage-inferencecluster--east"].manifest["spec"]["of"]
+    held = first.resources["usage-inferencecluster--east"].manifest["spec"]
+    assert "by" not in held
+    assert held["reason"] == "ModelReplica qwen-abc: a replica runs on the cluster"
+    of = held["of"]
     assert of == {"apiVersion": API, "kind": "InferenceCluster", "resourceRef": {"name": "east", "namespace": ""}}
     then = answer(Call(replica, as_observed(first), required), now=0.0)
     made = {key: item.manifest for key, item in then.resources.items() if key.startswith("usage-")}

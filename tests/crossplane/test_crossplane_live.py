@@ -132,6 +132,22 @@ def test_two_deployments_cannot_take_the_same_devices_before_either_is_seen():
     watching(story)
 
 
+def test_a_replica_that_was_seen_holds_what_it_was_given():
+    @given(lambda api: api.put(CLUSTERS, cluster("east", nodes=1)))
+    async def story(api, live):
+        seen_replica(api, live, "one")
+        await until(lambda: live.find(Requirement(API, "ModelReplica")))
+        (holding,) = live.fleet().holdings
+        assert (holding.fault, [claim.count for seat in holding.seats for m in seat.members for claim in m.claims]) == (
+            "",
+            [8],
+        )
+        assert len(replicas_of(composed(live, deployment("one")))) == 1
+        assert replicas_of(composed(live, deployment("two"))) == []
+
+    watching(story)
+
+
 def test_what_was_decided_and_never_done_stops_counting(monkeypatch):
     monkeypatch.setattr("modelplane.crossplane.live._ASSUMED_S", -1.0)
 

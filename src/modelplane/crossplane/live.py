@@ -304,12 +304,16 @@ def _keep_replica(raw: Manifest) -> Kept:
     return _packed(raw, kept, {"conditions": value_at(raw, "status", "conditions") or []})
 
 
+_NO_PODS: Manifest = {"spec": {"containers": []}}
+"""A replica without a template cannot be read, and one that cannot be read holds nothing."""
+
+
 def _without_templates(engine: object) -> object:
     if not isinstance(engine, Mapping):
         return engine
     members = engine.get("members")
     lean = [
-        {name: value for name, value in member.items() if name != "template"}
+        {**member, "template": _NO_PODS}
         for member in (members if isinstance(members, list) else ())
         if isinstance(member, Mapping)
     ]

@@ -47,14 +47,18 @@ def _between(composite: Composite, key: str, by: str, seen: Mapping[str, Carried
 
 
 def _of_another(composite: Composite, key: str, use: Use) -> Manifest:
-    by = _reference((composite.api_version, composite.kind, composite.name))
+    """Names no `by`: it goes with its composite.
+
+    Crossplane deletes what a composite composed before the composite itself, so a Usage that waits for its own
+    composite to go would wait for ever.
+    """
     of = _reference((use.api_version, use.kind, use.name))
     reason = f"{composite.kind} {composite.name}: {use.reason}" if use.reason else f"{composite.kind} {composite.name}"
     if not composite.namespace:
-        return _usage("ClusterUsage", composite.name_for(key), "", of, by, reason)
+        return _usage("ClusterUsage", composite.name_for(key), "", of, None, reason)
     # Without a namespace an object of the whole cluster would be looked for in the Usage's own and never be found.
     of["resourceRef"] = {"name": use.name, "namespace": use.namespace}
-    return _usage("Usage", composite.name_for(key), composite.namespace, of, by, reason)
+    return _usage("Usage", composite.name_for(key), composite.namespace, of, None, reason)
 
 
 def _reference(item: tuple[str, str, str]) -> dict[str, object]:
@@ -64,5 +68,5 @@ def _reference(item: tuple[str, str, str]) -> dict[str, object]:
 
 def _usage(kind: str, name: str, namespace: str, of: object, by: object, reason: str) -> Manifest:
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
-    spec = {"of": of, "by": by, "reason": reason, "replayDeletion": True}
+    spec = {"of": of, **({"by": by} if by else {}), "reason": reason, "replayDeletion": True}
     return {"apiVersion": _API, "kind": kind, "metadata": metadata, "spec": spec}
