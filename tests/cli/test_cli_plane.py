@@ -1,5 +1,6 @@
 """The program as users start and stop it: real processes, real signals, a real Envoy, the openai client."""
 
+import io
 import os
 import re
 import signal
@@ -7,15 +8,19 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
 
+from modelplane.cli import main
+
 PROGRAM = Path(sys.executable).with_name("modelplane")
 QUICKSTART = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 STARTED = []
 
 
@@ -38,7 +43,7 @@ def start(*arguments, **options):
     return process
 
 
-def read_until(process, pattern, seconds=90):
+def read_until(process, pattern, seconds=200):
     """The output up to the first line that matches; fails when the process ends before."""
     seen, deadline = [], time.monotonic() + seconds
     for line in process.stdout:
@@ -63,7 +68,7 @@ def children_of(pid):
     return found
 
 
-def gone(pids, seconds=30):
+def gone(pids, seconds=100):
     deadline = time.monotonic() + seconds
     while any(Path(f"/proc/{pid}").exists() and "Z" not in _state(pid) for pid in pids):
         if time.monotonic() > deadline:
@@ -83,7 +88,7 @@ def test_the_demo_answers_a_request_and_leaves_nothing_behind(tmp_path):
     process = start("demo", env={**os.environ, "TMPDIR": str(tmp_path)})
     output = read_until(process, "POST http")
     children = children_of(process.pid)
-    output += process.communicate(timeout=90)[0]
+    output += process.communicate(timeout=200)[0]
     assert process.returncode == 0, output
     assert re.search(r"answered  .*simulated answer from qwen3-8b", output)
     assert re.search(r"served by (east|west)/qwen3-8b-", output)
@@ -94,69 +99,63 @@ def test_the_demo_answers_a_request_and_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_everything_that_was_started(tmp_path, number, code):
+def test_a_signal_stops_everything_that_was_started(tmp_path):
     process = start("up", "-f", QUICKSTART, "--data", tmp_path)
     read_until(process, "running; Ctrl-C")
     children = children_of(process.pid)
-    process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
-    assert (process.returncode, output.strip().splitlines()[-1]) == (code, "stopped")
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=200)
+    assert (process.returncode, output.strip().splitlines()[-1]) == (130, "stopped")
     assert children
     assert gone(children)
 
 
-def test_a_plane_that_nobody_listens_to_goes_on_and_can_be_stopped(tmp_path):
-    process = start("up", "--data", tmp_path)
-    read_until(process, "running; Ctrl-C")
-    children = children_of(process.pid)
-    process.stdout.close()
-    STARTED.remove(process)
-    assert call("status", "--data", tmp_path).returncode == 0
-    assert call("down", "--data", tmp_path).returncode == 0
-    assert process.wait(60) != 0
-    assert children
-    assert gone(children)
-
-
-def test_when_the_plane_is_killed_its_envoy_goes_too(tmp_path):
-    process = start("up", "--data", tmp_path)
-    read_until(process, "running; Ctrl-C")
-    children = children_of(process.pid)
-    process.kill()
-    process.communicate(timeout=60)
-    assert children
-    assert gone(children)
-
-
-def test_a_second_plane_on_the_same_folder_is_refused_and_the_first_goes_on(tmp_path):
+def test_a_plane_goes_on_when_another_comes_and_when_nobody_listens_any_more(tmp_path):
     first = start("up", "--data", tmp_path)
     read_until(first, "running; Ctrl-C")
-    second = start("up", "--data", tmp_path)
-    output, _ = second.communicate(timeout=60)
+    children = children_of(first.pid)
+    second = run("up", "--data", tmp_path)
     assert second.returncode == 1
-    assert re.search(rf"modelplane up: a plane already runs on {tmp_path} \(process {first.pid}\)\n$", output)
-    assert first.poll() is None
-    first.terminate()
-    first.communicate(timeout=60)
+    assert second.stderr == f"modelplane up: a plane already runs on {tmp_path} (process {first.pid})\n"
+    first.stdout.close()
+    STARTED.remove(first)
+    assert call("status", "--data", tmp_path).returncode == 0
+    assert call("down", "--data", tmp_path).returncode == 0
+    assert first.wait(200) != 0
+    assert children
+    assert gone(children)
 
 
 def test_a_restart_goes_on_where_the_plane_was(tmp_path):
     first = start("up", "-f", QUICKSTART, "--data", tmp_path)
     before = read_until(first, "ModelService default/chat: Available")
     first.terminate()
-    first.communicate(timeout=60)
+    first.communicate(timeout=200)
     again = start("up", "--data", tmp_path)
     after = read_until(again, "ModelService default/chat: Available")
     again.terminate()
-    again.communicate(timeout=60)
+    again.communicate(timeout=200)
     assert "going on with 2 InferenceClusters, 1 ModelDeployment, 1 ModelService" in after
     for line in ("API", "gateway"):
         assert re.search(rf"{line} +(\S+)", before)[1] == re.search(rf"{line} +(\S+)", after)[1]
 
 
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 def call(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=90)
+    """A command in this process, where everything is imported already."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main([str(each) for each in arguments])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=200)
 
 
 def test_status_tells_and_down_ends_a_running_plane(tmp_path):
@@ -170,15 +169,16 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
     for there in (("--data", tmp_path), ("--kubeconfig", tmp_path / "kubeconfig")):
         taken = call("fleet", "snapshot", *there, "-o", tmp_path / "snapshot.yaml")
         assert taken.returncode == 0, taken.stderr
-        assert call("replay", tmp_path / "snapshot.yaml").returncode == 0
         explained = call("explain", "deployment", "qwen3-8b", *there)
         assert explained.returncode == 0, explained.stderr
         assert "default/qwen3-8b: FitsNow: 2 of 2 replicas have a place" in explained.stdout
         planned = call("plan", "-f", QUICKSTART / "3-model.yaml", *there)
         assert (planned.returncode, re.findall(r"^\w+(?= +default)", planned.stdout, re.MULTILINE)) == (0, ["keep"] * 2)
+    assert call("replay", tmp_path / "snapshot.yaml").returncode == 0
     ended = call("down", "--data", tmp_path)
     assert (ended.returncode, ended.stdout) == (0, f"stopped the plane on {tmp_path} (process {process.pid})\n")
-    process.communicate(timeout=60)
+    process.communicate(timeout=200)
+    assert process.returncode == 143
     for command in ("status", "down"):
         again = call(command, "--data", tmp_path)
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
@@ -194,7 +194,7 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
     ],
 )
 def test_a_start_that_cannot_be_is_one_sentence(tmp_path, option, value, says):
-    done = call("up", "--data", tmp_path / "plane", option, value)
+    done = run("up", "--data", tmp_path / "plane", option, value)
     assert done.returncode in {1, 2}
     assert says in done.stderr
     assert "Traceback" not in done.stderr
@@ -206,7 +206,7 @@ def test_a_port_in_use_is_named(tmp_path, option):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = call("up", "--data", tmp_path, option, port)
+        done = run("up", "--data", tmp_path, option, port)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
 
@@ -222,7 +222,7 @@ def test_a_port_in_use_is_named(tmp_path, option):
 def test_bad_manifests_end_the_demo_with_one_sentence(tmp_path, text, says):
     manifest = tmp_path / "bad.yaml"
     manifest.write_text(text)
-    done = subprocess.run([PROGRAM, "demo", "-f", manifest], check=False, capture_output=True, text=True, timeout=90)
+    done = subprocess.run([PROGRAM, "demo", "-f", manifest], check=False, capture_output=True, text=True, timeout=200)
     assert done.returncode == 1
     assert re.search(says, done.stderr), done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -239,8 +239,8 @@ def test_a_plane_places_by_the_profile_that_it_is_given(tmp_path):
         r"^default/qwen3-8b .* 2 on east$", call("status", "--data", tmp_path / "plane").stdout, re.MULTILINE
     )
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=200)
     profile.write_text("kind: PlacementProfile\nplugins: []")
-    refused = call("up", "--data", tmp_path / "plane", "--profile", profile)
+    refused = run("up", "--data", tmp_path / "plane", "--profile", profile)
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
     assert "exactly one picker is needed" in refused.stderr

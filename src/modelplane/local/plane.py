@@ -113,6 +113,9 @@ class Plane:
         data = self._settings.data
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._stack.enter_context(_lock(data / "lock"))
+        port = self._settings.gateway_port or free_port(HOST)
+        _require_free("gateway", port)
+        _require_free("API", self._settings.api_port)
         self._database = self._stack.enter_context(Database(data / "plane.db", clock=self._clock))
         ensure_namespaces(self._database.store("plane"))
         self._tell(f"store       {data / 'plane.db'}")
@@ -122,8 +125,6 @@ class Plane:
         await envoy.start()
         self._stack.push_async_callback(envoy.stop)
         self._tell(f"Envoy       process {envoy.pid}")
-        port = self._settings.gateway_port or free_port(HOST)
-        _require_free(port)
         self.gateway_url = f"http://{HOST}:{port}"
         traffic = Traffic(self._controller.plane, envoy, self._clock, address=(HOST, port))
         self.clusters = Clusters(
@@ -178,14 +179,14 @@ def _why(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else str(error)
 
 
-def _require_free(port: int) -> None:
-    """Envoy would only say that it did not take its configuration."""
+def _require_free(who: str, port: int) -> None:
+    """Said before anything is started. Envoy would only say that it did not take its configuration."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as error:
-            raise UnavailableError(f"the gateway cannot listen on {HOST}:{port}: {error.strerror}") from error
+            raise UnavailableError(f"the {who} cannot listen on {HOST}:{port}: {error.strerror}") from error
 
 
 def _lock(path: Path) -> IO[str]:
