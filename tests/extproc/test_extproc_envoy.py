@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from types import SimpleNamespace
+from typing import ClassVar
 
 import aiohttp
 import pytest
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.e2e
 ALL_MODES = [Mode.HEADERS, Mode.BUFFERED, Mode.DUPLEX, Mode.DUPLEX_BOTH_WAYS]
 EVENTS = [b'data: {"usage":{"prompt_tok', b'ens":3,"completion_tokens":4}}\n\n', b"data: [DONE]\n\n"]
 CHAT = "/v1/chat/completions"
+HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 
 
 def chat(content="hello", **fields):
@@ -37,9 +39,15 @@ class Backend:
         self.requests = []
         self.pause_s = 0.0
         self.status = 200
+        self.hold = None
+        """An event to wait for before answering."""
+        self.reached = asyncio.Event()
 
     async def handle(self, request):
         self.requests.append(SimpleNamespace(method=request.method, headers=request.headers, body=await request.read()))
+        self.reached.set()
+        if self.hold is not None:
+            await self.hold.wait()
         response = web.StreamResponse(status=self.status, headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         for event in EVENTS:
@@ -422,3 +430,51 @@ def test_simulated_engines_answer_through_it(tmp_path, run):
     tokens, events = run(scenario())
     assert tokens == 5
     assert events >= 6
+
+
+def test_a_session_stays_where_its_token_says(tmp_path, run):
+    config = HEAD + "plugins: [{type: session-affinity-filter}, {type: random-picker}]\n"
+
+    async def scenario():
+        async with stage(tmp_path, count=4, config=config) as here:
+            _, headers, _ = await here.ask(chat())
+            token = headers["x-session-token"]
+            for _ in range(12):
+                _, headers, _ = await here.ask(chat(), x_session_token=token)
+                assert headers["x-session-token"] == token
+            return sorted(len(backend.requests) for backend in here.backends)
+
+    assert run(scenario()) == [0, 0, 0, 13]
+
+
+class Objectives:
+    priorities: ClassVar = {"batch": -1, "urgent": 5}
+
+    def rewrite(self, _model, _chance):
+        return None
+
+
+def test_a_sheddable_request_makes_room(tmp_path, run):
+    config = HEAD + (
+        "featureGates: [flowControl]\n"
+        "plugins: [{type: random-picker}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}]\n"
+        "schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]\n"
+        "flowControl: {enableEviction: true, saturationDetector: {pluginRef: concurrency-detector}}\n"
+    )
+
+    async def scenario():
+        async with stage(tmp_path, config=config) as here:
+            here.picker.director.rules = Objectives()
+            (backend,) = here.backends
+            backend.hold = asyncio.Event()
+            batch = asyncio.create_task(here.ask(chat(), x_llm_d_inference_objective="batch"))
+            await backend.reached.wait()
+            urgent = asyncio.create_task(here.ask(chat(), x_llm_d_inference_objective="urgent"))
+            evicted = await batch
+            backend.hold.set()
+            served = await urgent
+            return evicted[0], evicted[1]["x-llm-d-request-dropped-reason"], served[0], await here.until_ended(2)
+
+    status, reason, served, ends = run(scenario())
+    assert (status, reason, served) == (429, "evicted", 200)
+    assert [end[1] for end in ends] == [429, 200]
