@@ -357,6 +357,17 @@ def test_only_configured_parsers_read_bodies(parsers, outcome, api):
     assert models.decision.outcome is Outcome.PICKED
 
 
+@pytest.mark.parametrize("parser", ["vllmgrpc-parser", "vertexai-parser"])
+def test_messages_of_grpc_are_passed_on_unread(parser):
+    listed = PLAIN.replace("plugins: [", f"plugins: [{{type: {parser}}}, ", 1)
+    config = load(f"{listed}requestHandler: {{parsers: [{{pluginRef: {parser}}}]}}\n")
+    assert any("are passed on unread" in str(warning) for warning in config.warnings)
+    desk = Desk()
+    desk.director.apis = apis_of(config)
+    verdict, _ = desk.ask(b"\x00\x00\x00\x00\x02\x0a\x00")
+    assert (verdict.decision.outcome, verdict.request.prompts) == (Outcome.PICKED, ())
+
+
 def test_a_configuration_that_names_no_parser_reads_all():
     assert apis_of(load(PLAIN)) is None
 

@@ -168,7 +168,10 @@ _PARSERS: Final = {
     "vllmhttp-parser": (Api.GENERATE,),
     "sglanghttp-parser": (Api.GENERATE,),
     "passthrough-parser": (Api.OTHER,),
+    "vllmgrpc-parser": (Api.OTHER,),
+    "vertexai-parser": (Api.OTHER,),
 }
+"""What is in the messages of gRPC is not read: they are passed on."""
 
 
 def apis_of(config: Config) -> frozenset[Api] | None:

@@ -10,6 +10,7 @@ from modelplane.picker.config_places import Finding, Places
 
 FLOW_CONTROL = "flowControl"
 _DETECTOR = "utilization-detector"
+_GRPC_PARSERS = frozenset(("vllmgrpc-parser", "vertexai-parser"))
 
 
 class Sections:
@@ -44,9 +45,11 @@ class Sections:
             found.append((("parser",), self._fields.parser))
         for at, ref in enumerate((handler.parsers or ()) if handler else ()):
             found.append((("requestHandler", "parsers", at), ref))
-        return tuple(
-            ref.plugin_ref for path, ref in found if self._refer((*path, "pluginRef"), ref.plugin_ref, "parser")
-        )
+        known = [(path, ref) for path, ref in found if self._refer((*path, "pluginRef"), ref.plugin_ref, "parser")]
+        for path, ref in known:
+            if self._types[ref.plugin_ref].name in _GRPC_PARSERS:
+                self._warn((*path, "pluginRef"), f"{ref.plugin_ref}: messages of gRPC are passed on unread")
+        return tuple(ref.plugin_ref for _, ref in known)
 
     def _detector(self) -> str:
         found: list[tuple[Path, Ref]] = []
