@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from modelplane.extproc.calls import Call, Status
-from modelplane.extproc.director import Director, Verdict
+from modelplane.extproc.director import Director
 from modelplane.extproc.exchange import Budget, Exchange, Step
 from modelplane.extproc.messages import read
+from modelplane.extproc.parties import Verdict
 from modelplane.extproc.wire import WireError
 from modelplane.picker.decisions import Outcome
 from modelplane.picker.plugins import Served

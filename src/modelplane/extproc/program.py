@@ -14,10 +14,10 @@ import msgspec
 
 from modelplane import __version__
 from modelplane.extproc.data_layer import kv_listener_of, models_watcher_of, precise_of, scraper_of, tokenizer_of
-from modelplane.extproc.director import Rules
 from modelplane.extproc.endpoints import Endpoints, EndpointSource
 from modelplane.extproc.h2.server import H2Server
 from modelplane.extproc.observe import AdminServer, DecisionLog, Numbers, Observer, PickerCollector, Pool, Tracing
+from modelplane.extproc.parties import Rules
 from modelplane.extproc.server import MakeServer, PickerServer, PickerSettings
 from modelplane.picker.assembly import Assembly
 from modelplane.picker.config import Config

@@ -20,12 +20,13 @@ import msgspec
 
 from modelplane.api.errors import ModelplaneError
 from modelplane.extproc.calls import Call, Methods, Server, Settings
-from modelplane.extproc.director import Director, Flow, Observer
+from modelplane.extproc.director import Director
 from modelplane.extproc.endpoints import EndpointSource
 from modelplane.extproc.exchange import Budget
 from modelplane.extproc.h2.server import H2Server
 from modelplane.extproc.health import Health
 from modelplane.extproc.messages import METHOD
+from modelplane.extproc.parties import Flow, Observer
 from modelplane.extproc.processor import Processor
 from modelplane.extproc.third_party import full_catalogue
 from modelplane.extproc.tls import Identity
