@@ -182,3 +182,21 @@ def test_a_gateway_whose_certificate_cannot_be_used_is_not_served_and_says_why()
     config, store = told({**GATEWAY, "spec": {"listeners": [listener]}}, route(), backend())
     assert list(config.listeners) == []
     assert shown(store) == ([], "False", "there is no Secret front in modelplane-system")
+
+
+def test_what_is_reported_asks_for_no_other_pass():
+    async def main():
+        clock = VirtualClock()
+        store = Database(None, clock=clock).store("plane")
+        traffic = Traffic(store, Front(), clock, address=("127.0.0.1", 8080))
+        waiting = []
+        for item in (GATEWAY, route(), backend()):
+            store.create(item)
+            waiting.append(traffic.loop.stats().queued)
+        traffic.loop.forget("fleet")
+        await traffic._reconcile("fleet")
+        waiting.append(traffic.loop.stats().queued)
+        store.delete(ObjectRef("gateway.networking.k8s.io", "HTTPRoute", "team", "chat"))
+        return [*waiting, traffic.loop.stats().queued]
+
+    assert asyncio.run(main()) == [1, 1, 1, 0, 1]

@@ -17,6 +17,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.compose.manifests import name_of, text_at
+from modelplane.local.cluster.controller import changed
 from modelplane.local.envoy import EnvoyConfig, EnvoyProcess, GatewayView, Problem, Renderer
 from modelplane.local.front_identity import identity_of
 from modelplane.local.status import timestamp
@@ -96,7 +97,7 @@ class Traffic:
         return config
 
     def _heard(self, change: Change) -> None:
-        if (change.ref.group, change.ref.kind) in _KINDS:
+        if (change.ref.group, change.ref.kind) in _KINDS and changed(change, _stated):
             self.changed()
 
     def _fleet_view(self) -> GatewayView:
@@ -187,6 +188,11 @@ def _since(before: object, conditions: list[dict[str, object]]) -> list[dict[str
         else entry
         for entry in conditions
     ]
+
+
+def _stated(item: Manifest) -> object:
+    """What Envoy is told of it. Statuses are what is reported here: they ask for no other pass."""
+    return {name: value for name, value in item.items() if name not in {"metadata", "status"}}
 
 
 def _parent_status(route: Manifest) -> object:
