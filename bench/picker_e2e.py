@@ -43,6 +43,8 @@ _ENDPOINTS: Final = 10
 _STREAM_RATE: Final = 50
 _STREAM_TOKENS: Final = 32
 _SECONDS: Final = 4.0
+_SETTLE_S: Final = 2.0
+"""Until a picker has found its endpoints."""
 _IDLE_S: Final = 8.0
 _AGES: Final = 4
 Row = dict[str, object]
@@ -95,6 +97,7 @@ def contestants() -> tuple[Contestant, ...]:
 async def _chain(who: Contestant, folder: Path, pool: tuple[str, ...]) -> AsyncIterator[Chain]:
     async with contextlib.AsyncExitStack() as stack:
         port, pid = await stack.enter_async_context(picker(who.which, folder, pool)) if who.which else (0, 0)
+        await asyncio.sleep(_SETTLE_S)
         proxy = await stack.enter_async_context(front(folder, who.way, pool, port))
         yield Chain(folder, proxy, pid or proxy.pid)
 
