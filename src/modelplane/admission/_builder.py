@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_DEPTH: Final = 64
-MAX_NODES: Final = 100_000
+MAX_NODES: Final = 60_000
 MAX_DOCUMENTS: Final = 1_000
 TOO_MANY_DOCUMENTS: Final = f"more than {MAX_DOCUMENTS:,} documents; split the text"
 TOO_MANY_NODES: Final = f"more than {MAX_NODES:,} values; split the text"

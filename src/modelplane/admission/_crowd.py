@@ -10,7 +10,7 @@ from typing import Final
 
 # Enough for any text that is dense; a sparse one of this length is quick to parse up to its limit.
 _LOOKED_AT: Final = 1_200_000
-_FLOW_START: Final = re.compile(r"\s*[{\[]")
+_FLOW_START: Final = re.compile(r"\s*+[{\[]")
 _BLOCK_ENTRY: Final = re.compile(r"^(?:- |[A-Za-z0-9_.-]+: )", re.MULTILINE)
 _NEXT_DOCUMENT: Final = ("\n---", "\n...")
 # With each string cut down to one quote sign: where strings may start in JSON, and where one is a key.

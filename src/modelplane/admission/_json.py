@@ -24,7 +24,7 @@ from modelplane.admission.layout import Document, Layout, Places
 from modelplane.admission.scalars import normalize_integer, normalize_number
 from modelplane.admission.text import CONTROL, TextError, refuse
 
-_START: Final = re.compile(r"\s*[{\[]")
+_START: Final = re.compile(r"\s*+[{\[]")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 # Between two JSON values that follow each other, and nowhere else in JSON, since a string has no bare line break.

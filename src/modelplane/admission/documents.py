@@ -2,7 +2,7 @@
 
 YAML can name, repeat and retype its parts, and a loader that follows lets a few hundred bytes become megabytes or
 objects. A manifest needs none of that, so this reader takes the event stream of the C parser and builds only what JSON
-can hold. Refused, each with one line that names the place: text over 3 MiB, more than 64 levels, 100,000 nodes or
+can hold. Refused, each with one line that names the place: text over 3 MiB, more than 64 levels, 60,000 nodes or
 1,000 documents, anchors, aliases, explicit tags, merge keys, duplicate keys, keys that are not strings, control
 characters, and anything that is not UTF-8. JSON is held to the same limits.
 
