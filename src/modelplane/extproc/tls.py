@@ -37,19 +37,24 @@ class Identity(msgspec.Struct, frozen=True):
 
 def self_signed(now_s: float, clients: bytes = b"") -> Identity:
     """A certificate for whatever name the picker is called by."""
+    return Identity(*vouching_for_itself("modelplane-picker", now_s, _LIFETIME), clients)
+
+
+def vouching_for_itself(name: str, now_s: float, lifetime: timedelta) -> tuple[bytes, bytes]:
+    """A server's certificate for loopback that nobody else signed, and its key, both in PEM."""
     now = datetime.fromtimestamp(now_s, UTC)
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "modelplane-picker")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     loopback = [ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")]
     names = x509.SubjectAlternativeName([x509.DNSName("localhost"), *(x509.IPAddress(each) for each in loopback)])
     certificate = (
         x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
+        .subject_name(subject)
+        .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BACKDATED)
-        .not_valid_after(now + _LIFETIME)
+        .not_valid_after(now + lifetime)
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -58,7 +63,7 @@ def self_signed(now_s: float, clients: bytes = b"") -> Identity:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Identity(certificate.public_bytes(serialization.Encoding.PEM), private, clients)
+    return certificate.public_bytes(serialization.Encoding.PEM), private
 
 
 def read_identity(folder: Path, clients: Path | None = None) -> Identity:
