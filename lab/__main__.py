@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     build.set_defaults(run=_build)
     up = commands.add_parser("up", help="bring the lab up and leave it running")
     up.add_argument("--fleet", type=Path, default=FLEET, help="folder of InferenceClasses and InferenceClusters")
+    _takes_options(up)
     up.set_defaults(run=_up)
     commands.add_parser("status", help="what runs").set_defaults(run=_status)
     commands.add_parser("down", help="end everything that the lab started").set_defaults(run=_down)
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     end_to_end.add_argument("--step", action="append", default=[], help="only this step; may be repeated")
     end_to_end.add_argument("--mode", choices=("live", "stateless"), default="live", help="of the function server")
     end_to_end.add_argument("--fleet", type=Path, default=FLEET)
+    _takes_options(end_to_end)
     end_to_end.set_defaults(run=_end_to_end)
     scenario = commands.add_parser("scenario")
     scenario.add_argument("report", type=Path)
@@ -67,8 +69,14 @@ def _parser() -> argparse.ArgumentParser:
     supervise = commands.add_parser("supervise")
     supervise.add_argument("fleet", type=Path)
     supervise.add_argument("--own-network", action="store_true")
+    _takes_options(supervise)
     supervise.set_defaults(run=_supervise)
     return parser
+
+
+def _takes_options(command: argparse.ArgumentParser) -> None:
+    told = "a component beyond the core set; may be repeated"
+    command.add_argument("--with", dest="options", action="append", default=[], type=Set, metavar="SET", help=told)
 
 
 def _say(line: str) -> None:
@@ -80,15 +88,17 @@ def _build(chosen: argparse.Namespace, places: Places) -> int:
     return 0
 
 
-def _build_missing(places: Places) -> None:
+def _build_missing(places: Places, options: frozenset[Set]) -> None:
     find_go(1)  # manifests are read from Go's module cache, even when every program is there
-    if missing(places, {Set.CORE}):
-        build_all(places, {Set.CORE}, os.cpu_count() or 1, _say)
+    sets = {Set.CORE, *options}
+    if missing(places, sets):
+        build_all(places, sets, os.cpu_count() or 1, _say)
 
 
 def _up(chosen: argparse.Namespace, places: Places) -> int:
-    _build_missing(places)
-    start(places, chosen.fleet.absolute(), _say)
+    options = frozenset(chosen.options)
+    _build_missing(places, options)
+    start(places, chosen.fleet.absolute(), _say, options=options)
     _status(chosen, places)
     return 0
 
@@ -121,8 +131,9 @@ def _exec(chosen: argparse.Namespace, places: Places) -> int:
 def _end_to_end(chosen: argparse.Namespace, places: Places) -> int:
     ours = running(places) is None
     if ours:
-        _build_missing(places)
-        start(places, chosen.fleet.absolute(), _say, tied=True)
+        options = frozenset(chosen.options)
+        _build_missing(places, options)
+        start(places, chosen.fleet.absolute(), _say, tied=True, options=options)
     try:
         steps = [word for step in chosen.step for word in ("--step", step)]
         command = [sys.executable, "-m", "lab", "scenario", str(chosen.report), "--mode", chosen.mode, *steps]
@@ -144,7 +155,7 @@ def _supervise(chosen: argparse.Namespace, places: Places) -> int:
     from lab.daemon import Daemon
 
     async def live() -> int:
-        return await Daemon(places, chosen.fleet, chosen.own_network).run()
+        return await Daemon(places, chosen.fleet, chosen.own_network, frozenset(chosen.options)).run()
 
     return asyncio.run(live())
 

@@ -34,6 +34,7 @@ from lab.supervisor import ProgramError, Supervisor
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from lab.components import Set
     from lab.places import Places
 
 CONTROL = "control"
@@ -49,6 +50,7 @@ class Daemon:
     places: Places
     fleet: Path
     own_network: bool
+    options: frozenset[Set] = frozenset()
     began: float = field(default_factory=time.monotonic)
     said: str = "starting"
     failed: str = ""
@@ -152,6 +154,7 @@ class Daemon:
             "failed": self.failed,
             "up_after_s": self.up_after_s,
             "own_network": self.own_network,
+            "options": sorted(option.value for option in self.options),
             "clusters": {cluster.name: str(cluster.kubeconfig) for cluster in self.clusters},
             "engines": sum(len(each) for each in self.engines),
             "programs": [

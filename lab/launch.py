@@ -20,6 +20,7 @@ from lab.namespace import enter_command, find_isolation
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lab.components import Set
     from lab.places import Places
 
 _START_WITHIN_S = 300.0
@@ -42,7 +43,14 @@ class Known:
     inside: int
 
 
-def start(places: Places, fleet: Path, say: Callable[[str], None], *, tied: bool = False) -> None:
+def start(
+    places: Places,
+    fleet: Path,
+    say: Callable[[str], None],
+    *,
+    tied: bool = False,
+    options: frozenset[Set] = frozenset(),
+) -> None:
     """Returns when the lab is up. One that is `tied` ends with the process that started it."""
     if running(places) is not None:
         raise LabError("the lab is running already: `make lab-status`, or `make lab-down` first")
@@ -53,7 +61,8 @@ def start(places: Places, fleet: Path, say: Callable[[str], None], *, tied: bool
     log = places.state / "lab.log"
     bound = ("setpriv", "--pdeathsig", "KILL") if tied else ()
     network = ("--own-network",) if isolation.own_network else ()
-    command = (*bound, *isolation.prefix, sys.executable, "-m", "lab", "supervise", str(fleet), *network)
+    chosen = tuple(word for each in sorted(options, key=_set_name) for word in ("--with", each.value))
+    command = (*bound, *isolation.prefix, sys.executable, "-m", "lab", "supervise", str(fleet), *network, *chosen)
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -62,6 +71,10 @@ def start(places: Places, fleet: Path, say: Callable[[str], None], *, tied: bool
     _write(places, known)
     _follow(places, process, log, say)
     _write(places, Known(known.pid, known.began, _innermost(process.pid)))
+
+
+def _set_name(option: Set) -> str:
+    return option.value
 
 
 def _follow(places: Places, process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]) -> None:
