@@ -109,6 +109,7 @@ _KUBERNETES_FLAGS = (
     "-X k8s.io/component-base/version.gitMajor=1",
     "-X k8s.io/component-base/version.gitMinor=36",
 )
+_NO_METRICS = "-X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=0"
 
 
 def _kubernetes(name: str) -> Component:
@@ -135,8 +136,12 @@ COMPONENTS = (
     Component("kai-scheduler", KAI, "cmd/scheduler", Set.KAI),
     Component("kai-binder", KAI, "cmd/binder", Set.KAI),
     Component("kai-podgrouper", KAI, "cmd/podgrouper", Set.KAI),
+    # It has a flag for the port of its metrics and ignores it; the default is another program's here.
+    Component("kai-podgroupcontroller", KAI, "cmd/podgroupcontroller", Set.KAI, flags=(_NO_METRICS,)),
+    Component("kai-queuecontroller", KAI, "cmd/queuecontroller", Set.KAI),
     Component("kueue", KUEUE, "cmd/kueue", Set.KUEUE),
     Component("vc-scheduler", VOLCANO, "cmd/scheduler", Set.VOLCANO),
+    Component("vc-controller-manager", VOLCANO, "cmd/controller-manager", Set.VOLCANO),
     Component("envoy-gateway", ENVOY_GATEWAY, "cmd/envoy-gateway", Set.GATEWAY),
 )
 # Modules that are read for their manifests alone.

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from lab import control as control_plane
 from lab import workload
 from lab.build import binary, module_folders
-from lab.client import ApiError, WaitedTooLongError
-from lab.cluster import Cluster, new_cluster
+from lab.client import Api, ApiError, WaitedTooLongError
+from lab.cluster import ADMIN, Cluster, new_cluster
 from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_KUBERNETES, SOURCES
 from lab.engines import Engines
 from lab.fleet import Site, read_fleet
@@ -29,10 +29,11 @@ from lab.install import InstallError, install
 from lab.manifests import Sources
 from lab.namespace import lay_network
 from lab.registry import Registry
+from lab.schedulers import SCHEDULERS, schedulers_of
 from lab.supervisor import ProgramError, Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from lab.components import Set
     from lab.places import Places
@@ -105,8 +106,10 @@ class Daemon:
             controlled = group.create_task(
                 control_plane.bring_up(self.supervisor, self.clusters[0], self.registry, sources, self.say)
             )
+            named = [site.scheduler for site in sites]
             for site, cluster in zip(sites, self.clusters[1:], strict=True):
-                group.create_task(self._workload(site, cluster, sources))
+                chosen = schedulers_of(site.scheduler, named, self.options)
+                group.create_task(self._workload(site, cluster, sources, chosen))
         self.control = controlled.result()
         self.up_after_s = time.monotonic() - self.began
         self.say("up")
@@ -122,10 +125,14 @@ class Daemon:
         programs = {part.name: binary(self.places, part) for part in COMPONENTS}
         return new_cluster(name, port, self.places.state / name, lambda program: programs[program])
 
-    async def _workload(self, site: Site, cluster: Cluster, sources: Sources) -> None:
+    async def _workload(self, site: Site, cluster: Cluster, sources: Sources, schedulers: Iterable[Set]) -> None:
         await workload.bring_up(
             self.supervisor, cluster, site.pools, pod_range=site.pod_range, sources=sources, say=self.say
         )
+        async with Api(cluster.access(*ADMIN)) as api:
+            for each in schedulers:
+                await SCHEDULERS[each](self.supervisor, cluster, api, sources)
+                self.say(f"{cluster.name}: {each.value} serves")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):

@@ -37,6 +37,8 @@ class Site:
     pools: tuple[PoolSpec, ...]
     base_port: int
     pod_range: str
+    scheduler: str = "None"
+    """What the cluster's spec says places its pods."""
 
     @property
     def gateway(self) -> str:
@@ -57,6 +59,7 @@ def read_fleet(folder: Path) -> tuple[Site, ...]:
             pools=pools_of(cluster, classes),
             base_port=_FIRST_PORT + number * _PORTS_EACH,
             pod_range=f"10.{_FIRST_POD_NETWORK + number}.0.0/16",
+            scheduler=cluster.spec.scheduling.type_,
         )
         for number, cluster in enumerate(clusters)
     )

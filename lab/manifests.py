@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from lab.client import Manifest
@@ -59,10 +60,22 @@ class Sources:
         return self.folders[module]
 
     def read(self, module: Module, place: str) -> list[Manifest]:
+        return self._kept(module, place, lambda: read_folder(self.folder(module) / place))
+
+    def kustomized(self, module: Module, place: str, kubectl: Path) -> list[Manifest]:
+        """What upstream's own kustomization of a folder makes."""
+
+        def made() -> list[Manifest]:
+            command = [str(kubectl), "kustomize", str(self.folder(module) / place)]
+            return parse(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+        return self._kept(module, f"{place}.kustomized", made)
+
+    def _kept(self, module: Module, place: str, make: Callable[[], list[Manifest]]) -> list[Manifest]:
         kept = self.cache / "lean-manifests" / f"{module.path}@{module.version}" / f"{place}.json"
         if kept.is_file():
             return list(json.loads(kept.read_bytes()))
-        found = [_lean(item) for item in read_folder(self.folder(module) / place)]
+        found = [_lean(item) for item in make()]
         kept.parent.mkdir(parents=True, exist_ok=True)
         unfinished = kept.with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps(found))
