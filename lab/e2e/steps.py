@@ -95,7 +95,14 @@ def _metadata(manifest: Manifest) -> dict[str, object]:
 
 
 async def fleet(world: World) -> str:
-    """The clusters of the example, reached through Secrets with their kubeconfigs."""
+    waited = await adopt(world, _platform())
+    clusters = await world.control.list(OURS, "InferenceCluster")
+    free = {name_of(each): value(each, "status", "freeDevices") for each in clusters}
+    return f"{len(clusters)} clusters Ready after {waited:.1f} s, free devices {json.dumps(free)}"
+
+
+async def adopt(world: World, platform: Iterable[Manifest]) -> float:
+    """The clusters of the lab, reached through Secrets with their kubeconfigs; how long the slowest took."""
     for site in world.sites:
         content = base64.b64encode(world.kubeconfigs[site].read_bytes()).decode()
         await world.control.apply(
@@ -106,13 +113,11 @@ async def fleet(world: World) -> str:
                 "data": {"kubeconfig": content},
             }
         )
-    for item in _platform():
+    for item in platform:
         await world.control.apply(item)
     waited = [await world.ready("InferenceCluster", site) for site in world.sites]
     await world.ready("InferenceGateway", "default")
-    clusters = await world.control.list(OURS, "InferenceCluster")
-    free = {name_of(each): value(each, "status", "freeDevices") for each in clusters}
-    return f"{len(clusters)} clusters Ready after {max(waited):.1f} s, free devices {json.dumps(free)}"
+    return max(waited)
 
 
 def _platform() -> list[Manifest]:
@@ -289,20 +294,20 @@ async def removal(world: World) -> str:
     await remove(world, [*models(), *(gang_of(name, nodes=GANG_NODES) for name in ("big", "one", "two"))])
 
     async def empty() -> bool:
-        return not await _left(world)
+        return not await remains(world)
 
     try:
         await world.wait("nothing left of the models", empty)
     except Exception as error:
-        raise FailedError(f"left: {', '.join(await _left(world))}") from error
+        raise FailedError(f"left: {', '.join(await remains(world))}") from error
     await remove(world, [item for item in _platform() if item["kind"] != "InferenceClass"])
     await remove(world, [item for item in _platform() if item["kind"] == "InferenceClass"])
-    left = await _left(world)
+    left = await remains(world)
     expect(not left, f"left: {', '.join(left)}")
     return f"nothing left in {1 + len(world.sites)} clusters after {asyncio.get_running_loop().time() - began:.1f} s"
 
 
-async def _left(world: World) -> list[str]:
+async def remains(world: World) -> list[str]:
     found = [f"control {each['kind']} {name_of(each)}" for each in await _ours_left(world)]
     for site, api in world.sites.items():
         for version, kind in _REMOTE:
