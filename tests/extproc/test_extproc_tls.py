@@ -19,6 +19,12 @@ def test_a_certificate_of_its_own():
     assert (context.minimum_version, context.verify_mode) == (ssl.TLSVersion.TLSv1_2, ssl.CERT_NONE)
 
 
+def test_no_file_is_written(tmp_path, monkeypatch):
+    """The picker's root is mounted to be read, /tmp with it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "not-there"))
+    assert server_context(self_signed(time.time())).minimum_version is ssl.TLSVersion.TLSv1_2
+
+
 def test_two_starts_have_two_keys():
     assert self_signed(1.0).key != self_signed(1.0).key
 

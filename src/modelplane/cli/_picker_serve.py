@@ -92,6 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     from modelplane.cli.terminal import run_until_signal
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    # A line for each call to the API is no news.
+    for library in ("httpx", "httpx2"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     return run_until_signal(_serve(arguments))
 
 

@@ -3,6 +3,9 @@
 A pool whose phases are separate fails closed: without the picker a prompt could reach a pod that cannot answer it.
 Elsewhere a lost picker costs only the choice. The picker reads its configuration once, when it starts, so the name of
 the configuration ends in a hash of it.
+
+The picker serves TLS with a certificate of its own making: gateways encrypt towards a pool's picker and do not check
+who it is, and have no setting to leave it.
 """
 
 import hashlib
@@ -142,8 +145,8 @@ def _binding(context: Context, name: str) -> dict[str, object]:
 
 
 def _service(context: Context, name: str) -> dict[str, object]:
-    port = {"name": "grpc", "port": GRPC_PORT, "targetPort": GRPC_PORT, "appProtocol": "kubernetes.io/h2c"}
-    spec = {"selector": {_LABEL: context.name}, "ports": [{**port, "protocol": "TCP"}]}
+    port = {"name": "grpc", "port": GRPC_PORT, "targetPort": GRPC_PORT, "protocol": "TCP"}
+    spec = {"selector": {_LABEL: context.name}, "ports": [port]}
     return context.object("v1", "Service", name, spec=spec)
 
 
@@ -181,7 +184,6 @@ def _container(context: Context) -> dict[str, object]:
             f"--grpc-health-port={HEALTH_PORT}",
             f"--metrics-port={METRICS_PORT}",
             f"--config-file={_CONFIG_PATH}/{_CONFIG_FILE}",
-            "--secure-serving=false",
             "--metrics-endpoint-auth=false",
         ],
         "ports": [

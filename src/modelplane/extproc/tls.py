@@ -6,8 +6,11 @@ certificate authority for clients makes calls without a certificate of theirs fa
 """
 
 import ipaddress
+import os
 import ssl
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -76,11 +79,7 @@ def server_context(identity: Identity) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2"])
-    # The library reads keys from files only; these are gone before the context is used.
-    with tempfile.TemporaryDirectory() as folder:
-        chain, key = Path(folder) / "chain", Path(folder) / "key"
-        chain.write_bytes(identity.certificate)
-        key.write_bytes(identity.key)
+    with _as_file(identity.certificate) as chain, _as_file(identity.key) as key:
         try:
             context.load_cert_chain(chain, key)
             if identity.clients:
@@ -89,6 +88,24 @@ def server_context(identity: Identity) -> ssl.SSLContext:
         except (ssl.SSLError, UnicodeDecodeError) as error:
             raise InputError(f"the picker's certificate, key or client authorities cannot be used: {error}") from error
     return context
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A name under which the content can be read meanwhile: the library reads keys from files only.
+
+    In memory where the system can, for a key has no business on a disk, and a picker's root is mounted to be read.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("pem"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:  # pragma: no cover - Linux has it
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
 
 
 def _read(path: Path) -> bytes:

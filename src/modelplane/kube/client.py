@@ -161,7 +161,7 @@ def _refusal(code: int, body: bytes) -> KubeError:
         status = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
         status = _Status(message=body[:200].decode(errors="replace"))
-    return Refused(code, status.reason, status.message)
+    return Refused(code, status.reason, status.message.strip())
 
 
 def _unreachable(broken: Exception) -> Unreachable:
