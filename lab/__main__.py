@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_NO_GO = 3
 FLEET = Path("examples/quickstart")
+FLEETS = Path("lab/fleets")
+GANG_SETS = (Set.KAI, Set.KUEUE, Set.VOLCANO)
 REPORT = Path("docs/lab-report.md")
 
 
@@ -60,11 +62,15 @@ def _parser() -> argparse.ArgumentParser:
     end_to_end.add_argument("--mode", choices=("live", "stateless"), default="live", help="of the function server")
     end_to_end.add_argument("--fleet", type=Path, default=FLEET)
     _takes_options(end_to_end)
+    gangs = "only the steps on gangs under a scheduler, in a lab of its own: kai, kueue, volcano; may be repeated"
+    end_to_end.add_argument("--gangs", action="append", default=[], type=Set, metavar="SET", help=gangs)
+    end_to_end.add_argument("--full", action="store_true", help="everything, then the gangs under each scheduler")
     end_to_end.set_defaults(run=_end_to_end)
     scenario = commands.add_parser("scenario")
     scenario.add_argument("report", type=Path)
     scenario.add_argument("--mode", default="live")
     scenario.add_argument("--step", action="append", default=[])
+    scenario.add_argument("--gangs", type=Set)
     scenario.set_defaults(run=_scenario)
     supervise = commands.add_parser("supervise")
     supervise.add_argument("fleet", type=Path)
@@ -129,6 +135,25 @@ def _exec(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _end_to_end(chosen: argparse.Namespace, places: Places) -> int:
+    status = 0 if chosen.gangs else _end_to_end_core(chosen, places)
+    for scheduler in GANG_SETS if chosen.full else chosen.gangs:
+        status = max(status, _end_to_end_gangs(chosen, places, scheduler))
+    return status
+
+
+def _end_to_end_gangs(chosen: argparse.Namespace, places: Places, scheduler: Set) -> int:
+    """In a lab with one cluster, under that scheduler."""
+    options = frozenset({scheduler})
+    _build_missing(places, options)
+    start(places, (FLEETS / scheduler.value).absolute(), _say, tied=True, options=options)
+    try:
+        command = [sys.executable, "-m", "lab", "scenario", str(chosen.report), "--gangs", scheduler.value]
+        return subprocess.run(inside(places, command), check=False).returncode
+    finally:
+        stop(places, _say)
+
+
+def _end_to_end_core(chosen: argparse.Namespace, places: Places) -> int:
     ours = running(places) is None
     if ours:
         options = frozenset(chosen.options)
@@ -144,9 +169,13 @@ def _end_to_end(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _scenario(chosen: argparse.Namespace, places: Places) -> int:
-    from lab.e2e.run import run
+    from lab.e2e.run import run, run_gangs
 
-    done = asyncio.run(run(places, chosen.report, _say, mode=chosen.mode, only=frozenset(chosen.step)))
+    if chosen.gangs is not None:
+        work = run_gangs(places, chosen.report, _say, chosen.gangs)
+    else:
+        work = run(places, chosen.report, _say, mode=chosen.mode, only=frozenset(chosen.step))
+    done = asyncio.run(work)
     _say(f"report: {chosen.report}")
     return 0 if done.passed else EXIT_FAILED
 

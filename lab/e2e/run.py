@@ -8,16 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.components import CROSSPLANE, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES
-from lab.e2e import steps, trouble
+from lab.e2e import gangs, steps, trouble
 from lab.e2e.world import enter
 from lab.launch import ask
 from lab.oracles import run as oracles
-from lab.scenario import Scenario, report
+from lab.scenario import Scenario, report, with_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lab.components import Module, Set
     from lab.places import Places
 
 _STEPS = (
@@ -57,6 +58,21 @@ async def run(places: Places, target: Path, say: Callable[[str], None], *, mode:
     return scenario
 
 
+async def run_gangs(places: Places, target: Path, say: Callable[[str], None], scheduler: Set) -> Scenario:
+    """One scheduler's steps, as a section of the report."""
+    scenario = Scenario(say)
+    async with enter(places, say, "live") as world:
+        await gangs.run(scenario, world, scheduler)
+    case = gangs.CASES[scheduler]
+    facts = _facts(places, "live", case.module)
+    _write(target, with_section(_page(target), scenario, f"Gangs under {case.name}", facts))
+    return scenario
+
+
+def _page(target: Path) -> str:
+    return target.read_text() if target.is_file() else report(Scenario(print), "The lab's last run", [])
+
+
 def _name(action: object) -> str:
     inner = action.func if isinstance(action, partial) else action
     return str(getattr(inner, "__name__", ""))
@@ -67,9 +83,9 @@ def _write(target: Path, page: str) -> None:
     target.write_text(page)
 
 
-def _facts(places: Places, mode: str) -> list[str]:
+def _facts(places: Places, mode: str, *more: Module) -> list[str]:
     state = ask(places, "status") or {}
-    parts = (KUBERNETES, ETCD, CROSSPLANE, PROVIDER_KUBERNETES, KWOK, LWS)
+    parts = (KUBERNETES, ETCD, CROSSPLANE, PROVIDER_KUBERNETES, KWOK, LWS, *more)
     versions = ", ".join(f"{part.path.partition('/')[2]} {part.version}" for part in parts)
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     up = state.get("up_after_s")

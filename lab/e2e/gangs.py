@@ -1,0 +1,316 @@
+"""Gangs under KAI, Kueue and Volcano: one that does not fit waits whole, starts whole, and shows in its queue's books.
+
+Each scheduler has a fleet of one cluster (`lab/fleets`). What keeps the gang from starting differs with what the
+scheduler decides on. KAI and Volcano place pods: a pool that may grow lacks a node, so the gang is sent there and finds
+room for half of it. Kueue lends out quota: what serving does not use was borrowed, so devices are free and the gang may
+still not start. In all of them only what we render reaches the scheduler: groups, queues, labels and gates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.client import Manifest, condition, items, name_of, text, until, value
+from lab.components import KAI, KUEUE, VOLCANO, Module, Set
+from lab.e2e import steps
+from lab.e2e.steps import GANG_NODES, adopt, expect, gang_of, remains, remove
+from lab.e2e.world import OURS, World, conditions, running
+from lab.fleet import read_fleet
+from lab.hardware import hardware
+from lab.manifests import read_folder
+from lab.scenario import FailedError
+from lab.workload import publish
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from lab.scenario import Scenario
+
+    Change = Callable[[World, "Case"], Awaitable[None]]
+
+FLEETS = Path("lab/fleets")
+QUEUE = "serving"
+GANG, SECOND = "big", "more"
+DEVICES = 8 * GANG_NODES
+_NODE = "h200-1"
+_HOLDS_S = 15.0
+_PATIENCE_S = 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A scheduler, what it books, and what stands in the gang's way until it is taken away."""
+
+    name: str
+    module: Module
+    site: str
+    booked: int
+    """Devices that its queue says are used while the gang runs."""
+    alone: int
+    """Pods of the same gang that kube-scheduler starts meanwhile, when nothing tells it that they belong together."""
+    shorten: Change
+    relieve: Change
+    leftovers: tuple[tuple[str, str], ...] = ()
+    """Kinds of which nothing may be left."""
+
+    @property
+    def folder(self) -> Path:
+        return FLEETS / self.site
+
+
+async def _lose_node(world: World, case: Case) -> None:
+    for item in _node(case):
+        await world.sites[case.site].delete(item)
+
+
+async def _add_node(world: World, case: Case) -> None:
+    await publish(world.sites[case.site], list(_node(case)))
+
+
+def _node(case: Case) -> Iterator[Manifest]:
+    (site,) = read_fleet(case.folder)
+    return (item for item in hardware(site.pools) if _NODE in {name_of(item), text(item, "spec", "nodeName")})
+
+
+async def _lend(world: World, case: Case) -> None:
+    api = world.sites[case.site]
+    for item in read_folder(case.folder / "others"):
+        await api.apply(item)
+    (pod,) = (item for item in read_folder(case.folder / "others") if item["kind"] == "Pod")
+
+    async def runs() -> bool:
+        found = await api.get("v1", "Pod", name_of(pod), namespace=text(pod, "metadata", "namespace"))
+        return text(found, "status", "phase") == "Running"
+
+    await until("the borrower runs", runs, within_s=_PATIENCE_S)
+
+
+async def _give_back(world: World, case: Case) -> None:
+    for item in reversed(read_folder(case.folder / "others")):
+        await world.sites[case.site].delete(item)
+
+
+CASES = {
+    Set.KAI: Case(
+        "KAI", KAI, "kai", DEVICES, 1, _lose_node, _add_node, leftovers=(("scheduling.run.ai/v2alpha2", "PodGroup"),)
+    ),
+    Set.KUEUE: Case(
+        "Kueue",
+        KUEUE,
+        "kueue",
+        DEVICES,
+        GANG_NODES,
+        _lend,
+        _give_back,
+        leftovers=(("kueue.x-k8s.io/v1beta2", "LocalQueue"), ("kueue.x-k8s.io/v1beta2", "Workload")),
+    ),
+    # This version keeps no books of claimed devices.
+    Set.VOLCANO: Case(
+        "Volcano",
+        VOLCANO,
+        "volcano",
+        0,
+        1,
+        _lose_node,
+        _add_node,
+        leftovers=(("scheduling.volcano.sh/v1beta1", "PodGroup"),),
+    ),
+}
+
+
+async def run(scenario: Scenario, world: World, scheduler: Set) -> None:
+    case = CASES[scheduler]
+    for name, action, needed in (
+        ("packages through the real package manager", steps.install, True),
+        ("the cluster and its queue are seen", partial(_seen, case=case), True),
+        ("a gang that does not fit waits whole", partial(_waits, case=case), True),
+        ("kube-scheduler alone starts what it can", partial(_alone, case=case), False),
+        ("the gang starts whole once there is room", partial(_starts, case=case), False),
+        ("the queue's books are observed capacity", partial(_books, case=case), False),
+        ("everything is deleted", partial(_removal, case=case), False),
+    ):
+        await scenario.step(name, partial(action, world), needed=needed)
+
+
+def _platform(case: Case) -> list[Manifest]:
+    return read_folder(case.folder)
+
+
+async def _seen(world: World, case: Case) -> str:
+    for item in read_folder(case.folder / "cluster"):
+        await world.sites[case.site].apply(item)
+    waited = await adopt(world, _platform(case))
+    await until("the queue observed", partial(_observed, world, case, used=0), within_s=_PATIENCE_S)
+    return f"Ready after {waited:.1f} s; {_told(await _queue(world, case))}"
+
+
+async def _queue(world: World, case: Case) -> Manifest:
+    found = await world.control.get(OURS, "InferenceCluster", case.site)
+    queues = [each for each in items(found, "status", "queues") if each.get("name") == QUEUE]
+    return queues[0] if queues else {}
+
+
+async def _observed(world: World, case: Case, *, used: int) -> bool:
+    queue = await _queue(world, case)
+    return queue.get("quota") == DEVICES and (queue.get("used") or 0) == used
+
+
+def _told(queue: Manifest) -> str:
+    told = ", ".join(f"{key} {queue[key]}" for key in ("quota", "used", "usedByOthers", "pending") if key in queue)
+    return f"queue {QUEUE}: {told}"
+
+
+async def _waits(world: World, case: Case) -> str:
+    await case.shorten(world, case)
+    await world.control.apply(gang_of(GANG, nodes=GANG_NODES))
+
+    async def there() -> bool:
+        return len(await world.pods(case.site, GANG)) == GANG_NODES
+
+    waited = await until(f"{GANG_NODES} pods", there, within_s=_PATIENCE_S)
+    await _stays_unbound(world, case)
+    pods = await world.pods(case.site, GANG)
+    return f"{len(pods)} pods after {waited:.1f} s, none bound for {_HOLDS_S:.0f} s more; {_why(pods)}"
+
+
+async def _stays_unbound(world: World, case: Case) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _HOLDS_S
+    while loop.time() < end:
+        bound = _bound(await world.pods(case.site, GANG))
+        expect(not bound, f"bound while the gang does not fit: {', '.join(bound)}")
+        await asyncio.sleep(0.5)
+
+
+def _bound(pods: list[Manifest]) -> list[str]:
+    return [name_of(pod) for pod in pods if text(pod, "spec", "nodeName")]
+
+
+def _why(pods: list[Manifest]) -> str:
+    """What the scheduler says of the first pod."""
+    for pod in pods:
+        for each in items(pod, "status", "conditions"):
+            if each.get("type") == "PodScheduled":
+                return f"{text(each, 'reason')}: {text(each, 'message')[:200]}"
+    return "no pod says why"
+
+
+async def _alone(world: World, case: Case) -> str:
+    """The control of the experiment: the rendered set without the marks, left to kube-scheduler, while the gang waits.
+
+    It takes devices that the gang could not use. Once it is gone, the gang still waits.
+    """
+    api = world.sites[case.site]
+    (rendered,) = await api.list("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
+    copy = unmarked(rendered)
+    await api.apply(copy)
+    namespace, labels = text(copy, "metadata", "namespace"), "leaderworkerset.sigs.k8s.io/name=alone"
+
+    async def started() -> bool:
+        pods = await api.list("v1", "Pod", namespace=namespace, labels=labels)
+        return len(pods) == GANG_NODES and len(_bound(pods)) == case.alone
+
+    async def gone() -> bool:
+        return not await api.list("v1", "Pod", namespace=namespace, labels=labels)
+
+    try:
+        await until(f"{case.alone} pods bound by kube-scheduler", started, within_s=_PATIENCE_S)
+        await asyncio.sleep(2.0)
+        expect(await started(), "kube-scheduler bound more than there is room for")
+    finally:
+        await api.delete(copy)
+        await until("the copy gone", gone, within_s=_PATIENCE_S)
+    await _stays_unbound(world, case)
+    return f"{case.alone} of {GANG_NODES} pods of the same set bound; gone again, and the gang still waits whole"
+
+
+def unmarked(rendered: Manifest) -> Manifest:
+    """A LeaderWorkerSet as it is rendered where no scheduler groups pods, under a name of its own."""
+    template = dict(_inner(rendered, "spec", "leaderWorkerTemplate"))
+    for name in ("leaderTemplate", "workerTemplate"):
+        if pod := _inner(template, name):
+            kept = {key: each for key, each in _inner(pod, "spec").items() if key not in _PLACEMENT}
+            template[name] = {"metadata": {}, "spec": kept}
+    return {
+        "apiVersion": rendered["apiVersion"],
+        "kind": rendered["kind"],
+        "metadata": {"name": "alone", "namespace": text(rendered, "metadata", "namespace")},
+        "spec": {**_inner(rendered, "spec"), "leaderWorkerTemplate": template},
+    }
+
+
+_PLACEMENT = frozenset({"schedulerName", "schedulingGates"})
+
+
+def _inner(item: object, *path: str) -> Manifest:
+    found = value(item, *path)
+    return dict(found) if isinstance(found, dict) else {}
+
+
+async def _starts(world: World, case: Case) -> str:
+    began = asyncio.get_running_loop().time()
+    await case.relieve(world, case)
+
+    async def whole() -> bool:
+        return len(running(await world.pods(case.site, GANG))) == GANG_NODES
+
+    try:
+        waited = await until("the whole gang runs", whole, within_s=_PATIENCE_S)
+    except Exception as error:
+        raise FailedError(f"{error}; {_why(await world.pods(case.site, GANG))}") from error
+    await world.ready("ModelDeployment", GANG, within_s=_PATIENCE_S)
+    pods = await world.pods(case.site, GANG)
+    moments = sorted(_scheduled(pod) for pod in pods)
+    ready = asyncio.get_running_loop().time() - began
+    return f"all pods run {waited:.1f} s after, bound at {' and '.join(moments)}; Ready after {ready:.1f} s"
+
+
+def _scheduled(pod: Manifest) -> str:
+    found = (each for each in items(pod, "status", "conditions") if each.get("type") == "PodScheduled")
+    return next((text(each, "lastTransitionTime")[11:19] for each in found), "an unknown time")
+
+
+async def _books(world: World, case: Case) -> str:
+    """What the scheduler's queue reports shows in the cluster's status, and what exceeds it is not sent there."""
+    try:
+        await until("the queue's use observed", partial(_observed, world, case, used=case.booked), within_s=_PATIENCE_S)
+    except Exception as error:
+        raise FailedError(f"{error}; {_told(await _queue(world, case))}") from error
+    queue = await _queue(world, case)
+    expect(not queue.get("usedByOthers"), f"devices of ours count as others': {_told(queue)}")
+    await world.control.apply(gang_of(SECOND, nodes=1))
+
+    async def refused() -> bool:
+        found = await world.control.get(OURS, "ModelDeployment", SECOND)
+        return condition(found, "ReplicasScheduled") == "False"
+
+    await until("the second is not placed", refused, within_s=_PATIENCE_S)
+    found = await world.control.get(OURS, "ModelDeployment", SECOND)
+    return f"{_told(queue)}; one more says {conditions(found)[:160]}"
+
+
+async def _removal(world: World, case: Case) -> str:
+    began = asyncio.get_running_loop().time()
+    await remove(world, [gang_of(GANG, nodes=GANG_NODES), gang_of(SECOND, nodes=1)])
+
+    async def empty() -> bool:
+        return not await _left(world, case)
+
+    try:
+        await until("nothing left", empty, within_s=_PATIENCE_S)
+    except Exception as error:
+        raise FailedError(f"left: {', '.join(await _left(world, case))}") from error
+    await until("the queue empty again", partial(_observed, world, case, used=0), within_s=_PATIENCE_S)
+    for kinds in ({"InferenceCluster", "InferenceGateway"}, {"InferenceClass"}):
+        await remove(world, [item for item in _platform(case) if item["kind"] in kinds])
+    return f"nothing left after {asyncio.get_running_loop().time() - began:.1f} s, and the queue is empty"
+
+
+async def _left(world: World, case: Case) -> list[str]:
+    api = world.sites[case.site]
+    found = [f"{kind} {name_of(item)}" for version, kind in case.leftovers for item in await api.list(version, kind)]
+    return [*await remains(world), *found]
