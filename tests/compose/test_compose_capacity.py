@@ -120,6 +120,11 @@ def test_a_local_queue_goes_by_its_tenant_and_has_no_quota_of_its_own():
         ({"capability": {"cpu": "10"}}, {}, (-1, 0, None)),
         ({"capability": {"nvidia.com/gpu": "8"}}, {"allocated": {"nvidia.com/gpu": "2"}, "pending": 1}, (8, 2, 1)),
         ({"capability": {"nvidia.com/gpu": "8"}}, {"state": "Closed"}, (0, 0, None)),
+        (
+            {"capability": {"deviceclass/gpu.nvidia.com": "8", "memory.deviceclass/gpu.nvidia.com": "1Ti"}},
+            {"allocated": {"deviceclass/gpu.nvidia.com": "3", "memory.deviceclass/gpu.nvidia.com": "420Gi"}},
+            (8, 3, None),
+        ),
     ],
 )
 def test_volcano(spec, status, expected):
@@ -284,6 +289,23 @@ def test_of_what_a_queue_uses_replicas_account_for_what_their_pods_were_given(cl
     made = cluster("KAI", scheduling={"queue": "q"})
     found = {queue.name: queue for queue in capacity.queues_of(ComposeRequest(made, required=required), held)}
     assert (found["q"].used, found["q"].used_by_others, found["z"].used_by_others) == (3, others, None)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "expected"),
+    [
+        pytest.param({"cpu": "4"}, (0, 0), id="books without claims, and nobody else"),
+        pytest.param({"nvidia.com/gpu": "3"}, (3, 3), id="books without claims: all is others'"),
+        pytest.param({"deviceclass/gpu.nvidia.com": "2"}, (2, 0), id="ours was claimed"),
+        pytest.param({"deviceclass/gpu.nvidia.com": "5", "nvidia.com/gpu": "1"}, (6, 4), id="others claim and name"),
+    ],
+)
+def test_in_volcanos_books_only_claimed_devices_can_be_ours(allocated, expected):
+    queue = {"metadata": {"name": "z"}, "spec": {}, "status": {"allocated": allocated}}
+    claims = (claim("a", "gpu-0", "gpu-1", replica="chat"),)
+    required = {"observed-queues": (queue,), "observed-claims": claims}
+    (found,) = capacity.queues_of(ComposeRequest(cluster("Volcano"), required=required), {"chat": 2})
+    assert (found.used, found.used_by_others) == expected
 
 
 def cluster(scheduler: str, *, scheduling: dict | None = None, **status) -> InferenceCluster:

@@ -147,10 +147,14 @@ def test_kai_does_not_preempt_serving_unless_the_cluster_says_so(scene, shape, b
 @pytest.mark.parametrize(
     ("scheduling", "expected"),
     [
+        ({"version": None}, {"preemptibility": "non-preemptible"}),
         ({}, {"preemptibility": "non-preemptible", "stalenessGracePeriod": "420s"}),
         ({"version": "0.16.2"}, {"preemptibility": "non-preemptible"}),
         ({"version": "0.11.0"}, {"priorityClassName": "inference"}),
-        ({"defaultPriority": "batch"}, {"priorityClassName": "batch", "stalenessGracePeriod": "420s"}),
+        (
+            {"version": "v1.0", "defaultPriority": "batch"},
+            {"priorityClassName": "batch", "stalenessGracePeriod": "420s"},
+        ),
     ],
 )
 def test_kais_group_stands_as_serving_and_outlives_the_restart_of_a_pod(scene, scheduling, expected):

@@ -28,7 +28,8 @@ POOL_GROUP = "inference.networking.k8s.io"
 GRPC_PORT, HEALTH_PORT, METRICS_PORT = 9002, 9003, 9090
 _CONFIG_FILE = "config.yaml"
 _CONFIG_PATH = "/etc/picker"
-_LABEL = "modelplane.ai/picker"
+LABEL = "modelplane.ai/picker"
+"""On the picker's pods, with the name of the replica."""
 _PREFIX_CACHE = {"maxPrefixBlocksToMatch": 256, "lruCapacityPerServer": 31250}
 _SCORERS = ({"pluginRef": "prefix-cache-scorer", "weight": 2}, {"pluginRef": "queue-scorer", "weight": 1})
 _UNCACHED_TOKENS = 16
@@ -146,7 +147,7 @@ def _binding(context: Context, name: str) -> dict[str, object]:
 
 def _service(context: Context, name: str) -> dict[str, object]:
     port = {"name": "grpc", "port": GRPC_PORT, "targetPort": GRPC_PORT, "protocol": "TCP"}
-    spec = {"selector": {_LABEL: context.name}, "ports": [port]}
+    spec = {"selector": {LABEL: context.name}, "ports": [port]}
     return context.object("v1", "Service", name, spec=spec)
 
 
@@ -155,7 +156,7 @@ def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
     marks = companion_marks(SCHEDULERS[context.scheduling.type_], context)
     labels, annotations = cluster_metadata(context, member)
     pod = Pod(
-        labels={**labels, **marks.pod_labels, _LABEL: context.name, **context.labels},
+        labels={**labels, **marks.pod_labels, LABEL: context.name, **context.labels},
         annotations={**annotations, **marks.pod_annotations},
         spec={
             "serviceAccountName": name,
@@ -166,7 +167,7 @@ def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
             **scheduling_spec(context, marks),
         },
     )
-    spec = {"replicas": 1, "selector": {"matchLabels": {_LABEL: context.name}}, "template": pod.template()}
+    spec = {"replicas": 1, "selector": {"matchLabels": {LABEL: context.name}}, "template": pod.template()}
     owner_labels, owner_annotations = owner_metadata(context, member, marks)
     item = context.object("apps/v1", "Deployment", name, owner_labels, spec=spec)
     return annotated(item, owner_annotations)

@@ -18,6 +18,12 @@ def version_before(scheduling: Scheduling, minor: int) -> bool:
     return (major, found) < (0, minor)
 
 
+def version_known_from(scheduling: Scheduling, minor: int) -> bool:
+    """Whether the cluster says that the scheduler is 0.`minor` or newer."""
+    text = scheduling.version
+    return text is not None and bool(_VERSION.fullmatch(text)) and not version_before(scheduling, minor)
+
+
 def kueue_api(scheduling: Scheduling) -> str:
     """What Kueue's objects are written and read in."""
     return f"kueue.x-k8s.io/{'v1beta1' if version_before(scheduling, 15) else 'v1beta2'}"

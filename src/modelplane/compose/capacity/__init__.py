@@ -28,6 +28,8 @@ class QueueReader:
     api_version: Callable[[Scheduling], str]
     kind: str
     read: Callable[[Manifest, Scheduling], Queue]
+    claimed: Callable[[Manifest], int] | None = None
+    """How many of the devices in its books may be claimed ones; all of them where it does not tell them apart."""
 
 
 READERS: Mapping[str, QueueReader] = MappingProxyType(
@@ -38,7 +40,9 @@ READERS: Mapping[str, QueueReader] = MappingProxyType(
             lambda item, scheduling: kai.read(item, preemptible=kai.is_preemptible(scheduling)),
         ),
         "Kueue": QueueReader(kueue_api, kueue.KIND, lambda item, _: kueue.read(item)),
-        "Volcano": QueueReader(lambda _: volcano.API_VERSION, volcano.KIND, lambda item, _: volcano.read(item)),
+        "Volcano": QueueReader(
+            lambda _: volcano.API_VERSION, volcano.KIND, lambda item, _: volcano.read(item), volcano.claimed
+        ),
     }
 )
 """By `spec.scheduling.type` of an InferenceCluster."""
@@ -73,11 +77,10 @@ def queues_of(request: ComposeRequest[InferenceCluster], held: Mapping[str, int]
     items = (*found, *(request.fetched(_LOCAL_QUEUES) or ()))
     scheduling = cluster.spec.scheduling
     ours = scheduling.queue
-    queues = sorted(
-        (reader.read(item, scheduling) for item in items), key=lambda queue: (queue.name != ours, queue.name)
-    )
     accounted = _accounted(request, held or {})
-    return tuple(_told_apart(queue, accounted) if queue.name == ours else queue for queue in queues[:MAX_QUEUES])
+    read = [(reader.read(item, scheduling), item) for item in items]
+    queues = [_told_apart(queue, item, reader, accounted) if queue.name == ours else queue for queue, item in read]
+    return tuple(sorted(queues, key=lambda queue: (queue.name != ours, queue.name))[:MAX_QUEUES])
 
 
 def _accounted(request: ComposeRequest[InferenceCluster], held: Mapping[str, int]) -> int:
@@ -90,8 +93,11 @@ def _accounted(request: ComposeRequest[InferenceCluster], held: Mapping[str, int
     return sum(held.values()) if claims is None else held_by_replicas(claims, held.keys())
 
 
-def _told_apart(queue: Queue, accounted: int) -> Queue:
-    return msgspec.structs.replace(queue, used_by_others=max((queue.used or 0) - accounted, 0))
+def _told_apart(queue: Queue, item: Manifest, reader: QueueReader, accounted: int) -> Queue:
+    """Our replicas claim their devices, so in books without claims nothing is theirs."""
+    used = queue.used or 0
+    claimed = used if reader.claimed is None else reader.claimed(item)
+    return msgspec.structs.replace(queue, used_by_others=max(used - min(accounted, claimed), 0))
 
 
 def pools_of(

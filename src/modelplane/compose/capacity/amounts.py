@@ -1,7 +1,8 @@
 """Amounts of devices in the resource lists of schedulers.
 
 Schedulers count every resource; devices are those that are not the node's own. Fractions of a device in use take the
-whole of it, and a quota of a fraction is worth what fits into it.
+whole of it, and a quota of a fraction is worth what fits into it. Volcano counts claimed devices by class, and beside
+them how much of something they have: bytes of memory, say, which are no devices.
 """
 
 import math
@@ -10,11 +11,15 @@ from collections.abc import Mapping
 from modelplane.dra.quantity import Quantity, QuantityError, as_approximate_float, quantity_from_json
 
 UNLIMITED = -1
+CLAIMED = "deviceclass/"
+"""In front of the class of claimed devices; behind the name of what they have."""
 _NODE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods", "storage"})
 
 
 def is_device(resource: str) -> bool:
-    return resource not in _NODE_RESOURCES and not resource.startswith("hugepages-")
+    if resource in _NODE_RESOURCES or resource.startswith("hugepages-"):
+        return False
+    return f".{CLAIMED}" not in resource
 
 
 def devices_in(resources: object) -> float:

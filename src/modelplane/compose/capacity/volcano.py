@@ -1,9 +1,13 @@
-"""Volcano queues: a capability is the most that a queue may use, and one without has no limit."""
+"""Volcano queues: a capability is the most that a queue may use, and one without has no limit.
+
+From 1.15 on a queue's books have the devices that were claimed, by class. Before, they have none of them: what is
+booked then was asked for by name, by pods of others, since ours claim.
+"""
 
 from collections.abc import Mapping
 
 from modelplane.api.models import Queue
-from modelplane.compose.capacity.amounts import UNLIMITED, devices_in, is_device, whole_quota, whole_use
+from modelplane.compose.capacity.amounts import CLAIMED, UNLIMITED, devices_in, is_device, whole_quota, whole_use
 from modelplane.compose.contract import Manifest
 from modelplane.compose.manifests import name_of, text_at, value_at
 
@@ -19,6 +23,14 @@ def read(item: Manifest) -> Queue:
         used=whole_use(devices_in(value_at(item, "status", "allocated"))),
         pending=pending if isinstance(pending, int) else None,
     )
+
+
+def claimed(item: Manifest) -> int:
+    """Devices in its books that were claimed."""
+    booked = value_at(item, "status", "allocated")
+    if not isinstance(booked, Mapping):
+        return 0
+    return whole_use(devices_in({name: found for name, found in booked.items() if str(name).startswith(CLAIMED)}))
 
 
 def _quota(item: Manifest) -> int:

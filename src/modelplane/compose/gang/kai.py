@@ -9,8 +9,10 @@ Serving is not: without a priority the pods say so themselves, and so use no mor
 that has it otherwise says it in `defaultLabels` or by a default priority.
 
 A gang below its size is evicted as a whole after a minute, and a pod that is replaced stays away for longer: the new
-one waits for the devices that the old one holds while it drains. From 0.17 on our PodGroup says how long to wait; with
-an older KAI only the setting of the scheduler itself helps, --default-staleness-grace-period.
+one waits for the devices that the old one holds while it drains. From 0.17 on our PodGroup says how long to wait, where
+the cluster says that its KAI is that new: an older one refuses a PodGroup with a field that it does not know, and no
+pod of the gang would ever start. With an older KAI only the setting of the scheduler itself helps,
+--default-staleness-grace-period.
 """
 
 from modelplane.compose.context import grace_seconds
@@ -23,7 +25,7 @@ _DEFAULT_QUEUE = "default-queue"
 _PREEMPTIBILITY, _NON_PREEMPTIBLE = "kai.scheduler/preemptibility", "non-preemptible"
 _PRIORITY, _SERVING = "priorityClassName", "inference"
 """KAI reads the class from a label as well; the class is one of its own."""
-_KNOWS_PREEMPTIBILITY = 12
+_KNOWS_PREEMPTIBILITY, _KNOWS_STALENESS = 12, 17
 _REBIND_S = 300
 """For the pod that replaces another to be made, scheduled and bound, its devices once free."""
 
@@ -44,7 +46,7 @@ def objects(gang: Gang) -> dict[str, Remote]:
     context = gang.context
     spec: dict[str, object] = {"minMember": gang.pods, "queue": gang.queue or _DEFAULT_QUEUE}
     spec |= _standing(gang)
-    if not gang.version_before(17):
+    if gang.version_known_from(_KNOWS_STALENESS):
         spec["stalenessGracePeriod"] = f"{_longest_grace(gang) + _REBIND_S}s"
     group = context.object("scheduling.run.ai/v2alpha2", "PodGroup", context.name, _queue(gang), spec=spec)
     return {"gang-kai": context.remote(group)}

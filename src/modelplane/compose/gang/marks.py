@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from modelplane.compose.context import Context, group_size, is_gang
 from modelplane.compose.contract import Remote
-from modelplane.compose.scheduling import version_before
+from modelplane.compose.scheduling import version_before, version_known_from
 
 
 class Cohesion(Enum):
@@ -34,6 +34,9 @@ class Gang:
 
     def version_before(self, minor: int) -> bool:
         return version_before(self.context.scheduling, minor)
+
+    def version_known_from(self, minor: int) -> bool:
+        return version_known_from(self.context.scheduling, minor)
 
 
 @dataclass(frozen=True, slots=True)
