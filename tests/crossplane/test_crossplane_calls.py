@@ -137,13 +137,7 @@ def test_what_must_outlive_something_is_held_until_that_is_gone():
 def test_usages_are_asked_for_once_both_objects_are_there(problems):
     replica, required = _replica("engine-a"), {"cluster": ({**CLUSTER, "status": {"gateway": {"address": "a"}}},)}
     first = answer(Call(replica, required=required), now=0.0)
-    of_cluster = {key for key in first.resources if key.startswith("usage-")}
-    assert of_cluster == {"usage-inferencecluster--east"}
-    held = first.resources["usage-inferencecluster--east"].manifest["spec"]
-    assert "by" not in held
-    assert held["reason"] == "ModelReplica qwen-abc: a replica runs on the cluster"
-    of = held["of"]
-    assert of == {"apiVersion": API, "kind": "InferenceCluster", "resourceRef": {"name": "east", "namespace": ""}}
+    assert not [key for key in first.resources if key.startswith("usage-")]
     then = answer(Call(replica, as_observed(first), required), now=0.0)
     made = {key: item.manifest for key, item in then.resources.items() if key.startswith("usage-")}
     workload = next(key for key in first.resources if key.startswith("workload"))
@@ -152,6 +146,38 @@ def test_usages_are_asked_for_once_both_objects_are_there(problems):
     assert between["spec"]["of"]["resourceRef"]["name"] == first.resources[workload].manifest["metadata"]["name"]
     assert between["spec"]["by"]["resourceRef"]["name"] == first.resources["route"].manifest["metadata"]["name"]
     assert [problems(item) for item in made.values()] == [[]] * len(made)
+
+
+def test_a_cache_that_is_mounted_is_protected_within_its_namespace(problems):
+    replica = _replica("engine-a")
+    replica["spec"] = {**replica["spec"], "caches": [{"name": "weights", "mountPath": "/models"}]}
+    found = answer(Call(replica, required={"cluster": (CLUSTER,), "cache-weights": ()}), now=0.0)
+    usage = found.resources["usage-modelcache-team-a-weights"].manifest
+    assert usage["metadata"]["namespace"] == "team-a"
+    assert usage["spec"]["of"] == {"apiVersion": API, "kind": "ModelCache", "resourceRef": {"name": "weights"}}
+    assert problems(usage) == []
+
+
+@pytest.mark.parametrize(
+    ("replicas", "held_before", "held"),
+    [
+        pytest.param((), True, False, id="nobody is there any more"),
+        pytest.param(({"metadata": {"name": "r", "namespace": "team-a"}},), False, True, id="somebody is"),
+        pytest.param(None, True, True, id="not known, and held"),
+        pytest.param(None, False, False, id="not known, and not held"),
+    ],
+)
+def test_a_cluster_that_replicas_run_on_protects_itself(replicas, held_before, held, problems):
+    before = {"usage-of-itself": {"apiVersion": "protection.crossplane.io/v1beta1", "kind": "ClusterUsage"}}
+    required = {"class-h200": (CLASS,), **({} if replicas is None else {"replicas": replicas})}
+    found = answer(Call(CLUSTER, before if held_before else {}, required), now=0.0)
+    assert ("usage-of-itself" in found.resources) is held
+    if held:
+        usage = found.resources["usage-of-itself"].manifest
+        of = {"apiVersion": API, "kind": "InferenceCluster", "resourceRef": {"name": "east"}}
+        assert usage["kind"] == "ClusterUsage"
+        assert usage["spec"] == {"of": of, "reason": "replicas run on it", "replayDeletion": True}
+        assert problems(usage) == []
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,10 @@ def answer(
     extra: dict[str, Manifest] = {}
     desired = dict(result.desired)
     if isinstance(resource, InferenceCluster):
+        replicas = required.get(_REPLICAS)
         extra = access.provider_configs(resource, helm=helm)
-        desired |= tenants.tenant_namespaces(resource, required.get(_REPLICAS), seen)
+        extra |= protection.of_itself(composite, replicas, call.composed)
+        desired |= tenants.tenant_namespaces(resource, replicas, seen)
     return Answer(
         resources=_resources(composite, replace(result, desired=desired), seen, extra),
         status=_status(result, call.composite),

@@ -24,6 +24,7 @@ from modelplane.api.meta import Key as Owner
 from modelplane.compose.contract import Manifest, Requirement
 from modelplane.compose.manifests import text_at, value_at
 from modelplane.crossplane import facts
+from modelplane.crossplane.departures import Departures
 from modelplane.crossplane.observatory import Observatory
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
 from modelplane.crossplane.waking import Subject, Waker
@@ -42,6 +43,7 @@ _NAMES = {CLUSTERS: "InferenceCluster", REPLICAS: "ModelReplica", CACHES: "Model
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 _ASSUMED_S = 60.0
 """How long a decision counts that was never seen to be carried out."""
+_DEPARTURES_PAUSE_S = 1.5
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -76,6 +78,7 @@ class Live:
             DEPLOYMENTS: Informer(client, Query(DEPLOYMENTS), _keep_deployment),
         }
         self._waker = Waker(client, self._facts, registry, pause_s=pause_s)
+        self._departures = Departures(client, pause_s=min(pause_s, _DEPARTURES_PAUSE_S))
         for kind, informer in self._informers.items():
             informer.listen(lambda events, kind=kind: self._heard(kind, events))  # type: ignore[misc]  # a bound default
 
@@ -93,6 +96,7 @@ class Live:
                 tasks.create_task(informer.run())
             await self._listed()
             tasks.create_task(self._waker.run())
+            tasks.create_task(self._departures.run())
 
     async def _listed(self) -> None:
         """Once everything is known: whoever was told something else while nobody watched is woken."""
@@ -213,6 +217,10 @@ class Live:
         if not there:
             del self._on_cluster[cluster]
         self._waker.concerns((CLUSTERS, Key("", cluster)))
+        if gone:
+            self._departures.gone(key)
+        elif text_at(manifest, "metadata", "deletionTimestamp"):
+            self._departures.leaving(key, manifest)
 
     def _follow_cache(self, key: Key, _manifest: Manifest, *, gone: bool) -> None:
         del gone

@@ -4,8 +4,8 @@
     installation     the packages, what runs them and what they may do: `modelplane install` applies it
 
 Rights name their kinds one by one. Crossplane's own manager gives it rights on what packages define; what is granted
-here is the rest: objects of the gateway's kinds that we compose, and for the function server, to look at the fleet and
-to touch the composites that a change concerns.
+here is the rest: objects of the gateway's kinds that we compose, and for the function server, to look at the fleet, to
+touch the composites that a change concerns, and the Usages of replicas that leave.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -175,7 +175,9 @@ def _installed(source: Source) -> tuple[Manifest, ...]:
         *_providers(source),
         _runtime(FUNCTION, _function_runtime(source)),
         _package("Function", FUNCTION, f"{source.packages}/{FUNCTION}:v{source.version}", source, FUNCTION),
-        _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source),
+        _alone(
+            _package("Configuration", CONFIGURATION, f"{source.packages}/{CONFIGURATION}:v{source.version}", source)
+        ),
     )
 
 
@@ -199,6 +201,16 @@ def _package(kind: str, name: str, package: str, source: Source, runtime: str = 
     if source.pull_secret:
         spec["packagePullSecrets"] = [{"name": source.pull_secret}]
     return {"apiVersion": "pkg.crossplane.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _alone(package: Manifest) -> Manifest:
+    """Without what it depends on, which is installed beside it.
+
+    Crossplane would install the function once more under a name of its own if it got to the Configuration first, and
+    then resolve no package at all, because one of them is there twice.
+    """
+    spec = package["spec"]
+    return {**package, "spec": {**(spec if isinstance(spec, Mapping) else {}), "skipDependencyResolution": True}}
 
 
 def _runtime(name: str, container: Mapping[str, object]) -> Manifest:
@@ -236,7 +248,8 @@ def _rights() -> Iterator[Manifest]:
     )
     looks = [_rule(group, kinds, ("get", "list", "watch")) for group, kinds in _LIVE.items()]
     touches = [_rule(group, kinds, ("patch",)) for group, kinds in _LIVE.items()]
-    yield _role("modelplane:function", [*looks, *touches])
+    hurries = _rule("protection.crossplane.io", ("usages",), ("list", "patch"))
+    yield _role("modelplane:function", [*looks, *touches, hurries])
     yield {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",

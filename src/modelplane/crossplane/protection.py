@@ -2,14 +2,18 @@
 
 A Usage is asked for only when both of its objects are there, since it fails while one is missing. What a composer stops
 asking for while its composite lives needs no Usage: it is held in the desired state until what it outlives is gone.
+
+A Usage in a namespace cannot protect an object of the whole cluster unless it names a user, and one that names its own
+composite waits for itself. So a cluster that replicas run on protects itself, for as long as it knows of any.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from modelplane.compose.contract import Desired, Manifest, Use
 from modelplane.crossplane.carrying import Carried, Composite
 
 PREFIX = "usage-"
+_ITSELF = f"{PREFIX}of-itself"
 _API = "protection.crossplane.io/v1beta1"
 
 
@@ -19,9 +23,18 @@ def usages(
     """By composition key."""
     found = {f"{PREFIX}{key}-by-{by}": _between(composite, key, by, seen) for key, by in _pairs(desired, seen)}
     for use in uses:
-        key = f"{PREFIX}{use.kind}-{use.namespace}-{use.name}".lower()
-        found[key] = _of_another(composite, key, use)
+        if use.namespace == composite.namespace:
+            key = f"{PREFIX}{use.kind}-{use.namespace}-{use.name}".lower()
+            found[key] = _of_another(composite, key, use)
     return found
+
+
+def of_itself(composite: Composite, users: Collection[object] | None, composed: Container[str]) -> dict[str, Manifest]:
+    """A composite of the whole cluster that others use. While it is not known who does, what is held stays held."""
+    if not users and not (users is None and _ITSELF in composed):
+        return {}
+    of = _reference((composite.api_version, composite.kind, composite.name))
+    return {_ITSELF: _usage("ClusterUsage", composite.name_for(_ITSELF), "", of, None, "replicas run on it")}
 
 
 def _pairs(desired: Mapping[str, Desired], seen: Mapping[str, Carried]) -> Iterator[tuple[str, str]]:
@@ -54,11 +67,8 @@ def _of_another(composite: Composite, key: str, use: Use) -> Manifest:
     """
     of = _reference((use.api_version, use.kind, use.name))
     reason = f"{composite.kind} {composite.name}: {use.reason}" if use.reason else f"{composite.kind} {composite.name}"
-    if not composite.namespace:
-        return _usage("ClusterUsage", composite.name_for(key), "", of, None, reason)
-    # Without a namespace an object of the whole cluster would be looked for in the Usage's own and never be found.
-    of["resourceRef"] = {"name": use.name, "namespace": use.namespace}
-    return _usage("Usage", composite.name_for(key), composite.namespace, of, None, reason)
+    kind = "Usage" if composite.namespace else "ClusterUsage"
+    return _usage(kind, composite.name_for(key), composite.namespace, of, None, reason)
 
 
 def _reference(item: tuple[str, str, str]) -> dict[str, object]:
