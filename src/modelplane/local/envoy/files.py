@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from modelplane.local.envoy.config import EnvoyConfig
-from modelplane.local.envoy.routes import Resource
+from modelplane.local.envoy.view import Resource
 
 Table = Literal["cds", "rds", "lds"]
 

@@ -5,8 +5,8 @@ that stamp. One table for all gateways is one file to watch and one update to wa
 are. The stamp replaces whatever a client sent under that name and never leaves Envoy.
 """
 
-from modelplane.local.envoy.routes import UNSERVED_HEADER, Resource
-from modelplane.local.envoy.view import GatewayView, Identity
+from modelplane.local.envoy.retries import UNSERVED_HEADER
+from modelplane.local.envoy.view import GatewayView, Identity, Resource
 
 GATEWAY_HEADER = "x-modelplane-gateway"
 ROUTES_NAME = "routes"

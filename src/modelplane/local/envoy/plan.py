@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from modelplane.local.envoy.config import EnvoyConfig
 from modelplane.local.envoy.files import Pieces, Table, TableFile, route_file, table_file
-from modelplane.local.envoy.routes import Resource
+from modelplane.local.envoy.view import Resource
 
 
 def final_files(config: EnvoyConfig, pieces: Pieces | None = None) -> tuple[TableFile, ...]:

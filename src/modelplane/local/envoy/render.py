@@ -16,8 +16,9 @@ from modelplane.local.envoy.config import EnvoyConfig
 from modelplane.local.envoy.files import config_source
 from modelplane.local.envoy.listeners import listener
 from modelplane.local.envoy.pools import Directory, Pool, Unusable
-from modelplane.local.envoy.routes import NOT_FOUND, RETRY, Entry, Resource, entries
-from modelplane.local.envoy.view import GatewayView, KubernetesObject, Problem, ProblemReason
+from modelplane.local.envoy.retries import BODY_BYTES, USUAL
+from modelplane.local.envoy.routes import NOT_FOUND, Entry, entries
+from modelplane.local.envoy.view import GatewayView, KubernetesObject, Problem, ProblemReason, Resource
 
 
 def render(views: Iterable[GatewayView]) -> EnvoyConfig:
@@ -99,7 +100,8 @@ class _Gateway:
             "name": self.view.name,
             "domains": [self.view.name],
             "routes": [*routes, NOT_FOUND],
-            "retry_policy": RETRY,
+            "retry_policy": USUAL,
+            "request_body_buffer_limit": BODY_BYTES,
         }
 
     def _route(self, manifest: KubernetesObject, before: "_Gateway | None") -> _Routed:

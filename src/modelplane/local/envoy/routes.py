@@ -4,7 +4,8 @@ Gateway API has no order of rules across routes; it ranks matches. Envoy takes t
 ranking becomes the order: exact paths, then longer prefixes, then more headers, then older routes, then by name, then
 as written. Each match of a rule is an entry of its own.
 
-A request that one backend of a rule could not take is sent to another (see `joined`), as long as no engine has seen it.
+A request that one backend of a rule could not take is sent to another (see `joined` and `retries`), as long as no
+engine has seen it.
 
 What differs from Gateway API on purpose: traffic of a backend that cannot take any (missing, refused, nothing ready)
 goes to the others of its rule instead of failing in proportion, and a rule without any usable backend answers 503 and
@@ -20,28 +21,10 @@ from modelplane.local.envoy import objects
 from modelplane.local.envoy.joined import Part, joined
 from modelplane.local.envoy.objects import BackendRef, HeaderChange, HeaderValue, HttpRoute, Rule, UnsupportedError
 from modelplane.local.envoy.pools import Pool, Unusable
+from modelplane.local.envoy.retries import retry_policy
+from modelplane.local.envoy.view import Resource
 
-Resource = dict[str, object]
 Resolve = Callable[[BackendRef, objects.ObjectMeta], Pool | Unusable]
-
-UNSERVED_HEADER = "x-modelplane-unserved"
-"""On an answer of a gateway itself, to a request that no engine has seen: it may be sent again."""
-
-# For a whole gateway. Only failures that come before an engine saw the request: a generation must not run twice.
-RETRY: Resource = {
-    "retry_on": "connect-failure,refused-stream,reset-before-request,retriable-headers",
-    "retriable_headers": [{"name": UNSERVED_HEADER, "present_match": True}],
-    "num_retries": 3,
-    "retry_host_predicate": [
-        {
-            "name": "envoy.retry_host_predicates.previous_hosts",
-            "typed_config": {
-                "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
-            },
-        }
-    ],
-    "host_selection_retry_max_attempts": 3,
-}
 
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"(\d+)(ms|h|m|s)")
@@ -131,6 +114,9 @@ def _action(
         sentence = f"No backend of {route.metadata.namespace}/{route.metadata.name} is ready to answer."
         return {"direct_response": {"status": 503, "body": {"inline_string": sentence}}}
     common: Resource = {"timeout": _timeout(rule), **({"host_rewrite_literal": hostname} if hostname else {})}
+    retries = retry_policy((together,) if together is not None else [pool for _, pool in parts])
+    if retries is not None:
+        common["retry_policy"] = retries
     if together is None:
         usable = [_weighted(rule, ref, pool) for ref, pool in parts]
         return {"route": {"weighted_clusters": {"clusters": usable}, **common}}

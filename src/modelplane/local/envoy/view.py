@@ -9,6 +9,8 @@ from typing import Literal
 from modelplane.api.errors import InputError
 
 KubernetesObject = Mapping[str, object]
+Resource = dict[str, object]
+"""A piece of what Envoy reads."""
 
 # Gateway API's own words for why a route is not Accepted or has not ResolvedRefs.
 ProblemReason = Literal["UnsupportedValue", "BackendNotFound", "InvalidKind", "RefNotPermitted"]
