@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from modelplane.local.envoy import EnvoyConfig, GatewayView, Renderer
+from modelplane.local.envoy import EnvoyConfig, Gateways, GatewayView
 from modelplane.local.envoy.config import EMPTY
-from modelplane.local.envoy.files import Pieces
 from modelplane.local.envoy.plan import final_files, plan
 
 EDGES, REPLICAS = 1_000, 10
@@ -19,12 +18,12 @@ _FIRST_PORT = 20_000
 
 
 def rows() -> list[dict[str, object]]:
-    views, renderer, pieces = _views(), Renderer(), Pieces()
-    cold, config = _timed(lambda: _made(renderer, pieces, views, EMPTY))
+    views, gateways = _views(), Gateways()
+    cold, config = _timed(lambda: _made(gateways, views, EMPTY))
     door = replace(views[0], backends=views[0].backends[:-1])
-    change, after = _timed(lambda: _made(renderer, pieces, [door, *views[1:]], config))
+    change, after = _timed(lambda: _made(gateways, [door], config))
     edge = replace(views[1], slices=views[1].slices[:-1])
-    moved, _ = _timed(lambda: _made(renderer, pieces, [door, edge, *views[2:]], after))
+    moved, _ = _timed(lambda: _made(gateways, [edge], after))
     whole = {"what": "all of it from nothing", "value": round(cold, 1), "unit": "ms"}
     return [
         _row("envoy-10k-replicas-cold", round(cold, 1), 8_000, {"what": "pools", "value": len(config.clusters)}),
@@ -43,12 +42,13 @@ def _timed(work: Callable[[], EnvoyConfig]) -> tuple[float, EnvoyConfig]:
     return (time.process_time() - started) * 1000, found
 
 
-def _made(renderer: Renderer, pieces: Pieces, views: list[GatewayView], before: EnvoyConfig) -> EnvoyConfig:
+def _made(gateways: Gateways, changed: list[GatewayView], before: EnvoyConfig) -> EnvoyConfig:
     """The configuration, and the files that it takes to get there."""
-    config = renderer.render(views)
-    on_disk = {file.table: file.version for file in final_files(before, pieces)}
-    list(plan(before, config, on_disk, pieces))
-    pieces.forget_all_but(config.resources())
+    on_disk = {file.table: file.version for file in final_files(before)}
+    for view in changed:
+        gateways.put(view)
+    config = gateways.config()
+    list(plan(before, config, on_disk))
     return config
 
 

@@ -65,7 +65,7 @@ def told(*items, edges=None):
         for item in items:
             store.create(item)
         traffic = Traffic(store, front, clock, address=("127.0.0.1", 8080))
-        traffic.follow(lambda: edges or {})
+        traffic.follow(lambda name: (edges or {})[name], edges or ())
         await traffic._reconcile("fleet")
         return front.taken[-1], store
 

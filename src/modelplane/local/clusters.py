@@ -42,21 +42,22 @@ class Clusters:
         engines: EngineFactory,
         settings: ClusterSettings,
         *,
-        edges_changed: Callable[[], None],
+        edge_changed: Callable[[ClusterName], None],
     ) -> None:
         self._controller = controller
         self._clock = clock
         self._engines = engines
         self._settings = settings
-        self._edges_changed = edges_changed
+        self._edge_changed = edge_changed
         self._running: dict[ClusterName, SimulatedCluster] = {}
         self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS, on_broke=_report)
         controller.plane.subscribe(self._heard)
         self._look_at_all()
 
-    def edges(self) -> dict[ClusterName, GatewayView]:
-        views = {name: cluster.edge_view() for name, cluster in self._running.items()}
-        return {name: view for name, view in views.items() if view is not None}
+    def edge(self, name: ClusterName) -> GatewayView | None:
+        """What the edge of a cluster should carry; None where nothing answers."""
+        cluster = self._running.get(name)
+        return cluster.edge_view() if cluster is not None else None
 
     def get(self, name: ClusterName) -> SimulatedCluster | None:
         return self._running.get(name)
@@ -124,7 +125,7 @@ class Clusters:
         broke = partial(_report_work, name)
         cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings, on_broke=broke)
         cluster.set_edge_address(f"{_HOST}:{free_port(_HOST)}")
-        cluster.on_edge_change(self._edges_changed)
+        cluster.on_edge_change(partial(self._edge_changed, name))
         self._running[name] = cluster
         return cluster
 
@@ -146,7 +147,7 @@ class Clusters:
         if cluster is not None:
             await cluster.stop()
             self._controller.drop_cluster(name)
-            self._edges_changed()
+            self._edge_changed(name)
 
 
 def _report(name: ClusterName, error: Exception, attempt: int) -> None:

@@ -132,11 +132,11 @@ class Plane:
             self._clock,
             self._engines,
             self._settings.cluster,
-            edges_changed=traffic.changed,
+            edge_changed=traffic.edge_changed,
         )
         self._stack.push_async_callback(self.clusters.stop)
         self._stack.push_async_callback(envoy.drain)  # before the engines go: what they were asked is answered
-        traffic.follow(self.clusters.edges)
+        traffic.follow(self.clusters.edge)
         for name, loop in (
             ("plane", self._controller.loop),
             ("traffic", traffic.loop),

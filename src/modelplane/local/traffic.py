@@ -1,8 +1,9 @@
 """One Envoy for the whole plane: the fleet's front door and the edge of every cluster, kept up with their objects.
 
-A change anywhere asks for one pass; a pass takes everything as it stands, has Envoy take it, and only then reports on
+A change anywhere asks for one pass; a pass takes what changed as it stands, has Envoy take it, and only then reports on
 the objects of the front door. So a service's route is never in force before the edge that it leads to. What Envoy is to
-be told is worked out beside the event loop: objects that the stores gave out are replaced and never changed.
+be told is worked out beside the event loop: objects that the stores gave out are replaced and never changed. Edges and
+objects that did not change are not looked at, and neither are backends that no route of the front door names.
 
 A gateway that names a certificate which cannot be used is not served at all, and says so. An Envoy that ended by itself
 is started again with all of it. Until that succeeds the gateway has no address.
@@ -10,7 +11,7 @@ is started again with all of it. Until that succeeds the gateway has no address.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from modelplane.api.errors import InputError
@@ -18,7 +19,8 @@ from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.compose.manifests import name_of, text_at
 from modelplane.local.cluster.controller import changed
-from modelplane.local.envoy import EnvoyConfig, EnvoyProcess, GatewayView, Problem, Renderer
+from modelplane.local.cluster.objects import items_at
+from modelplane.local.envoy import EnvoyConfig, EnvoyProcess, Gateways, GatewayView, Problem
 from modelplane.local.front_identity import identity_of
 from modelplane.local.status import timestamp
 from modelplane.reconcile.clock import Clock
@@ -40,7 +42,8 @@ _KINDS = {
 _LOOK_S = 0.2
 _log = logging.getLogger(__name__)
 
-Edges = Callable[[], Mapping[ClusterName, GatewayView]]
+Edge = Callable[[ClusterName], GatewayView | None]
+"""What the edge of a cluster should carry; None where nothing answers."""
 
 
 class Traffic:
@@ -49,18 +52,29 @@ class Traffic:
         self._envoy = envoy
         self._clock = clock
         self._host, self._port = address
-        self._edges: Edges = dict
-        self._renderer = Renderer()
+        self._edge: Edge = lambda _name: None
+        self._gateways = Gateways()
+        self._stale: set[ClusterName] = set()
+        self._door_is_stale = True
+        self._named: frozenset[tuple[str, str]] = frozenset()
+        """The backends that routes of the front door name."""
         self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_broke=self._broke)
         store.subscribe(self._heard)
 
-    def follow(self, edges: Edges) -> None:
-        """Where the views of the clusters' edges come from."""
-        self._edges = edges
+    def follow(self, edge: Edge, names: Iterable[ClusterName] = ()) -> None:
+        """Where the views of the clusters' edges come from, and which there are already."""
+        self._edge = edge
+        self._stale.update(names)
         self.changed()
 
     def changed(self) -> None:
-        """Something that Envoy carries may be different."""
+        """Something of the front door, or Envoy itself, may be different."""
+        self._door_is_stale = True
+        self.loop.add(_FLEET)
+
+    def edge_changed(self, name: ClusterName) -> None:
+        """The edge of a cluster may be different, or gone."""
+        self._stale.add(name)
         self.loop.add(_FLEET)
 
     async def watch(self) -> None:
@@ -74,20 +88,41 @@ class Traffic:
             self.changed()
 
     async def _reconcile(self, _key: str) -> Outcome:
-        edges = [replace(edge, name=f"cluster.{name}") for name, edge in self._edges().items()]
+        stale, self._stale = self._stale, set()
+        door_is_stale, self._door_is_stale = self._door_is_stale, False
         try:
-            view = self._fleet_view()
-        except InputError as error:
-            await self._tell(edges)
-            self._report_gateway(problem=str(error), served=False)
-            return Settled()
-        config = await self._tell([view, *edges])
-        self._report_gateway()
-        self._report_routes(view.routes, [problem for problem in config.problems if problem.gateway == _FLEET])
+            await self._pass_over(stale, door_is_stale=door_is_stale)
+        except BaseException:
+            self._stale |= stale
+            self._door_is_stale = True
+            raise
         return Settled()
 
-    async def _tell(self, views: list[GatewayView]) -> EnvoyConfig:
-        config = await asyncio.to_thread(self._renderer.render, views)
+    async def _pass_over(self, stale: Iterable[ClusterName], *, door_is_stale: bool) -> None:
+        edges = await self._views(stale)
+        if not door_is_stale:
+            await self._tell(edges)
+            return
+        try:
+            door = self._fleet_view()
+        except InputError as error:
+            await self._tell({**edges, _FLEET: None})
+            self._report_gateway(problem=str(error), served=False)
+            return
+        config = await self._tell({**edges, _FLEET: door})
+        self._report_gateway()
+        self._report_routes(door.routes, [problem for problem in config.problems if problem.gateway == _FLEET])
+
+    async def _views(self, stale: Iterable[ClusterName]) -> dict[str, GatewayView | None]:
+        views: dict[str, GatewayView | None] = {}
+        for name in sorted(stale):
+            view = self._edge(name)
+            views[f"cluster.{name}"] = replace(view, name=f"cluster.{name}") if view is not None else None
+            await asyncio.sleep(0)  # all of a large fleet would hold up everybody else
+        return views
+
+    async def _tell(self, views: Mapping[str, GatewayView | None]) -> EnvoyConfig:
+        config = await asyncio.to_thread(self._rendered, views)
         if self._envoy.pid is not None:
             applied = await self._envoy.apply(config)
         else:
@@ -96,24 +131,41 @@ class Traffic:
         _log.info("envoy took %d updates in %.0f ms", applied.updates, applied.took_ms)
         return config
 
+    def _rendered(self, views: Mapping[str, GatewayView | None]) -> EnvoyConfig:
+        for name in [name for name, view in views.items() if view is None]:
+            self._gateways.drop(name)
+        for view in views.values():
+            if view is not None:
+                self._gateways.put(view)
+        return self._gateways.config()
+
     def _heard(self, change: Change) -> None:
-        if (change.ref.group, change.ref.kind) in _KINDS and changed(change, _stated):
+        if (change.ref.group, change.ref.kind) not in _KINDS or not changed(change, _stated):
+            return
+        if change.ref.kind != "Backend" or (change.ref.namespace, change.ref.name) in self._named:
             self.changed()
 
     def _fleet_view(self) -> GatewayView:
         routes = [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _is_ours(route)]
         filters = self._store.list(ENVOY_GATEWAY, "HTTPRouteFilter")
         gateway = self._gateway()
+        self._named = frozenset(name for route in routes for name in _backends_of(route))
         return GatewayView(
             name=_FLEET,
             host=self._host,
             port=self._port,
             routes=tuple(routes),
-            backends=tuple(self._store.list(ENVOY_GATEWAY, "Backend")),
+            backends=tuple(self._backends(sorted(self._named))),
             filters=tuple(filters),
             secrets=tuple(self._credentials(filters)),
             identity=None if gateway is None else identity_of(gateway, self._store.get),
         )
+
+    def _backends(self, names: Sequence[tuple[str, str]]) -> Iterator[Manifest]:
+        for namespace, name in names:
+            found = self._store.get(ObjectRef(ENVOY_GATEWAY, "Backend", namespace, name))
+            if found is not None:
+                yield found
 
     def _gateway(self) -> Manifest | None:
         return self._store.get(ObjectRef(GATEWAY_API, "Gateway", SYSTEM_NAMESPACE, FLEET_GATEWAY))
@@ -205,6 +257,14 @@ def _is_ours(route: Manifest) -> bool:
     spec = route.get("spec")
     parents = spec.get("parentRefs", []) if isinstance(spec, Mapping) else []
     return any((parent.get("namespace"), parent["name"]) == (SYSTEM_NAMESPACE, FLEET_GATEWAY) for parent in parents)
+
+
+def _backends_of(route: Manifest) -> Iterator[tuple[str, str]]:
+    """Where the backends are that a route names."""
+    for rule in items_at(route, "spec", "rules"):
+        for ref in items_at(rule, "backendRefs"):
+            if ref.get("kind") == "Backend":
+                yield str(ref.get("namespace") or text_at(route, "metadata", "namespace")), str(ref.get("name"))
 
 
 def _names(route: Manifest) -> tuple[str, str]:

@@ -10,6 +10,7 @@ def test_the_front_door_is_exact():
         "EnvoyProcess",
         "EnvoySettings",
         "GatewayView",
+        "Gateways",
         "Identity",
         "Problem",
         "ProblemReason",

@@ -143,7 +143,7 @@ class SimulatedCluster:
 
     def edge_view(self) -> GatewayView | None:
         """What the cluster's proxy should carry. None: nothing answers there."""
-        return self._edge.told if self.reachable else None
+        return self._edge.view() if self.reachable else None
 
     def on_edge_change(self, listener: Callable[[], None]) -> None:
         """Call the listener whenever `edge_view` has become another."""
@@ -199,7 +199,7 @@ class SimulatedCluster:
     async def fail(self) -> None:
         """The whole cluster goes dark: its API stops answering, its engines stop, its objects freeze."""
         self.api.answers = False
-        self._edge.tell(None)
+        self._edge.close()
         await self._kubelet.power_off()
 
     async def recover(self) -> None:

@@ -6,6 +6,9 @@ of the simulated network to loopback.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+import msgspec
 
 from modelplane.compose.manifests import name_of, text_at
 from modelplane.local.cluster.controller import Site, changed, is_about
@@ -36,12 +39,13 @@ _KINDS = {
     *((group, KIND) for group in POOL_GROUPS),
 }
 _POOL_PORT = 80
+_DIGEST_BYTES = 16
 
 
 class Edge:
     """Recomputes the view when something behind it changed, and tells whoever listens when it differs.
 
-    `told` is the view that was last told of: nobody has to make it again to read it.
+    Of the view that was last told of only a digest is kept: whoever wants it has it made again, and few do.
     """
 
     name = "edge"
@@ -51,7 +55,7 @@ class Edge:
         self._store = site.store
         self._cluster = site.cluster
         self._gateways = gateways
-        self.told: GatewayView | None = None
+        self._told: bytes | None = None
         self._listeners: list[Callable[[], None]] = []
         self.key = ObjectRef(GATEWAY_GROUP, "Gateway", "", "")
 
@@ -65,17 +69,26 @@ class Edge:
         return (self.key,) if moved else ()
 
     def reconcile(self, _ref: ObjectRef) -> Outcome:
-        self.tell(self.view())
+        self._tell(self._view())
         return Settled()
 
-    def tell(self, view: GatewayView | None) -> None:
-        if view == self.told:
+    def close(self) -> None:
+        """Nothing answers there any more, until the next pass."""
+        self._tell(None)
+
+    def view(self) -> GatewayView | None:
+        """As things are, once a pass has told of it. None while nothing answers."""
+        return self._view() if self._told is not None else None
+
+    def _tell(self, view: GatewayView | None) -> None:
+        digest = None if view is None else blake2b(msgspec.json.encode(view), digest_size=_DIGEST_BYTES).digest()
+        if digest == self._told:
             return
-        self.told = view
+        self._told = digest
         for listener in self._listeners:
             listener()
 
-    def view(self) -> GatewayView | None:
+    def _view(self) -> GatewayView | None:
         """None while the edge has no address."""
         host, _, port = (self._gateways.address or "").rpartition(":")
         if not host or not port.isdigit():

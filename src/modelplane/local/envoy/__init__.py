@@ -6,6 +6,7 @@ it could not honour; `EnvoyProcess` runs the Envoy of the installed package and 
 
 from modelplane.local.envoy.config import EnvoyConfig
 from modelplane.local.envoy.errors import ConfigRefusedError, EnvoyFailedError
+from modelplane.local.envoy.gateways import Gateways
 from modelplane.local.envoy.ports import free_port
 from modelplane.local.envoy.process import Applied, EnvoyProcess, EnvoySettings
 from modelplane.local.envoy.render import Renderer, render
@@ -19,6 +20,7 @@ __all__ = [
     "EnvoyProcess",
     "EnvoySettings",
     "GatewayView",
+    "Gateways",
     "Identity",
     "Problem",
     "ProblemReason",

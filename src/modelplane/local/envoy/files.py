@@ -3,14 +3,15 @@
 Each says which version it is, by a digest of what it holds, so that Envoy can be asked which one it runs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import Literal
 
 import msgspec
 
-from modelplane.local.envoy.config import EnvoyConfig
+from modelplane.local.envoy.config import EnvoyConfig, Told
 from modelplane.local.envoy.view import Resource
 
 Table = Literal["cds", "rds", "lds"]
@@ -21,12 +22,22 @@ DIRECTORY = "xds"
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """One version of one table."""
+    """One version of one table. Its texts are shared with whoever made them: at fleet size a table takes megabytes."""
 
     table: Table
     version: str
-    content: bytes
+    texts: tuple[bytes, ...]
     is_empty: bool
+
+    def parts(self) -> Iterator[bytes]:
+        """What the file consists of, from its beginning to its end."""
+        yield b'{"version_info":"%b","resources":' % self.version.encode()
+        yield from self.texts
+        yield b"}"
+
+    @property
+    def content(self) -> bytes:
+        return b"".join(self.parts())
 
 
 def file_name(table: Table) -> str:
@@ -37,35 +48,28 @@ def config_source(table: Table) -> Resource:
     return {"resource_api_version": "V3", "path_config_source": {"path": file_name(table)}}
 
 
-class Pieces:
-    """Resources as text. What was written out for the last configuration is not written out again for the next."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Resource, msgspec.Raw]] = {}
-
-    def of(self, resource: Resource) -> msgspec.Raw:
-        known = self._known.get(id(resource))
-        if known is None or known[0] is not resource:
-            known = self._known[id(resource)] = (resource, msgspec.Raw(msgspec.json.encode(resource)))
-        return known[1]
-
-    def forget_all_but(self, resources: Iterable[Resource]) -> None:
-        self._known = {id(resource): (resource, self.of(resource)) for resource in resources}
+def table_file(table: Table, resources: Iterable[Told]) -> TableFile:
+    listed = _listed([text_of(resource) for resource in resources])
+    return _file(table, listed)
 
 
-def table_file(table: Table, resources: Iterable[Resource], pieces: Pieces | None = None) -> TableFile:
-    texts = pieces or Pieces()
-    return _file(table, [texts.of(resource) for resource in resources])
+def route_file(config: EnvoyConfig) -> TableFile:
+    head = msgspec.json.encode(config.route_table())[:-1]
+    hosts = _listed([text_of(host) for host in config.virtual_hosts.values()])
+    return _file("rds", (b"[", head, b',"virtual_hosts":', *hosts, b"}", b"]"))
 
 
-def route_file(config: EnvoyConfig, pieces: Pieces | None = None) -> TableFile:
-    texts = pieces or Pieces()
-    hosts = [texts.of(host) for host in config.virtual_hosts.values()]
-    return _file("rds", [msgspec.Raw(msgspec.json.encode({**config.route_table(), "virtual_hosts": hosts}))])
+def text_of(resource: Told) -> bytes:
+    return resource if isinstance(resource, bytes) else msgspec.json.encode(resource)
 
 
-def _file(table: Table, listed: list[msgspec.Raw]) -> TableFile:
-    body = msgspec.json.encode(listed)
-    version = blake2b(body, digest_size=8).hexdigest()
-    content = b'{"version_info":"%b","resources":%b}' % (version.encode(), body)
-    return TableFile(table, version, content, is_empty=not listed)
+def _listed(texts: list[bytes]) -> tuple[bytes, ...]:
+    rest = chain.from_iterable((b",", text) for text in texts[1:])
+    return (b"[", *texts[:1], *rest, b"]")
+
+
+def _file(table: Table, texts: tuple[bytes, ...]) -> TableFile:
+    digest = blake2b(digest_size=8)
+    for text in texts:
+        digest.update(text)
+    return TableFile(table, digest.hexdigest(), texts, is_empty=texts == (b"[", b"]"))

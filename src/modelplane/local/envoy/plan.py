@@ -7,30 +7,27 @@ an update also when it refuses its additions.
 
 from collections.abc import Iterator, Mapping
 
-from modelplane.local.envoy.config import EnvoyConfig
-from modelplane.local.envoy.files import Pieces, Table, TableFile, route_file, table_file
-from modelplane.local.envoy.view import Resource
+from modelplane.local.envoy.config import EnvoyConfig, Told
+from modelplane.local.envoy.files import Table, TableFile, route_file, table_file
 
 
-def final_files(config: EnvoyConfig, pieces: Pieces | None = None) -> tuple[TableFile, ...]:
+def final_files(config: EnvoyConfig) -> tuple[TableFile, ...]:
     """The tables of a configuration that has fully arrived."""
     return (
-        table_file("cds", config.clusters.values(), pieces),
-        route_file(config, pieces),
-        table_file("lds", config.listeners.values(), pieces),
+        table_file("cds", config.clusters.values()),
+        route_file(config),
+        table_file("lds", config.listeners.values()),
     )
 
 
-def plan(
-    previous: EnvoyConfig, wanted: EnvoyConfig, on_disk: Mapping[Table, str], pieces: Pieces | None = None
-) -> Iterator[TableFile]:
+def plan(previous: EnvoyConfig, wanted: EnvoyConfig, on_disk: Mapping[Table, str]) -> Iterator[TableFile]:
     """The files to write, each to be accepted before the next, to get from one configuration to another.
 
     `on_disk` is the version of each table as it lies there, which is not written again.
     """
-    clusters, routes, listeners = final_files(wanted, pieces)
-    both_clusters = table_file("cds", _added(previous.clusters, wanted.clusters).values(), pieces)
-    both_listeners = table_file("lds", _added(_not_in_the_way(previous, wanted), wanted.listeners).values(), pieces)
+    clusters, routes, listeners = final_files(wanted)
+    both_clusters = table_file("cds", _added(previous.clusters, wanted.clusters).values())
+    both_listeners = table_file("lds", _added(_not_in_the_way(previous, wanted), wanted.listeners).values())
     written = dict(on_disk)
     for file in (both_clusters, routes, both_listeners, listeners, clusters):
         if written.get(file.table) != file.version:
@@ -38,16 +35,17 @@ def plan(
             yield file
 
 
-def _added(previous: Mapping[str, Resource], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
+def _added(previous: Mapping[str, Told], wanted: Mapping[str, Told]) -> dict[str, Told]:
     """Both together, in one order however they came about, so that equal tables have equal versions."""
-    return dict(sorted({**previous, **wanted}.items()))
+    both = {**previous, **wanted}
+    return {name: both[name] for name in sorted(both)}
 
 
-def _not_in_the_way(previous: EnvoyConfig, wanted: EnvoyConfig) -> dict[str, Resource]:
+def _not_in_the_way(previous: EnvoyConfig, wanted: EnvoyConfig) -> dict[str, Told]:
     """Old listeners whose address no listener of another name wants."""
-    claimed = {str(resource["address"]): name for name, resource in wanted.listeners.items()}
+    claimed = {wanted.place_of(name): name for name in wanted.listeners}
     return {
         name: resource
         for name, resource in previous.listeners.items()
-        if claimed.get(str(resource["address"]), name) == name
+        if claimed.get(previous.place_of(name), name) == name
     }

@@ -15,9 +15,9 @@ import aiohttp
 
 from modelplane.local.envoy.admin import Admin, Report, last_words, refusal_reason
 from modelplane.local.envoy.bootstrap import command
-from modelplane.local.envoy.config import EMPTY, EnvoyConfig
+from modelplane.local.envoy.config import EMPTY, EnvoyConfig, Place
 from modelplane.local.envoy.errors import ConfigRefusedError, EnvoyFailedError
-from modelplane.local.envoy.files import Pieces, Table, TableFile
+from modelplane.local.envoy.files import Table, TableFile
 from modelplane.local.envoy.plan import final_files, plan
 from modelplane.local.envoy.storage import Storage
 
@@ -28,15 +28,15 @@ _FIRST_LOOK_S = 0.001
 _SLOWEST_LOOK_S = 0.02
 # How long listeners that are gone may still take connections. Somebody else may listen there by then.
 _RELEASE_S = 2.0
-
-Place = tuple[str, int]
+# What a resource of a large table may take: Envoy reads a table whole, on a machine that has other things to do.
+_MORE_S = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvoySettings:
     """How many worker threads to run, how long to wait, and whose Envoy; the installed package's unless named.
 
-    apply_s: for a thousand gateways and ten thousand pools a busy machine takes half a minute.
+    apply_s: for a small table; large ones may take longer in proportion.
     drain_s: how long a stop waits for requests that are being answered.
     """
 
@@ -68,7 +68,6 @@ class EnvoyProcess:
         self._running = EMPTY
         self._on_disk: dict[Table, TableFile] = {}
         self._seen = Report()
-        self._pieces = Pieces()
         self._drained = False
 
     @property
@@ -104,7 +103,7 @@ class EnvoyProcess:
             began = _now()
             versions = {table: file.version for table, file in self._on_disk.items()}
             # At fleet size this takes a tenth of a second, in which the plane has other things to do.
-            files = await asyncio.to_thread(lambda: list(plan(self._running, config, versions, self._pieces)))
+            files = await asyncio.to_thread(lambda: list(plan(self._running, config, versions)))
             try:
                 for file in files:
                     await self._change(file)
@@ -114,11 +113,10 @@ class EnvoyProcess:
                 raise
             except EnvoyFailedError:
                 # It answers nothing, so there is nothing to wait for; it finds the old files when it comes back.
-                for file in final_files(self._running, self._pieces):
+                for file in final_files(self._running):
                     self._write(file)
                 raise
             self._running = config
-            self._pieces.forget_all_but(config.resources())
             return Applied(len(files), (_now() - began) * 1000)
 
     async def wait(self) -> int:
@@ -158,7 +156,7 @@ class EnvoyProcess:
 
     async def _spawn(self, config: EnvoyConfig) -> None:
         socket = self._storage.prepare()
-        for file in final_files(config, self._pieces):
+        for file in final_files(config):
             self._write(file)
         with self._storage.open_log() as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -174,10 +172,12 @@ class EnvoyProcess:
 
     async def _change(self, file: TableFile) -> None:
         position = self._storage.log_size()
-        self._write(file)
+        await asyncio.to_thread(self._storage.write, file)
+        self._on_disk[file.table] = file
         # A listener that is new asks for the routes.
         tables = _LISTENERS if file.table == "lds" else (file.table,)
-        await self._until_taken(self._settings.apply_s, tables, log_since=position)
+        limit_s = max(self._settings.apply_s, _MORE_S * len(file.texts))
+        await self._until_taken(limit_s, tables, log_since=position)
 
     def _write(self, file: TableFile) -> None:
         self._storage.write(file)
@@ -185,7 +185,7 @@ class EnvoyProcess:
 
     async def _go_back(self) -> None:
         """Return to the configuration that ran before: routes first, so that none points at what goes away."""
-        clusters, routes, listeners = final_files(self._running, self._pieces)
+        clusters, routes, listeners = final_files(self._running)
         for file in (routes, listeners, clusters):
             if self._on_disk[file.table] != file:
                 await self._change(file)

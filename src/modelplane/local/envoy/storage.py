@@ -42,7 +42,7 @@ class Storage:
         fresh = path.with_suffix(".new")
         fresh.unlink(missing_ok=True)  # a file that is there would keep its mode
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
-            written.write(file.content)
+            written.writelines(file.parts())
         fresh.replace(path)
 
     def open_log(self) -> IO[bytes]:
