@@ -15,4 +15,9 @@ CONTENTS = {
     "crossplane": "196547ba2f926b20d8a90edb1574591a67fdf34ba683be4b3c14549bd553fb28",
     "provider-kubernetes": "2f516a440e67a6e0d30601669e9c5c748eab76a2cc3c54144068176039fc19fd",
     "epp": "8ed740543b24f8d5c01d639f8ac5ab5a885a04c23b812b7d13f7e169274bbca7",
+    "kai-scheduler": "8df3690a3ca422570a4472237476bfa20386d98686d4eadaff65e9bea220f140",
+    "kai-binder": "854af54d665edde5d01489c1b016ce156759aaff5f82685566be01d384cac4fa",
+    "kai-podgrouper": "aac8eb73b2f5dd3fdce2449a854f82478f3d531b65e84b091f8c542774f5eb3c",
+    "kai-podgroupcontroller": "aac8eb73b2f5dd3fdce2449a854f82478f3d531b65e84b091f8c542774f5eb3c",
+    "kai-queuecontroller": "aac8eb73b2f5dd3fdce2449a854f82478f3d531b65e84b091f8c542774f5eb3c",
 }
