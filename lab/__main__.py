@@ -66,6 +66,16 @@ def _parser() -> argparse.ArgumentParser:
     end_to_end.add_argument("--gangs", action="append", default=[], type=Set, metavar="SET", help=gangs)
     end_to_end.add_argument("--full", action="store_true", help="everything, then the gangs under each scheduler")
     end_to_end.set_defaults(run=_end_to_end)
+    scale = commands.add_parser("scale", help="a fleet of clusters as objects; starts a lab of its own")
+    scale.add_argument("--clusters", type=int, default=200)
+    scale.add_argument("--replicas", type=int, default=2000)
+    scale.add_argument("--patience", type=float, default=3600.0, metavar="S", help="for each size")
+    scale.set_defaults(run=_scale)
+    stages = commands.add_parser("stages")
+    stages.add_argument("clusters", type=int)
+    stages.add_argument("replicas", type=int)
+    stages.add_argument("patience", type=float)
+    stages.set_defaults(run=_stages)
     scenario = commands.add_parser("scenario")
     scenario.add_argument("report", type=Path)
     scenario.add_argument("--mode", default="live")
@@ -166,6 +176,27 @@ def _end_to_end_core(chosen: argparse.Namespace, places: Places) -> int:
     finally:
         if ours:
             stop(places, _say)
+
+
+def _scale(chosen: argparse.Namespace, places: Places) -> int:
+    if running(places) is not None:
+        raise LabError("a lab is running: measurements need one of their own; `make lab-down` first")
+    _build_missing(places, frozenset())
+    start(places, FLEET.absolute(), _say, tied=True)
+    try:
+        given = [str(chosen.clusters), str(chosen.replicas), str(chosen.patience)]
+        command = [sys.executable, "-m", "lab", "stages", *given]
+        return subprocess.run(inside(places, command), check=False).returncode
+    finally:
+        stop(places, _say)
+
+
+def _stages(chosen: argparse.Namespace, places: Places) -> int:
+    from lab.scale.report import sizes, write
+    from lab.scale.stages import run
+
+    outcome = asyncio.run(run(places, sizes(chosen.clusters, chosen.replicas), chosen.patience, _say))
+    return 0 if write(outcome, _say) else EXIT_FAILED
 
 
 def _scenario(chosen: argparse.Namespace, places: Places) -> int:

@@ -234,7 +234,7 @@ class Api:
         return True
 
 
-async def until(what: str, holds: Callable[[], Awaitable[bool]], *, within_s: float = 60.0) -> float:
+async def until(what: str, holds: Callable[[], Awaitable[bool]], *, within_s: float = 180.0) -> float:
     """Ask again and again; answers how long it took. Refusals and broken connections count as "not yet"."""
     began = time.monotonic()
     last: Exception | None = None

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lab.places import Places
 
 CONTROL = "control"
+_USER_TICKS = 11  # of /proc/PID/stat after the name; the system's follow
 _CONTROL_PORT = 21_000
 _FLEET_RANGE, _FLEET_GATEWAY = "10.244.255.0/24", "10.244.255.1"
 _MANIFEST_MODULES = (KWOK, LWS, CROSSPLANE, PROVIDER_KUBERNETES, *SOURCES)
@@ -171,6 +172,7 @@ class Daemon:
                     "pid": run.pid,
                     "restarts": run.restarts,
                     "rss_mib": _resident_mib(run.pid),
+                    "cpu_s": _processor_s(run.pid),
                 }
                 for name, run in self.supervisor.runs.items()
             ],
@@ -193,7 +195,7 @@ class Daemon:
             return {"error": "the lab is not up"}
         folder = self.places.state / "packages"
         try:
-            await install(self.supervisor, self.control, self.runtime, folder, self.say, live=asked["mode"] == "live")
+            await install(self.supervisor, self.control, self.runtime, folder, self.say, mode=asked["mode"])
         except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
             return {"error": str(error)}
         return {}
@@ -208,6 +210,17 @@ def _sentence(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
+
+
+def _processor_s(pid: int | None) -> float:
+    """What it has used since it started."""
+    if pid is None:
+        return 0.0
+    try:
+        facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(facts[_USER_TICKS]) + int(facts[_USER_TICKS + 1])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_mib(pid: int | None) -> int:

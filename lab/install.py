@@ -45,11 +45,12 @@ class InstallError(Exception):
 
 
 async def install(
-    supervisor: Supervisor, control: Control, runtime: Runtime, folder: Path, say: Callable[[str], None], *, live: bool
+    supervisor: Supervisor, control: Control, runtime: Runtime, folder: Path, say: Callable[[str], None], *, mode: str
 ) -> None:
     """Returns when Function and Configuration are Healthy, every definition is Established and the function serves.
 
-    A function that is not `live` has Crossplane fetch the fleet with every call.
+    A function that is `live` watches the fleet and its clusters; a `lean` one the fleet alone, and it logs each call;
+    a `stateless` one has Crossplane fetch the fleet with every call.
     """
     await asyncio.to_thread(_build, folder)
     registry = f"{LOOPBACK}:{REGISTRY_PORT}"
@@ -68,7 +69,7 @@ async def install(
         await _definitions(api)
         access = await token_access(control.cluster, api, FUNCTION)
     kubeconfig = control.cluster.write_kubeconfig("function", access)
-    await supervisor.start(_function(certificates, kubeconfig, live=live))
+    await supervisor.start(_function(certificates, kubeconfig, mode))
     say("function server ready")
 
 
@@ -81,7 +82,8 @@ def _build(folder: Path) -> None:
         raise InstallError(f"{_TOOL} ended with {done.returncode}:\n{done.stderr[-2000:]}")
 
 
-def _function(certificates: Path, kubeconfig: Path, *, live: bool) -> Program:
+def _function(certificates: Path, kubeconfig: Path, mode: str) -> Program:
+    looks = {"live": ("--live", "--observe"), "lean": ("--live", "--log-calls"), "stateless": ()}[mode]
     command = (
         sys.executable,
         "-m",
@@ -90,7 +92,8 @@ def _function(certificates: Path, kubeconfig: Path, *, live: bool) -> Program:
         f"--address={LOOPBACK}:{FUNCTION_PORT}",
         f"--admin-address={LOOPBACK}:{FUNCTION_ADMIN_PORT}",
         f"--tls-certs-dir={certificates}",
-        *(("--live", "--observe", f"--kubeconfig={kubeconfig}") if live else ()),
+        *looks,
+        f"--kubeconfig={kubeconfig}",
     )
     probe = answers(f"http://{LOOPBACK}:{FUNCTION_ADMIN_PORT}/readyz")
     return Program("function", command, probe, {"PYTHONUNBUFFERED": "1", "PATH": os.environ.get("PATH", "")})
@@ -124,7 +127,7 @@ async def _definitions(api: Api) -> None:
         return bool(found) and all(condition(each, "Established") == "True" for each in found)
 
     try:
-        await until("definitions Established", established, within_s=60.0)
+        await until("definitions Established", established, within_s=240.0)
     except WaitedTooLongError as error:
         raise InstallError(f"{error}; {await _complaints(api)}") from error
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from lab.components import Set
     from lab.places import Places
 
-_START_WITHIN_S = 300.0
+_START_WITHIN_S = 600.0
 _STOP_WITHIN_S = 30.0
 _POLL_S = 0.2
-_ASK_TIMEOUT_S = 120.0
+_ASK_TIMEOUT_S = 600.0
 _START_TIME_FIELD = 19  # of /proc/PID/stat after the name
 
 

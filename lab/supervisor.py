@@ -56,7 +56,7 @@ class Program:
     ready: Probe
     environment: Mapping[str, str] = field(default_factory=dict)
     after: tuple[str, ...] = ()
-    ready_within_s: float = 120.0
+    ready_within_s: float = 300.0
 
 
 @dataclass(slots=True)

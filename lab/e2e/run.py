@@ -32,11 +32,12 @@ _STEPS = (
     ("kill -9 of the function server", partial(trouble.killed, program="function"), False),
     ("kill -9 of Crossplane", partial(trouble.killed, program="crossplane"), False),
     ("kill -9 of the control plane's API server", partial(trouble.killed, program="control-apiserver"), False),
-    ("a gang on two nodes", steps.gang, False),
-    ("two deployments race for the last nodes", steps.race, False),
+    ("scaling down", steps.shrink, False),
     ("a device fails", trouble.device_taint, False),
     ("a node is lost", trouble.lost_node, False),
     ("a cluster is lost and comes back", trouble.lost_cluster, False),
+    ("a gang on two nodes", steps.gang, False),
+    ("two deployments race for the last nodes", steps.race, False),
     ("everything is deleted", steps.removal, False),
 )
 

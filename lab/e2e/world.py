@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OURS = "modelplane.ai/v1alpha1"
 EXAMPLES = Path("examples/quickstart")
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 
 
 @dataclass(frozen=True, slots=True)

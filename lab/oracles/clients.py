@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SESSIONS = ("kubectl", "kubernetes", "lightkube", "kr8s")
 _TOKEN = "session"  # noqa: S105 - of an API that lives for one comparison, on loopback
-_WITHIN_S = 300.0
+_WITHIN_S = 900.0
 _KNOWN = (
     (
         "kubernetes",

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 NAMESPACE = "dra"
 _FEATURES = Features()
 _AT_ONCE = 100
-_DECIDED_WITHIN_S = 60.0
-_PATIENCE_S = 20.0
+_DECIDED_WITHIN_S = 300.0
+_PATIENCE_S = 180.0
 _LOOK_S = 0.2
-_SETTLE_S = 1.5
+_SETTLE_S = 2.5
 _Devices = tuple[tuple[str, str, str, str, str], ...]
 
 

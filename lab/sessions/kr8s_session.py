@@ -46,7 +46,7 @@ def main(kubeconfig: str) -> None:
     step("scale", lambda: (found.scale(3), found.replicas)[1])
     step("patch", lambda: (found.patch({"spec": {"replicas": 4}}), found.replicas)[1])
     step("delete", found.delete)
-    step("gone", lambda: (found.wait("delete", timeout=20), found.exists())[1])
+    step("gone", lambda: (found.wait("delete", timeout=120), found.exists())[1])
     step("delete config", lambda: ConfigMap("k", namespace=NAMESPACE, api=api).delete())
 
 

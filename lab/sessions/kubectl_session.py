@@ -25,7 +25,7 @@ class Kubectl:
         """Steps that are not exact are compared by exit status and the fields that the refusal names."""
         given = None if stdin is None else json.dumps(stdin)
         done = subprocess.run(
-            [*self._base, *arguments], input=given, capture_output=True, text=True, check=False, timeout=60
+            [*self._base, *arguments], input=given, capture_output=True, text=True, check=False, timeout=240
         )
         outcome: dict[str, object] = {"exit": done.returncode}
         if exact:
@@ -77,7 +77,7 @@ def main(kubeconfig: str, program: str = "kubectl") -> None:
     run("explain", f"modeldeployments.{GROUP}", "--recursive", exact=False)
     run("api-resources", f"--api-group={GROUP}", "-o", "name")
     run("auth", "can-i", "create", f"modeldeployments.{GROUP}")
-    run("wait", "modeldeployment/m", "--for=jsonpath={.spec.replicas}=6", "--timeout=10s")
+    run("wait", "modeldeployment/m", "--for=jsonpath={.spec.replicas}=6", "--timeout=120s")
     run("delete", "modeldeployment/m")
     run("delete", "modeldeployment/m")
     run("delete", "modeldeployment/m", "--ignore-not-found")

@@ -77,7 +77,7 @@ def main(kubeconfig: str) -> None:
 
 def _first_event(custom: Any) -> object:  # noqa: ANN401 - an untyped client
     watch = kubernetes.watch.Watch()
-    for event in watch.stream(custom.list_namespaced_custom_object, **WHERE, timeout_seconds=10):
+    for event in watch.stream(custom.list_namespaced_custom_object, **WHERE, timeout_seconds=60):
         watch.stop()
         return {"type": event["type"], "name": event["object"]["metadata"]["name"]}
     return None

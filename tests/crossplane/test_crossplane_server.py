@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from structlog.testing import capture_logs
 
 from modelplane.crossplane import messages
 from modelplane.crossplane.server import CannotStartError, Limits, Options, Server
@@ -37,9 +38,9 @@ def request_for(composite, **required):
     return made
 
 
-async def served(work, *, certificates=None, limits=None):
+async def served(work, *, certificates=None, limits=None, log_calls=False):
     """Runs `work` with an address while a server is up."""
-    options = Options("127.0.0.1:0", certificates, "127.0.0.1:0", limits or Limits())
+    options = Options("127.0.0.1:0", certificates, "127.0.0.1:0", limits or Limits(), log_calls=log_calls)
     server = Server(options)
     await server.start()
     try:
@@ -209,6 +210,25 @@ def test_metrics_and_health(run):
     assert (healthy, ready) == (200, 200)
     assert 'modelplane_function_calls_total{kind="InferenceGateway",outcome="composed"} 1.0' in metrics
     assert 'modelplane_function_seconds_count{kind="InferenceGateway"} 1.0' in metrics
+    assert 'modelplane_function_work_seconds_count{kind="InferenceGateway"} 1.0' in metrics
+
+
+def test_each_call_is_a_line_of_the_log_where_that_was_asked_for(run):
+    deployment = {"apiVersion": API, "kind": "ModelDeployment", "metadata": {"name": "qwen", "namespace": "team"}}
+
+    async def work(server):
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            await call(channel, request_for(GATEWAY))
+            await call(channel, request_for(deployment))
+
+    with capture_logs() as said:
+        run(served(work, log_calls=True))
+    lines = [line for line in said if line["event"] == "answered" and line["log_level"] == "info"]
+    assert [(line["kind"], line["namespace"], line["name"], line["outcome"]) for line in lines] == [
+        ("InferenceGateway", "", "default", "composed"),
+        ("ModelDeployment", "team", "qwen", "refused"),
+    ]
+    assert all(line["request_bytes"] > 0 and line["work_ms"] >= 0 for line in lines)
 
 
 @pytest.fixture(scope="module")

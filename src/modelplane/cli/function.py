@@ -44,7 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--observe", action="store_true", help="with --live, look at nodes and queues of the clusters")
     parser.add_argument("--kubeconfig", type=Path, help="for --live, outside a pod (default: as kubectl finds it)")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="the plugins that place replicas")
-    parser.add_argument("--debug", action="store_true", help="log every call")
+    parser.add_argument("--log-calls", action="store_true", help="a line for every call, with its cost and sizes")
+    parser.add_argument("--debug", action="store_true", help="logs for people instead of JSON, with every call")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -75,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         observe=arguments.observe,
         kubeconfig=arguments.kubeconfig,
         profile=profile_of(arguments.profile),
+        log_calls=arguments.log_calls,
     )
     asyncio.run(Server(options).run())
     return 0
