@@ -1,14 +1,17 @@
 """The fleet's front door."""
 
+import pytest
+
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceGateway
-from modelplane.compose.contract import ComposeRequest
+from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
 from modelplane.compose.inference_gateway import compose
 
 
-def composed(name, **spec):
+def composed(name, seen=None, **spec):
     resource = decode(InferenceGateway, {"metadata": {"name": name}, "spec": spec})
-    return compose(ComposeRequest(resource=resource, now=0.0))
+    observed = {} if seen is None else {"gateway": Observed(Local(seen, ReadyWhen.ADDRESSED), ready=True)}
+    return compose(ComposeRequest(resource=resource, observed=observed, now=0.0))
 
 
 def test_the_default_one_is_a_gateway_on_the_control_plane():
@@ -18,6 +21,29 @@ def test_the_default_one_is_a_gateway_on_the_control_plane():
     (listener,) = gateway["spec"]["listeners"]
     assert (listener["protocol"], listener["hostname"]) == ("HTTP", "models.example")
     assert [(c.status.value, c.reason.value) for c in found.conditions] == [("False", "WaitingForGateway")]
+
+
+REFUSED = {"type": "Programmed", "status": "False", "reason": "Invalid", "message": "there is no Secret front"}
+PROGRAMMED = {"type": "Programmed", "status": "True", "reason": "Programmed", "message": ""}
+
+
+@pytest.mark.parametrize(
+    ("addresses", "condition", "expected"),
+    [
+        (["192.0.2.1"], PROGRAMMED, ("True", "192.0.2.1")),
+        ([], PROGRAMMED, ("False", "the gateway has no address")),
+        ([], REFUSED, ("False", "the gateway has no address: Invalid: there is no Secret front")),
+        (
+            ["192.0.2.1"],
+            REFUSED,
+            ("False", "the gateway did not take its newest configuration: Invalid: there is no Secret front"),
+        ),
+    ],
+)
+def test_it_says_what_its_gateway_says(addresses, condition, expected):
+    status = {"addresses": [{"type": "IPAddress", "value": value} for value in addresses], "conditions": [condition]}
+    (told,) = composed("default", {"status": status}).conditions
+    assert (told.status.value, told.message) == expected
 
 
 def test_another_one_makes_nothing_and_says_so():

@@ -18,11 +18,11 @@ def endpoint(name):
     }
 
 
-def composed(endpoints, seen=None, *, ready=True):
+def composed(endpoints, seen=None, *, ready=True, gateway=GATEWAY):
     spec = {"endpoints": [{"selector": {"matchLabels": {"app": "a"}}}]}
     service = decode(ModelService, {"metadata": {"name": "chat", "namespace": "team"}, "spec": spec})
     observed = {} if seen is None else {"route": Observed(Local(seen, ReadyWhen.ROUTED), ready)}
-    required = {"endpoints": tuple(map(endpoint, endpoints)), "gateway": (GATEWAY,)}
+    required = {"endpoints": tuple(map(endpoint, endpoints)), "gateway": (gateway,)}
     return model_service.compose(ComposeRequest(service, observed, required))
 
 
@@ -51,3 +51,24 @@ def test_a_service_without_endpoints_has_its_route_and_says_what_it_lacks():
     found = composed((), route_to())
     assert found.desired["route"].ready
     assert (found.ready.status.value, found.ready.reason.value) == ("False", "NoEndpoints")
+
+
+TLS = {"tls": {"secretRef": {"name": "front"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "address", "expected"),
+    [
+        ({}, "192.0.2.1", "http://192.0.2.1"),
+        (TLS, "192.0.2.1", "https://192.0.2.1"),
+        (TLS, "127.0.0.1:8080", "https://127.0.0.1:8080"),
+        ({"hostname": "models.example"}, "192.0.2.1", "http://models.example"),
+        ({"hostname": "models.example", **TLS}, "127.0.0.1:8080", "https://models.example:8080"),
+        ({"hostname": "models.example"}, "[2001:db8::1]:8080", "http://models.example:8080"),
+        ({"hostname": "models.example"}, "2001:db8::1", "http://models.example"),
+        ({"hostname": "*.example"}, "127.0.0.1:8080", "http://chat.example:8080"),
+    ],
+)
+def test_its_address_is_how_the_gateway_is_called(spec, address, expected):
+    gateway = {"metadata": {"name": "default"}, "spec": spec, "status": {"address": address}}
+    assert composed(("one",), gateway=gateway).status.address == f"{expected}/team/chat"

@@ -8,7 +8,7 @@ from modelplane.api.errors import InputError
 from modelplane.compose.manifests import manifest
 from modelplane.local.certificates import certificate_for_loopback
 from modelplane.local.envoy import Identity
-from modelplane.local.front_identity import identity_of
+from modelplane.local.front_identity import hostname_of, identity_of
 
 NOW_S = 1_800_000_000.0
 CERTIFICATE, KEY = (each.decode() for each in certificate_for_loopback(now=NOW_S))
@@ -24,6 +24,13 @@ def gateway(*references):
 def secret(**data):
     encoded = {name.replace("_", "."): base64.b64encode(text.encode()).decode() for name, text in data.items()}
     return {**manifest("v1", "Secret", "front", namespace="modelplane-system"), "data": encoded}
+
+
+@pytest.mark.parametrize("hostname", [None, "models.example", "*.models.example"])
+def test_its_host_name_is_that_of_its_listener(hostname):
+    listener = {"name": "front", "port": 80, **({"hostname": hostname} if hostname else {})}
+    found = manifest("gateway.networking.k8s.io/v1", "Gateway", "modelplane", spec={"listeners": [listener]})
+    assert hostname_of(found) == hostname
 
 
 def test_a_gateway_without_a_certificate_has_no_identity():

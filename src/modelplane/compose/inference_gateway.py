@@ -3,13 +3,13 @@
 There is one, named `default`: services get their address from it. Another says that it is not used.
 """
 
-from modelplane.api.conditions import ConditionType, fails, holds, summarise
+from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise
 from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.models import InferenceGateway, InferenceGatewayStatus
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen
 from modelplane.compose.manifests import manifest
-from modelplane.compose.readiness import first_address
+from modelplane.compose.readiness import first_address, programming_problem
 
 _GATEWAY = "gateway"
 
@@ -38,13 +38,18 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
     )
     seen = request.observed.get(_GATEWAY)
     address = first_address(seen.manifest) if seen else None
-    condition = (
-        holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address)
-        if address
-        else fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, "the gateway has no address")
-    )
+    condition = _condition(address, programming_problem(seen.manifest) if seen else None)
     return ComposeResult(
         desired={_GATEWAY: Desired(Local(gateway, ReadyWhen.ADDRESSED), ready=seen is not None and seen.ready)},
         status=InferenceGatewayStatus(address=address),
         conditions=(condition,),
     )
+
+
+def _condition(address: str | None, problem: str | None) -> Condition:
+    kind, waits = ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY
+    if address is None:
+        return fails(kind, waits, f"the gateway has no address: {problem}" if problem else "the gateway has no address")
+    if problem is not None:
+        return fails(kind, waits, f"the gateway did not take its newest configuration: {problem}")
+    return holds(kind, Reason.GATEWAY_RUNNING, address)

@@ -186,11 +186,22 @@ def _backend(share: Share) -> dict[str, object]:
 
 def _address(request: ComposeRequest[ModelService]) -> str | None:
     found = request.fetched(_GATEWAY)
-    host = decode(InferenceGateway, found[0]).status.address if found else None
-    if host is None:
+    gateway = decode(InferenceGateway, found[0]) if found else None
+    if gateway is None or gateway.status.address is None:
         return request.resource.status.address
     metadata = request.resource.metadata
-    return f"http://{host}/{metadata.namespace}/{metadata.name}"
+    scheme = "http" if gateway.spec.tls is None else "https"
+    return f"{scheme}://{_authority(gateway, metadata.name)}/{metadata.namespace}/{metadata.name}"
+
+
+def _authority(gateway: InferenceGateway, service: str) -> str:
+    """What clients are to call the host: its own name where it answers to no other, on the port of its address."""
+    address, hostname = gateway.status.address or "", gateway.spec.hostname
+    if hostname is None:
+        return address
+    has_port = "]:" in address or address.count(":") == 1
+    port = address.rpartition(":")[2] if has_port else ""
+    return hostname.replace("*", service, 1) + (f":{port}" if port else "")
 
 
 def _resolved(matched: int, ready: int, *, known: bool) -> Condition:

@@ -68,6 +68,15 @@ def first_address(manifest: Manifest) -> str | None:
     return next((str(address["value"]) for address in addresses if address.get("value")), None)
 
 
+def programming_problem(gateway: Manifest) -> str | None:
+    """What keeps a Gateway from serving what it was told, in the words of whoever programs it."""
+    status = gateway.get("status")
+    for condition in _mappings(status.get("conditions") if isinstance(status, Mapping) else None):
+        if condition.get("type") in {"Accepted", "Programmed"} and condition.get("status") == "False":
+            return f"{condition.get('reason')}: {condition.get('message')}"
+    return None
+
+
 def _routed(route: Manifest, parent: Mapping[str, object]) -> bool:
     return {"Accepted", "ResolvedRefs"} <= _held(route, parent.get("conditions"))
 

@@ -1,4 +1,4 @@
-"""What the fleet's front door shows to clients that speak TLS: the Secret that its Gateway names, checked.
+"""Who the front door is to its clients: its host name, and the certificate in the Secret that its Gateway names.
 
 Envoy refuses everything that comes together with a certificate which it cannot read, so one is read here first.
 """
@@ -30,6 +30,12 @@ def secret_named(gateway: Manifest) -> ObjectRef | None:
             namespace = reference.get("namespace", SYSTEM_NAMESPACE)
             return ObjectRef("", "Secret", str(namespace), str(reference.get("name", "")))
     return None
+
+
+def hostname_of(gateway: Manifest) -> str | None:
+    """The one name that clients call the gateway by; None where any will do."""
+    names = (listener.get("hostname") for listener in items_at(gateway, "spec", "listeners"))
+    return next((str(name) for name in names if name), None)
 
 
 def identity_of(gateway: Manifest, secret_at: SecretAt) -> Identity | None:

@@ -21,7 +21,7 @@ from modelplane.compose.manifests import name_of, text_at
 from modelplane.local.cluster.controller import changed
 from modelplane.local.cluster.objects import items_at
 from modelplane.local.envoy import EnvoyConfig, EnvoyProcess, Gateways, GatewayView, Problem
-from modelplane.local.front_identity import identity_of
+from modelplane.local.front_identity import hostname_of, identity_of
 from modelplane.local.status import timestamp
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
@@ -159,6 +159,7 @@ class Traffic:
             filters=tuple(filters),
             secrets=tuple(self._credentials(filters)),
             identity=None if gateway is None else identity_of(gateway, self._store.get),
+            hostname=None if gateway is None else hostname_of(gateway),
         )
 
     def _backends(self, names: Sequence[tuple[str, str]]) -> Iterator[Manifest]:

@@ -299,6 +299,37 @@ def test_no_request_fails_while_weights_and_pods_change(play, chain):
     play(scenario)
 
 
+@pytest.mark.parametrize(
+    ("hostname", "answered", "not_answered"),
+    [
+        (
+            "models.example",
+            ["models.example", "models.example:80", "MODELS.example"],
+            ["127.0.0.1", "models-example", "models.example.org", "a.models.example"],
+        ),
+        ("*.example", ["a.example", "a.b.example:8080"], ["example", "aexample", "a.example.org", ".example"]),
+    ],
+)
+def test_a_gateway_with_a_host_name_answers_to_no_other(play, build, hostname, answered, not_answered):
+    async def scenario(world):
+        rule = {"backendRefs": [{"name": "pods", "port": 80}]}
+        view = GatewayView(
+            name="gate",
+            host=HOST,
+            port=free_port(),
+            routes=(build.route("demo", rule),),
+            services=(build.service("pods"),),
+            slices=build.endpoint_slice("pods", (await world.engine("east"))[1]),
+            hostname=hostname,
+        )
+        await world.envoy.start(render([view]))
+        url = f"http://{HOST}:{view.port}/health"
+        found = {host: (await world.get(url, Host=host)).status for host in [*answered, *not_answered]}
+        assert found == dict.fromkeys(answered, 200) | dict.fromkeys(not_answered, 404)
+
+    play(scenario)
+
+
 LONG = f"/{'n' * 63}/{'s' * 63}"
 SYMBOLS = "/a.b-c_d~e!$&'()*+,;=:@"
 

@@ -17,7 +17,7 @@ from modelplane.local.envoy.files import config_source
 from modelplane.local.envoy.listeners import listener
 from modelplane.local.envoy.pools import Directory, Pool, Unusable
 from modelplane.local.envoy.retries import BODY_BYTES, USUAL
-from modelplane.local.envoy.routes import NOT_FOUND, Entry, entries
+from modelplane.local.envoy.routes import NOT_FOUND, Entry, entries, other_hosts
 from modelplane.local.envoy.view import GatewayView, KubernetesObject, Problem, ProblemReason, Resource
 
 
@@ -96,10 +96,11 @@ class _Gateway:
     def _virtual_host(self) -> Resource:
         found = [entry for routed in self._routed for entry in routed.entries]
         routes = [entry.resource for entry in sorted(found, key=lambda entry: entry.rank)]
+        strangers = [] if self.view.hostname is None else [other_hosts(self.view.hostname)]
         return {
             "name": self.view.name,
             "domains": [self.view.name],
-            "routes": [*routes, NOT_FOUND],
+            "routes": [*strangers, *routes, NOT_FOUND],
             "retry_policy": USUAL,
             "request_body_buffer_limit": BODY_BYTES,
         }

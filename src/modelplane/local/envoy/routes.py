@@ -35,6 +35,15 @@ NOT_FOUND: Resource = {
 }
 
 
+def other_hosts(hostname: str) -> Resource:
+    """The entry that takes every request which calls the gateway by another name; it comes before all others."""
+    first, star, rest = hostname.rpartition("*")
+    labels = r"[^:]+" if star else ""
+    named = {"safe_regex": {"regex": f"(?i){re.escape(first)}{labels}{re.escape(rest)}(:[0-9]+)?"}}
+    host = {"name": ":authority", "string_match": named, "invert_match": True}
+    return {**NOT_FOUND, "match": {"prefix": "/", "headers": [host]}}
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One Envoy route with its rank, and the pools it leads to; the lowest rank is matched first."""

@@ -34,8 +34,8 @@ class GatewayView:
     `routes` are HTTPRoutes already known to belong to this gateway: `parentRefs` are not looked at. `services` and
     `slices` are Services and their EndpointSlices, `backends` are Envoy Gateway's Backends, and `grants` are the
     ReferenceGrants without which a route reaches nothing outside its own namespace. `filters` are HTTPRouteFilters,
-    which add what `secrets` hold. With an `identity` it speaks TLS to clients that do; loopback needs none, so those
-    that do not are answered as well.
+    which add what `secrets` hold. With a `hostname`, which may begin with `*.`, nothing else is answered. With an
+    `identity` it speaks TLS to clients that do; loopback needs none, so those that do not are answered as well.
     """
 
     name: str
@@ -49,6 +49,7 @@ class GatewayView:
     filters: tuple[KubernetesObject, ...] = ()
     secrets: tuple[KubernetesObject, ...] = ()
     identity: Identity | None = None
+    hostname: str | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
