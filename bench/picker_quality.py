@@ -1,10 +1,9 @@
 """Where requests go, and what that is worth: our picker, Envoy's own policies, the Go picker, and one who knows all.
 
 Simulated engines run in real time in this process, with fresh caches for every policy; a real Envoy stands before them,
-with the same prompts and arrivals for each. The oracle reads the engines' own objects in the moment in which a request
-leaves: the blocks that each has cached and the prompts that each still has to compute. It sends the request where its
-first token would come soonest by the engines' own timing. No picker can know that much; it is the mark to be measured
-against, not a bound that is proven.
+with the same prompts and arrivals for each. The oracle (`load/oracle.py`) reads the engines' own objects in the moment
+in which a request leaves. Two cores cannot play the published shapes in real time, so answers, documents and caches are
+shorter here; `picker_routing.py` has them whole, in virtual time and without Envoy and the Go picker.
 
     python bench/picker_quality.py [--shape NAME] [--policy NAME]…       prints a table for each shape
 """
@@ -28,20 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from load.client import Sample, open_loop, post
 from load.front import Way, addresses, front
-from load.pickers import CONFIG, Which, find_go_picker, picker
+from load.oracle import Oracle
+from load.pickers import CONFIG, COUNTING, Which, find_go_picker, picker
 from load.prompts import chat, words
+from load.shapes import GROUPS, LONG, SHORT, Shape
 
-from modelplane.engine import (
-    LLAMA_8B_H200,
-    LLAMA_70B_H200,
-    Engine,
-    EngineConfig,
-    Timing,
-    gpu_of,
-    kv_capacity_tokens,
-    shape_of,
-    timing_for,
-)
+from modelplane.engine import Engine, EngineConfig
 from modelplane.engine.requests import read_chat
 from modelplane.engine.schedule import Scheduler
 from modelplane.engine.sequence import Draft
@@ -50,91 +41,23 @@ from modelplane.engine.sequence import Sequence as Prompt
 _MODEL: Final = "demo"
 _SEED: Final = 23
 _COUNTS: Final = re.compile(rb'"(prompt_tokens|completion_tokens|cached_tokens)":\s?(\d+)')
-COUNTING: Final = """\
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
-plugins:
-- type: active-request-scorer
-- type: prefix-cache-scorer
-- type: max-score-picker
-schedulingProfiles:
-- name: default
-  plugins:
-  - {pluginRef: active-request-scorer, weight: 2}
-  - {pluginRef: prefix-cache-scorer, weight: 3}
-  - {pluginRef: max-score-picker}
-"""
-"""Instead of the servers' queues and caches, as they were at the last look: what the picker itself has sent them."""
-_H100: Final = gpu_of("NVIDIA H100 80GB HBM3")
-_QWEN: Final = shape_of("Qwen3-32B")
-
-
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """A load, and the engines under it."""
-
-    name: str
-    says: str
-    engines: int
-    timing: Timing
-    cache_tokens: int
-    batch: int
-    prefixes: int
-    """How many long beginnings there are; 0: prompts have nothing in common."""
-    prefix_tokens: int
-    question_tokens: int
-    answer_tokens: tuple[int, int]
-    rate: float
-    seconds: float
-    skipped_s: float
-    """Requests that left before this are not counted: caches are filling."""
-
-
-if _H100 is None:
-    raise SystemExit("the table of GPUs has no H100")
-
 SHAPES: Final = (
-    Shape(
-        name="groups",
+    msgspec.structs.replace(
+        GROUPS,
         says="150 groups with a prefix of 6,000 tokens each, questions of 1,200, answers of 100 (published: 1,000); "
         "8 engines, Qwen3 32B on two H100 each",
-        engines=8,
-        timing=timing_for(_QWEN, _H100, tensor_parallel=2),
-        cache_tokens=kv_capacity_tokens(_QWEN, _H100, gpus=2),
-        batch=256,
-        prefixes=150,
-        prefix_tokens=6_000,
-        question_tokens=1_200,
         answer_tokens=(100, 100),
         rate=20,
         seconds=35,
         skipped_s=12,
     ),
-    Shape(
-        name="short",
-        says="200 tokens in, 50 to 150 out, nothing in common; 10 engines, 70B on one H200 each, batches of up to 16",
-        engines=10,
-        timing=LLAMA_70B_H200,
-        cache_tokens=100_000,
-        batch=16,
-        prefixes=0,
-        prefix_tokens=0,
-        question_tokens=200,
-        answer_tokens=(50, 150),
-        rate=30,
-        seconds=20,
-        skipped_s=6,
-    ),
-    Shape(
-        name="long",
+    msgspec.structs.replace(SHORT, seconds=20, skipped_s=6),
+    msgspec.structs.replace(
+        LONG,
         says="24 documents of 25,000 tokens, answers of 250: a quarter of 100k/1k, with a quarter of the cache; "
         "4 engines, 8B on one H200 each",
-        engines=4,
-        timing=LLAMA_8B_H200,
         cache_tokens=200_000,
-        batch=256,
-        prefixes=24,
         prefix_tokens=25_000,
-        question_tokens=50,
         answer_tokens=(250, 250),
         rate=5,
         seconds=28,
@@ -164,41 +87,6 @@ class Outcome(msgspec.Struct, frozen=True):
     ttft_p90_s: float
     tokens_per_s: float
     hit_rate: float
-
-
-class Oracle:
-    """Knows every cache and every queue."""
-
-    def __init__(self, engines: Sequence[Engine], at: Sequence[str], timing: Timing) -> None:
-        self._seen = [(address, _scheduler(engine)) for address, engine in zip(at, engines, strict=True)]
-        self._timing = timing
-
-    def choose(self, prompt: Prompt) -> str:
-        return min(self._seen, key=lambda pair: self._first_token_ms(pair[1], prompt))[0]
-
-    def _first_token_ms(self, engine: Scheduler, prompt: Prompt) -> float:
-        """What the prompts before it need, then its own; a queue for places waits for those that end first."""
-        size = engine.limits.block_size
-        ahead = sum(self._cost_ms(each, each.computed) for each in engine.running if each.pending > 1)
-        for each in engine.waiting:
-            ahead += self._cost_ms(each, size * len(engine.pool.find(each.hashes(len(each.prompt) // size, size))))
-        found = size * len(engine.pool.find(prompt.hashes((len(prompt.prompt) - 1) // size, size)))
-        return ahead + self._cost_ms(prompt, found) + self._place_ms(engine)
-
-    def _cost_ms(self, prompt: Prompt, known: int) -> float:
-        new = max(1, len(prompt.prompt) - known)
-        return self._timing.step_ms(tokens=new, pairs=new * (2 * known + new))
-
-    def _place_ms(self, engine: Scheduler) -> float:
-        """A step of its batch, and as many as the place takes to become free."""
-        decoding = self._timing.decode_ms(
-            sequences=max(1, len(engine.running)), kv_tokens=sum(each.length for each in engine.running)
-        )
-        short = len(engine.running) + len(engine.waiting) + 1 - engine.limits.max_num_seqs
-        if short <= 0:
-            return decoding
-        lefts = sorted(each.left for each in (*engine.running, *engine.waiting))
-        return decoding * (1 + lefts[min(short, len(lefts)) - 1])
 
 
 def _scheduler(engine: Engine) -> Scheduler:
@@ -267,16 +155,16 @@ async def measure(shape: Shape, policy: Policy, asked: Sequence[Question]) -> Ou
             port, _ = await stack.enter_async_context(picker(_PICKERS[policy], folder, at, config))
             await asyncio.sleep(2)
         proxy = await stack.enter_async_context(front(folder, _WAYS[policy], at, port))
-        oracle = Oracle(engines, at, shape.timing) if policy is Policy.ORACLE else None
+        oracle = Oracle([_scheduler(engine) for engine in engines], shape.timing) if policy is Policy.ORACLE else None
         samples = await open_loop(
-            proxy.port, _sent(asked, oracle), rate=shape.rate, seconds=shape.seconds, seed=_SEED, patience_s=300
+            proxy.port, _sent(asked, at, oracle), rate=shape.rate, seconds=shape.seconds, seed=_SEED, patience_s=300
         )
     return _outcome(shape, samples)
 
 
-def _sent(asked: Sequence[Question], oracle: Oracle | None) -> Iterator[bytes]:
+def _sent(asked: Sequence[Question], at: Sequence[str], oracle: Oracle | None) -> Iterator[bytes]:
     for question in asked:
-        yield post(question.body, destination=oracle.choose(question.prompt) if oracle else "")
+        yield post(question.body, destination=at[oracle.choose(question.prompt)] if oracle else "")
 
 
 def _outcome(shape: Shape, samples: Sequence[Sample]) -> Outcome:

@@ -10,7 +10,7 @@ scores outside [0, 1], is a defect and surfaces as `PluginFault` with the plugin
 Who listens pays. Each step is told to a `Reporter` when there is one; without one no text is made.
 """
 
-from modelplane.framework.columns import Chooser, Few, Runner, SetFilter
+from modelplane.framework.columns import Chooser, Few, Revised, Runner, SetFilter
 from modelplane.framework.faults import PluginFault, ProfileError
 from modelplane.framework.outcomes import Code, Refusal, RunOutcome
 from modelplane.framework.plugins import Filter, Picker, Reporter, Scored, Scorer, Weighted
@@ -37,6 +37,7 @@ __all__ = [
     "Registry",
     "Reporter",
     "Result",
+    "Revised",
     "RunOutcome",
     "RunState",
     "Runner",

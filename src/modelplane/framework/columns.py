@@ -8,12 +8,13 @@ same and tells each step besides, so an explanation is never of another decision
 Plugins may help. A filter whose answer depends on who else is there has `narrow`; a picker that only needs the sums has
 `order`. A plugin that answers with the *same tuple* as the last time says that nothing changed: the tuple was checked
 when it was new, and what was computed from it stands. That is why a run among candidates whose state did not change
-costs little more than asking. A scorer that has something to say of a few candidates only says it with `Few`.
+costs little more than asking. A scorer that has something to say of a few candidates only says it with `Few`, and one
+whose column differs in a few places from the one it gave before says so with `Revised`.
 
 A runner remembers its last answers, so two runs of one runner must not overlap.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Generic, Protocol, TypeVar, overload, runtime_checkable
 
@@ -70,6 +71,39 @@ class Few(Sequence[float]):
         if isinstance(at, slice):
             return [self.values.get(place, 0.0) for place in range(self.length)[at]]
         return self.values.get(range(self.length)[at], 0.0)
+
+
+class Revised(Sequence[float]):
+    """A column, and where it differs from the one that it was made of: only those places are added up anew.
+
+    `was` are the values of the earlier column, None where there is none; neither changes any more.
+    """
+
+    __slots__ = ("changes", "values", "was")
+
+    def __init__(
+        self, values: Sequence[float], was: Sequence[float] | None = None, changes: Sequence[int] = ()
+    ) -> None:
+        self.values = values
+        self.was = was
+        self.changes = changes
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.values)
+
+    @overload
+    def __getitem__(self, at: int, /) -> float: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> Sequence[float]: ...
+    def __getitem__(self, at: int | slice, /) -> float | Sequence[float]:
+        return self.values[at]
+
+
+_KEPT = (tuple, Revised)
+"""Columns of these types hold what they held before, if they are the same object."""
 
 
 class _Gate(Generic[S, C]):
@@ -180,31 +214,39 @@ class Runner(Generic[S, C]):
         count, seen = len(candidates), self._seen
         stale = len(self._sums) != count
         few: list[tuple[float, Few]] = []
+        changed: Sequence[int] = ()
         at = 0
         try:
             for at, score in enumerate(self._scorers):
                 column = score(state, candidates)
-                if column is not seen[at] or type(column) is not tuple or len(column) != count:
-                    if type(column) is Few:
-                        _check_few(self._names[at], column, count)
-                        if column.values:
-                            few.append((self._weights[at], column))
-                        stale = stale or type(seen[at]) is not Few
-                    else:
-                        stale = True
-                        self._flat[at] = _check(self._names[at], column, count)
-                    seen[at] = column
+                before = seen[at]
+                if column is before and type(column) in _KEPT and len(column) == count:
+                    continue
+                if type(column) is Few:
+                    _check_few(self._names[at], column, count)
+                    if column.values:
+                        few.append((self._weights[at], column))
+                    stale = stale or type(before) is not Few
+                elif type(column) is Revised and type(before) is Revised and column.was is before.values:
+                    _check_some(self._names[at], column)
+                    changed = (*changed, *column.changes) if changed else column.changes
+                else:
+                    stale = True
+                    self._flat[at] = _check(self._names[at], column, count) and type(column) is not Revised
+                seen[at] = column
         except Exception as error:
             self._sums = []
             if isinstance(error, PluginFault):
                 raise
             raise PluginFault(self._names[at], f"raised {type(error).__name__}: {error}") from error
         if stale:
-            self._sums = self._add_up(count)
+            self._sums = _weighted(*self._terms(), count)
+        elif changed:
+            self._sums = _again(*self._terms(), self._sums, changed)
         return _with_few(self._sums, few) if few else self._sums
 
-    def _add_up(self, count: int) -> list[float]:
-        """A column with one value for all is a number to add, and no column to go through."""
+    def _terms(self) -> tuple[list[tuple[float, Sequence[float]]], float]:
+        """What is to be added up. A column with one value for all is a number to add, and no column to go through."""
         same = 0.0
         differing: list[tuple[float, Sequence[float]]] = []
         for weight, column, flat in zip(self._weights, self._seen, self._flat, strict=True):
@@ -213,8 +255,8 @@ class Runner(Generic[S, C]):
             if flat:
                 same += weight * column[0]
             elif weight:
-                differing.append((weight, column))
-        return _weighted(differing, count, same)
+                differing.append((weight, column.values if type(column) is Revised else column))
+        return differing, same
 
     def _choose(self, state: S, candidates: Sequence[C], sums: Sequence[float], *, told: bool) -> tuple[Scored[C], ...]:
         picker, whole = self.profile.picker.name, self._whole
@@ -270,6 +312,13 @@ def _check(scorer: str, column: Sequence[float], count: int) -> bool:
     raise PluginFault(scorer, f"scored {wrong}, which is not in [0, 1]")
 
 
+def _check_some(scorer: str, column: Revised) -> None:
+    for at in column.changes:
+        value = column.values[at]
+        if not 0.0 <= value <= 1.0:
+            raise PluginFault(scorer, f"scored {value}, which is not in [0, 1]")
+
+
 def _check_few(scorer: str, column: Few, count: int) -> None:
     if column.length != count:
         raise PluginFault(scorer, f"gave {column.length} scores for {count} candidates")
@@ -288,7 +337,20 @@ def _with_few(sums: Sequence[float], few: Sequence[tuple[float, Few]]) -> list[f
     return whole
 
 
-def _weighted(counted: Sequence[tuple[float, Sequence[float]]], count: int, same: float) -> list[float]:
+def _again(
+    counted: Sequence[tuple[float, Sequence[float]]], same: float, sums: Sequence[float], changed: Iterable[int]
+) -> list[float]:
+    """The sums with those at a few places made anew, added in the order in which all of them are."""
+    found = list(sums)
+    for at in changed:
+        total = same
+        for weight, column in counted:
+            total += weight * column[at]
+        found[at] = total
+    return found
+
+
+def _weighted(counted: Sequence[tuple[float, Sequence[float]]], same: float, count: int) -> list[float]:
     """Sums of a few columns at once cost half of one column at a time."""
     match counted:
         case []:
@@ -301,5 +363,5 @@ def _weighted(counted: Sequence[tuple[float, Sequence[float]]], count: int, same
             return [same + u * x + v * y + w * z for x, y, z in zip(a, b, c, strict=True)]
         case _:
             *front, (v, b), (w, c) = counted
-            sums = _weighted(front, count, same)
+            sums = _weighted(front, same, count)
             return [total + v * y + w * z for total, y, z in zip(sums, b, c, strict=True)]

@@ -1,7 +1,14 @@
-"""An address that serves requests, and its load as last seen.
+"""An address that serves requests: its load as last seen, and as it is expected to be.
 
 The identity never changes; the load is a frozen value that whoever watches the endpoint replaces as a whole, so a cycle
 never sees half of a scrape. In-flight numbers are the picker's own: what it sent there and has not seen end.
+
+Between two looks at a server many requests are decided, and by the last look alone they would all go to whichever
+server looked best then. So decisions go by `expected`: the load as last seen, and on top of it what this picker has
+itself sent since and what it has seen end since. A request that was sent since counts as waiting and as running, one
+that ended counts as neither, and prompts that were sent since and are not yet computed take their share of the KV
+cache. A server never looked at is expected to hold what was sent to it. Several pickers before one pool each know their
+own part of it; the next look tells the rest.
 """
 
 from collections.abc import Mapping
@@ -63,6 +70,10 @@ class Load(msgspec.Struct, frozen=True):
     models: frozenset[str] = frozenset()
     """Names the server answers to; empty: not told."""
     seen_s: float = -1.0
+    requests_then: int = 0
+    """Requests of this picker that were in flight at the look: what it tells includes them."""
+    tokens_then: int = 0
+    """Tokens of theirs that were not computed yet."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.kv_use <= 1.0:
@@ -76,21 +87,81 @@ class Load(msgspec.Struct, frozen=True):
 UNSEEN = Load()
 
 
-class Endpoint(msgspec.Struct, eq=False):
+class Endpoint:
     """One `ip:port` of one pod. Two endpoints are the same only if they are the same object."""
 
-    name: str
-    """`namespace/pod` and, where a pod has several ports, `:port`: unique in the pool."""
-    address: str
-    """`ip:port`, with brackets around an IPv6 address: what the proxy is told."""
-    labels: Mapping[str, str] = NOTHING
-    attributes: Mapping[str, float] = _NO_NUMBERS
-    """Numbers that discovery knows of it: price an hour, prefill tokens a second, …"""
-    load: Load = UNSEEN
-    requests_in_flight: int = 0
-    tokens_in_flight: int = 0
-    failures: int = 0
-    """Responses in a row that failed at the endpoint; the first success clears it."""
+    __slots__ = (
+        "_load", "_requests", "_tokens", "address", "attributes", "expected", "failures", "labels", "name",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913, PLR0917  a record, written with names where it is long
+        self,
+        name: str,
+        address: str,
+        labels: Mapping[str, str] = NOTHING,
+        attributes: Mapping[str, float] = _NO_NUMBERS,
+        load: Load = UNSEEN,
+        requests_in_flight: int = 0,
+        tokens_in_flight: int = 0,
+        failures: int = 0,
+    ) -> None:
+        self.name = name
+        """`namespace/pod` and, where a pod has several ports, `:port`: unique in the pool."""
+        self.address = address
+        """`ip:port`, with brackets around an IPv6 address: what the proxy is told."""
+        self.labels = labels
+        self.attributes = attributes
+        """Numbers that discovery knows of it: price an hour, prefill tokens a second, …"""
+        self.failures = failures
+        """Responses in a row that failed at the endpoint; the first success clears it."""
+        self._load = load
+        self._requests = requests_in_flight
+        self._tokens = tokens_in_flight
+        self.expected: Load | None = None
+        """The load as it is expected to be; None: something changed, and `expect` finds it anew."""
+
+    @property
+    def load(self) -> Load:
+        """As last seen."""
+        return self._load
+
+    @load.setter
+    def load(self, load: Load) -> None:
+        self._load = load
+        self.expected = None
+
+    @property
+    def requests_in_flight(self) -> int:
+        return self._requests
+
+    @requests_in_flight.setter
+    def requests_in_flight(self, count: int) -> None:
+        self._requests = count
+        self.expected = None
+
+    @property
+    def tokens_in_flight(self) -> int:
+        return self._tokens
+
+    @tokens_in_flight.setter
+    def tokens_in_flight(self, count: int) -> None:
+        self._tokens = count
+        self.expected = None
+
+    def expect(self) -> Load:
+        """The load as it is expected to be, and kept in `expected`: the last look itself where nothing came since."""
+        load = self._load
+        requests, tokens = self._requests - load.requests_then, self._tokens - load.tokens_then
+        if requests or tokens > 0:
+            room = load.block_size * load.blocks
+            load = Load(
+                max(0.0, load.waiting + requests),
+                max(0.0, load.running + requests),
+                min(1.0, load.kv_use + max(0, tokens) / room) if room else load.kv_use,
+                load.block_size, load.blocks, load.adapters, load.models, load.seen_s, self._requests, self._tokens,
+            )  # fmt: skip
+        self.expected = load
+        return load
 
     def __repr__(self) -> str:
         return f"Endpoint({self.name} at {self.address})"

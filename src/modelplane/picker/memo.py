@@ -1,11 +1,17 @@
 """Columns that stand until what they were made from changes.
 
-A scorer that reads nothing but loads gives the same tuple again while the loads are the same, and the framework then
-skips what it would compute from it. Loads are replaced as a whole, so comparing a list of them is comparing identities.
+A scorer that reads nothing but loads gives the same column again while the loads are the same, and where a few of them
+changed it says which, so that the framework adds up only those. Loads are replaced as a whole, so comparing a list of
+them is comparing identities.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
+
+from modelplane.framework import Revised
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.endpoints import Endpoint, Load
 
 _MOST_OWNERS = 4
 
@@ -13,36 +19,95 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-class _Entry(Generic[K, T]):
-    __slots__ = ("key", "owner", "value")
+class _Kept:
+    __slots__ = ("column", "counts", "loads", "numbers", "owner")
 
-    def __init__(self, owner: object, key: list[K], value: tuple[T, ...]) -> None:
+    def __init__(self, owner: object, loads: list[Load]) -> None:
         self.owner = owner
-        self.key = key
-        self.value = value
+        self.loads = loads
+        self.numbers: list[float] = []
+        self.counts: dict[float, int] = {}
+        """How many endpoints have which number."""
+        self.column = Revised(())
 
 
-class Remembered(Generic[K, T]):
-    """`compute` of a list, remembered until the list of the same owner changes.
+class LoadColumn:
+    """A score for each endpoint by one number of its load.
 
     The owner is the sequence of endpoints: one scorer may serve several profiles, each with endpoints of its own.
     """
 
-    __slots__ = ("_compute", "_entries")
+    __slots__ = ("_kept", "_number")
 
-    def __init__(self, compute: Callable[[list[K]], tuple[T, ...]]) -> None:
-        self._compute = compute
-        self._entries: list[_Entry[K, T]] = []
+    def __init__(self, number: Callable[[Load], float]) -> None:
+        self._number = number
+        self._kept: list[_Kept] = []
 
-    def of(self, owner: object, key: list[K]) -> tuple[T, ...]:
-        for entry in self._entries:
-            if entry.owner is owner:
-                if entry.key != key:
-                    entry.key, entry.value = key, self._compute(key)
-                return entry.value
-        value = self._compute(key)
-        self._entries = [*self._entries[1 - _MOST_OWNERS :], _Entry(owner, key, value)]
-        return value
+    def of(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> Revised:
+        loads = cycle.loads(endpoints)
+        for kept in self._kept:
+            if kept.owner is endpoints:
+                changes = cycle.differing(kept.loads) if kept.loads is not loads else ()
+                if changes:
+                    kept.loads = loads
+                    self._revise(kept, changes)
+                return kept.column
+        kept = _Kept(endpoints, loads)
+        kept.numbers = list(map(self._number, loads))
+        self._make(kept)
+        self._kept = [*self._kept[1 - _MOST_OWNERS :], kept]
+        return kept.column
+
+    def _make(self, kept: _Kept) -> None:
+        kept.column = Revised(kept.numbers.copy())
+
+    def _revise(self, kept: _Kept, changes: Sequence[int]) -> None:
+        before = kept.column.values
+        scores, numbers, number, loads = list(before), kept.numbers, self._number, kept.loads
+        for at in changes:
+            scores[at] = numbers[at] = number(loads[at])
+        kept.column = Revised(scores, before, changes)
+
+
+class RelativeColumn(LoadColumn):
+    """The same, each number between the largest (0) and the smallest (1); all equal is 1."""
+
+    __slots__ = ()
+
+    def _make(self, kept: _Kept) -> None:
+        kept.counts = dict(Counter(kept.numbers))
+        self._draw(kept)
+
+    def _draw(self, kept: _Kept) -> None:
+        line = _line(kept.counts)
+        kept.column = Revised([line[number] for number in kept.numbers])
+
+    def _revise(self, kept: _Kept, changes: Sequence[int]) -> None:
+        counts, numbers, number, loads = kept.counts, kept.numbers, self._number, kept.loads
+        least, most = min(counts), max(counts)
+        for at in changes:
+            left, came = numbers[at], number(loads[at])
+            numbers[at] = came
+            counts[came] = counts.get(came, 0) + 1
+            if counts[left] > 1:
+                counts[left] -= 1
+            else:
+                del counts[left]
+        if least != min(counts) or most != max(counts) or least == most:
+            self._draw(kept)
+            return
+        before, span = kept.column.values, most - least
+        scores = list(before)
+        for at in changes:
+            scores[at] = (most - numbers[at]) / span
+        kept.column = Revised(scores, before, changes)
+
+
+def _line(counts: Mapping[float, int]) -> Mapping[float, float]:
+    """The score of each number."""
+    most, least = max(counts), min(counts)
+    span = most - least
+    return {number: (most - number) / span if span else 1.0 for number in counts}
 
 
 class RememberedFor(Generic[K, T]):

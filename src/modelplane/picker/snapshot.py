@@ -10,7 +10,7 @@ from which plugins learn what they would remember. A dump of the server holds no
     - name: default/vllm-0
       address: 10.0.0.1:8000
       labels: {llm-d.ai/role: decode}
-      load: {waiting: 2, running: 4, kvUse: 0.35, age: 0.05}
+      load: {waiting: 2, running: 4, kvUse: 0.35, age: 0.05, requestsThen: 3}
       requestsInFlight: 4
 """
 
@@ -46,6 +46,9 @@ class LoadState(Parameters, frozen=True, omit_defaults=True):
     models: tuple[str, ...] = ()
     age: float | None = 0.0
     """Seconds since it was seen; null: never."""
+    requests_then: int | None = None
+    """Those of `requestsInFlight` that were so when it was seen; left out: all, so that nothing was sent since."""
+    tokens_then: int | None = None
 
 
 class EndpointState(Parameters, frozen=True, omit_defaults=True):
@@ -155,11 +158,17 @@ def _written(endpoint: Endpoint, now_s: float) -> EndpointState:
             adapters=adapters,
             models=tuple(sorted(load.models)),
             age=None if load.seen_s < 0.0 else now_s - load.seen_s,
+            requests_then=_unless(load.requests_then, endpoint.requests_in_flight),
+            tokens_then=_unless(load.tokens_then, endpoint.tokens_in_flight),
         ),
         requests_in_flight=endpoint.requests_in_flight,
         tokens_in_flight=endpoint.tokens_in_flight,
         failures=endpoint.failures,
     )
+
+
+def _unless(count: int, usual: int) -> int | None:
+    return None if count == usual else count
 
 
 def _endpoint(state: EndpointState, now_s: float) -> Endpoint:
@@ -173,6 +182,8 @@ def _endpoint(state: EndpointState, now_s: float) -> Endpoint:
         Load(
             load.waiting, load.running, load.kv_use, load.block_size, load.blocks, adapters, frozenset(load.models),
             -1.0 if load.age is None else now_s - load.age,
+            state.requests_in_flight if load.requests_then is None else load.requests_then,
+            state.tokens_in_flight if load.tokens_then is None else load.tokens_then,
         ),
         state.requests_in_flight,
         state.tokens_in_flight,

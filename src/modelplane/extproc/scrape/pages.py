@@ -60,8 +60,10 @@ class Seen(msgspec.Struct, frozen=True):
     def tells_load(self) -> bool:
         return self.waiting is not None or self.running is not None or self.kv_use is not None
 
-    def after(self, before: Load, at_s: float) -> Load:
-        """The load with this page's numbers in place of older ones."""
+    def after(self, before: Load, at_s: float, then: tuple[int, int] = (0, 0)) -> Load:
+        """The load with this page's numbers in place of older ones; `then` are requests and tokens that were ours."""
+        if not self.tells_load:
+            at_s, then = before.seen_s, (before.requests_then, before.tokens_then)
         return Load(
             waiting=before.waiting if self.waiting is None else self.waiting,
             running=before.running if self.running is None else self.running,
@@ -70,7 +72,9 @@ class Seen(msgspec.Struct, frozen=True):
             blocks=before.blocks if self.blocks is None else self.blocks,
             adapters=before.adapters if self.adapters is None else self.adapters,
             models=before.models,
-            seen_s=at_s if self.tells_load else before.seen_s,
+            seen_s=at_s,
+            requests_then=then[0],
+            tokens_then=then[1],
         )
 
 

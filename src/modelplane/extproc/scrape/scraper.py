@@ -56,7 +56,9 @@ class ScrapeCounts(msgspec.Struct):
 class _Watched:
     """One endpoint, its connection, and when it is looked at next."""
 
-    __slots__ = ("connection", "due_s", "endpoint", "failures", "problem", "reader", "seen", "started_s", "wait_s")
+    __slots__ = (
+        "connection", "due_s", "endpoint", "failures", "problem", "reader", "seen", "started_s", "then", "wait_s",
+    )  # fmt: skip
 
     def __init__(self, endpoint: Endpoint, connection: Connection, reader: Reader, due_s: float) -> None:
         self.endpoint = endpoint
@@ -65,6 +67,8 @@ class _Watched:
         self.seen = NOTHING_SEEN
         self.due_s = due_s
         self.started_s = -1.0
+        self.then = (0, 0)
+        """Requests and tokens in flight when it was asked: a page may or may not know of what is sent while it is."""
         self.wait_s = 0.0
         self.failures = 0
         self.problem = ""
@@ -167,6 +171,7 @@ class Scraper:
                 continue
             self._asking += 1
             watched.started_s = self._clock()
+            watched.then = (watched.endpoint.requests_in_flight, watched.endpoint.tokens_in_flight)
             self.counts.looks += 1
             watched.connection.ask(lambda page, problem, watched=watched: self._answered(watched, page, problem))  # type: ignore[misc]  # a default argument binds the loop's variable
 
@@ -194,7 +199,7 @@ class Scraper:
         seen = watched.reader.read(page)
         changed = seen is not watched.seen
         endpoint = watched.endpoint
-        endpoint.load = seen.after(endpoint.load, now)
+        endpoint.load = seen.after(endpoint.load, now, watched.then)
         if changed and seen.others:
             endpoint.attributes = MappingProxyType({**endpoint.attributes, **dict(seen.others)})
         watched.seen = seen

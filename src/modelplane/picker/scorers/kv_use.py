@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from modelplane.framework import Revised
 from modelplane.picker.catalogue import NoParameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint, Load
-from modelplane.picker.memo import Remembered
+from modelplane.picker.memo import LoadColumn
 
 
 class KvUseScorer:
@@ -13,14 +14,14 @@ class KvUseScorer:
 
     def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
-        self._column: Remembered[Load, float] = Remembered(_scores)
+        self._column = LoadColumn(_free)
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> tuple[float, ...]:
-        return self._column.of(endpoints, cycle.loads(endpoints))
+    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Revised:
+        return self._column.of(cycle, endpoints)
 
 
-def _scores(loads: list[Load]) -> tuple[float, ...]:
-    return tuple([1.0 - load.kv_use for load in loads])
+def _free(load: Load) -> float:
+    return 1.0 - load.kv_use
 
 
 TYPES = (plugin_type("kv-cache-utilization-scorer", KvUseScorer, NoParameters),)

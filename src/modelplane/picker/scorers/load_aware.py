@@ -5,10 +5,11 @@ from typing import Annotated
 
 import msgspec
 
+from modelplane.framework import Revised
 from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint, Load
-from modelplane.picker.memo import Remembered
+from modelplane.picker.memo import LoadColumn
 
 _BEST = 0.5
 
@@ -23,14 +24,14 @@ class LoadAwareScorer:
     def __init__(self, name: str, parameters: LoadAwareParameters) -> None:
         self.name = name
         self._threshold = float(parameters.threshold)
-        self._column: Remembered[Load, float] = Remembered(self._scores)
+        self._column = LoadColumn(self._score)
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> tuple[float, ...]:
-        return self._column.of(endpoints, cycle.loads(endpoints))
+    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Revised:
+        return self._column.of(cycle, endpoints)
 
-    def _scores(self, loads: list[Load]) -> tuple[float, ...]:
+    def _score(self, load: Load) -> float:
         most = self._threshold
-        return tuple([_BEST * (1.0 - min(load.waiting, most) / most) for load in loads])
+        return _BEST * (1.0 - min(load.waiting, most) / most)
 
 
 TYPES = (plugin_type("load-aware-scorer", LoadAwareScorer, LoadAwareParameters),)

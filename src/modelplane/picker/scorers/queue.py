@@ -1,12 +1,13 @@
 """Fewer requests waiting at the server is better: the longest queue scores 0, the shortest 1."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
-from modelplane.picker.arithmetic import lower_is_better
+from modelplane.framework import Revised
 from modelplane.picker.catalogue import NoParameters, plugin_type
 from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Endpoint, Load
-from modelplane.picker.memo import Remembered
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.memo import RelativeColumn
 
 
 class QueueScorer:
@@ -14,14 +15,10 @@ class QueueScorer:
 
     def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
-        self._column: Remembered[Load, float] = Remembered(_scores)
+        self._column = RelativeColumn(attrgetter("waiting"))
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> tuple[float, ...]:
-        return self._column.of(endpoints, cycle.loads(endpoints))
-
-
-def _scores(loads: list[Load]) -> tuple[float, ...]:
-    return lower_is_better([load.waiting for load in loads])
+    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Revised:
+        return self._column.of(cycle, endpoints)
 
 
 TYPES = (plugin_type("queue-scorer", QueueScorer, NoParameters),)

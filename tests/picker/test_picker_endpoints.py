@@ -1,0 +1,59 @@
+"""What an endpoint is expected to carry between two looks at it."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.picker.config import load
+from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.requests import Request
+from modelplane.picker.scheduler import Scheduler
+
+SEEN = Load(waiting=2, running=5, kv_use=0.5, block_size=16, blocks=100, seen_s=1.0, requests_then=7, tokens_then=80)
+
+
+def expected(**told):
+    found = Endpoint("a", "10.0.0.1:8000", **{"load": SEEN, "requests_in_flight": 7, "tokens_in_flight": 80, **told})
+    return found.expect()
+
+
+@pytest.mark.parametrize(
+    ("told", "waiting", "running", "kv_use"),
+    [
+        pytest.param({}, 2, 5, 0.5, id="nothing since"),
+        pytest.param({"requests_in_flight": 9}, 4, 7, 0.5, id="two were sent"),
+        pytest.param({"requests_in_flight": 6}, 1, 4, 0.5, id="one ended"),
+        pytest.param({"requests_in_flight": 0}, 0, 0, 0.5, id="all ended, and no number is below 0"),
+        pytest.param({"tokens_in_flight": 240}, 2, 5, 0.6, id="a prompt of 160 tokens in a cache of 1,600"),
+        pytest.param({"tokens_in_flight": 0}, 2, 5, 0.5, id="prompts that are computed stay in the cache"),
+        pytest.param({"tokens_in_flight": 10**6}, 2, 5, 1.0, id="a cache is full at most"),
+        pytest.param({"load": Load(), "requests_in_flight": 3}, 3, 3, 0.0, id="never looked at"),
+    ],
+)
+def test_the_last_look_and_what_came_since(told, waiting, running, kv_use):
+    found = expected(**told)
+    assert (found.waiting, found.running, round(found.kv_use, 9)) == (waiting, running, kv_use)
+
+
+def test_a_new_look_counts_from_there():
+    endpoint = Endpoint("a", "10.0.0.1:8000", load=SEEN, requests_in_flight=9)
+    assert endpoint.expect().waiting == 4
+    endpoint.load = Load(waiting=1, requests_then=9)
+    assert (endpoint.expected, endpoint.expect().waiting) == (None, 1)
+    endpoint.requests_in_flight += 1
+    assert (endpoint.load.waiting, endpoint.expect().waiting) == (1, 2)
+
+
+@given(st.integers(2, 8), st.integers(0, 40), st.integers(0, 2**32))
+def test_requests_between_two_looks_are_spread_evenly(servers, requests, seed):
+    pool = tuple(Endpoint(f"e{at}", f"10.0.0.{at}:8000", load=Load(seen_s=0.0)) for at in range(servers))
+    scheduler = Scheduler(load(""))
+    sent: Counter[str] = Counter({endpoint.name: 0 for endpoint in pool})
+    for number in range(requests):
+        prompt = b"%d is the number" % (number * 7919 + seed)
+        picked = scheduler.schedule(Request("r", "m", prompts=(prompt,)), pool, 0.0, lambda: 0.5).picked
+        picked.requests_in_flight += 1
+        sent[picked.name] += 1
+    assert max(sent.values()) - min(sent.values()) <= 1
