@@ -1,3 +1,4 @@
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,3 +118,16 @@ def test_a_long_list_does_not_drive_out_what_is_in_use():
     used = mirror.get(refs[7])
     assert mirror.list("apps", "Pod") == tuple(make(ref, {}) for ref in refs)
     assert mirror.get(refs[7]) is used
+
+
+@given(st.lists(st.tuples(REFS, LABELS), unique_by=lambda item: item[0], max_size=12), st.sampled_from(NAMES))
+def test_a_scan_is_the_list_without_what_went_meanwhile(items, gone):
+    mirror = Mirror(Cellar(2))
+    for ref, labels in items:
+        mirror.load(ref, msgspec.json.encode(make(ref, labels)))
+    wanted = [item for item in mirror.list("apps", "Pod") if item["metadata"]["name"] != gone]
+    scan = mirror.scan("apps", "Pod")
+    for ref, _ in items:
+        if ref.name == gone and (ref.group, ref.kind) == ("apps", "Pod"):
+            mirror.remove(ref)
+    assert list(scan) == wanted

@@ -136,7 +136,7 @@ class Controller:
     def _follow(self, cluster: ClusterName | None, store: SqliteStore) -> None:
         self._ownership.add_store(cluster, store)
         for group, kind in store.kinds():
-            for manifest in store.list(group, kind):
+            for manifest in store.scan(group, kind):
                 self._heard(cluster, Change(ChangeType.ADDED, _ref(group, kind, manifest), manifest, None, 0))
         store.subscribe(lambda change: self._heard(cluster, change))
 

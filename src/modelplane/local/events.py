@@ -5,6 +5,7 @@ They are kept for an hour after they were last told, as an API server keeps them
 
 import asyncio
 from collections.abc import Iterable
+from itertools import islice
 
 from modelplane.api.names import make_name
 from modelplane.compose.contract import Event
@@ -46,18 +47,16 @@ class EventExpiry:
 
     async def _sweep(self, _key: str) -> Outcome:
         oldest = timestamp(self._clock.now() - _KEPT_S)
-        events = self._store.list("", "Event")
-        for start in range(0, len(events), _TURN):
-            self._remove([event for event in events[start : start + _TURN] if _last_told(event) < oldest])
+        events = self._store.scan("", "Event")
+        while turn := list(islice(events, _TURN)):
+            self._remove([event for event in turn if _last_told(event) < oldest])
             await asyncio.sleep(0)
         return LookAgain(_SWEEP_S)
 
     def _remove(self, events: Iterable[Manifest]) -> None:
         with self._store.batch():
             for event in events:
-                ref = ObjectRef("", "Event", text_at(event, "metadata", "namespace"), name_of(event))
-                if self._store.get(ref) is event:
-                    self._store.delete(ref)
+                self._store.delete(ObjectRef("", "Event", text_at(event, "metadata", "namespace"), name_of(event)))
 
 
 def _last_told(event: Manifest) -> str:

@@ -2,8 +2,8 @@
 
 A Database holds the plane's own store and one for each simulated cluster. Every object is in memory, so reads are
 dictionary lookups, and a decoding where nobody asked for long; every write is one transaction on disk before it
-returns. Rules of a write are in
-`store_rules`, the order of lists in `store_mirror`, the file in `store_file`, past changes in `store_history`.
+returns. Rules of a write are in `store_rules`, the order of lists in `store_mirror`, what objects take while nobody
+asks for them in `store_press`, the file in `store_file`, past changes in `store_history`.
 
 Several writes in one transaction, over any of the stores:
 
@@ -65,15 +65,15 @@ class StoreSettings:
     durable: each commit waits for the disk, so that it outlives a power cut and not only the process.
     history_limit: how many changes are remembered for watchers, over all stores together.
     busy_timeout_s: how long opening waits for another process to let go of the file.
-    cool_prefix, warm_objects: in stores whose name begins so, this many objects stay decoded, over all of them
-        together; the others are kept as their JSON. A thousand clusters at rest then take a fifth of the memory.
+    warm_objects: of each store this many objects stay decoded, the others are packed until somebody asks for them.
+    cool_prefix: stores whose name begins so count as one in that.
     """
 
     durable: bool = False
     history_limit: int = 8_192
     busy_timeout_s: float = 5.0
-    cool_prefix: str = "cluster/"
     warm_objects: int = 4_096
+    cool_prefix: str = "cluster/"
 
 
 _DEFAULTS = StoreSettings()
@@ -96,6 +96,7 @@ class Database:
         self._listener_failed = listener_failed
         self._history = History(settings.history_limit)
         self._cool_prefix = settings.cool_prefix
+        self._warm_objects = settings.warm_objects
         self._cellar = Cellar(settings.warm_objects)
         self._stores: dict[str, SqliteStore] = {}
         self._pending: list[tuple[SqliteStore, Change]] = []
@@ -119,8 +120,8 @@ class Database:
             store = self._stores[name] = SqliteStore(self, name, number, cellar=self._cellar_of(name))
         return store
 
-    def _cellar_of(self, name: str) -> Cellar | None:
-        return self._cellar if name.startswith(self._cool_prefix) else None
+    def _cellar_of(self, name: str) -> Cellar:
+        return self._cellar if name.startswith(self._cool_prefix) else Cellar(self._warm_objects)
 
     def stores(self) -> tuple[str, ...]:
         return tuple(sorted(self._stores))
@@ -181,7 +182,11 @@ class Database:
             for found in file.objects():
                 if found.store not in by_id:
                     raise file.damaged(f"{found.ref} belongs to no store")
-                by_id[found.store].load(found.ref, _content(file, found, by_id[found.store]))
+                by_id[found.store].load(found.ref, self._checked(file, found, by_id[found.store].name))
+
+    def _checked(self, file: StoreFile, row: Row, store: str) -> bytes:
+        """Objects of clusters are many, and are read when somebody asks: their checksums were right."""
+        return (row.body or b"") if store.startswith(self._cool_prefix) else _readable(file, row)
 
     def _commit(self) -> None:
         if self._file is not None:
@@ -234,12 +239,9 @@ class Database:
 class SqliteStore:
     """One API's objects. Made by Database.store; see modelplane.reconcile.store.Store for what each method promises."""
 
-    def __init__(
-        self, database: Database, name: str, number: StoreId, *, revision: int = 0, cellar: Cellar | None = None
-    ) -> None:
+    def __init__(self, database: Database, name: str, number: StoreId, *, cellar: Cellar, revision: int = 0) -> None:
         self.id = number
         self.name = name
-        self.is_cool = cellar is not None
         self.log = ChangeLog(revision)
         self._database = database
         self._mirror = Mirror(cellar)
@@ -324,9 +326,13 @@ class SqliteStore:
             if number in self._listeners and since < change.revision:
                 yield listener
 
-    def load(self, ref: ObjectRef, manifest: Manifest | bytes) -> None:
+    def scan(self, group: str, kind: str) -> Iterator[Manifest]:
+        """Objects of a kind, one after the other and not all at once; those that went meanwhile are left out."""
+        return self._mirror.scan(group, kind)
+
+    def load(self, ref: ObjectRef, body: bytes) -> None:
         """For the database: an object found on disk."""
-        self._mirror.put(ref, manifest)
+        self._mirror.load(ref, body)
 
     def undo(self, change: Change) -> None:
         """For the database: the newest change is taken back."""
@@ -378,17 +384,11 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _content(file: StoreFile, row: Row, store: SqliteStore) -> Manifest | bytes:
-    """What is not decoded was checked against its checksum all the same."""
-    return (row.body or b"") if store.is_cool else _decoded(file, row)
-
-
-def _decoded(file: StoreFile, row: Row) -> Manifest:
+def _readable(file: StoreFile, row: Row) -> bytes:
     try:
-        manifest = rules.decode(row.body or b"")
-        ref = rules.ref_of(manifest)
+        ref = rules.ref_of(rules.decode(row.body or b""))
     except (ValueError, InputError) as error:
         raise file.damaged(f"the content of {row.ref} cannot be read: {error}") from None
     if ref != row.ref:
         raise file.damaged(f"the content of {row.ref} is that of {ref}")
-    return manifest
+    return row.body or b""

@@ -4,8 +4,8 @@ Lists come in the order of namespace and name, kept sorted on insertion. The fir
 over that key for its kind, kept up to date from there; the number of such keys is bounded, and queries beyond it
 filter what the indexed labels left.
 
-Decoded, an object takes four times the memory of its JSON. A mirror with a Cellar keeps decoded what was written or
-asked for lately, and the rest as JSON, to be decoded when somebody asks.
+Decoded, an object takes four times the memory of its JSON, and that fifteen times what is left of it in a Press. A
+mirror with a Cellar keeps decoded what was written or asked for lately, and the rest packed until somebody asks.
 """
 
 from bisect import bisect_left, insort
@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from modelplane.local.store_press import Press
 from modelplane.local.store_rules import decode, encode
 from modelplane.reconcile.store import Manifest, ObjectRef
 
@@ -24,8 +25,16 @@ _Place = tuple[str, str]
 
 @dataclass(slots=True)
 class _Shelf:
+    """Objects of one kind and namespace: decoded, or packed by the press."""
+
+    press: Press
     objects: dict[str, Manifest | bytes] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
+
+    def read(self, name: str) -> Manifest | None:
+        """The object, wherever it is; nothing is moved for it."""
+        found = self.objects.get(name)
+        return decode(self.press.unpack(found)) if isinstance(found, bytes) else found
 
 
 class Cellar:
@@ -40,6 +49,11 @@ class Cellar:
         self.longest_list = warm // 4
         """Lists of more leave what is away where it is: they would drive out all that is in use."""
         self._warm: deque[tuple[_Shelf, str, int]] = deque()
+        self._presses: dict[tuple[str, str], Press] = {}
+
+    def press_of(self, group: str, kind: str) -> Press:
+        """One for all mirrors: their objects of a kind are made from the same templates."""
+        return self._presses.setdefault((group, kind), Press())
 
     def keep(self, shelf: _Shelf, name: str, manifest: Manifest) -> None:
         """The object is in use: others may have to go."""
@@ -51,14 +65,15 @@ class Cellar:
     def _put_away(shelf: _Shelf, name: str, identity: int) -> None:
         found = shelf.objects.get(name)
         if found is not None and not isinstance(found, bytes) and id(found) == identity:
-            shelf.objects[name] = encode(found)
+            shelf.objects[name] = shelf.press.pack(encode(found))
 
 
 class _Kind:
     """All objects of one group and kind."""
 
-    def __init__(self, cellar: Cellar | None) -> None:
+    def __init__(self, cellar: Cellar | None, press: Press) -> None:
         self._cellar = cellar
+        self._press = press
         self._shelves: dict[str, _Shelf] = {}
         self._namespaces: list[str] = []
         self._by_label: dict[str, dict[str, set[_Place]]] = {}
@@ -68,27 +83,40 @@ class _Kind:
         if shelf is None:
             return None
         found = shelf.objects.get(place[1])
-        return self._warmed(shelf, place[1], found) if isinstance(found, bytes) else found
+        return self._warmed(shelf, place[1]) if isinstance(found, bytes) else found
 
-    def put(self, place: _Place, manifest: Manifest | bytes) -> None:
+    def put(self, place: _Place, manifest: Manifest) -> None:
         namespace, name = place
-        shelf = self._shelves.get(namespace)
-        if shelf is None:
-            shelf = self._shelves[namespace] = _Shelf()
-            insort(self._namespaces, namespace)
-        before = shelf.objects.get(name)
-        if before is None:
+        shelf = self._shelf(namespace)
+        before = shelf.read(name) if self._by_label else None
+        if name not in shelf.objects:
             insort(shelf.names, name)
         shelf.objects[name] = manifest
-        if self._cellar is not None and not isinstance(manifest, bytes):
+        if self._cellar is not None:
             self._cellar.keep(shelf, name, manifest)
         if self._by_label:
-            self._reindex(place, _decoded(before), _decoded(manifest))
+            self._reindex(place, before, manifest)
+
+    def load(self, place: _Place, text: bytes) -> None:
+        """An object that is new here, as its JSON, put away at once."""
+        namespace, name = place
+        shelf = self._shelf(namespace)
+        insort(shelf.names, name)
+        shelf.objects[name] = shelf.press.pack(text) if self._cellar is not None else decode(text)
+
+    def _shelf(self, namespace: str) -> _Shelf:
+        shelf = self._shelves.get(namespace)
+        if shelf is None:
+            shelf = self._shelves[namespace] = _Shelf(self._press)
+            insort(self._namespaces, namespace)
+        return shelf
 
     def remove(self, place: _Place) -> None:
         namespace, name = place
         shelf = self._shelves[namespace]
-        self._reindex(place, _decoded(shelf.objects.pop(name)), None)
+        if self._by_label:
+            self._reindex(place, shelf.read(name), None)
+        del shelf.objects[name]
         del shelf.names[bisect_left(shelf.names, name)]
         if not shelf.names:
             del self._shelves[namespace]
@@ -110,14 +138,22 @@ class _Kind:
         if not isinstance(found, bytes):
             return found
         is_long = self._cellar is None or len(shelf.names) > self._cellar.longest_list
-        return decode(found) if is_long else self._warmed(shelf, place[1], found)
+        return _read(shelf, place[1]) if is_long else self._warmed(shelf, place[1])
 
-    def _warmed(self, shelf: _Shelf, name: str, found: bytes) -> Manifest:
-        manifest = decode(found)
+    def _warmed(self, shelf: _Shelf, name: str) -> Manifest:
+        manifest = _read(shelf, name)
         if self._cellar is not None:
             shelf.objects[name] = manifest
             self._cellar.keep(shelf, name, manifest)
         return manifest
+
+    def scan(self) -> Iterator[Manifest]:
+        """All that are there, one after the other; those that went meanwhile are left out, and nothing is moved."""
+        for namespace, name in list(self._places(None)):
+            shelf = self._shelves.get(namespace)
+            found = shelf.read(name) if shelf is not None else None
+            if found is not None:
+                yield found
 
     def labelled(self, namespace: str | None, labels: Mapping[str, str]) -> Iterator[Manifest]:
         for place in self._candidates(namespace, labels):
@@ -170,12 +206,19 @@ class Mirror:
         kind = self._kinds.get((ref.group, ref.kind))
         return kind.get((ref.namespace, ref.name)) if kind else None
 
-    def put(self, ref: ObjectRef, manifest: Manifest | bytes) -> None:
-        """An object, decoded or as its JSON."""
+    def put(self, ref: ObjectRef, manifest: Manifest) -> None:
+        self._kind(ref).put((ref.namespace, ref.name), manifest)
+
+    def load(self, ref: ObjectRef, text: bytes) -> None:
+        """An object that is not there yet, as its JSON."""
+        self._kind(ref).load((ref.namespace, ref.name), text)
+
+    def _kind(self, ref: ObjectRef) -> _Kind:
         kind = self._kinds.get((ref.group, ref.kind))
         if kind is None:
-            kind = self._kinds[ref.group, ref.kind] = _Kind(self._cellar)
-        kind.put((ref.namespace, ref.name), manifest)
+            press = self._cellar.press_of(ref.group, ref.kind) if self._cellar is not None else Press()
+            kind = self._kinds[ref.group, ref.kind] = _Kind(self._cellar, press)
+        return kind
 
     def remove(self, ref: ObjectRef) -> None:
         kind = self._kinds[ref.group, ref.kind]
@@ -191,6 +234,11 @@ class Mirror:
             return ()
         return tuple(found.labelled(namespace, labels) if labels else found.all(namespace))
 
+    def scan(self, group: str, kind: str) -> Iterator[Manifest]:
+        """As a list of all of them, one after the other: a long list takes more memory than what it lists."""
+        found = self._kinds.get((group, kind))
+        return found.scan() if found is not None else iter(())
+
     def kinds(self) -> tuple[tuple[str, str], ...]:
         """The groups and kinds that have objects, in order."""
         return tuple(sorted(self._kinds))
@@ -199,8 +247,11 @@ class Mirror:
         return sum(len(kind) for kind in self._kinds.values())
 
 
-def _decoded(found: Manifest | bytes | None) -> Manifest | None:
-    return decode(found) if isinstance(found, bytes) else found
+def _read(shelf: _Shelf, name: str) -> Manifest:
+    found = shelf.read(name)
+    if found is None:
+        raise KeyError(name)
+    return found
 
 
 def labels_of(manifest: Manifest) -> Mapping[str, str]:
