@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.build import BuildError, GoMissingError, build_all, find_go, missing
+from lab.build import BuildError, GoMissingError, ModulesAwayError, build_all, find_go, missing
 from lab.components import Set
 from lab.launch import LabError, ask, inside, running, start, stop
+from lab.namespace import find_isolation
 from lab.places import find_places
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lab.places import Places
 
 EXIT_FAILED = 1
-EXIT_NO_GO = 3
+EXIT_CANNOT = 3
 FLEET = Path("examples/quickstart")
 FLEETS = Path("lab/fleets")
 GANG_SETS = (Set.KAI, Set.KUEUE, Set.VOLCANO)
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(chosen.run(chosen, find_places()))
     except GoMissingError as error:
         print(f"lab: {error}", file=sys.stderr)
-        return EXIT_NO_GO
+        return EXIT_CANNOT
     except (BuildError, LabError) as error:
         print(f"lab: {error}", file=sys.stderr)
         return EXIT_FAILED
@@ -47,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("sets", nargs="*", type=Set, default=[Set.CORE], help="core, picker, kai, kueue, ...")
     build.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processors that Go may use")
     build.set_defaults(run=_build)
+    prepare = commands.add_parser("prepare", help="build the core set; status 3: e2e cannot run on this machine")
+    prepare.set_defaults(run=_prepare)
     up = commands.add_parser("up", help="bring the lab up and leave it running")
     up.add_argument("--fleet", type=Path, default=FLEET, help="folder of InferenceClasses and InferenceClusters")
     _takes_options(up)
@@ -109,6 +112,19 @@ def _build_missing(places: Places, options: frozenset[Set]) -> None:
     sets = {Set.CORE, *options}
     if missing(places, sets):
         build_all(places, sets, os.cpu_count() or 1, _say)
+
+
+def _prepare(_: argparse.Namespace, places: Places) -> int:
+    isolation = find_isolation()
+    if not isolation.own_network:
+        _say(f"lab: {isolation.note}")
+        return EXIT_CANNOT
+    try:
+        _build_missing(places, frozenset())
+    except ModulesAwayError as error:
+        _say(f"lab: {error}")
+        return EXIT_CANNOT
+    return 0
 
 
 def _up(chosen: argparse.Namespace, places: Places) -> int:

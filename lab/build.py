@@ -34,7 +34,11 @@ class BuildError(Exception):
 
 
 class GoMissingError(BuildError):
-    """There is no Go toolchain on this machine."""
+    """There is no Go toolchain on this machine, or one that is too old."""
+
+
+class ModulesAwayError(BuildError):
+    """Go could not download what it builds from: a matter of the network, not of what is built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,38 @@ class Toolchain:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-15:])
-            raise BuildError(f"`go {' '.join(arguments)}` in {folder} ended with {done.returncode}:\n{tail}")
+            raise _refusal(f"`go {' '.join(arguments)}` in {folder} ended with {done.returncode}:\n{tail}")
         return done.stdout
+
+
+_TOO_OLD = "requires go >="
+_AWAY = (
+    "dial tcp",
+    "no such host",
+    "i/o timeout",
+    "connection refused",
+    "connection reset",
+    "network is unreachable",
+    "proxyconnect",
+    "TLS handshake",
+    "x509: ",
+    "403 Forbidden",
+    "407 Proxy",
+    "429 Too Many",
+    "502 Bad",
+    "503 Service",
+    "504 Gateway",
+    "disabled by GOPROXY",
+)
+
+
+def _refusal(sentence: str) -> BuildError:
+    """Tells apart what a person on this machine would do about it."""
+    if _TOO_OLD in sentence:
+        return GoMissingError(f"the `go` on the PATH is too old: {sentence}")
+    if any(sign in sentence for sign in _AWAY):
+        return ModulesAwayError(f"modules could not be downloaded; is the Go proxy (GOPROXY) within reach? {sentence}")
+    return BuildError(sentence)
 
 
 def find_go(jobs: int) -> Toolchain:

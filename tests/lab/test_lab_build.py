@@ -95,3 +95,17 @@ def test_the_socket_has_a_path_that_the_kernel_takes():
     found = Places(Path("/c"), deep).control_socket
     assert len(bytes(found)) < 100
     assert found == Places(Path("/c"), deep).control_socket != Places(Path("/c"), deep / "b").control_socket
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("go: example.com/x@v1: Get ...: dial tcp: lookup proxy: no such host", build.ModulesAwayError),
+        ("go: example.com/x@v1: reading https://.../x.zip: 403 Forbidden", build.ModulesAwayError),
+        ("module lookup disabled by GOPROXY=off", build.ModulesAwayError),
+        ("go.mod requires go >= 1.26.0 (running go 1.22.1; GOTOOLCHAIN=local)", build.GoMissingError),
+        ("./main.go:3:1: undefined: etcdmain", build.BuildError),
+    ],
+)
+def test_what_keeps_a_program_from_being_built_is_told_apart(said, kind):
+    assert type(build._refusal(said)) is kind

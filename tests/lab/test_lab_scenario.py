@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import launch
-from lab.__main__ import EXIT_FAILED, EXIT_NO_GO, main
+from lab.__main__ import EXIT_CANNOT, EXIT_FAILED, main
 from lab.oracles.finding import Difference, Finding
 from lab.places import Places
 from lab.scenario import Mark, Scenario, report
@@ -84,7 +84,7 @@ def test_without_go_a_lab_is_not_started(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("MODELPLANE_LAB_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("MODELPLANE_LAB_CACHE", str(tmp_path / "cache"))
-    assert [main(["up"]), main(["build"]), main(["e2e"])] == [EXIT_NO_GO] * 3
+    assert [main(["up"]), main(["build"]), main(["e2e"])] == [EXIT_CANNOT] * 3
     assert "the lab builds its components with Go 1.26 or newer" in capsys.readouterr().err
     assert not (tmp_path / "state").exists()
 
