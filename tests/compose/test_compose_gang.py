@@ -44,12 +44,13 @@ def test_kai_gets_a_group_where_its_own_grouper_makes_none(scene, shape, backend
     assert [item["spec"]["minMember"] for item in found] == ([members] if members else [])
 
 
-@pytest.mark.parametrize(("version", "skips"), [("0.14.0", False), ("0.15.0", True), ("1.0", True)])
-def test_kais_grouper_is_told_to_keep_away_where_it_listens(scene, version, skips):
+@pytest.mark.parametrize(("version", "ours"), [("0.14.0", False), ("0.15.0", True), ("1.0", True), (None, True)])
+def test_kais_grouper_is_told_to_keep_away_where_it_listens(scene, version, ours):
     made = scene("kimi-k2-5p3d", "native", "kai", version=version)
     pod = workload(made)["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["annotations"]
-    assert pod["pod-group-name"] == made.replica.metadata.name
-    assert ("kai.scheduler/skip-podgrouper" in pod) is skips
+    told = {"pod-group-name": made.replica.metadata.name, "kai.scheduler/skip-podgrouper": "true"}
+    assert {key: pod[key] for key in told if key in pod} == (told if ours else {})
+    assert len(objects(made, "PodGroup")) == ours
 
 
 @pytest.mark.parametrize(("version", "api"), [(None, "v1beta2"), ("0.14", "v1beta1"), ("0.19.2", "v1beta2")])
@@ -150,7 +151,6 @@ def test_kai_does_not_preempt_serving_unless_the_cluster_says_so(scene, shape, b
         ({"version": None}, {"preemptibility": "non-preemptible"}),
         ({}, {"preemptibility": "non-preemptible", "stalenessGracePeriod": "420s"}),
         ({"version": "0.16.2"}, {"preemptibility": "non-preemptible"}),
-        ({"version": "0.11.0"}, {"priorityClassName": "inference"}),
         (
             {"version": "v1.0", "defaultPriority": "batch"},
             {"priorityClassName": "batch", "stalenessGracePeriod": "420s"},

@@ -2,7 +2,8 @@
 
 Its grouper makes a gang of each LeaderWorkerSet group by itself. It knows nothing of phases that need each other, and
 takes pods of owners that it does not know for single ones; there the pods name a PodGroup of ours, sized to the whole
-gang, and the grouper is told to keep away.
+gang, and the grouper is told to keep away. Before 0.15 it does not listen and puts every pod that something owns into
+groups of its own, so there only the pods of one LeaderWorkerSet group wait for each other.
 
 By default KAI takes pods of LeaderWorkerSets, and of owners that it does not know, for training that may be preempted.
 Serving is not: without a priority the pods say so themselves, and so use no more than their queue's quota. A cluster
@@ -25,7 +26,7 @@ _DEFAULT_QUEUE = "default-queue"
 _PREEMPTIBILITY, _NON_PREEMPTIBLE = "kai.scheduler/preemptibility", "non-preemptible"
 _PRIORITY, _SERVING = "priorityClassName", "inference"
 """KAI reads the class from a label as well; the class is one of its own."""
-_KNOWS_PREEMPTIBILITY, _KNOWS_STALENESS = 12, 17
+_KNOWS_PREEMPTIBILITY, _LEAVES_PODS_ALONE, _KNOWS_STALENESS = 12, 15, 17
 _REBIND_S = 300
 """For the pod that replaces another to be made, scheduled and bound, its devices once free."""
 
@@ -33,15 +34,13 @@ _REBIND_S = 300
 def marks(gang: Gang) -> Marks:
     labels = {**_queue(gang), **_serving_label(gang)}
     annotations: dict[str, str] = {}
-    if gang.cohesion is Cohesion.WHOLE:
-        annotations["pod-group-name"] = gang.context.name
-        if not gang.version_before(15):
-            annotations["kai.scheduler/skip-podgrouper"] = "true"
+    if _is_ours(gang):
+        annotations = {"pod-group-name": gang.context.name, "kai.scheduler/skip-podgrouper": "true"}
     return Marks(pod_labels=labels, pod_annotations=annotations, owner_labels=labels, scheduler_name="kai-scheduler")
 
 
 def objects(gang: Gang) -> dict[str, Remote]:
-    if gang.cohesion is not Cohesion.WHOLE:
+    if not _is_ours(gang):
         return {}
     context = gang.context
     spec: dict[str, object] = {"minMember": gang.pods, "queue": gang.queue or _DEFAULT_QUEUE}
@@ -50,6 +49,11 @@ def objects(gang: Gang) -> dict[str, Remote]:
         spec["stalenessGracePeriod"] = f"{_longest_grace(gang) + _REBIND_S}s"
     group = context.object("scheduling.run.ai/v2alpha2", "PodGroup", context.name, _queue(gang), spec=spec)
     return {"gang-kai": context.remote(group)}
+
+
+def _is_ours(gang: Gang) -> bool:
+    """Whether the group is of our making."""
+    return gang.cohesion is Cohesion.WHOLE and not gang.version_before(_LEAVES_PODS_ALONE)
 
 
 def _queue(gang: Gang) -> dict[str, str]:
@@ -67,8 +71,6 @@ def _standing(gang: Gang) -> dict[str, str]:
     """The same of a PodGroup."""
     if gang.context.priority:
         return {"priorityClassName": gang.context.priority}
-    if gang.version_before(_KNOWS_PREEMPTIBILITY):
-        return {"priorityClassName": _SERVING}
     given = gang.context.scheduling.default_labels.get(_PREEMPTIBILITY)
     return {"preemptibility": "preemptible" if given == "preemptible" else _NON_PREEMPTIBLE}
 
