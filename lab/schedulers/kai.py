@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lab.cluster import LOOPBACK, listens
 from lab.components import KAI
-from lab.schedulers.parts import define, namespace, port, program
+from lab.schedulers.parts import define, may_allocate, namespace, port, program
 from lab.workload import bound_roles
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ async def bring_up(supervisor: Supervisor, cluster: Cluster, api: Api, sources: 
     await api.apply_all(sources.read(KAI, "docs/quickstart/default-queues.yaml"))
     for user, file in _ROLES.items():
         await api.apply_all(bound_roles(sources.read(KAI, f"{_CHART}/templates/rbac/{file}.yaml"), user))
+    await api.apply_all(may_allocate("kai-binder"))
     async with asyncio.TaskGroup() as group:
         for each in _programs(cluster):
             group.create_task(supervisor.start(each))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lab.client import items, text, until
 from lab.supervisor import Program
+from lab.workload import bound_roles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +31,18 @@ def program(cluster: Cluster, name: str, flags: Iterable[str], ready: Probe) -> 
     command = (str(cluster.binary(name)), *flags)
     environment = {"KUBECONFIG": str(kubeconfig)}
     return Program(cluster.program(name), command, ready, environment, ready_within_s=READY_WITHIN_S)
+
+
+def may_allocate(user: str) -> list[Manifest]:
+    """The right to allocate claims, which Kubernetes asks for since 1.36 and upstream's older roles do not have."""
+    rule = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/binding"], "verbs": ["update", "patch"]}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "allocates-claims"},
+        "rules": [rule],
+    }
+    return bound_roles([role], user)
 
 
 def namespace(name: str) -> Manifest:

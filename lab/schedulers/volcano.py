@@ -14,7 +14,7 @@ import yaml
 from lab.client import name_of, text
 from lab.cluster import LOOPBACK, answers
 from lab.components import VOLCANO
-from lab.schedulers.parts import define, namespace, port, program
+from lab.schedulers.parts import define, may_allocate, namespace, port, program
 from lab.workload import bound_roles
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ async def bring_up(supervisor: Supervisor, cluster: Cluster, api: Api, sources: 
     for user, role in _ROLES.items():
         found = [item for item in manifests if item["kind"] == "ClusterRole" and name_of(item) == role]
         await api.apply_all(bound_roles(found, user))
+    await api.apply_all(may_allocate("vc-scheduler"))
     config = cluster.folder / "volcano-scheduler.yaml"
     config.write_text(scheduler_config(manifests))
     async with asyncio.TaskGroup() as group:
