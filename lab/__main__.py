@@ -219,7 +219,7 @@ def _scenario(chosen: argparse.Namespace, places: Places) -> int:
     from lab.e2e.run import run, run_gangs
 
     if chosen.gangs is not None:
-        work = run_gangs(places, chosen.report, _say, chosen.gangs)
+        work = run_gangs(places, chosen.report, _say, chosen.gangs, only=frozenset(chosen.step))
     else:
         work = run(places, chosen.report, _say, mode=chosen.mode, only=frozenset(chosen.step))
     done = asyncio.run(work)

@@ -122,25 +122,31 @@ CASES = {
 }
 
 
-async def run(scenario: Scenario, world: World, scheduler: Set) -> None:
+async def run(scenario: Scenario, world: World, scheduler: Set, only: frozenset[str]) -> None:
+    """`only` names steps by their function's name; none means all."""
     case = CASES[scheduler]
     for name, action, needed in (
-        ("packages through the real package manager", steps.install, True),
-        ("the cluster and its queue are seen", partial(_seen, case=case), True),
-        ("a gang that does not fit waits whole", partial(_waits, case=case), True),
-        ("kube-scheduler alone starts what it can", partial(_alone, case=case), False),
-        ("the gang starts whole once there is room", partial(_starts, case=case), False),
-        ("the queue's books are observed capacity", partial(_books, case=case), False),
-        ("everything is deleted", partial(_removal, case=case), False),
+        ("packages through the real package manager", _install, True),
+        ("the cluster and its queue are seen", seen, True),
+        ("a gang that does not fit waits whole", waits, True),
+        ("kube-scheduler alone starts what it can", alone, False),
+        ("the gang starts whole once there is room", starts, False),
+        ("the queue's books are observed capacity", books, False),
+        ("everything is deleted", removal, False),
     ):
-        await scenario.step(name, partial(action, world), needed=needed)
+        if not only or action.__name__.strip("_") in only:
+            await scenario.step(name, partial(action, world, case), needed=needed)
+
+
+async def _install(world: World, _: Case) -> str:
+    return await steps.install(world)
 
 
 def _platform(case: Case) -> list[Manifest]:
     return read_folder(case.folder)
 
 
-async def _seen(world: World, case: Case) -> str:
+async def seen(world: World, case: Case) -> str:
     for item in read_folder(case.folder / "cluster"):
         await world.sites[case.site].apply(item)
     waited = await adopt(world, _platform(case))
@@ -164,7 +170,7 @@ def _told(queue: Manifest) -> str:
     return f"queue {QUEUE}: {told}"
 
 
-async def _waits(world: World, case: Case) -> str:
+async def waits(world: World, case: Case) -> str:
     await case.shorten(world, case)
     await world.control.apply(gang_of(GANG, nodes=GANG_NODES))
 
@@ -199,7 +205,7 @@ def _why(pods: list[Manifest]) -> str:
     return "no pod says why"
 
 
-async def _alone(world: World, case: Case) -> str:
+async def alone(world: World, case: Case) -> str:
     """The control of the experiment: the rendered set without the marks, left to kube-scheduler, while the gang waits.
 
     It takes devices that the gang could not use. Once it is gone, the gang still waits.
@@ -251,7 +257,7 @@ def _inner(item: object, *path: str) -> Manifest:
     return dict(found) if isinstance(found, dict) else {}
 
 
-async def _starts(world: World, case: Case) -> str:
+async def starts(world: World, case: Case) -> str:
     began = asyncio.get_running_loop().time()
     await case.relieve(world, case)
 
@@ -274,7 +280,7 @@ def _scheduled(pod: Manifest) -> str:
     return next((text(each, "lastTransitionTime")[11:19] for each in found), "an unknown time")
 
 
-async def _books(world: World, case: Case) -> str:
+async def books(world: World, case: Case) -> str:
     """What the scheduler's queue reports shows in the cluster's status, and what exceeds it is not sent there."""
     try:
         await until("the queue's use observed", partial(_observed, world, case, used=case.booked), within_s=_PATIENCE_S)
@@ -293,7 +299,7 @@ async def _books(world: World, case: Case) -> str:
     return f"{_told(queue)}; one more says {conditions(found)[:160]}"
 
 
-async def _removal(world: World, case: Case) -> str:
+async def removal(world: World, case: Case) -> str:
     began = asyncio.get_running_loop().time()
     await remove(world, [gang_of(GANG, nodes=GANG_NODES), gang_of(SECOND, nodes=1)])
 

@@ -59,11 +59,13 @@ async def run(places: Places, target: Path, say: Callable[[str], None], *, mode:
     return scenario
 
 
-async def run_gangs(places: Places, target: Path, say: Callable[[str], None], scheduler: Set) -> Scenario:
+async def run_gangs(
+    places: Places, target: Path, say: Callable[[str], None], scheduler: Set, *, only: frozenset[str]
+) -> Scenario:
     """One scheduler's steps, as a section of the report."""
     scenario = Scenario(say)
     async with enter(places, say, "live") as world:
-        await gangs.run(scenario, world, scheduler)
+        await gangs.run(scenario, world, scheduler, only)
     case = gangs.CASES[scheduler]
     facts = _facts(places, "live", case.module)
     _write(target, with_section(_page(target), scenario, f"Gangs under {case.name}", facts))

@@ -36,7 +36,7 @@ def program(cluster: Cluster, name: str, flags: Iterable[str], ready: Probe) -> 
 def may_allocate(user: str) -> list[Manifest]:
     """The right to allocate claims, which Kubernetes asks for since 1.36 and upstream's older roles do not have."""
     rule = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/binding"], "verbs": ["update", "patch"]}
-    role = {
+    role: Manifest = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "metadata": {"name": "allocates-claims"},
