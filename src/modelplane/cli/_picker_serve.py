@@ -100,6 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
+    from contextlib import suppress
 
     from modelplane.cli.terminal import Progress
 
@@ -108,10 +109,10 @@ async def _serve(arguments: argparse.Namespace) -> int:
     await program.start()
     server = program.server
     progress.say(f"serving on port {server.port}; health on {server.health_port}; metrics on {program.metrics_port}")
-    try:
+    # A signal ends the wait. Who drained has done what was asked; a second signal cuts that short, and is told.
+    with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
-    finally:
-        await program.stop()
+    await program.stop()
     return 0
 
 

@@ -8,15 +8,30 @@ from collections.abc import Sequence
 
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.memo import RememberedFor
 
 
-def by_name(endpoints: Sequence[Endpoint], positions: Sequence[int]) -> list[int]:
-    return sorted(positions, key=[endpoint.name for endpoint in endpoints].__getitem__)
+class ByName:
+    """Positions of endpoints in the order of their names, which is found once for a pool."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self) -> None:
+        self._names: RememberedFor[Endpoint, str] = RememberedFor(_names_unless_in_order)
+
+    def sort(self, endpoints: Sequence[Endpoint], positions: Sequence[int]) -> Sequence[int]:
+        """The positions, which come in ascending order."""
+        names = self._names.of(endpoints)
+        return sorted(positions, key=names.__getitem__) if names else positions
+
+    def one(self, cycle: Cycle, endpoints: Sequence[Endpoint], positions: Sequence[int]) -> int:
+        """One of the positions, each as likely as another."""
+        return self.sort(endpoints, positions)[_below(cycle, len(positions))]
 
 
-def among(cycle: Cycle, endpoints: Sequence[Endpoint], positions: Sequence[int]) -> int:
-    """One of the positions, each as likely as another."""
-    return by_name(endpoints, positions)[_below(cycle, len(positions))]
+def _names_unless_in_order(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:
+    names = tuple([endpoint.name for endpoint in endpoints])
+    return () if list(names) == sorted(names) else names
 
 
 def shuffled(cycle: Cycle, positions: Sequence[int]) -> list[int]:

@@ -8,6 +8,7 @@ from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.approx_producer import ApproxPrefixParameters, ApproxPrefixProducer
 from modelplane.picker.memory.prefix import PREFIX, prefix_of
+from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Request
 
 POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(4))
@@ -37,6 +38,21 @@ def test_endpoints_that_left_are_forgotten():
     producer.sent(cycle_of(producer), Decision(Outcome.PICKED, ((POOL[0],),)))
     producer.changed(POOL[1:])
     assert prefix_of(cycle_of(producer)).any is False
+
+
+@pytest.mark.parametrize(
+    ("usage", "learned"),
+    [
+        pytest.param(Usage(prompt_tokens=10**6), 2.0, id="told"),
+        pytest.param(Usage(), 8.0, id="not told"),
+        pytest.param(Usage(prompt_tokens=0), 8.0, id="no tokens"),
+    ],
+)
+def test_what_responses_used_tells_how_many_bytes_a_token_has(usage, learned):
+    producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
+    asked = Request("r", "m", prompts=(b"x" * 2_000_000,))
+    producer.ended(asked, Decision(Outcome.PICKED, ((POOL[0],),)), Served(POOL[0], 200, 0.0, usage=usage))
+    assert producer.index.bytes_a_token == pytest.approx(learned, rel=0.05)
 
 
 def test_nothing_is_known_before_a_producer_ran():

@@ -108,11 +108,24 @@ def test_no_more_of_a_prompt_than_wanted(limits, blocks):
     assert ApproximateIndex(limits).match(ask(text(*range(10))), ()).total_blocks == blocks
 
 
-def test_room_is_the_servers_own_where_it_tells():
+@pytest.mark.parametrize(
+    ("learned", "held"),
+    [
+        pytest.param((), 8, id="nothing yet: 8 bytes a token"),
+        pytest.param(((4_000_000, 1_000_000),), 4, id="4 bytes a token"),
+        pytest.param(((6_000_000, 1_000_000),), 6, id="6 bytes a token"),
+        pytest.param(((40, 10),), 7, id="a word is not enough to learn from"),
+        pytest.param(((4 * 10**8, 10**8), (6 * 10**8, 10**8)), 5, id="later prompts count for more"),
+    ],
+)
+def test_room_is_the_servers_own_by_what_a_token_has_in_bytes(learned, held):
+    """16 blocks of 16 tokens, against blocks of 256 bytes in the index."""
     pool = servers(1, Load(block_size=16, blocks=16))
     index = ApproximateIndex()
-    index.record(ask(text(1, 2, 3, 4, 5, 6)), pool)
-    assert (index.blocks_of(pool[0]), index.match(ask(text(1, 2, 3, 4, 5, 6)), pool).matched) == (4, [4])
+    for prompt_bytes, tokens in learned:
+        index.learn(prompt_bytes, tokens)
+    index.record(ask(text(*range(10))), pool)
+    assert (index.blocks_of(pool[0]), index.match(ask(text(*range(10))), pool).matched) == (held, [held])
 
 
 def test_the_longest_unused_goes_first_and_from_its_end():

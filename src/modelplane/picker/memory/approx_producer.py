@@ -13,6 +13,8 @@ from modelplane.picker.headers import PREFILLER
 from modelplane.picker.memory.approximate import ApproximateIndex, Limits
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN
 from modelplane.picker.memory.prefix import prefix_of, put_prefix
+from modelplane.picker.plugins import Served
+from modelplane.picker.requests import Request
 
 PREFILL = "prefill"
 """The profile whose pick computes the prompt's KV blocks beside the primary one."""
@@ -33,6 +35,9 @@ class ApproxPrefixParameters(Parameters, frozen=True):
 
 
 class ApproxPrefixProducer:
+    reads_bodies = False
+    """What it learns of them makes its index fit better; it does without."""
+
     def __init__(self, name: str, parameters: ApproxPrefixParameters) -> None:
         self.name = name
         self.index = ApproximateIndex(
@@ -51,6 +56,10 @@ class ApproxPrefixProducer:
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         self.index.record(cycle.request, computing(decision), prefix_of(cycle, self.name))
         return ()
+
+    def ended(self, request: Request, _decision: Decision, served: Served) -> None:
+        if served.usage.prompt_tokens > 0 and request.prompts:
+            self.index.learn(request.prompt_bytes, served.usage.prompt_tokens)
 
     def changed(self, endpoints: Sequence[Endpoint]) -> None:
         self.index.keep(endpoints)

@@ -18,6 +18,11 @@ Bounds. A server holds at most what it has room for (its own KV blocks where tol
 `most_landmarks`: above that, the one with the most gives some up. The cost of a request depends on its own length only:
 what is new moves as much out that is old, `_held` is many small dicts because a large one stops everything when it
 grows, and what a server held that went away is taken out a little at a time, by later requests.
+
+Servers tell their room in tokens, and prompts are known in bytes. How many bytes a token has is learned from what
+responses say they used, where the proxy shows it. Until then it is taken to be many: a server that is taken to hold
+less than it does loses prompts that it has, and one that is taken to hold more is sent some again that it has to
+compute anew, as any other would have to.
 """
 
 from array import array
@@ -51,6 +56,11 @@ def _places() -> list[int]:
 _PLACES = _places()
 _SWEPT_A_RECORD = 256
 _SPARE = 1024
+_UNLEARNED = 8.0
+"""Bytes of a token before anything is learned: twice of what English has under usual vocabularies."""
+_TRUSTED_TOKENS = 10_000
+"""What is learned from fewer tokens than this weighs less than what was taken for true before."""
+_RECENT_TOKENS = 10_000_000
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -115,6 +125,19 @@ class ApproximateIndex:
         self._free_bits: list[int] = []
         self._recorded = 0
         self._asked = _NOBODY
+        self._learned = (_UNLEARNED * _TRUSTED_TOKENS, float(_TRUSTED_TOKENS))
+
+    @property
+    def bytes_a_token(self) -> float:
+        """Of prompts, as far as it was learned."""
+        return self._learned[0] / self._learned[1]
+
+    def learn(self, text_bytes: int, tokens: int) -> None:
+        """A prompt of so many bytes had so many tokens."""
+        known_bytes, known_tokens = self._learned[0] + text_bytes, self._learned[1] + tokens
+        if known_tokens > _RECENT_TOKENS:
+            known_bytes, known_tokens = known_bytes / 2, known_tokens / 2
+        self._learned = (known_bytes, known_tokens)
 
     @property
     def landmarks(self) -> int:
@@ -172,8 +195,9 @@ class ApproximateIndex:
 
     def _room(self, endpoint: Endpoint, block_tokens: int) -> int:
         load = endpoint.load
-        told = load.blocks * load.block_size // block_tokens if self._limits.follow_servers else 0
-        return told or self._limits.blocks_a_server
+        if not (self._limits.follow_servers and load.blocks and load.block_size):
+            return self._limits.blocks_a_server
+        return max(1, int(load.blocks * load.block_size * self.bytes_a_token / (block_tokens * BYTES_A_TOKEN)))
 
     def _welcome(self, endpoint: Endpoint) -> _Server:
         bit = self._free_bits.pop() if self._free_bits else 1 << (len(self._servers) + len(self._gone))

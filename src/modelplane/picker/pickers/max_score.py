@@ -5,7 +5,7 @@ from heapq import nlargest
 
 from modelplane.framework import Scored
 from modelplane.picker.catalogue import Parameters, plugin_type
-from modelplane.picker.chances import among, by_name, shuffled
+from modelplane.picker.chances import ByName, shuffled
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
 
@@ -16,13 +16,14 @@ class MaxScoreParameters(Parameters, frozen=True):
 
 
 class MaxScorePicker:
-    __slots__ = ("_best", "_best_of", "_most", "name")
+    __slots__ = ("_best", "_best_of", "_by_name", "_most", "name")
 
     def __init__(self, name: str, parameters: MaxScoreParameters) -> None:
         self.name = name
         self._most = max(1, parameters.max_num_of_endpoints)
         self._best_of: Sequence[float] = ()
         self._best: Sequence[int] = ()
+        self._by_name = ByName()
 
     def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
         if self._most > 1:
@@ -30,7 +31,7 @@ class MaxScorePicker:
         if sums is not self._best_of:
             self._best_of, self._best = sums, _positions_of_best(sums)
         best = self._best
-        return best if len(best) == 1 else (among(cycle, endpoints, best),)
+        return best if len(best) == 1 else (self._by_name.one(cycle, endpoints, best),)
 
     def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
         order = self.order(cycle, [found.candidate for found in scored], [found.total for found in scored])
@@ -38,7 +39,7 @@ class MaxScorePicker:
 
     def _several(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float]) -> Sequence[int]:
         least = nlargest(self._most, sums)[-1]
-        wanted = by_name(endpoints, [at for at, total in enumerate(sums) if total >= least])
+        wanted = self._by_name.sort(endpoints, [at for at, total in enumerate(sums) if total >= least])
         ordered = sorted(shuffled(cycle, wanted), key=sums.__getitem__, reverse=True)
         return ordered[: self._most]
 

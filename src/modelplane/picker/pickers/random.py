@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from modelplane.framework import Scored
 from modelplane.picker.catalogue import Parameters, plugin_type
-from modelplane.picker.chances import among, by_name, shuffled
+from modelplane.picker.chances import ByName, shuffled
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
 
@@ -15,17 +15,18 @@ class RandomParameters(Parameters, frozen=True):
 
 
 class RandomPicker:
-    __slots__ = ("_most", "name")
+    __slots__ = ("_by_name", "_most", "name")
 
     def __init__(self, name: str, parameters: RandomParameters) -> None:
         self.name = name
         self._most = max(1, parameters.max_num_of_endpoints)
+        self._by_name = ByName()
 
     def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
         everyone = range(len(sums))
         if self._most == 1:
-            return (among(cycle, endpoints, everyone),)
-        return shuffled(cycle, by_name(endpoints, everyone))[: self._most]
+            return (self._by_name.one(cycle, endpoints, everyone),)
+        return shuffled(cycle, self._by_name.sort(endpoints, everyone))[: self._most]
 
     def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
         order = self.order(cycle, [found.candidate for found in scored], [found.total for found in scored])

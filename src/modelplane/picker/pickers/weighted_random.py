@@ -11,7 +11,7 @@ from math import inf, log
 
 from modelplane.framework import Scored
 from modelplane.picker.catalogue import Parameters, plugin_type
-from modelplane.picker.chances import by_name, shuffled
+from modelplane.picker.chances import ByName, shuffled
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
 
@@ -22,14 +22,15 @@ class WeightedRandomParameters(Parameters, frozen=True):
 
 
 class WeightedRandomPicker:
-    __slots__ = ("_most", "name")
+    __slots__ = ("_by_name", "_most", "name")
 
     def __init__(self, name: str, parameters: WeightedRandomParameters) -> None:
         self.name = name
         self._most = max(1, parameters.max_num_of_endpoints)
+        self._by_name = ByName()
 
     def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
-        positions = by_name(endpoints, range(len(sums)))
+        positions = self._by_name.sort(endpoints, range(len(sums)))
         if max(sums) <= 0.0:
             return shuffled(cycle, positions)[: self._most]
         # The logarithm of u ** (1 / score) orders alike and does not vanish for small scores.
