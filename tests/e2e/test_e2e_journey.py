@@ -181,7 +181,7 @@ def delete(plane):
     plane.until(lambda: plane.pods("west") == [])
     plane.until(lambda: len(plane.ports()) == len(before) - 4)
     plane.kubectl("delete", *PLATFORM, "--timeout=150s")
-    plane.until(lambda: plane.listed() <= {"Namespace", "Event"})
+    plane.until(lambda: plane.listed() <= {"Namespace", "Event", "CustomResourceDefinition"})
     assert plane.modelplane("sim", "show", "east")[0] == 1
 
 
@@ -204,4 +204,4 @@ def test_a_model_is_served_through_everything_and_leaves_nothing_behind(up, gone
     plane.down()
     assert gone(family, ports)
     assert plane.output.splitlines()[-1] == "stopped"
-    assert plane.stored() <= {("plane", "Namespace"), ("plane", "Event")}
+    assert plane.stored() <= {("plane", kind) for kind in ("Namespace", "Event", "CustomResourceDefinition")}

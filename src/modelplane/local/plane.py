@@ -33,6 +33,7 @@ from modelplane.local.events import EventExpiry
 from modelplane.local.kubeconfig import write_kubeconfig
 from modelplane.local.server.app import ApiServer
 from modelplane.local.server.lifecycle import Lifecycle, ensure_namespaces
+from modelplane.local.server.served_kinds import ensure_kinds
 from modelplane.local.sim import PREFIX, Simulation
 from modelplane.local.store import Database
 from modelplane.local.traffic import Traffic
@@ -118,6 +119,7 @@ class Plane:
         _require_free("API", self._settings.api_port)
         self._database = self._stack.enter_context(Database(data / "plane.db", clock=self._clock))
         ensure_namespaces(self._database.store("plane"))
+        ensure_kinds(self._database.store("plane"), self._clock.now())
         self._tell(f"store       {data / 'plane.db'}")
         self._controller = Controller(self._database, self._clock, admitted=admitted, profile=self._settings.profile)
         lifecycle = Lifecycle(self._controller.plane, self._clock)

@@ -29,6 +29,7 @@ def test_groups_are_listed_with_ours_first():
     assert [group["name"] for group in discovery.group_list()["groups"]] == [
         "infrastructure.modelplane.ai",
         "modelplane.ai",
+        "apiextensions.k8s.io",
         "authentication.k8s.io",
         "authorization.k8s.io",
         "events.k8s.io",

@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 from aiohttp import web
 
 from modelplane.local.certificates import server_context
 from modelplane.local.kubeconfig import write_kubeconfig
 from modelplane.local.server.app import ApiServer
 from modelplane.local.server.lifecycle import Lifecycle, ensure_namespaces
+from modelplane.local.server.served_kinds import ensure_kinds
 from modelplane.local.store import Database
 from modelplane.reconcile.clock import SystemClock
 from modelplane.testing.kubectl import find_kubectl
@@ -55,6 +57,7 @@ def plane(folder):
         with Database(None, clock=clock) as database:
             store = database.store("plane")
             ensure_namespaces(store)
+            ensure_kinds(store, clock.now())
             lifecycle = asyncio.create_task(Lifecycle(store, clock).loop.run())
             server = ApiServer(store, token=TOKEN, clock=clock)
             await server.runner.setup()
@@ -201,3 +204,17 @@ def test_get_all_is_understood(kubectl, namespace):
 def test_what_is_composed_for_the_gateway_can_be_listed(kubectl):
     code, said = kubectl("api-resources", "--api-group=gateway.envoyproxy.io", "-o", "name")
     assert (code, said.split()) == (0, ["backends.gateway.envoyproxy.io", "httproutefilters.gateway.envoyproxy.io"])
+
+
+def test_the_kinds_can_be_read_as_custom_resource_definitions(kubectl):
+    code, said = kubectl("get", "crd")
+    assert code == 0
+    assert said.splitlines()[0].split() == ["NAME", "CREATED", "AT"]
+    name = "modeldeployments.modelplane.ai"
+    assert name in said
+    assert kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")[0] == 0
+    found = yaml.safe_load(kubectl("get", "crd", name, "-o", "yaml")[1])
+    assert found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["type"] == "object"
+    assert "modeldeployments" in kubectl("describe", "crd", name)[1]
+    code, said = kubectl("delete", "crd", name)
+    assert (code, "does not allow this method" in said) == (1, True)

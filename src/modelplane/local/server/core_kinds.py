@@ -2,8 +2,9 @@
 
 Namespaces, Secrets, ConfigMaps and Events can be written. Gateways, routes and backends are what the plane composes for
 its own Envoy: they can be read and watched only, so their schema is left open. Events can be read in their newer words
-too. Pods, Services and Nodes are what general tools ask any Kubernetes for, some before anything else: here there are
-none, because workloads run on the clusters, and saying so beats refusing the question.
+too, and the plane's own kinds as CustomResourceDefinitions. Pods, Services and Nodes are what general tools ask any
+Kubernetes for, some before anything else: here there are none, because workloads run on the clusters, and saying so
+beats refusing the question.
 """
 
 from collections.abc import Mapping
@@ -132,6 +133,7 @@ _OPEN: Final[Schema] = {
 
 
 _NONE: Final[Schema] = {**_OPEN, "description": "There are none on the plane: workloads run on the clusters."}
+_CRD: Final[Schema] = {**_OPEN, "description": "CustomResourceDefinition is a kind that the plane serves; read only."}
 _NEWER_EVENT: Final[Schema] = {**_OPEN, "description": "Event is something that happened to an object; read only."}
 
 
@@ -149,7 +151,7 @@ def _kind(group_version: str, kind: str, plural: str, schema: Schema, *, short: 
         short_names=(short,) if short else (),
         categories=("all",) if kind in _ALL else (),
     )
-    scope = Scope.CLUSTER if kind in {"Namespace", "Node"} else Scope.NAMESPACED
+    scope = Scope.CLUSTER if kind in {"CustomResourceDefinition", "Namespace", "Node"} else Scope.NAMESPACED
     return BuiltIn(group=group, version=version, scope=scope, names=names, columns=(), scale=None, schema=schema)
 
 
@@ -164,6 +166,7 @@ READ_ONLY: Final = (
     _kind("v1", "Node", "nodes", _NONE, short="no"),
     _kind("v1", "Pod", "pods", _NONE, short="po"),
     _kind("v1", "Service", "services", _NONE, short="svc"),
+    _kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", _CRD, short="crd"),
     _kind("events.k8s.io/v1", "Event", "events", _NEWER_EVENT, short="ev"),
     _kind("gateway.envoyproxy.io/v1alpha1", "Backend", "backends", _OPEN),
     _kind("gateway.envoyproxy.io/v1alpha1", "HTTPRouteFilter", "httproutefilters", _OPEN),

@@ -114,6 +114,12 @@ _AGE: Final = _Shown(
     "When the object was created.",
     lambda manifest, now: age(text_of(manifest, "creationTimestamp"), now),
 )
+_CREATED: Final = _Shown(
+    "Created At",
+    "date",
+    "When the object was created.",
+    lambda manifest, _: text_of(manifest, "creationTimestamp"),
+)
 
 
 @cache
@@ -121,6 +127,8 @@ def _columns(resource: Resource) -> tuple[_Shown, ...]:
     own = _CORE.get(resource.kind) if resource.home[0] == "" else None
     if own is not None:
         return own
+    if resource.kind == "CustomResourceDefinition":
+        return (_NAME, _CREATED)
     if not resource.custom:
         return (_NAME, _AGE)
     return (_NAME, *(_custom(column) for column in resource.definition.columns))
