@@ -148,6 +148,7 @@ class Plane:
         ):
             self._background(asyncio.create_task(loop.run(), name=name))
         self._background(asyncio.create_task(traffic.watch(), name="watch over Envoy"))
+        self._background(asyncio.create_task(traffic.keep_log_short(), name="Envoy's log"))
         await self._serve_api()
 
     def _background(self, task: asyncio.Task[None]) -> None:

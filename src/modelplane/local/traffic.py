@@ -40,6 +40,7 @@ _KINDS = {
     ("", "Secret"),
 }
 _LOOK_S = 0.2
+_TIDY_S = 10.0
 _log = logging.getLogger(__name__)
 
 Edge = Callable[[ClusterName], GatewayView | None]
@@ -86,6 +87,12 @@ class Traffic:
             code = await self._envoy.wait()
             _log.warning("Envoy ended with code %d; it is started again", code)
             self.changed()
+
+    async def keep_log_short(self) -> None:
+        """Look after the length of Envoy's access log, until cancelled."""
+        while True:
+            await self._clock.sleep(_TIDY_S)
+            await self._envoy.rotate_log()
 
     async def _reconcile(self, _key: str) -> Outcome:
         stale, self._stale = self._stale, set()

@@ -306,6 +306,33 @@ def test_requests_are_logged_without_secrets(play, build):
     play(scenario)
 
 
+async def lines_of(log, count):
+    """The lines of a log once it has so many: Envoy writes them a fraction of a second later."""
+    async with asyncio.timeout(30):
+        while not log.exists() or len(lines := log.read_text().splitlines()) < count:  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.02)
+    return [json.loads(line)["path"] for line in lines]
+
+
+def test_a_log_that_is_long_is_begun_anew_and_the_one_before_kept(play, simple):
+    async def scenario(world):
+        world.envoy = EnvoyProcess(world.directory, EnvoySettings(log_bytes=100))
+        port = free_port()
+        await world.envoy.start(simple(port))
+        log = world.envoy.access_log
+        assert not await world.envoy.rotate_log()
+        for number in range(3):
+            await world.get(f"http://{HOST}:{port}/{number}")
+            assert await lines_of(log, 1) == [f"/{number}"]
+            assert await world.envoy.rotate_log()
+            assert await lines_of(log.with_name("access.log.1"), 1) == [f"/{number}"]
+        assert not await world.envoy.rotate_log()
+        await world.envoy.stop()
+        assert not await world.envoy.rotate_log()
+
+    play(scenario)
+
+
 def test_a_stop_lets_answers_end_that_were_begun(play, build):
     async def scenario(world):
         port = free_port()

@@ -24,6 +24,13 @@ def test_a_directory_is_made_ready_and_old_logs_are_kept_once(tmp_path):
     }
 
 
+def test_nothing_is_left_of_the_admin_interface(tmp_path):
+    storage = Storage(tmp_path)
+    storage.prepare().touch()
+    storage.clean()
+    assert not (tmp_path / "admin.sock").exists()
+
+
 def test_a_table_is_put_in_place_whole(tmp_path):
     storage = Storage(tmp_path)
     storage.prepare()

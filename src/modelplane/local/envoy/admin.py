@@ -72,6 +72,11 @@ class Admin:
         async with self._session.post("/drain_listeners") as answer:
             answer.raise_for_status()
 
+    async def reopen_logs(self) -> None:
+        """Have Envoy write its logs into files of their names, whatever became of those that it has open."""
+        async with self._session.post("/reopen_logs") as answer:
+            answer.raise_for_status()
+
     async def requests_in_flight(self) -> int:
         async with self._session.get("/stats", params={"filter": f"^{re.escape(_IN_FLIGHT)}$"}) as answer:
             return int((await answer.text()).rpartition(":")[2].strip() or "0")

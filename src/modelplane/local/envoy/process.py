@@ -38,6 +38,7 @@ class EnvoySettings:
 
     apply_s: for a small table; large ones may take longer in proportion.
     drain_s: how long a stop waits for requests that are being answered.
+    log_bytes: how long the access log may be before it is begun anew; the one before is kept beside it.
     """
 
     workers: int = 1
@@ -46,6 +47,7 @@ class EnvoySettings:
     apply_s: float = 60.0
     drain_s: float = 5.0
     stop_s: float = 3.0
+    log_bytes: int = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,17 @@ class EnvoyProcess:
                     await asyncio.sleep(_SLOWEST_LOOK_S)
         except (TimeoutError, aiohttp.ClientError, OSError):
             return  # what is left is cut
+
+    async def rotate_log(self) -> bool:
+        """Begin the access log anew where it has become too long; whether it had."""
+        admin = self._admin
+        if admin is None or self.pid is None or not self._storage.set_aside(self._settings.log_bytes):
+            return False
+        try:
+            await admin.reopen_logs()
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return False  # it goes on in the one that was set aside, until the next time
+        return True
 
     async def stop(self) -> None:
         """End Envoy: let answers end that were begun, then ask it to end, and kill it after a while."""

@@ -10,6 +10,7 @@ from modelplane.local.envoy.files import DIRECTORY, TableFile, file_name
 from modelplane.local.envoy.listeners import ACCESS_LOG
 
 LOG = "envoy.log"
+_SOCKET = "admin.sock"
 
 # Longer paths do not fit a socket address.
 _LONGEST_SOCKET_PATH = 100
@@ -30,7 +31,7 @@ class Storage:
         (self.directory / DIRECTORY).mkdir(parents=True, exist_ok=True)
         for log in (self._log, self.access_log):
             if log.exists():
-                log.replace(log.with_name(f"{log.name}.1"))
+                _set_aside(log)
         socket = self._socket()
         socket.unlink(missing_ok=True)
         (self.directory / BOOTSTRAP).write_bytes(bootstrap(socket))
@@ -57,14 +58,26 @@ class Storage:
             log.seek(max(since, self.log_size() - _TAIL_BYTES))
             return log.read().decode(errors="replace")
 
+    def set_aside(self, most_bytes: int) -> bool:
+        """Keep the access log under another name, in place of the one before, where it is longer than that."""
+        if not self.access_log.exists() or self.access_log.stat().st_size <= most_bytes:
+            return False
+        _set_aside(self.access_log)
+        return True
+
     def clean(self) -> None:
+        (self.directory / _SOCKET).unlink(missing_ok=True)
         if self._short is not None:
             self._short.cleanup()
             self._short = None
 
     def _socket(self) -> Path:
-        plain = self.directory.absolute() / "admin.sock"
+        plain = self.directory.absolute() / _SOCKET
         if len(os.fsencode(plain)) <= _LONGEST_SOCKET_PATH:
             return plain
         self._short = tempfile.TemporaryDirectory(prefix="modelplane-")
-        return Path(self._short.name) / "admin.sock"
+        return Path(self._short.name) / _SOCKET
+
+
+def _set_aside(log: Path) -> None:
+    log.replace(log.with_name(f"{log.name}.1"))
