@@ -23,6 +23,7 @@ from modelplane.local.cluster.pools import pools_of
 from modelplane.local.cluster.settings import FAILED, ClusterSettings
 from modelplane.local.controller import Controller
 from modelplane.local.envoy import GatewayView, free_port
+from modelplane.local.envoy.ports import release_port
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome, Settled
@@ -50,6 +51,7 @@ class Clusters:
         self._settings = settings
         self._edge_changed = edge_changed
         self._running: dict[ClusterName, SimulatedCluster] = {}
+        self._ports: dict[ClusterName, int] = {}
         self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS, on_broke=_report)
         controller.plane.subscribe(self._heard)
         self._look_at_all()
@@ -87,6 +89,8 @@ class Clusters:
     async def stop(self) -> None:
         for cluster in self._running.values():
             await cluster.stop()
+        for port in self._ports.values():
+            release_port(port, _HOST)
 
     def _heard(self, change: Change) -> None:
         if change.ref.group == _GROUP and change.ref.kind == "InferenceCluster":
@@ -124,7 +128,8 @@ class Clusters:
         self._controller.cluster_answers(name, answers=False)
         broke = partial(_report_work, name)
         cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings, on_broke=broke)
-        cluster.set_edge_address(f"{_HOST}:{free_port(_HOST)}")
+        self._ports[name] = free_port(_HOST)
+        cluster.set_edge_address(f"{_HOST}:{self._ports[name]}")
         cluster.on_edge_change(partial(self._edge_changed, name))
         self._running[name] = cluster
         return cluster
@@ -147,6 +152,7 @@ class Clusters:
         if cluster is not None:
             await cluster.stop()
             self._controller.drop_cluster(name)
+            release_port(self._ports.pop(name), _HOST)
             self._edge_changed(name)
 
 

@@ -29,6 +29,7 @@ from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.local.clusters import Clusters
 from modelplane.local.controller import Controller
 from modelplane.local.envoy import EnvoyProcess, free_port
+from modelplane.local.envoy.tether import lift_file_limit
 from modelplane.local.events import EventExpiry
 from modelplane.local.kubeconfig import write_kubeconfig
 from modelplane.local.server.app import ApiServer
@@ -114,6 +115,7 @@ class Plane:
         data = self._settings.data
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._stack.enter_context(_lock(data / "lock"))
+        lift_file_limit()
         port = self._settings.gateway_port or free_port(HOST)
         _require_free("gateway", port)
         _require_free("API", self._settings.api_port)

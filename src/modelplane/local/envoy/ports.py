@@ -1,7 +1,9 @@
 """Ports for listeners that want a fixed number.
 
-Taken from below the range that the kernel hands to outgoing connections, so that a port which is free when it is
-chosen is still free when Envoy binds it; another program may take it all the same, and then Envoy says so.
+Taken from below the range that the kernel hands to outgoing connections. A port that is offered stays reserved, by a
+socket that is bound to it and never listens: Envoy may bind it much later, when other programs, and other planes above
+all, have looked for free ports as well. Sockets that allow their address to be used again, as Envoy's and aiohttp's
+do, can listen beside it.
 """
 
 import os
@@ -15,23 +17,33 @@ _FIRST, _LAST = 20_000, 32_000
 
 # Each process begins elsewhere and never offers a port twice.
 _offers: Iterator[int] = count(os.getpid() * 97)
+_reserved: dict[tuple[str, int], socket.socket] = {}
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port on which nobody listens."""
+    """A port on which nobody listens, reserved until it is released or this process ends."""
     for _ in range(_FIRST, _LAST):
         port = _FIRST + next(_offers) % (_LAST - _FIRST)
-        if _is_free(host, port):
+        if _is_reserved(host, port):
             return port
     raise UnavailableError(f"no port between {_FIRST} and {_LAST} is free on {host}")
 
 
-def _is_free(host: str, port: int) -> bool:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
+def release_port(port: int, host: str = "127.0.0.1") -> None:
+    """Let others have a port that was offered."""
+    holder = _reserved.pop((host, port), None)
+    if holder is not None:
+        holder.close()
+
+
+def _is_reserved(host: str, port: int) -> bool:
+    """Try to reserve it. Whoever else reserved it did not listen, which only an exclusive bind notices."""
+    holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        holder.bind((host, port))
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    except OSError:
+        holder.close()
+        return False
+    _reserved[host, port] = holder
     return True

@@ -31,7 +31,7 @@ def die_with(parent: int) -> None:
 
 
 def lift_file_limit() -> None:
-    """Allow as many open files as the system lets us: each request through two gateways holds four."""
+    """Allow as many open files as the system lets us: each request through two gateways holds four, each engine one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
