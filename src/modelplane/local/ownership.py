@@ -6,7 +6,6 @@ those marks is kept by listening to the stores.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 
 import msgspec
@@ -25,16 +24,14 @@ MARKS = frozenset((OWNER, KEY, READY_WHEN, OUTLIVES))
 """Annotations that only the plane writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True, gc=False):
     """The composite that an object was composed by."""
 
     ref: ObjectRef
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(msgspec.Struct, frozen=True):
     """What is written on a composed object."""
 
     owner: Owner
@@ -68,8 +65,7 @@ _MARK_PARTS = 5
 _DIGEST_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where a composed object is: on the plane, or on a cluster."""
 
     cluster: ClusterName | None

@@ -13,7 +13,6 @@ Equality is that of JSON: the order of keys does not matter, and 1, 1.0 and true
 Names, schemas and defaults are admission's business, not checked here.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -120,7 +119,7 @@ def ref_of(body: Json) -> ObjectRef:
 
 
 def named(given: Given, name: str) -> Given:
-    return msgspec.structs.replace(given, ref=dataclasses.replace(given.ref, name=name))
+    return msgspec.structs.replace(given, ref=msgspec.structs.replace(given.ref, name=name))
 
 
 def _copied(manifest: Manifest) -> Json:
@@ -210,7 +209,13 @@ def stamped(manifest: Json, revision: int) -> Json:
 
 def timestamp(now_s: float) -> str:
     """A moment as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
-    return datetime.fromtimestamp(int(now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _timestamp(int(now_s))
+
+
+@lru_cache(maxsize=16)
+def _timestamp(second: int) -> str:
+    """Asked for many times a second, and then never again."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def generated_name(base: str, fresh_id: str) -> str:

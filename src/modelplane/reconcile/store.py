@@ -9,15 +9,15 @@ loop write freely and still come to rest.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+import msgspec
 
 Manifest = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ObjectRef:
+class ObjectRef(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """Where an object is. Cluster-scoped objects have an empty namespace; the core group is empty."""
 
     group: str
@@ -36,8 +36,7 @@ class ChangeType(StrEnum):
     DELETED = "DELETED"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One write that took effect, in the order of revisions. `before` is None when the object was added."""
 
     type: ChangeType

@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from modelplane.local.cluster.objects import controller_of, controller_ref
 from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.reconcile.clock import Clock
@@ -36,8 +38,7 @@ class Site:
     settings: ClusterSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """One thing to look at, and who looks."""
 
     controller: str
