@@ -3,12 +3,14 @@
     python bench/plane_scale.py FOLDER CLUSTERS
 
 It is the whole plane, with its API and its Envoy, but no engine is behind the pods: ten thousand HTTP servers are
-another figure, measured elsewhere. Prints a line of JSON once everything is ready, and one more for each line that it
-is given, with its memory and its CPU time. Ends with its standard input.
+another figure, measured elsewhere. Prints a line of JSON once the API answers, one once everything is ready, and one
+more for each line that it is given, with its memory and its CPU time; progress goes to standard error. On a folder that
+has a plane already it goes on with that. Ends with its standard input.
 """
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,13 +18,14 @@ from pathlib import Path
 
 import yaml
 
+from modelplane.compose.manifests import name_of
 from modelplane.engine import Faults
 from modelplane.local.apply import admitted
 from modelplane.local.cluster.objects import condition_is
 from modelplane.local.cluster.phases import Running
 from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.local.plane import Plane, PlaneSettings
-from modelplane.reconcile.store import Manifest
+from modelplane.reconcile.store import Change, Manifest
 
 POOLS, REPLICAS = 4, 10
 GROUP, VERSION = "modelplane.ai", "modelplane.ai/v1alpha1"
@@ -72,17 +75,49 @@ def _read(name: str) -> Iterator[dict[str, dict[str, object]]]:
     yield from yaml.safe_load_all(path.read_text())
 
 
+class Ready:
+    """Counts the objects of a few kinds that are ready, by listening: listing all of them would be the heavier part."""
+
+    def __init__(self, plane: Plane, *kinds: str) -> None:
+        self._found: dict[str, set[str]] = {kind: set() for kind in kinds}
+        for kind in kinds:
+            self._found[kind].update(name_of(each) for each in plane.store.list(GROUP, kind) if _is_ready(each))
+        plane.store.subscribe(self._heard)
+
+    def _heard(self, change: Change) -> None:
+        found = self._found.get(change.ref.kind)
+        if found is not None:
+            (found.add if _is_ready(change.manifest) else found.discard)(change.ref.name)
+
+    async def wait(self, kind: str, count: int) -> None:
+        while True:
+            ready = len(self._found[kind])
+            took = f"{time.process_time():.0f} s of CPU, {_resident_mb()} MB, Envoy {_envoy_mb()} MB"
+            print(f"{ready} of {count} {kind}, {took}", file=sys.stderr, flush=True)
+            if ready >= count:
+                return
+            await asyncio.sleep(5)
+
+
+def _is_ready(item: Manifest) -> bool:
+    return condition_is(item, "Ready")
+
+
 async def main(folder: Path, clusters: int) -> None:
     settings = PlaneSettings(data=folder, cluster=ClusterSettings(pull_s=0.01, load_s=0.01))
-    started = time.process_time()
+    is_new, began = not (folder / "plane.db").exists(), time.perf_counter()
     async with Plane(settings, engines=NoEngines()) as plane:
-        await _create(plane, fleet(clusters))
-        await _ready(plane, "InferenceCluster", clusters)
-        await _create(plane, deployments(clusters))
-        await _ready(plane, "ModelReplica", clusters * REPLICAS)
-        await _ready(plane, "ModelDeployment", clusters)
+        ready = Ready(plane, "InferenceCluster", "ModelReplica", "ModelDeployment")
+        _tell(wall_s=time.perf_counter() - began)
+        if is_new:
+            await _create(plane, fleet(clusters))
+        await ready.wait("InferenceCluster", clusters)
+        if is_new:
+            await _create(plane, deployments(clusters))
+        await ready.wait("ModelReplica", clusters * REPLICAS)
+        await ready.wait("ModelDeployment", clusters)
         await _rest()
-        _tell(up_cpu_s=time.process_time() - started)
+        _tell(wall_s=time.perf_counter() - began)
         while await asyncio.to_thread(sys.stdin.readline):
             _tell()
 
@@ -91,15 +126,6 @@ async def _create(plane: Plane, manifests: Iterator[Manifest]) -> None:
     for manifest in manifests:
         plane.store.create(admitted(manifest))
         await asyncio.sleep(0)
-
-
-async def _ready(plane: Plane, kind: str, count: int) -> None:
-    while True:
-        ready = sum(condition_is(each, "Ready") for each in plane.store.list(GROUP, kind))
-        print(f"{ready} of {count} {kind}, {_resident_mb()} MB", file=sys.stderr, flush=True)
-        if ready >= count:
-            return
-        await asyncio.sleep(5)
 
 
 async def _rest() -> None:
@@ -112,12 +138,24 @@ async def _rest() -> None:
 
 
 def _tell(**more: float) -> None:
-    print(json.dumps({"mb": _resident_mb(), "cpu_s": time.process_time(), **more}), flush=True)
+    found = {"mb": _resident_mb(), "envoy_mb": _envoy_mb(), "cpu_s": time.process_time(), **more}
+    print(json.dumps(found), flush=True)
 
 
-def _resident_mb() -> int:
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
-    return int(fields["VmRSS"].split()[0]) // 1024
+def _resident_mb(process: str = "self") -> int:
+    """Its memory; 0 for one that has just ended."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return int(fields.get("VmRSS", "0 kB").split()[0]) // 1024
+
+
+def _envoy_mb() -> int:
+    """What the processes take that this one started."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return sum(map(_resident_mb, children))
 
 
 if __name__ == "__main__":
