@@ -42,8 +42,10 @@ PROGRAMMED = {"type": "Programmed", "status": "True", "reason": "Programmed", "m
 )
 def test_it_says_what_its_gateway_says(addresses, condition, expected):
     status = {"addresses": [{"type": "IPAddress", "value": value} for value in addresses], "conditions": [condition]}
-    (told,) = composed("default", {"status": status}).conditions
+    found = composed("default", {"status": status})
+    (told,) = found.conditions
     assert (told.status.value, told.message) == expected
+    assert (found.ready.status.value, found.ready.message) == (expected[0], expected[1] if expected[0] == "False" else "")
 
 
 def test_another_one_makes_nothing_and_says_so():

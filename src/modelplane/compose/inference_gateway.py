@@ -43,6 +43,7 @@ def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
         desired={_GATEWAY: Desired(Local(gateway, ReadyWhen.ADDRESSED), ready=seen is not None and seen.ready)},
         status=InferenceGatewayStatus(address=address),
         conditions=(condition,),
+        ready=summarise([condition]),
     )
 
 
