@@ -58,6 +58,8 @@ class Contestant(msgspec.Struct, frozen=True):
 
 
 ALONE: Final = Contestant("Envoy alone", None, Way.ROUND_ROBIN)
+LEAN: Final = Contestant("ours, lean", Which.OWN, Way.LEAN)
+GO_LEAN: Final = Contestant("Go, lean", Which.GO, Way.LEAN)
 OURS: Final = Contestant("ours, requests", Which.OWN, Way.REQUESTS)
 OURS_BOTH: Final = Contestant("ours, both ways", Which.OWN, Way.BOTH_WAYS)
 GRPC: Final = Contestant("ours on grpc.aio, requests", Which.GRPC, Way.REQUESTS)

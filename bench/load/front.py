@@ -29,8 +29,13 @@ class Way(Enum):
     """The client names it in a header."""
     REQUESTS = "requests"
     """A picker: requests whole, of responses the headers and the end."""
+    LEAN = "lean"
+    """A picker: requests whole, of responses nothing but that they end."""
     BOTH_WAYS = "both"
     """A picker: every byte in both directions, as the inference extension's chart sets it."""
+
+
+_PICKED = frozenset((Way.LEAN, Way.REQUESTS, Way.BOTH_WAYS))
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -42,7 +47,7 @@ class Running(msgspec.Struct, frozen=True):
 async def front(folder: Path, way: Way, pool: tuple[str, ...], picker_port: int = 0) -> AsyncIterator[Running]:
     port = free_port()
     clusters = [_pool(way, pool)]
-    if way in {Way.REQUESTS, Way.BOTH_WAYS}:
+    if way in _PICKED:
         clusters.append(_picker(picker_port))
     async with _envoy(folder, f"front-{port}", [_listener(port, _routed(), _filters(way))], clusters) as pid:
         yield Running(port, pid)
@@ -136,7 +141,7 @@ def _listener(port: int, routes: Json, filters: list[Json], host: str = "127.0.0
 
 
 def _filters(way: Way) -> list[Json]:
-    if way not in {Way.REQUESTS, Way.BOTH_WAYS}:
+    if way not in _PICKED:
         return []
     settings = {
         "@type": f"{_KINDS}.filters.http.ext_proc.v3.ExternalProcessor",
@@ -146,7 +151,7 @@ def _filters(way: Way) -> list[Json]:
             "request_header_mode": "SEND",
             "request_body_mode": "FULL_DUPLEX_STREAMED",
             "request_trailer_mode": "SEND",
-            "response_header_mode": "SEND",
+            "response_header_mode": "SKIP" if way is Way.LEAN else "SEND",
             "response_body_mode": "FULL_DUPLEX_STREAMED" if way is Way.BOTH_WAYS else "NONE",
             "response_trailer_mode": "SEND",
         },

@@ -40,6 +40,9 @@ class Echo:
             asyncio.get_running_loop().call_later(0.01, self.call.send, b"waited")
         elif message.startswith(b"many "):
             self.call.send(*([b"x" * 1000] * int(message[5:])))
+        elif message == b"rest":
+            self.call.send(message)
+            self.call.rest()
         elif message != b"silent":
             self.call.send(message)
 

@@ -311,9 +311,10 @@ def test_events_arrive_one_by_one(tmp_path, run):
     assert run(scenario()) == EVENTS
 
 
-def test_requests_in_flight_are_counted_to_the_end_of_the_exchange(tmp_path, run):
+@pytest.mark.parametrize("shows_response", [True, False])
+def test_requests_in_flight_are_counted_to_the_end_of_the_exchange(tmp_path, run, shows_response):
     async def scenario():
-        async with stage(tmp_path) as here:
+        async with stage(tmp_path, shows_response=shows_response) as here:
             here.backends[0].pause_s = 0.1
             asking = asyncio.create_task(here.ask(chat()))
             seen = set()
@@ -328,9 +329,10 @@ def test_requests_in_flight_are_counted_to_the_end_of_the_exchange(tmp_path, run
     assert after == 0
 
 
-def test_a_client_that_goes_away_ends_its_request(tmp_path, run):
+@pytest.mark.parametrize("shows_response", [True, False])
+def test_a_client_that_goes_away_ends_its_request(tmp_path, run, shows_response):
     async def scenario():
-        async with stage(tmp_path) as here:
+        async with stage(tmp_path, shows_response=shows_response) as here:
             here.backends[0].pause_s = 10.0
             with contextlib.suppress(asyncio.TimeoutError):
                 async with asyncio.timeout(0.3):

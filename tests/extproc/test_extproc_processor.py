@@ -30,6 +30,7 @@ class Call:
     def __init__(self):
         self.sent = []
         self.ends = []
+        self.rests = False
 
     def send(self, *messages):
         assert not self.ends
@@ -37,6 +38,9 @@ class Call:
 
     def finish(self, status=Status.OK, why=""):
         self.ends.append((status, why))
+
+    def rest(self):
+        self.rests = True
 
 
 class Pool:
@@ -83,12 +87,14 @@ class Pool:
         return call, Processor(call, self.director, self.clock, 1000)
 
 
-def headers(mode=4, path="/v1/chat/completions"):
+def headers(mode=4, path="/v1/chat/completions", response_mode=0):
     request = REQUEST()
     for name, value in ((":method", "POST"), (":path", path)):
         request.request_headers.headers.headers.add(key=name, raw_value=value.encode())
-    request.protocol_config.SetInParent()
-    request.protocol_config.request_body_mode = mode
+    if mode >= 0:
+        request.protocol_config.SetInParent()
+        request.protocol_config.request_body_mode = mode
+        request.protocol_config.response_body_mode = response_mode
     return request.SerializeToString()
 
 
@@ -124,6 +130,17 @@ def test_a_call_from_headers_to_its_end():
     assert pool.ends == [(pool.endpoint, 200, True, True)]
     assert pool.endpoint.requests_in_flight == 0
     assert pool.streams == ["open", ("OK", True, True, True)]
+
+
+@pytest.mark.parametrize(
+    ("modes", "rests"),
+    [((4, 0), True), ((4, 4), False), ((2, 0), True), ((0, 0), True), ((1, 0), False), ((-1, -1), False)],
+)
+def test_a_call_rests_where_nothing_is_to_come_that_envoy_waits_for(modes, rests):
+    call, processor = Pool().call()
+    processor.message(headers(mode=modes[0], response_mode=modes[1]))
+    processor.message(body())
+    assert call.rests is rests
 
 
 def test_a_call_that_envoy_resets_counts_as_ended_once():

@@ -144,6 +144,26 @@ def test_a_caller_that_gives_up(make_server, methods, log, run):
     assert log == ["opened", "cancelled"]
 
 
+def test_calls_that_rest_are_heard_of_when_they_go_on_and_when_they_end(make_server, methods, log, run):
+    async def scenario():
+        async with talking(make_server, methods) as call:
+            first, second = call(), call()
+            heard = []
+            for talk in (first, second, first):
+                await talk.write(b"rest")
+                heard.append(await talk.read())
+            await first.write(b"")
+            heard.append(await first.read())
+            first.cancel()
+            await second.done_writing()
+            heard.append(await second.read())
+            await until(lambda: len(log) == 4)
+            return heard
+
+    assert run(scenario()) == [b"rest", b"rest", b"rest", b"", grpc.aio.EOF]
+    assert sorted(log) == ["cancelled", "closed", "opened", "opened"]
+
+
 def test_a_call_beyond_its_deadline(make_server, methods, log, run):
     async def scenario():
         async with talking(make_server, methods) as call:

@@ -114,6 +114,10 @@ def data(message, identity=1, flags=0):
     return frame(Kind.DATA, flags, identity, frames.message(message))
 
 
+def ends(identity=1):
+    return frame(Kind.DATA, 1, identity)
+
+
 def with_header(*extra):
     return opens(headers=(*CALL, *extra))
 
@@ -534,6 +538,61 @@ def test_a_peer_that_ends_after_our_end_is_left_alone(last):
     peer.sends(opens(), data(b"end"), last)
     peer.connection.tick(10.0)
     assert peer.hears() == []
+
+
+def test_a_reset_after_each_call_is_no_offence():
+    peer = Peer()
+    for identity in range(1, 401, 2):
+        heard = peer.sends(opens(identity), data(b"x", identity), ends(identity), frames.reset(identity, 0))
+        assert heard == [f"HEADERS {identity} 200", f"DATA {identity} 6", f"HEADERS {identity} 0 end"]
+    assert peer.log == [b"x", "closed"] * 200
+
+
+def test_resets_of_what_is_over_are_an_offence_beyond_one_a_call():
+    peer = Peer()
+    peer.sends(opens(), data(b"x"), ends(), *[frames.reset(1, 0)] * LIMITS.trifles)
+    assert peer.sends(frames.reset(1, 0)) == []
+    assert peer.sends(frames.reset(1, 0)) == ["GOAWAY 0 1 ENHANCE_YOUR_CALM"]
+
+
+def test_a_connection_dozes_while_all_its_calls_rest():
+    peer = Peer()
+    assert peer.connection.dozes
+    seen = []
+
+    def sends(*parts):
+        peer.sends(*parts)
+        seen.append((len(peer.connection.streams), peer.connection.dozes))
+
+    sends(opens())
+    sends(data(b"x"))
+    peer.calls[0].rest()
+    peer.calls[0].rest()
+    sends(opens(3))
+    sends(data(b"x", 3)[:10])
+    peer.calls[1].rest()
+    sends()
+    sends(data(b"x", 3)[10:])
+    sends(ends(), frames.reset(3, 8))
+    sends(opens(5))
+    sends(frames.reset(5, 8))
+    assert seen == [
+        (1, False),
+        (1, False),
+        (2, False),
+        (2, False),
+        (2, False),
+        (2, True),
+        (0, True),
+        (1, False),
+        (0, True),
+    ]
+
+
+def test_a_connection_that_drains_does_not_doze():
+    peer = Peer()
+    peer.connection.drain()
+    assert not peer.connection.dozes
 
 
 def test_a_deadline():

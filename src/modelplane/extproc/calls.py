@@ -37,6 +37,9 @@ class Call(Protocol):
     def finish(self, status: Status = Status.OK, why: str = "") -> None:
         """End the call after what was sent. Only the first end counts."""
 
+    def rest(self) -> None:
+        """Nobody waits for what may still come of this call: its end may be told a little later, with other things."""
+
 
 class Handler(Protocol):
     """What serves one call. Once it has finished its call, or was told that it is cancelled, it is not called again."""

@@ -42,6 +42,8 @@ _TEST_SERVED: Final = "x-conformance-test-served-endpoint"
 _OK: Final = 200
 _DUPLEX: Final = frozenset((BodyMode.FULL_DUPLEX, BodyMode.GRPC))
 _UNSEEN: Final = frozenset((BodyMode.NONE, BodyMode.STREAMED))
+_HELD: Final = frozenset((BodyMode.STREAMED, BodyMode.BUFFERED_PARTIAL))
+"""Modes in which pieces of a body may come after the decision, and wait for an answer."""
 
 
 class Stage(Enum):
@@ -172,6 +174,11 @@ class Exchange:
         decision = Decision(Outcome.EVICTED, why="the request had to make room for a more urgent one")
         self.status = Outcome.EVICTED.status
         return self._refuse(decision, self._api)
+
+    @property
+    def rests(self) -> bool:
+        """Whether Envoy waits for nothing more of the request, and shows of the response its headers at most."""
+        return self.stage is Stage.SENT_ON and self._response_mode == BodyMode.NONE and self._mode not in _HELD
 
     def release(self) -> None:
         """Nothing of the request's body is held any more."""

@@ -83,6 +83,9 @@ class _Call:
             self._over = True
             self.queue.put_nowait((status, why))
 
+    def rest(self) -> None:
+        """It has no way to be told less."""
+
     @property
     def over(self) -> bool:
         return self._over

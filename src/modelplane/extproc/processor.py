@@ -65,6 +65,8 @@ class Processor:
             self._verdict = verdict
             self._sent_s = self._clock()
         self._act(self._exchange.decided(verdict.decision, verdict.request.api, verdict.rename))
+        if self._exchange.rests:
+            self._call.rest()
 
     def evict(self) -> None:
         self._act(self._exchange.evict())
@@ -117,6 +119,7 @@ class Processor:
                 exchange.first_byte_s,
                 self._clock(),
                 exchange.usage,
+                given_up=status is Status.CANCELLED and not exchange.status,
             )
             self._director.ended(verdict, served, told=exchange.served)
         opened_s, self._opened_s = self._opened_s, -1.0

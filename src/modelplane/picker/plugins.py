@@ -30,12 +30,14 @@ class Served(msgspec.Struct, frozen=True, eq=False):
     endpoint: Endpoint
     """The one that served, where the proxy told; else the one picked."""
     status: int
-    """The HTTP status of the response; 0: there was none."""
+    """The HTTP status of the response; 0: it was not told."""
     started_s: float
     """When it was sent on."""
     first_byte_s: float = -1.0
     ended_s: float = -1.0
     usage: Usage = Usage()
+    given_up: bool = False
+    """The client or the proxy gave the request up before a response was seen."""
 
 
 @runtime_checkable

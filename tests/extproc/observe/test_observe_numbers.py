@@ -55,6 +55,8 @@ def test_what_is_not_told_is_not_counted():
     numbers = Numbers()
     numbers.decided(request(), PICKED, 0.1)
     numbers.ended(request(), Served(ENDPOINT, 0, 5.0))
+    assert only(numbers).errors == {}
+    numbers.ended(request(), Served(ENDPOINT, 0, 5.0, given_up=True))
     record = only(numbers)
     counted = (record.whole, record.first, record.tpot, record.ntpot, record.inputs, record.outputs, record.cached)
     assert [sum(one.counts) for one in counted] == [0] * 7

@@ -53,6 +53,8 @@ class Connection:
         self.closing = False
         """Nothing more is read; once the output is written the connection can go."""
         self.streams: dict[int, Stream] = {}
+        self.restless = 0
+        """Streams that somebody waits for: all but those that rest."""
         self._methods = methods
         self._on_output = on_output
         self._now_s = now_s
@@ -70,6 +72,8 @@ class Connection:
         self._withheld = 0
         self._waiting: dict[int, Stream] = {}
         self._departed = Departed()
+        self._forgiven = 0
+        """Resets of streams that both sides have ended: some peers send one after each call, and it is no offence."""
         self._last_served = frames.LAST_STREAM
         self._draining = False
         self._drained = False
@@ -112,6 +116,11 @@ class Connection:
         output, self._output = self._output, []
         return b"".join(output)
 
+    @property
+    def dozes(self) -> bool:
+        """Whether nothing is awaited but ends of calls that rest, and new calls."""
+        return not self.restless and not self._reader.held_bytes and self._settled and not self._draining
+
     def tick(self, now_s: float) -> None:
         """Let time pass: calls beyond their deadline end, and a peer that stalls is given up."""
         self._now_s = now_s
@@ -150,6 +159,7 @@ class Connection:
         self._reader.drop()
         self._departed.clear()
         streams, self.streams = self.streams, {}
+        self.restless = 0
         self._waiting.clear()
         for stream in streams.values():
             self._quietly(stream.drop)
@@ -172,7 +182,9 @@ class Connection:
         stream.done = True
         # A handler holds its call: without this, each call would stay until garbage is collected.
         stream.handler = None
-        if not stream.peer_done:
+        if stream.peer_done:
+            self._forgiven += 1
+        else:
             oldest = self._departed.linger(stream.identity, self._now_s)
             if oldest:
                 self._hush(oldest)
@@ -315,6 +327,7 @@ class Connection:
         stream = Stream(self, identity, self._first_window, self.limits.stream_window)
         stream.told = opening.length
         self.streams[identity] = stream
+        self.restless += 1
         if opening.refused:
             stream.peer_done = ends
             self._refuse(stream, opening.refused)
@@ -348,13 +361,20 @@ class Connection:
         self._check_opened(identity)
         stream = self.streams.get(identity)
         if stream is None:
-            self._departed.ended(identity)
-            self._spend_trifle()
+            self._reset_again(identity)
             return
         if not stream.answered and not self._resets.try_spend(self._now_s):
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many streams are given up")
         self._remove(stream)
         self._quietly(stream.drop)
+
+    def _reset_again(self, identity: int) -> None:
+        """A stream that is over is reset. What every call earns once is not charged; more is a way to keep us busy."""
+        lingered = self._departed.ended(identity)
+        if self._forgiven and not lingered:
+            self._forgiven -= 1
+        else:
+            self._spend_trifle()
 
     def _on_settings(self, flags: int, identity: int, payload: bytes) -> None:
         if identity:
@@ -522,7 +542,8 @@ class Connection:
             self._quietly(handler.cancelled)
 
     def _remove(self, stream: Stream) -> None:
-        self.streams.pop(stream.identity, None)
+        if self.streams.pop(stream.identity, None) is not None and not stream.resting:
+            self.restless -= 1
         self._waiting.pop(stream.identity, None)
         if not self._receiving:
             self._close_if_drained()

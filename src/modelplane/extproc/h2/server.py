@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -15,6 +15,9 @@ from modelplane.extproc.h2.limits import H2Limits
 from modelplane.extproc.tls import server_context
 
 _TICK_S: Final = 1.0
+_DOZE_S: Final = 0.025
+_MORE_THAN_AN_END: Final = 23
+"""An empty frame that ends a stream and a reset after it have 22 bytes together, and no call begins with less."""
 _UNWRITTEN_BYTES: Final = 4 << 20
 """In the transport's buffer, beyond which nothing more is read from the peer."""
 
@@ -30,6 +33,7 @@ class H2Server:
         self._links: set[_Link] = set()
         self._server: asyncio.Server | None = None
         self._ticking: asyncio.TimerHandle | None = None
+        self._dozing: asyncio.TimerHandle | None = None
         self._gone = asyncio.Event()
 
     async def start(self) -> int:
@@ -57,8 +61,9 @@ class H2Server:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TICK_S):
                 await self._empty()
-        if self._ticking is not None:
-            self._ticking.cancel()
+        for timer in (self._ticking, self._dozing):
+            if timer is not None:
+                timer.cancel()
 
     def connection(self, link: "_Link") -> Connection:
         now_s = asyncio.get_running_loop().time()
@@ -78,6 +83,16 @@ class H2Server:
         if self._links:
             await self._gone.wait()
 
+    def doze(self) -> None:
+        """A link has stopped to listen for ends: look for them together, before long."""
+        if self._dozing is None:
+            self._dozing = asyncio.get_running_loop().call_later(_DOZE_S, self._look)
+
+    def _look(self) -> None:
+        self._dozing = None
+        for link in self._links:
+            link.wake()
+
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
@@ -95,15 +110,18 @@ class _Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._stalled_s = float("inf")
+        self._socket: socket.socket | None = None
+        """Of a connection in plain text, which may doze."""
+        self._dozes = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a stream transport is needed")
-        self._transport = transport
+        # Loops of other makers have transports of their own that do not inherit from asyncio's.
+        self._transport = transport = cast("asyncio.Transport", transport)
         transport.set_write_buffer_limits(high=_UNWRITTEN_BYTES)
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = raw if transport.get_extra_info("ssl_object") is None else None
         tls = transport.get_extra_info("ssl_object")
         if isinstance(tls, ssl.SSLObject) and tls.selected_alpn_protocol() != "h2":
             transport.abort()
@@ -117,6 +135,10 @@ class _Link(asyncio.Protocol):
         if connection is not None:
             connection.receive(data, self._loop.time())
             self.flush()
+            if connection.streams and connection.dozes:
+                self._doze()
+            elif self._dozes:
+                self.wake()
 
     def flush(self) -> None:
         """Write what there is; a connection that is over is closed after it."""
@@ -128,6 +150,23 @@ class _Link(asyncio.Protocol):
             transport.write(output)
         if connection.closing:
             transport.close()
+
+    def _doze(self) -> None:
+        """Let the ends of calls wait for company: to be woken for each costs more than to read it.
+
+        The kernel wakes us once there is more than an end: a call that begins, a message, several ends.
+        """
+        if self._socket is not None:
+            self._server.doze()
+            if not self._dozes:
+                self._dozes = True
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _MORE_THAN_AN_END)
+
+    def wake(self) -> None:
+        """Hear everything again, from what is there already on."""
+        if self._dozes and self._socket is not None:
+            self._dozes = False
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     def pause_writing(self) -> None:
         self._stalled_s = self._loop.time()
@@ -141,6 +180,7 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc  # a peer that resets is as gone as one that closes
+        self._socket = None
         self._server.left(self)
         if self._connection is not None:
             self._connection.lose()
@@ -159,6 +199,7 @@ class _Link(asyncio.Protocol):
         self.flush()
 
     def drain(self) -> None:
+        self.wake()
         if self._connection is not None:
             self._connection.drain()
 

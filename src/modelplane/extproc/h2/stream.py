@@ -46,6 +46,7 @@ class Stream:
         "identity",
         "peer_done",
         "received",
+        "resting",
         "room",
         "told",
         "window",
@@ -66,6 +67,7 @@ class Stream:
         self.told = -1
         """The content-length; negative: not told."""
         self.received = 0
+        self.resting = False
         self.answered = False
         self.peer_done = False
         self.done = False
@@ -97,6 +99,11 @@ class Stream:
         self._trailers = trailers(status, why)
         self._end_if_sent()
         self.connection.wake()
+
+    def rest(self) -> None:
+        if not self.resting and not self.done:
+            self.resting = True
+            self.connection.restless -= 1
 
     @property
     def unsent_bytes(self) -> int:

@@ -170,7 +170,7 @@ class Numbers:
         """A request that was sent on has ended. Once for each that was picked."""
         record = self._record(request, model)
         record.running -= 1
-        if served.status >= _ERROR_FROM or served.status == 0:
+        if served.status >= _ERROR_FROM or served.given_up:
             record.fail(served.status)
         began_s = request.received_s or served.started_s
         spent_s = served.ended_s - began_s
