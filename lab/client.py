@@ -19,7 +19,7 @@ import aiohttp
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     from lab.certificates import Pair
@@ -76,6 +76,8 @@ class Access:
     authority: bytes
     pair: Pair | None = None
     token: str = ""
+    server_name: str = ""
+    """What the server's certificate calls it, where the address does not."""
 
     def kubeconfig(self) -> str:
         def text(content: bytes) -> str:
@@ -88,6 +90,8 @@ class Access:
                 "client-key-data": text(self.pair.key),
             }
         cluster = {"server": self.server, "certificate-authority-data": text(self.authority)}
+        if self.server_name:
+            cluster["tls-server-name"] = self.server_name
         return yaml.safe_dump(
             {
                 "apiVersion": "v1",
@@ -209,6 +213,35 @@ class Api:
         listed = items(await self.call("GET", found.path(namespace), query=query), "items")
         # In a list, only the list says what its objects are.
         return [{"apiVersion": api_version, "kind": kind, **item} for item in listed]
+
+    async def follow(
+        self, api_version: str, kind: str, *, labels: str = ""
+    ) -> AsyncIterator[tuple[str, Sequence[Manifest]]]:
+        """What there is, then every change, until the server ends the watch: (LISTED, all), (ADDED, [one]), ..."""
+        found = await self.kind(api_version, kind)
+        query = {"labelSelector": labels} if labels else {}
+        listed = await self.call("GET", found.path(""), query=query)
+        yield "LISTED", items(listed, "items")
+        version = text(listed, "metadata", "resourceVersion")
+        query |= {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(_RESYNC_S)}
+        async for line in self._lines(found.path(""), query):
+            event = dict(json.loads(line))
+            if event.get("type") == "ERROR":
+                return
+            yield str(event["type"]), items([event["object"]])
+
+    async def _lines(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        if self._session is None:
+            raise RuntimeError("the API is not open")
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_TIMEOUT_S)
+        async with self._session.get(path, params=query, timeout=timeout) as answer:
+            if answer.status >= _OK_BELOW:
+                raise _error(answer.status, await answer.text())
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield line
 
     async def patch(
         self, manifest: Manifest, change: object, *, subresource: str = "", content: str = MERGE

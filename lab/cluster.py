@@ -76,6 +76,10 @@ class Ports:
     def lws_health(self) -> int:
         return self.base + 8
 
+    @property
+    def proxy(self) -> int:
+        return self.base + 9
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -95,6 +99,8 @@ class Cluster:
     folder: Path
     keys: Keys
     binary: Callable[[str], Path]
+    host: str = LOOPBACK
+    """Where the API server listens."""
 
     @property
     def server(self) -> str:
@@ -139,7 +145,7 @@ class Cluster:
         command = (
             str(self.binary("kube-apiserver")),
             f"--etcd-servers=http://{LOOPBACK}:{self.ports.etcd}",
-            f"--bind-address={LOOPBACK}",
+            f"--bind-address={self.host}",
             f"--secure-port={self.ports.api}",
             f"--advertise-address={LOOPBACK}",
             "--endpoint-reconciler-type=none",  # it would publish an address on which nothing listens
@@ -187,14 +193,16 @@ class Cluster:
         return Program(self.program("scheduler"), command, probe, after=(self.program("apiserver"),))
 
 
-def new_cluster(name: str, base_port: int, folder: Path, binary: Callable[[str], Path]) -> Cluster:
+def new_cluster(
+    name: str, base_port: int, folder: Path, binary: Callable[[str], Path], *, host: str = LOOPBACK
+) -> Cluster:
     """A cluster with new keys, all of them on disk where its programs look for them."""
     authority = new_authority(f"lab-{name}")
     keys = Keys(authority, authority.server("kube-apiserver"), service_account_keys())
     keys.server.write(folder / "keys")
     keys.service_accounts.write(folder / "keys", names=("sa.pub", "sa.key"))
     write_private(folder / "keys" / "ca.crt", authority.pair.certificate)
-    cluster = Cluster(name, Ports(base_port), folder, keys, binary)
+    cluster = Cluster(name, Ports(base_port), folder, keys, binary, host)
     cluster.write_kubeconfig("admin", cluster.access(*ADMIN))
     return cluster
 

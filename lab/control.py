@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from lab import rights
 from lab.certificates import Authority, Pair, write_private
 from lab.client import Access, Api, ApiError, Manifest, condition, items, text, until
 from lab.cluster import ADMIN, LOOPBACK, Cluster, answers, listens
 from lab.components import CROSSPLANE, ENVOY_GATEWAY, GATEWAY_API, PROVIDER_KUBERNETES
-from lab.manifests import parse
 from lab.supervisor import Program, ProgramError, Supervisor
 from lab.workload import addressed, binding
 
@@ -39,7 +39,6 @@ _INIT_TRIES = 5
 _TOKEN_S = 720 * 3600
 _WATCH_S = 0.3
 _GATEWAY_KINDS = "charts/gateway-helm/charts/crds/crds"
-_ROLE_FILE = "cluster/charts/crossplane/templates/clusterrole.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +48,43 @@ class Control:
     cluster: Cluster
     authority: Authority
     registry: Registry
+    derives_rights: bool
+    """Whether Crossplane's RBAC manager runs."""
 
 
 async def bring_up(
-    supervisor: Supervisor, cluster: Cluster, registry: Registry, sources: Sources, say: Callable[[str], None]
+    supervisor: Supervisor,
+    cluster: Cluster,
+    registry: Registry,
+    sources: Sources,
+    say: Callable[[str], None],
+    *,
+    own_network: bool,
 ) -> Control:
-    """Returns when Crossplane serves, its usages webhook is registered and provider-kubernetes is Healthy."""
+    """Returns when Crossplane serves, its usages webhook is registered and provider-kubernetes is Healthy.
+
+    Without a network of its own there is no place for the RBAC manager.
+    """
     async with asyncio.TaskGroup() as group:
         for program in (cluster.etcd(), cluster.api_server(), cluster.controller_manager(workloads=False)):
             group.create_task(supervisor.start(program))
     async with Api(cluster.access(*ADMIN)) as api:
         authority = await _crossplane(supervisor, cluster, api, sources)
         say(f"{cluster.name}: Crossplane {CROSSPLANE.version} serves")
-        control = Control(cluster, authority, registry)
+        control = Control(cluster, authority, registry, derives_rights=own_network)
         await registry.start(LOOPBACK, REGISTRY_PORT)
         async with asyncio.TaskGroup() as group:
             group.create_task(_gateway_kinds(api, sources))
+            if control.derives_rights:
+                group.create_task(_rights(supervisor, cluster, api, sources))
             group.create_task(_provider(supervisor, control, api, sources))
     say(f"{cluster.name}: provider-kubernetes {PROVIDER_KUBERNETES.version} Healthy")
     return control
+
+
+async def _rights(supervisor: Supervisor, cluster: Cluster, api: Api, sources: Sources) -> None:
+    await rights.prepare(api, sources, SYSTEM)
+    await rights.start(supervisor, cluster, await token_access(cluster, api, rights.ACCOUNT))
 
 
 async def _gateway_kinds(api: Api, sources: Sources) -> None:
@@ -79,10 +96,9 @@ async def _gateway_kinds(api: Api, sources: Sources) -> None:
 async def _crossplane(supervisor: Supervisor, cluster: Cluster, api: Api, sources: Sources) -> Authority:
     await api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     account: Manifest = {"kind": "ServiceAccount", "name": "crossplane", "namespace": SYSTEM}
-    await api.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {k: v for k, v in account.items() if k != "kind"}}
-    )
-    await api.apply_all([*_roles(sources.folder(CROSSPLANE)), binding("crossplane", account)])
+    await api.apply(rights.service_account("crossplane", SYSTEM))
+    roles = rights.chart_roles(sources.folder(CROSSPLANE), "clusterrole.yaml")
+    await api.apply_all([*roles, binding("crossplane", account)])
     await _initialise(supervisor, cluster, sources)
     authority = Authority(await secret_pair(api, "crossplane-root-ca"))
     certificates = await _write_certificates(cluster, api, authority)
@@ -116,12 +132,6 @@ def _folder(cluster: Cluster, name: str) -> Path:
     folder = cluster.folder / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _roles(source: Path) -> list[Manifest]:
-    """The chart's ClusterRoles with its templating taken out: the lines that decide on options, and the name."""
-    template = (source / _ROLE_FILE).read_text().replace('{{ template "crossplane.name" . }}', "crossplane")
-    return parse("\n".join(line for line in template.splitlines() if "{{" not in line))
 
 
 async def _initialise(supervisor: Supervisor, cluster: Cluster, sources: Sources) -> None:
@@ -181,8 +191,12 @@ async def _provider(supervisor: Supervisor, control: Control, api: Api, sources:
     await api.apply(package_manifest("Provider", name, f"lab/{name}:{version}"))
     await until(f"{name} revision", lambda: settle_revisions(api, {}))
     await until("the kind Object", lambda: _serves_objects(api))
+    kubeconfig = control.cluster.kubeconfig
+    if control.derives_rights:
+        await rights.own_account(api, name, SYSTEM)
+        kubeconfig = control.cluster.write_kubeconfig(name, await token_access(control.cluster, api, name))
     command = (str(control.cluster.binary(name)), "--enable-watches", "--poll=1m")
-    environment = {"KUBECONFIG": str(control.cluster.kubeconfig), "TLS_SERVER_CERTS_DIR": str(folder)}
+    environment = {"KUBECONFIG": str(kubeconfig), "TLS_SERVER_CERTS_DIR": str(folder)}
     await supervisor.start(Program(name, command, listens(9443), environment))
     await until(f"{name} Healthy", lambda: package_healthy(api, "Provider", name))
 

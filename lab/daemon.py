@@ -20,7 +20,7 @@ from lab import control as control_plane
 from lab import workload
 from lab.build import binary, module_folders
 from lab.client import Api, ApiError, WaitedTooLongError
-from lab.cluster import ADMIN, Cluster, new_cluster
+from lab.cluster import ADMIN, LOOPBACK, Cluster, new_cluster
 from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_KUBERNETES, SOURCES
 from lab.engines import Engines
 from lab.fleet import Site, read_fleet
@@ -28,12 +28,13 @@ from lab.gateway import Gateway
 from lab.install import InstallError, install
 from lab.manifests import Sources
 from lab.namespace import lay_network
+from lab.pickers import Pickers
 from lab.registry import Registry
 from lab.schedulers import SCHEDULERS, schedulers_of
 from lab.supervisor import ProgramError, Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from lab.components import Set
     from lab.places import Places
@@ -105,7 +106,14 @@ class Daemon:
         self.runtime = control_plane.Runtime(self.clusters[0])
         async with asyncio.TaskGroup() as group:
             controlled = group.create_task(
-                control_plane.bring_up(self.supervisor, self.clusters[0], self.registry, sources, self.say)
+                control_plane.bring_up(
+                    self.supervisor,
+                    self.clusters[0],
+                    self.registry,
+                    sources,
+                    self.say,
+                    own_network=self.own_network,
+                )
             )
             named = [site.scheduler for site in sites]
             for site, cluster in zip(sites, self.clusters[1:], strict=True):
@@ -116,15 +124,24 @@ class Daemon:
         self.say("up")
         if self.own_network:
             self.engines = [Engines(cluster) for cluster in self.clusters[1:]]
-        addresses = [_FLEET_GATEWAY, *(site.gateway for site in sites)]
-        gateways = [Gateway(*pair) for pair in zip(self.clusters, addresses, strict=True)] if self.own_network else []
+        played: list[Engines | Gateway | Pickers] = [*self.engines]
+        played += self._traffic(sites) if self.own_network else []
         async with asyncio.TaskGroup() as group:
-            for work in (self.runtime.run, *(each.run for each in self.engines), *(each.run for each in gateways)):
-                group.create_task(work())
+            for part in (self.runtime, *played):
+                group.create_task(part.run())
+
+    def _traffic(self, sites: Sequence[Site]) -> list[Gateway | Pickers]:
+        """What requests pass on their way: a gateway in each cluster, pickers in those with workloads."""
+        addresses = [_FLEET_GATEWAY, *(site.gateway for site in sites)]
+        pairs = zip(self.clusters, addresses, strict=True)
+        gateways = [Gateway(self.supervisor, cluster, address) for cluster, address in pairs]
+        return [*gateways, *(Pickers(self.supervisor, cluster) for cluster in self.clusters[1:])]
 
     def _cluster(self, name: str, port: int) -> Cluster:
         programs = {part.name: binary(self.places, part) for part in COMPONENTS}
-        return new_cluster(name, port, self.places.state / name, lambda program: programs[program])
+        # Annexes reach it by an address that is not loopback; nobody else can, in a network of its own.
+        host = "0.0.0.0" if self.own_network else LOOPBACK  # noqa: S104 - see above
+        return new_cluster(name, port, self.places.state / name, lambda program: programs[program], host=host)
 
     async def _workload(self, site: Site, cluster: Cluster, sources: Sources, schedulers: Iterable[Set]) -> None:
         await workload.bring_up(

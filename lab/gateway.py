@@ -1,224 +1,183 @@
-"""Stands where a Gateway controller and its proxy would: the core set has none, and replicas wait for one.
+"""Stands where a Gateway controller would: the core set has none, and replicas wait for one.
 
-It accepts every Gateway and HTTPRoute of its cluster, gives Gateways an address of their own, and listens there. A
-request goes where the routes say: matched by path prefix and exact headers, with the filters that the product renders
-(a rewritten prefix, headers that are set), to a weighted backend, which is a Service's ready endpoint or a Backend's
-address. Answers are streamed. Pools and pickers, TLS and everything else of the API are for the genuine gateway.
+It accepts every Gateway and HTTPRoute of its cluster, gives Gateways an address of their own, has a real Envoy serve
+there (`proxy`) what `routing` makes of the routes, and writes their status as the Gateway API wants it. Pools that
+routes lead to are accepted too. A Gateway is Programmed while Envoy runs what was last written for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import aiohttp
-from aiohttp import web
 
 from lab.client import Api, ApiError, Manifest, items, name_of, namespace_of, text, value
 from lab.cluster import ADMIN
+from lab.mirror import Mirror
+from lab.proxy import Proxy
+from lab.routing import POOLS, Place, Seen, Tables, tables
+from modelplane.api.labels import SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping
 
     from lab.cluster import Cluster
+    from lab.supervisor import Supervisor
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"
 CONTROLLER = "lab.modelplane.ai/gateway"
-_LOOK_S = 0.3
-_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "host", "content-length", "upgrade"})
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule of a route, ready to be matched."""
-
-    namespace: str
-    prefix: str
-    headers: tuple[tuple[str, str], ...]
-    rewrite: str | None
-    backends: tuple[Manifest, ...]
-
-    def matches(self, path: str, headers: Iterable[tuple[str, str]]) -> bool:
-        sent = {name.lower(): content for name, content in headers}
-        within = self.prefix in {"/", path} or path.startswith(f"{self.prefix}/")
-        return within and all(sent.get(name) == content for name, content in self.headers)
-
-    def target(self, path: str) -> str:
-        if self.rewrite is None:
-            return path
-        return "/" + (self.rewrite.strip("/") + "/" + path.removeprefix(self.prefix).lstrip("/")).lstrip("/")
+_TOGETHER_S = 0.1
+"""How long changes are gathered before Envoy is told."""
+_LOOK_S = 2.0
+_KINDS = {
+    "gateways": (GATEWAY_API, "Gateway", ""),
+    "routes": (GATEWAY_API, "HTTPRoute", ""),
+    "backends": ("gateway.envoyproxy.io/v1alpha1", "Backend", ""),
+    "services": ("v1", "Service", ""),
+    "slices": ("discovery.k8s.io/v1", "EndpointSlice", ""),
+    "pools": (f"{POOLS}/v1", "InferencePool", ""),
+    "pods": ("v1", "Pod", SERVING),
+}
 
 
 class Gateway:
     """One cluster's, following its routes until it is cancelled."""
 
-    def __init__(self, cluster: Cluster, address: str) -> None:
-        """Listens on this address once a Gateway asks for one."""
-        self._cluster = cluster
+    def __init__(self, supervisor: Supervisor, cluster: Cluster, address: str) -> None:
+        """Envoy listens on this address once a Gateway asks for one."""
         self._address = address
-        self._rules: tuple[Rule, ...] = ()
-        self._sites: dict[int, web.ServerRunner] = {}
-        self._session: aiohttp.ClientSession | None = None
+        self._proxy = Proxy(supervisor, cluster)
         self._api = Api(cluster.access(*ADMIN))
+        self._mirrors = {name: Mirror(self._api, *kind) for name, kind in _KINDS.items()}
+        self._changed = asyncio.Event()
+        self._programmed = False
 
     async def run(self) -> None:
-        timeout = aiohttp.ClientTimeout(total=None, connect=5.0)
-        async with self._api, aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as self._session:
-            try:
-                while True:
-                    # The API server may be the one that a test has just killed.
-                    with contextlib.suppress(ApiError, aiohttp.ClientError, OSError, TimeoutError):
-                        await self._look()
-                    await asyncio.sleep(_LOOK_S)
-            finally:
-                for runner in self._sites.values():
-                    await runner.cleanup()
+        async with self._api, asyncio.TaskGroup() as group:
+            for mirror in self._mirrors.values():
+                group.create_task(mirror.run(self._changed))
+            for mirror in self._mirrors.values():
+                await mirror.known.wait()
+            while True:
+                await self._turn()
 
-    async def _look(self) -> None:
-        gateways = await self._api.list(GATEWAY_API, "Gateway")
-        routes = await self._api.list(GATEWAY_API, "HTTPRoute")
-        for gateway in gateways:
-            await self._report(gateway, self._gateway_status(gateway))
-            for listener in items(gateway, "spec", "listeners"):
-                await self._listen(int(str(listener["port"])))
-        for route in routes:
-            await self._report(route, _route_status(route))
-        self._rules = tuple(sorted(_rules(routes), key=lambda rule: (-len(rule.prefix), -len(rule.headers))))
+    async def _turn(self) -> None:
+        """After a change, or now and then: a status that could not be written is tried again."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_S):
+                await self._changed.wait()
+                await asyncio.sleep(_TOGETHER_S)
+        self._changed.clear()
+        seen = Seen(**{name: mirror.all for name, mirror in self._mirrors.items()})
+        if not seen.gateways and not self._proxy.started:
+            return
+        if not self._proxy.started:
+            await self._proxy.start()
+        place = Place(self._address, self._proxy.source("rds"), str(self._proxy.access_log))
+        made = tables(seen, place)
+        self._proxy.program(made)
+        self._programmed = await self._settled()
+        for item, status in _statuses(seen, made, self._address if self._programmed else ""):
+            # The API server may be the one that a test has just killed.
+            with contextlib.suppress(ApiError, aiohttp.ClientError, OSError, TimeoutError):
+                await self._report(item, status)
+
+    async def _settled(self) -> bool:
+        """Whether Envoy took it; files take it a moment."""
+        for _ in range(20):
+            if await self._proxy.taken():
+                return True
+            await asyncio.sleep(_TOGETHER_S)
+        return False
 
     async def _report(self, item: Manifest, status: Manifest) -> None:
         seen = item.get("status")
-        if _undated(seen if isinstance(seen, dict) else {}) != _undated(status):
+        known = seen if isinstance(seen, dict) else {}
+        if _undated({key: known.get(key) for key in status}) != _undated(status):
             await self._api.patch(item, {"status": status}, subresource="status")
 
-    def _gateway_status(self, gateway: Manifest) -> Manifest:
-        conditions = _conditions(gateway, ("Accepted", "Programmed"))
-        listeners = [
-            {
-                "name": listener["name"],
-                "attachedRoutes": 0,
-                "supportedKinds": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"}],
-                "conditions": _conditions(gateway, ("Accepted", "Programmed", "ResolvedRefs")),
-            }
-            for listener in items(gateway, "spec", "listeners")
-        ]
-        addresses = [{"type": "IPAddress", "value": self._address}]
-        return {"addresses": addresses, "conditions": conditions, "listeners": listeners}
 
-    async def _listen(self, port: int) -> None:
-        if port in self._sites:
-            return
-        runner = web.ServerRunner(web.Server(self._forward, access_log=None))
-        await runner.setup()
-        await web.TCPSite(runner, self._address, port).start()
-        self._sites[port] = runner
-
-    async def _forward(self, request: web.BaseRequest) -> web.StreamResponse:
-        rule = next((rule for rule in self._rules if rule.matches(request.path, request.headers.items())), None)
-        if rule is None:
-            return web.Response(status=404, text="no route\n")
-        backend = _chosen(rule.backends)
-        address = await self._endpoint(rule.namespace, backend) if backend is not None else None
-        if backend is None or address is None or self._session is None:
-            return web.Response(status=503, text="no endpoint\n")
-        headers = {name: each for name, each in request.headers.items() if name.lower() not in _HOP_BY_HOP}
-        headers |= dict(_set_headers(backend))
-        url = f"http://{address}{rule.target(request.path)}"
-        try:
-            return await self._relay(request, url, headers)
-        except aiohttp.ClientConnectionError as error:
-            return web.Response(status=503, text=f"{error}\n")
-
-    async def _relay(self, request: web.BaseRequest, url: str, headers: dict[str, str]) -> web.StreamResponse:
-        if self._session is None:
-            raise RuntimeError("the gateway is not running")
-        body = await request.read()
-        async with self._session.request(request.method, url, headers=headers, data=body or None) as answer:
-            kept = {name: each for name, each in answer.headers.items() if name.lower() not in _HOP_BY_HOP}
-            response = web.StreamResponse(status=answer.status, headers=kept)
-            await response.prepare(request)
-            async for chunk in answer.content.iter_any():
-                await response.write(chunk)
-            await response.write_eof()
-            return response
-
-    async def _endpoint(self, namespace: str, backend: Manifest) -> str | None:
-        if backend.get("kind") == "Backend":
-            found = await self._api.get(
-                "gateway.envoyproxy.io/v1alpha1", "Backend", str(backend["name"]), namespace=namespace
-            )
-            addresses = [each["ip"] for each in items(found, "spec", "endpoints") if isinstance(each.get("ip"), dict)]
-            return next((f"{text(each, 'address')}:{text(each, 'port')}" for each in addresses), None)
-        labels = f"kubernetes.io/service-name={backend['name']}"
-        slices = await self._api.list("discovery.k8s.io/v1", "EndpointSlice", namespace=namespace, labels=labels)
-        ready = list(_ready(slices))
-        return random.choice(ready) if ready else None  # noqa: S311 - spreads requests
+def _statuses(seen: Seen, made: Tables, address: str) -> Iterable[tuple[Manifest, Manifest]]:
+    for gateway in seen.gateways:
+        attached = sum(_leads_to(route, gateway) for route in seen.routes)
+        yield gateway, gateway_status(gateway, address, attached)
+    for route in seen.routes:
+        yield route, route_status(route, made.problems.get((namespace_of(route), name_of(route)), ""))
+    for pool in seen.pools:
+        if parents := _parents_of(pool, seen.routes):
+            yield pool, {"parents": [_accepted(pool, parent, "") for parent in parents]}
 
 
-def _rules(routes: Iterable[Manifest]) -> Iterator[Rule]:
+def _leads_to(route: Manifest, gateway: Manifest) -> bool:
+    return any(
+        (text(ref, "namespace") or namespace_of(route), text(ref, "name")) == (namespace_of(gateway), name_of(gateway))
+        for ref in items(route, "spec", "parentRefs")
+    )
+
+
+def _parents_of(pool: Manifest, routes: Iterable[Manifest]) -> list[Manifest]:
+    """The gateways of routes that lead to the pool."""
+    found: list[Manifest] = []
     for route in routes:
-        for rule in items(route, "spec", "rules"):
-            for match in items(rule, "matches"):
-                headers = tuple((text(each, "name").lower(), text(each, "value")) for each in items(match, "headers"))
-                prefix = text(match, "path", "value").rstrip("/") or "/"
-                yield Rule(namespace_of(route), prefix, headers, _rewrite(rule), tuple(items(rule, "backendRefs")))
+        refs = [ref for rule in items(route, "spec", "rules") for ref in items(rule, "backendRefs")]
+        names = {(namespace_of(route), text(ref, "name")) for ref in refs if text(ref, "kind") == "InferencePool"}
+        if (namespace_of(pool), name_of(pool)) in names:
+            found += [
+                {"namespace": namespace_of(route), **parent}
+                for parent in items(route, "spec", "parentRefs")
+                if parent not in found
+            ]
+    return found
 
 
-def _rewrite(rule: Manifest) -> str | None:
-    found = (value(each, "urlRewrite", "path", "replacePrefixMatch") for each in items(rule, "filters"))
-    return next((str(each) for each in found if each is not None), None)
-
-
-def _chosen(backends: tuple[Manifest, ...]) -> Manifest | None:
-    weights = [int(str(backend.get("weight", 1))) for backend in backends]
-    if not any(weights):
-        return None
-    return random.choices(backends, weights)[0]  # noqa: S311 - spreads requests
-
-
-def _set_headers(backend: Manifest) -> Iterator[tuple[str, str]]:
-    for each in items(backend, "filters"):
-        for header in items(each, "requestHeaderModifier", "set"):
-            yield text(header, "name"), text(header, "value")
-
-
-def _ready(slices: Iterable[Manifest]) -> Iterator[str]:
-    for each in slices:
-        ports = [text(port, "port") for port in items(each, "ports")]
-        for endpoint in items(each, "endpoints"):
-            addresses = endpoint.get("addresses")
-            if value(endpoint, "conditions", "ready") and isinstance(addresses, list) and ports:
-                yield f"{addresses[0]}:{ports[0]}"
-
-
-def _route_status(route: Manifest) -> Manifest:
-    parents = [
+def gateway_status(gateway: Manifest, address: str, attached: int) -> Manifest:
+    """Without an address it is not programmed."""
+    broken = "" if address else "Envoy does not run this configuration yet"
+    listeners = [
         {
-            "parentRef": parent,
-            "controllerName": CONTROLLER,
-            "conditions": _conditions(route, ("Accepted", "ResolvedRefs")),
+            "name": listener["name"],
+            "attachedRoutes": attached,
+            "supportedKinds": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"}],
+            "conditions": _conditions(gateway, {"Accepted": "", "Programmed": broken, "ResolvedRefs": ""}),
         }
-        for parent in items(route, "spec", "parentRefs")
+        for listener in items(gateway, "spec", "listeners")
     ]
-    return {"parents": parents}
+    return {
+        "addresses": [{"type": "IPAddress", "value": address}] if address else [],
+        "conditions": _conditions(gateway, {"Accepted": "", "Programmed": broken}),
+        "listeners": listeners,
+    }
 
 
-def _conditions(item: Manifest, kinds: Iterable[str]) -> list[Manifest]:
+def route_status(route: Manifest, problem: str) -> Manifest:
+    return {"parents": [_accepted(route, parent, problem) for parent in items(route, "spec", "parentRefs")]}
+
+
+def _accepted(item: Manifest, parent: Manifest, problem: str) -> Manifest:
+    conditions = _conditions(item, {"Accepted": "", "ResolvedRefs": problem})
+    return {"parentRef": parent, "controllerName": CONTROLLER, "conditions": conditions}
+
+
+_AGAINST = {"Programmed": "Pending", "ResolvedRefs": "BackendNotFound"}
+
+
+def _conditions(item: Manifest, told: Mapping[str, str]) -> list[Manifest]:
+    """By type, what speaks against it; nothing makes it hold."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     generation = value(item, "metadata", "generation")
     return [
         {
             "type": kind,
-            "status": "True",
-            "reason": kind,
-            "message": f"{name_of(item)} is taken as it is",
+            "status": "False" if problem else "True",
+            "reason": _AGAINST[kind] if problem else kind,
+            "message": problem or f"{name_of(item)} is taken as it is",
             "lastTransitionTime": now,
             "observedGeneration": generation,
         }
-        for kind in kinds
+        for kind, problem in told.items()
     ]
 
 

@@ -1,9 +1,8 @@
 """Puts the product on the control cluster the way a user would: packages from a registry, rights, the function server.
 
 Everything goes through Crossplane's own package manager. What the lab adds is what the missing pieces of a cluster
-would: the ServiceAccount and the process of the function (a kubelet and a Deployment), and the rights on composites
-that Crossplane's RBAC manager derives from their definitions. That manager has no flag for its metrics port and would
-fight for it with provider-kubernetes.
+would: the ServiceAccount and the process of the function (a kubelet and a Deployment), and, where Crossplane's RBAC
+manager cannot run, the rights on composites that it derives from their definitions.
 """
 
 from __future__ import annotations
@@ -61,10 +60,13 @@ async def install(
         certificates = await serving_certificate(control, api, FUNCTION)
         runtime.endpoints[FUNCTION] = f"{LOOPBACK}:{FUNCTION_PORT}"
         source = Source(f"{registry}/{_REPOSITORY}", f"{registry}/lab", __version__, observe=True)
-        for item in (*installation(source), _composite_rights(), _service_account()):
+        given = () if control.derives_rights else (_composite_rights(),)
+        for item in (*installation(source), *given, _service_account()):
             await api.apply(dict(item))
-        await until("the Function is Healthy", lambda: package_healthy(api, "Function", FUNCTION))
-        await until("the Configuration is Healthy", lambda: package_healthy(api, "Configuration", CONFIGURATION))
+        await until("the Function is Healthy", lambda: package_healthy(api, "Function", FUNCTION), within_s=180.0)
+        await until(
+            "the Configuration is Healthy", lambda: package_healthy(api, "Configuration", CONFIGURATION), within_s=180.0
+        )
         say("packages Healthy")
         await _definitions(api)
         access = await token_access(control.cluster, api, FUNCTION)

@@ -167,6 +167,14 @@ class Supervisor:
         run.phase = Phase.HELD
         await _end(run)
 
+    async def forget(self, name: str) -> None:
+        """Stop a program for good."""
+        await self.hold(name)
+        keeper = self._keepers.pop(name, None)
+        if keeper is not None:
+            await asyncio.gather(keeper, return_exceptions=True)
+        del self.runs[name]
+
     async def resume(self, name: str) -> None:
         run = self.runs[name]
         if run.phase is Phase.HELD:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.components import CROSSPLANE, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES
-from lab.e2e import gangs, steps, trouble
+from lab.e2e import gangs, picking, steps, trouble
 from lab.e2e.world import enter
 from lab.launch import ask
 from lab.oracles import run as oracles
@@ -27,7 +27,9 @@ _STEPS = (
     ("clusters become Ready", steps.fleet, True),
     ("a deployment is placed and served", steps.deploy, True),
     ("claims on pinned pools", steps.claims, False),
-    ("a request travels to a pod, streaming too", steps.request, False),
+    ("a request travels to the pod that the picker names, streaming too", picking.request, False),
+    ("a pool with and without its picker", picking.picks, False),
+    ("prefill and decode apart", picking.divides, False),
     ("the scale subresource", steps.scale, False),
     ("kill -9 of the function server", partial(trouble.killed, program="function"), False),
     ("kill -9 of Crossplane", partial(trouble.killed, program="crossplane"), False),
@@ -97,5 +99,5 @@ def _facts(places: Places, mode: str, *more: Module) -> list[str]:
         f"machine: {os.cpu_count()} processors, Python {platform.python_version()}, load {load}",
         f"the lab was up {up:.1f} s after its start" if isinstance(up, float) else "the lab's start was not timed",
         f"function server: {mode}",
-        "gateways are the lab's stand-in; engines are simulated ones on the pods' own addresses",
+        "gateways: real Envoys under the lab's controller; pickers: as rendered; engines: simulated, on pod addresses",
     ]

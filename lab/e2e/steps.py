@@ -9,10 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import aiohttp
-
 from lab.client import ApiError, Manifest, condition, items, name_of, text, until, value
-from lab.e2e.world import EXAMPLES, OURS, World, clusters_of, conditions, running
+from lab.e2e.world import EXAMPLES, OURS, World, clusters_of, conditions, pooled, running
 from lab.manifests import read_folder
 from lab.scenario import FailedError
 from modelplane.api.labels import POOL, SYSTEM_NAMESPACE
@@ -123,7 +121,7 @@ async def adopt(world: World, platform: Iterable[Manifest]) -> float:
 
 def _platform() -> list[Manifest]:
     kinds = ("InferenceClass", "InferenceCluster", "InferenceGateway")
-    return [item for item in read_folder(EXAMPLES) if item["kind"] in kinds]
+    return pooled(item for item in read_folder(EXAMPLES) if item["kind"] in kinds)
 
 
 def models() -> list[Manifest]:
@@ -161,33 +159,6 @@ async def _devices(world: World, site: str, pod: Manifest, claim: str) -> int:
     node = text(pod, "spec", "nodeName")
     expect(all(text(each, "pool") == node for each in results), f"{claim} holds devices of another node")
     return len(results)
-
-
-async def request(world: World) -> str:
-    """A chat request through the fleet's gateway, then the cluster's, to the pod's own address; and a stream."""
-    service = await world.control.get(OURS, "ModelService", SERVICE)
-    address = text(service, "status", "address")
-    body = {"model": DEPLOYMENT, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 16}
-    async with aiohttp.ClientSession() as session:
-        answer = await _chat(session, address, body)
-        chunks = await _stream(session, address, {**body, "stream": True})
-    return f"{address} answered {len(answer)} characters, and streamed {chunks} events"
-
-
-async def _chat(session: aiohttp.ClientSession, address: str, body: Manifest) -> str:
-    async with session.post(f"{address}/v1/chat/completions", json=body) as answer:
-        said = await answer.text()
-        expect(answer.status == _OK, f"status {answer.status}: {said[:300]}")
-        return str(json.loads(said)["choices"][0]["message"]["content"])
-
-
-async def _stream(session: aiohttp.ClientSession, address: str, body: Manifest) -> int:
-    async with session.post(f"{address}/v1/chat/completions", json=body) as answer:
-        lines = [line async for line in answer.content]
-        expect(answer.status == _OK, f"status {answer.status}")
-    events = [line for line in lines if line.startswith(b"data: ")]
-    expect(events[-1].strip() == b"data: [DONE]", f"the stream ended with {events[-1:]!r}")
-    return len(events)
 
 
 async def scale(world: World) -> str:
@@ -335,6 +306,11 @@ _REMOTE = (
     ("resource.k8s.io/v1", "ResourceClaim"),
     ("gateway.networking.k8s.io/v1", "HTTPRoute"),
     ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("inference.networking.k8s.io/v1", "InferencePool"),
+    ("v1", "ConfigMap"),
+    ("v1", "ServiceAccount"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 )
 
 

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from lab.client import Access, Api, Manifest, condition, items, name_of, text, until
+from lab.client import Access, Api, Manifest, condition, items, name_of, text, until, value
 from lab.launch import LabError, ask
 from lab.scenario import FailedError
+from modelplane.compose.picker import LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from lab.places import Places
 
 OURS = "modelplane.ai/v1alpha1"
 EXAMPLES = Path("examples/quickstart")
 PATIENCE_S = 240.0
+_IMAGES = {"picker": "modelplane-picker:lab", "routingSidecar": "modelplane-routing-sidecar:lab"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,9 @@ class World:
         return await self.control.list(OURS, "ModelReplica", labels=labels)
 
     async def pods(self, site: str, deployment: str = "") -> list[Manifest]:
+        """Of engines; a replica may bring a picker along."""
         labels = f"modelplane.ai/deployment={deployment}" if deployment else "modelplane.ai/replica"
-        return await self.sites[site].list("v1", "Pod", labels=labels)
+        return await self.sites[site].list("v1", "Pod", labels=f"{labels},!{LABEL}")
 
     async def all_pods(self, deployment: str = "") -> list[tuple[str, Manifest]]:
         return [(site, pod) for site in self.sites for pod in await self.pods(site, deployment)]
@@ -102,6 +105,17 @@ def conditions(manifest: object) -> str:
         if each.get("status") != "True"
     ]
     return "; ".join(told) or "nothing against it"
+
+
+def pooled(platform: Iterable[Manifest]) -> list[Manifest]:
+    """The same clusters, routing by InferencePools with pickers."""
+    backend: Manifest = {"routing": "InferencePool", "images": dict(_IMAGES)}
+    return [_with_backend(item, backend) if item["kind"] == "InferenceCluster" else item for item in platform]
+
+
+def _with_backend(cluster: Manifest, backend: Manifest) -> Manifest:
+    spec = value(cluster, "spec")
+    return {**cluster, "spec": {**(spec if isinstance(spec, dict) else {}), "backend": backend}}
 
 
 def running(pods: Sequence[Manifest]) -> list[Manifest]:

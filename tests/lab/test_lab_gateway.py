@@ -1,96 +1,66 @@
-"""How the stand-in for a gateway reads routes."""
+"""What the lab's Gateway controller says of the objects that it serves."""
 
-import pytest
-
-from lab.gateway import Rule, _chosen, _ready, _route_status, _rules, _set_headers, _undated
+from lab.gateway import _parents_of, _statuses, _undated, gateway_status, route_status
 from lab.manifests import parse
+from lab.routing import Place, Seen, tables
 
-(ROUTE,) = parse("""
+GATEWAY, ROUTE, POOL = parse("""
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: inference-gateway, namespace: system, generation: 2}
+spec: {listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
-metadata: {name: chat, namespace: team, generation: 3}
+metadata: {name: r, namespace: team, generation: 3}
 spec:
-  parentRefs: [{name: modelplane, namespace: modelplane-system}]
+  parentRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: inference-gateway, namespace: system}]
   rules:
-  - matches:
-    - path: {type: PathPrefix, value: /team/chat}
-      headers: [{name: Modelplane-Replica, value: team/r}]
-    filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}]
-    backendRefs:
-    - kind: Backend
-      name: r
-      weight: 1
-      filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: a, value: b}]}}]
-    - {kind: Backend, name: none, weight: 0}
+  - matches: [{path: {type: PathPrefix, value: /}}]
+    backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: pool, weight: 1}]
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: pool, namespace: team, generation: 1}
+spec:
+  selector: {matchLabels: {app: a}}
+  targetPorts: [{number: 8000}]
+  endpointPickerRef: {name: picker, port: {number: 9002}}
 """)
+PLACE = Place("10.0.0.1", {}, "access.log")
 
 
-def test_a_route_becomes_rules():
-    (rule,) = _rules([ROUTE])
-    assert (rule.namespace, rule.prefix, rule.headers, rule.rewrite) == (
-        "team",
-        "/team/chat",
-        (("modelplane-replica", "team/r"),),
-        "/",
-    )
-    chosen = _chosen(rule.backends)
-    assert chosen["name"] == "r"
-    assert list(_set_headers(chosen)) == [("a", "b")]
+def _told(conditions):
+    return {each["type"]: (each["status"], each["reason"]) for each in conditions}
 
 
-@pytest.mark.parametrize(
-    ("prefix", "path", "matches"),
-    [
-        ("/", "/anything", True),
-        ("/team/chat", "/team/chat", True),
-        ("/team/chat", "/team/chat/v1/models", True),
-        ("/team/chat", "/team/chatter", False),
-        ("/team/chat", "/team", False),
-    ],
-)
-def test_prefixes_match_whole_elements(prefix, path, matches):
-    assert Rule("n", prefix, (), None, ()).matches(path, []) is matches
-
-
-def test_headers_match_whatever_their_case():
-    rule = Rule("n", "/", (("x", "1"),), None, ())
-    assert rule.matches("/", [("X", "1")])
-    assert not rule.matches("/", [("X", "2")])
-    assert not rule.matches("/", [])
-
-
-@pytest.mark.parametrize(
-    ("rewrite", "path", "target"),
-    [
-        (None, "/a/b/c", "/a/b/c"),
-        ("/", "/a/b/v1/models", "/v1/models"),
-        ("/", "/a/b", "/"),
-        ("/new", "/a/b/v1", "/new/v1"),
-    ],
-)
-def test_prefixes_are_rewritten(rewrite, path, target):
-    assert Rule("n", "/a/b", (), rewrite, ()).target(path) == target
-
-
-def test_a_rule_without_weight_has_no_backend():
-    assert _chosen(()) is None
-    assert _chosen(({"name": "x", "weight": 0},)) is None
-
-
-def test_only_ready_endpoints_are_used():
-    (found,) = parse("""
-kind: EndpointSlice
-ports: [{name: http, port: 8000}]
-endpoints:
-- {addresses: [10.0.0.1], conditions: {ready: true}}
-- {addresses: [10.0.0.2], conditions: {ready: false}}
-""")
-    assert list(_ready([found])) == ["10.0.0.1:8000"]
+def test_a_gateway_has_an_address_once_envoy_runs_it():
+    status = gateway_status(GATEWAY, "10.0.0.1", 1)
+    assert status["addresses"] == [{"type": "IPAddress", "value": "10.0.0.1"}]
+    assert _told(status["conditions"])["Programmed"] == ("True", "Programmed")
+    assert status["listeners"][0]["attachedRoutes"] == 1
+    waiting = gateway_status(GATEWAY, "", 1)
+    assert waiting["addresses"] == []
+    assert _told(waiting["conditions"])["Programmed"] == ("False", "Pending")
 
 
 def test_status_is_for_the_newest_generation_and_compared_without_times():
-    status = _route_status(ROUTE)
+    status = route_status(ROUTE, "")
     (parent,) = status["parents"]
-    assert {c["type"] for c in parent["conditions"]} == {"Accepted", "ResolvedRefs"}
     assert {c["observedGeneration"] for c in parent["conditions"]} == {3}
     later = {**parent, "conditions": [{**c, "lastTransitionTime": "later"} for c in parent["conditions"]]}
     assert _undated({"parents": [later]}) == _undated(status)
+
+
+def test_a_route_that_leads_nowhere_says_so():
+    seen = Seen(gateways=(GATEWAY,), routes=(ROUTE,))
+    told = {item["kind"]: status for item, status in _statuses(seen, tables(seen, PLACE), "10.0.0.1")}
+    (parent,) = told["HTTPRoute"]["parents"]
+    assert _told(parent["conditions"])["ResolvedRefs"] == ("False", "BackendNotFound")
+    assert told["Gateway"]["listeners"][0]["attachedRoutes"] == 1
+
+
+def test_pools_are_accepted_by_the_gateways_of_their_routes():
+    other = {**ROUTE, "metadata": {"name": "other", "namespace": "elsewhere"}}
+    assert _parents_of(POOL, [ROUTE, other]) == ROUTE["spec"]["parentRefs"]
+    assert _parents_of(POOL, []) == []

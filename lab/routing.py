@@ -1,0 +1,374 @@
+"""What a Gateway controller makes of routes: Envoy's listeners, routes and clusters. Pure.
+
+A backend is a Service (its ready endpoints), a Backend of Envoy Gateway (its addresses) or an InferencePool. A request
+for a pool is shown to the pool's picker, over TLS that nobody checks, as gateways do; it goes to the pod that the
+picker names. Without an answer from the picker the pool's failureMode decides: the request goes to any pod of the pool,
+or it ends with an error.
+
+Matched are path prefixes and exact headers; honoured are a rewritten prefix, headers that are set, weights. That is
+what the product renders. TLS towards clients, hostnames and the rest of the API are for a genuine gateway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lab.client import Manifest, condition, items, name_of, namespace_of, text, value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+Json = dict[str, object]
+Key = tuple[str, str]
+
+DESTINATION = "x-gateway-destination-endpoint"
+POOLS = "inference.networking.k8s.io"
+NO_BACKEND = "no backend of this route is usable\n"
+STAT_PREFIX, ROUTES, PICKER = "gateway", "routes", "picker"
+_TYPES = "type.googleapis.com/envoy"
+_FILTERS = f"{_TYPES}.extensions.filters.http"
+_HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+_FAILS_OPEN = "FailOpen"
+_DUPLEX = "FULL_DUPLEX_STREAMED"
+_LARGEST_BODY = 32 << 20
+# Before anybody saw the request; a generation must not run twice.
+_RETRY: Json = {"retry_on": "connect-failure,refused-stream,reset-before-request", "num_retries": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the API server holds that routing reads."""
+
+    gateways: tuple[Manifest, ...] = ()
+    routes: tuple[Manifest, ...] = ()
+    backends: tuple[Manifest, ...] = ()
+    services: tuple[Manifest, ...] = ()
+    slices: tuple[Manifest, ...] = ()
+    pools: tuple[Manifest, ...] = ()
+    pods: tuple[Manifest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the proxy listens, reads its routes from and writes its log to."""
+
+    address: str
+    routes_source: Json
+    access_log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Envoy's configuration; `problems` are sentences about routes that lead nowhere, by namespace and name."""
+
+    listeners: tuple[Json, ...]
+    routes: Json
+    clusters: dict[str, Json]
+    problems: dict[Key, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a reference leads: a cluster of that name, and what the processing filter does on the way."""
+
+    name: str
+    clusters: tuple[Json, ...]
+    picking: Json | None = None
+
+
+def tables(seen: Seen, place: Place) -> Tables:
+    directory = _Directory(seen)
+    entries = sorted(_entries(seen.routes, directory), key=lambda entry: entry.rank)
+    ports = {int(text(each, "port")) for item in seen.gateways for each in items(item, "spec", "listeners")}
+    routes: Json = {
+        "@type": f"{_TYPES}.config.route.v3.RouteConfiguration",
+        "name": ROUTES,
+        "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [entry.route for entry in entries]}],
+    }
+    listeners = tuple(_listener(place, port) for port in sorted(ports))
+    return Tables(listeners, routes, directory.clusters, directory.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One route of Envoy; the lowest rank is matched first."""
+
+    rank: tuple[int, int, str, str]
+    route: Json
+
+
+@dataclass(slots=True)
+class _Directory:
+    """Everything that routes refer to, and the clusters made of what they do refer to."""
+
+    seen: Seen
+    clusters: dict[str, Json] = field(default_factory=dict)
+    problems: dict[Key, str] = field(default_factory=dict)
+
+    def target(self, route: Manifest, ref: Manifest) -> Target | None:
+        """None, and a problem of the route, where the reference leads nowhere."""
+        group, kind = text(ref, "group"), text(ref, "kind") or "Service"
+        key = (text(ref, "namespace") or namespace_of(route), text(ref, "name"))
+        found = {"Service": self._service, "Backend": self._backend, "InferencePool": self._pool}.get(kind)
+        made = found(key, ref) if found is not None else f"{group} {kind} is no kind of backend here"
+        if isinstance(made, str):
+            self.problems[namespace_of(route), name_of(route)] = made
+            return None
+        self.clusters |= {str(cluster["name"]): cluster for cluster in made.clusters}
+        return made
+
+    def _service(self, key: Key, ref: Manifest) -> Target | str:
+        addresses = self.endpoints(key, text(ref, "port"))
+        if addresses is None:
+            return f"Service {'/'.join(key)} is not there, or has no port {text(ref, 'port')}"
+        name = f"Service/{'/'.join(key)}/{text(ref, 'port')}"
+        return Target(name, (_cluster(name, addresses),))
+
+    def endpoints(self, key: Key, number: str) -> list[str] | None:
+        """Ready addresses behind a port of a Service; None where there is no such port."""
+        service = _named(self.seen.services, key)
+        port = next((each for each in items(service, "spec", "ports") if text(each, "port") == number), None)
+        if port is None:
+            return None
+        pieces = [each for each in self.seen.slices if _service_of(each) == key]
+        return sorted({address for piece in pieces for address in _ready(piece, text(port, "name"))})
+
+    def _backend(self, key: Key, _: Manifest) -> Target | str:
+        backend = _named(self.seen.backends, key)
+        if backend is None:
+            return f"Backend {'/'.join(key)} is not there"
+        places = [each.get("ip") or each.get("fqdn") for each in items(backend, "spec", "endpoints")]
+        hosts = [f"{text(each, 'address') or text(each, 'hostname')}:{text(each, 'port')}" for each in places]
+        name = f"Backend/{'/'.join(key)}"
+        by_name = any(isinstance(each.get("fqdn"), dict) for each in items(backend, "spec", "endpoints"))
+        return Target(name, (_cluster(name, hosts) | ({"type": "STRICT_DNS"} if by_name else {}),))
+
+    def _pool(self, key: Key, _: Manifest) -> Target | str:
+        pool = _named(self.seen.pools, key)
+        if pool is None:
+            return f"InferencePool {'/'.join(key)} is not there"
+        named = (key[0], text(pool, "spec", "endpointPickerRef", "name"))
+        picker = self.endpoints(named, text(pool, "spec", "endpointPickerRef", "port", "number"))
+        if picker is None:
+            return f"the picker of InferencePool {'/'.join(key)} is no Service with such a port"
+        name = f"InferencePool/{'/'.join(key)}"
+        chosen = _cluster(name, pool_members(pool, self.seen.pods)) | {"load_balancing_policy": _as_picked()}
+        asked = _picker_cluster(f"picker/{'/'.join(key)}", picker)
+        fails_open = text(pool, "spec", "endpointPickerRef", "failureMode") == _FAILS_OPEN
+        return Target(name, (chosen, asked), _overrides(str(asked["name"]), fails_open=fails_open))
+
+
+def pool_members(pool: Manifest, pods: Iterable[Manifest]) -> list[str]:
+    """Every port of the pool on every ready pod of it."""
+    labels = value(pool, "spec", "selector", "matchLabels")
+    wanted = labels.items() if isinstance(labels, dict) else ()
+    ports = [text(each, "number") for each in items(pool, "spec", "targetPorts")]
+    members = [
+        pod
+        for pod in pods
+        if namespace_of(pod) == namespace_of(pool)
+        and all(value(pod, "metadata", "labels", name) == content for name, content in wanted)
+        and condition(pod, "Ready") == "True"
+        and not text(pod, "metadata", "deletionTimestamp")
+    ]
+    return sorted(f"{text(pod, 'status', 'podIP')}:{port}" for pod in members for port in ports)
+
+
+def _named(found: Iterable[Manifest], key: Key) -> Manifest | None:
+    return next((item for item in found if (namespace_of(item), name_of(item)) == key), None)
+
+
+def _service_of(piece: Manifest) -> Key:
+    return namespace_of(piece), text(piece, "metadata", "labels", "kubernetes.io/service-name")
+
+
+def _ready(piece: Manifest, port_name: str) -> Iterator[str]:
+    numbers = [text(each, "port") for each in items(piece, "ports") if text(each, "name") == port_name]
+    for endpoint in items(piece, "endpoints"):
+        addresses = endpoint.get("addresses")
+        if value(endpoint, "conditions", "ready") is not False and isinstance(addresses, list):
+            yield from (f"{addresses[0]}:{number}" for number in numbers)
+
+
+def _entries(routes: Iterable[Manifest], directory: _Directory) -> Iterator[_Entry]:
+    for route in routes:
+        for rule in items(route, "spec", "rules"):
+            action = _action(route, rule, directory)
+            for match in items(rule, "matches"):
+                headers = [
+                    {"name": text(each, "name"), "string_match": {"exact": text(each, "value")}}
+                    for each in items(match, "headers")
+                ]
+                prefix = text(match, "path", "value").rstrip("/")
+                rank = (-len(prefix), -len(headers), namespace_of(route), name_of(route))
+                for path, rewrite in paths(prefix, _replacement(rule)):
+                    yield _Entry(rank, {"match": {**path, "headers": headers}, **_rewritten(action, rewrite)})
+
+
+def paths(prefix: str, replacement: str | None) -> Iterator[tuple[Json, str | None]]:
+    """Envoy's matches for a prefix of whole elements, each with what replaces it.
+
+    A prefix that the root replaces takes the slash after it along, hence two matches.
+    """
+    target = None if replacement is None else replacement.rstrip("/")
+    if not prefix:
+        yield {"prefix": "/"}, None if target is None else f"{target}/"
+    elif target == "":
+        yield {"path": prefix}, "/"
+        yield {"prefix": f"{prefix}/"}, "/"
+    else:
+        yield {"path_separated_prefix": prefix}, target
+
+
+def _replacement(rule: Manifest) -> str | None:
+    found = (value(each, "urlRewrite", "path", "replacePrefixMatch") for each in items(rule, "filters"))
+    return next((str(each) for each in found if each is not None), None)
+
+
+def _rewritten(action: Json, rewrite: str | None) -> Json:
+    routed = action.get("route")
+    if rewrite is None or not isinstance(routed, dict):
+        return action
+    return {**action, "route": {**routed, "prefix_rewrite": rewrite}}
+
+
+def _action(route: Manifest, rule: Manifest, directory: _Directory) -> Json:
+    weighted, picked = [], False
+    for ref in items(rule, "backendRefs"):
+        weight = int(text(ref, "weight") or "1")
+        target = directory.target(route, ref)
+        if target is not None and weight:
+            weighted.append(_weighted(ref, target, weight))
+            picked = picked or target.picking is not None
+    if not weighted:
+        return {"direct_response": {"status": 503, "body": {"inline_string": NO_BACKEND}}}
+    # Another try would go to another pod than the picker named, which may be one that cannot answer.
+    retries = {} if picked else {"retry_policy": _RETRY}
+    return {"route": {"weighted_clusters": {"clusters": weighted}, "timeout": "0s", **retries}}
+
+
+def _weighted(ref: Manifest, target: Target, weight: int) -> Json:
+    headers = [
+        {"header": {"key": text(each, "name"), "value": text(each, "value").replace("%", "%%")}}
+        | {"append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+        for filters in items(ref, "filters")
+        for each in items(filters, "requestHeaderModifier", "set")
+    ]
+    made: Json = {"name": target.name, "weight": weight, "request_headers_to_add": headers}
+    return made if target.picking is None else {**made, "typed_per_filter_config": {PICKER: target.picking}}
+
+
+def _cluster(name: str, addresses: Sequence[str]) -> Json:
+    endpoints = [{"endpoint": {"address": _socket(address)}} for address in addresses]
+    return {
+        "@type": f"{_TYPES}.config.cluster.v3.Cluster",
+        "name": name,
+        "type": "STATIC",
+        "connect_timeout": "2s",
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]},
+    }
+
+
+def _picker_cluster(name: str, addresses: Sequence[str]) -> Json:
+    options = {"@type": f"{_TYPES}.extensions.upstreams.http.v3.HttpProtocolOptions"}
+    tls = {
+        "@type": f"{_TYPES}.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+        "common_tls_context": {"alpn_protocols": ["h2"]},
+    }
+    return _cluster(name, addresses) | {
+        "typed_extension_protocol_options": {
+            _HTTP_OPTIONS: {**options, "explicit_http_config": {"http2_protocol_options": {}}}
+        },
+        "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": tls},
+    }
+
+
+def _as_picked() -> Json:
+    """The pod that the picker named, or any where it named none."""
+    fallback = {"@type": f"{_TYPES}.extensions.load_balancing_policies.round_robin.v3.RoundRobin"}
+    policy = {
+        "@type": f"{_TYPES}.extensions.load_balancing_policies.override_host.v3.OverrideHost",
+        "override_host_sources": [{"metadata": {"key": "envoy.lb", "path": [{"key": DESTINATION}]}}],
+        "fallback_policy": {
+            "policies": [{"typed_extension_config": {"name": "round-robin", "typed_config": fallback}}]
+        },
+    }
+    return {"policies": [{"typed_extension_config": {"name": "override-host", "typed_config": policy}}]}
+
+
+def _overrides(cluster: str, *, fails_open: bool) -> Json:
+    """Envoy lets a request pass without an answer only while it still holds the body: not in full duplex."""
+    return {
+        "@type": f"{_FILTERS}.ext_proc.v3.ExtProcPerRoute",
+        "overrides": {
+            "grpc_service": {"envoy_grpc": {"cluster_name": cluster}, "timeout": "10s"},
+            "failure_mode_allow": fails_open,
+            "processing_mode": _mode("BUFFERED", "NONE") if fails_open else _mode(_DUPLEX, _DUPLEX),
+        },
+    }
+
+
+def _mode(request_body: str, response_body: str) -> Json:
+    return {
+        "request_header_mode": "SEND",
+        "request_body_mode": request_body,
+        "request_trailer_mode": "SEND" if request_body == _DUPLEX else "SKIP",
+        "response_header_mode": "SEND",
+        "response_body_mode": response_body,
+        "response_trailer_mode": "SEND",
+    }
+
+
+def _processor() -> Json:
+    """Off, except for routes to pools, which say whom to ask."""
+    config = {
+        "@type": f"{_FILTERS}.ext_proc.v3.ExternalProcessor",
+        "grpc_service": {"envoy_grpc": {"cluster_name": PICKER}},
+        "message_timeout": "5s",
+        "processing_mode": _mode(_DUPLEX, _DUPLEX),
+        "metadata_options": {
+            "forwarding_namespaces": {"untyped": ["envoy.lb"]},
+            "receiving_namespaces": {"untyped": ["envoy.lb"]},
+        },
+    }
+    return {"name": PICKER, "typed_config": config, "disabled": True}
+
+
+def _listener(place: Place, port: int) -> Json:
+    router = {"name": "envoy.filters.http.router", "typed_config": {"@type": f"{_FILTERS}.router.v3.Router"}}
+    manager = {
+        "@type": f"{_TYPES}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": STAT_PREFIX,
+        "rds": {"route_config_name": ROUTES, "config_source": place.routes_source},
+        "normalize_path": True,
+        "access_log": [_access_log(place.access_log)],
+        "http_filters": [_processor(), router],
+    }
+    return {
+        "@type": f"{_TYPES}.config.listener.v3.Listener",
+        "name": f"port-{port}",
+        "address": _socket(f"{place.address}:{port}"),
+        "per_connection_buffer_limit_bytes": _LARGEST_BODY,
+        "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
+    }
+
+
+def _access_log(path: str) -> Json:
+    """By which tests tell whether the pod that answered is the one that the picker named."""
+    fields = {
+        "request_id": "%REQ(X-REQUEST-ID)%",
+        "status": "%RESPONSE_CODE%",
+        "flags": "%RESPONSE_FLAGS%",
+        "cluster": "%UPSTREAM_CLUSTER%",
+        "upstream": "%UPSTREAM_HOST%",
+        "picked": f"%DYNAMIC_METADATA(envoy.lb:{DESTINATION})%",
+    }
+    kind = f"{_TYPES}.extensions.access_loggers.file.v3.FileAccessLog"
+    config = {"@type": kind, "path": path, "log_format": {"json_format": fields}}
+    return {"name": "envoy.access_loggers.file", "typed_config": config}
+
+
+def _socket(address: str) -> Json:
+    host, _, port = address.rpartition(":")
+    return {"socket_address": {"address": host.strip("[]"), "port_value": int(port)}}
