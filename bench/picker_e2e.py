@@ -5,9 +5,10 @@ in each of several rounds; a figure is the median of its rounds. Two kinds of en
 so that what is added shows, and our simulated engines with the timing of an H200. Both show a page of metrics as long
 as vLLM's (33 kB), and every picker reads them at its own pace.
 
-CPU is that of the picker's process, from the kernel's accounts. `both ways` shows the picker every byte of a response,
-as the inference extension's chart sets its Envoy; `requests` shows it the response's headers and its end. The Go picker
-is measured in both and compared mode by mode. Without it, the rows that compare with it are left out.
+CPU is that of the picker's process, from the kernel's accounts. `lean` shows the picker requests, and of responses only
+that they end; `requests` shows it their headers, too; `both ways` every byte, as the inference extension's chart sets
+its Envoy. What ours may cost is judged in lean mode. The Go picker is measured in all of them, mode by mode.
+Without it, the rows that compare with it are left out.
 
     python bench/picker_e2e.py [--rounds N] [--best] [--keep FILE]     prints the tables, and what has a limit
 """
@@ -62,7 +63,7 @@ LEAN: Final = Contestant("ours, lean", Which.OWN, Way.LEAN)
 GO_LEAN: Final = Contestant("Go, lean", Which.GO, Way.LEAN)
 OURS: Final = Contestant("ours, requests", Which.OWN, Way.REQUESTS)
 OURS_BOTH: Final = Contestant("ours, both ways", Which.OWN, Way.BOTH_WAYS)
-GRPC: Final = Contestant("ours on grpc.aio, requests", Which.GRPC, Way.REQUESTS)
+GRPC: Final = Contestant("ours on grpc.aio, lean", Which.GRPC, Way.LEAN)
 GO: Final = Contestant("Go, requests", Which.GO, Way.REQUESTS)
 GO_BOTH: Final = Contestant("Go, both ways", Which.GO, Way.BOTH_WAYS)
 
@@ -91,8 +92,8 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def contestants() -> tuple[Contestant, ...]:
-    go = (GO, GO_BOTH) if find_go_picker() else ()
-    return (ALONE, OURS, OURS_BOTH, GRPC, *go)
+    go = (GO_LEAN, GO, GO_BOTH) if find_go_picker() else ()
+    return (ALONE, LEAN, OURS, OURS_BOTH, GRPC, *go)
 
 
 @contextlib.asynccontextmanager
@@ -211,7 +212,7 @@ async def _each(
     """The same on one contestant after the other; what has nothing to do with modes, in one of them only."""
     found = {}
     for who in contestants():
-        if not lasting or who in {OURS, GO}:
+        if not lasting or who in {LEAN, GO_LEAN}:
             with contextlib.suppress(_TooMuchError):
                 found[who.name] = await _tried(load, who, folder, pool)
     return found
@@ -281,20 +282,20 @@ def _row(name: str, value: float, limit: Limit, baseline: Row) -> Row:
 
 def _figures(results: Results) -> Iterator[tuple[str, float, Row]]:
     yield from _ours(results)
-    for mine, peer in ((OURS, GO), (OURS_BOTH, GO_BOTH)):
+    for mine, peer in ((LEAN, GO_LEAN), (OURS, GO), (OURS_BOTH, GO_BOTH)):
         if peer.name in results.loads["500 QPS"]:
             yield from _against(results, mine, peer)
     idle = results.idle["10 endpoints"]
-    if GO.name in idle:
-        share = idle[OURS.name].cores / idle[GO.name].cores
-        yield "e2e.go.idle", share, _beside(GO.name, idle[GO.name].cores, "cores")
+    if GO_LEAN.name in idle:
+        share = idle[LEAN.name].cores / idle[GO_LEAN.name].cores
+        yield "e2e.go.idle", share, _beside(GO_LEAN.name, idle[GO_LEAN.name].cores, "cores")
 
 
 def _ours(results: Results) -> Iterator[tuple[str, float, Row]]:
-    loads = {name: figures[OURS.name] for name, figures in results.loads.items()}
+    loads = {name: figures[LEAN.name] for name, figures in results.loads.items()}
     alone = {name: figures[ALONE.name] for name, figures in results.loads.items()}
     slower = {name: figures.get(GRPC.name, _UNKNOWN) for name, figures in results.loads.items()}
-    paced, ages = loads["500 QPS"], results.ages[OURS.name]
+    paced, ages = loads["500 QPS"], results.ages[LEAN.name]
     for name, load in (("e2e.cores_at_500_qps", "500 QPS"), ("e2e.cores_at_500_qps.engines", "500 QPS, engines")):
         # By requests and not by seconds: a machine that is too slow for the rate must not look cheap.
         yield name, loads[load].us * _RATE / 1e6, _beside("grpc.aio", slower[load].us * _RATE / 1e6, "cores")
@@ -303,7 +304,7 @@ def _ours(results: Results) -> Iterator[tuple[str, float, Row]]:
     per_core = 1e6 / loads["saturated"].us
     yield "e2e.rate.per_picker_core", per_core, _beside("grpc.aio", 1e6 / slower["saturated"].us, "requests/s")
     yield "e2e.rate.220_kB", loads["220 kB"].rate, _beside("Envoy alone", alone["220 kB"].rate, "requests/s")
-    idle = {count: figures[OURS.name] for count, figures in results.idle.items()}
+    idle = {count: figures[LEAN.name] for count, figures in results.idle.items()}
     yield "e2e.idle.100_endpoints", idle["100 endpoints"].cores, _beside("10", idle["10 endpoints"].cores, "cores")
     most = max(figure.resident_mib for figure in (*loads.values(), *idle.values(), *ages))
     yield "e2e.memory", most, _beside("idle with 10 endpoints", idle["10 endpoints"].resident_mib, "MiB")
@@ -312,7 +313,7 @@ def _ours(results: Results) -> Iterator[tuple[str, float, Row]]:
 
 def _against(results: Results, mine: Contestant, peer: Contestant) -> Iterator[tuple[str, float, Row]]:
     loads = results.loads
-    ends = "" if mine.way is Way.REQUESTS else ".both_ways"
+    ends = {Way.LEAN: "", Way.REQUESTS: ".requests"}.get(mine.way, ".both_ways")
 
     def pair(load: str) -> tuple[Figure, Figure]:
         return loads[load][mine.name], loads[load][peer.name]
