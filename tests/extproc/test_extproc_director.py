@@ -270,6 +270,18 @@ def test_those_for_whom_there_is_no_room_wait_and_go_in_order():
     assert desk.director.waiting == 0
 
 
+def test_one_tenant_does_not_keep_others_out_of_a_full_queue():
+    desk = Desk(FLOW, count=1)
+    desk.ask()
+    desk.watcher.waits.clear()
+    hoards = [desk.ask(x_llm_d_inference_fairness_id="loud")[1] for _ in range(2)]
+    verdict, quiet = desk.ask(x_llm_d_inference_fairness_id="quiet")
+    assert (verdict, quiet.answers, hoards[0].answers) == (None, [], [])
+    assert [answer.decision.outcome for answer in hoards[1].answers] == [Outcome.SATURATED]
+    assert desk.watcher.waits == [("loud", Outcome.SATURATED, "")]
+    assert desk.director.waiting == 2
+
+
 def test_those_who_wait_too_long_are_told():
     desk = Desk(FLOW, count=1)
     desk.ask()

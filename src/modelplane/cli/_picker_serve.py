@@ -17,6 +17,7 @@ _EPILOG = """\
 examples:
   modelplane picker serve --endpoints endpoints.yaml
   modelplane picker serve --config config.yaml --endpoints endpoints.yaml --secure-serving false
+  modelplane picker serve --endpoints endpoints.yaml --policies priorities.yaml
   modelplane picker serve --config config.yaml --pool team-a/llama
   modelplane picker serve --endpoint-selector app=vllm --endpoint-target-ports 8000 --pool-namespace team-a
 
@@ -54,6 +55,12 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--endpoint-selector", default="", metavar="LABELS", help="pods with these labels")
     group.add_argument("--endpoint-target-ports", default="8000", metavar="PORTS", help="their ports (default: 8000)")
     group.add_argument("--fleet", action="store_true", help="ModelEndpoints: pick a cluster")
+    parser.add_argument(
+        "--policies",
+        type=Path,
+        metavar="FILE",
+        help="InferenceObjectives and InferenceModelRewrites, instead of the API's",
+    )
 
 
 def _add_ports(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +136,10 @@ def build(arguments: argparse.Namespace) -> "Program":
         make_server = GrpcAioServer
     config, settings = _config(arguments), _settings(arguments)
     source, rules = _source(arguments, config)
+    if arguments.policies is not None:
+        from modelplane.extproc.discovery import PolicyFile
+
+        rules = PolicyFile(arguments.policies)
     wishes = Wishes(
         metrics_port=port(arguments.metrics_port),
         scrapes=not arguments.no_scrape,

@@ -134,6 +134,7 @@ class Director:
         ticket = self._flow.control.offer(request, now_s)
         if ticket.ending is not None:
             return self._refuse(ticket, renamed, now_s)
+        self._turn_out(now_s)
         self._wait(_Waiting(asker, ticket, renamed))
         return self._pump(now_s, ticket)
 
@@ -225,9 +226,16 @@ class Director:
         if self._flow is not None:
             ticket = self._flow.control.offer(request, now_s)
             if ticket.ending is None:
+                self._turn_out(now_s)
                 self._wait(_Waiting(entry.asker, ticket, entry.rename))
                 return
         entry.asker.answer(self._schedule(request, entry.rename, now_s))
+
+    def _turn_out(self, now_s: float) -> None:
+        """Of a full queue those leave who gave way to the one that was just let in."""
+        for ticket in () if self._flow is None else self._flow.control.displaced():
+            waiting = self._leave(ticket)
+            waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
 
     def _pump(self, now_s: float, own: Ticket | None) -> Verdict | None:
         """Release what there is room for. The one that is just being asked for gets its answer by the way back."""

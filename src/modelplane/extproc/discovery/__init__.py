@@ -5,6 +5,7 @@ listed            a file of endpoints, in the ecosystem's form and a little more
 pods              what of a pod matters, and which endpoints it makes
 inference_pool    the pods of an InferencePool, over the Kubernetes API
 policies          priorities and model rewrites that stand beside a pool
+policy_file       the same from a file
 fleet             ModelEndpoints: the same picker chooses the cluster
 """
 
@@ -12,5 +13,15 @@ from modelplane.extproc.discovery.fleet import FleetEndpoints
 from modelplane.extproc.discovery.inference_pool import PoolEndpoints, PoolSpec, SelectedPods
 from modelplane.extproc.discovery.listed import ListedEndpoints
 from modelplane.extproc.discovery.policies import Policies, Rewrite
+from modelplane.extproc.discovery.policy_file import PolicyFile
 
-__all__ = ["FleetEndpoints", "ListedEndpoints", "Policies", "PoolEndpoints", "PoolSpec", "Rewrite", "SelectedPods"]
+__all__ = [
+    "FleetEndpoints",
+    "ListedEndpoints",
+    "Policies",
+    "PolicyFile",
+    "PoolEndpoints",
+    "PoolSpec",
+    "Rewrite",
+    "SelectedPods",
+]

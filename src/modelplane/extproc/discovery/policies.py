@@ -7,7 +7,7 @@ a weight, those without are never drawn.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -22,16 +22,28 @@ LEGACY_REWRITES = Kind("inference.networking.x-k8s.io", "v1alpha2", "inferencemo
 
 
 class _PoolRef(msgspec.Struct, frozen=True):
-    name: str
+    name: str = ""
 
 
 class _ObjectiveSpec(msgspec.Struct, frozen=True):
-    pool_ref: _PoolRef = msgspec.field(name="poolRef")
+    pool_ref: _PoolRef = msgspec.field(name="poolRef", default=_PoolRef())
     priority: int | None = None
 
 
-class _Objective(msgspec.Struct, frozen=True):
-    spec: _ObjectiveSpec
+class _Meta(msgspec.Struct, frozen=True):
+    name: str
+    created: str = msgspec.field(name="creationTimestamp", default="")
+
+
+class Objective(msgspec.Struct, frozen=True):
+    """An InferenceObjective, as far as it is read."""
+
+    metadata: _Meta
+    spec: _ObjectiveSpec = _ObjectiveSpec()
+
+    @property
+    def priority(self) -> int:
+        return self.spec.priority or 0
 
 
 class _Model(msgspec.Struct, frozen=True):
@@ -56,18 +68,24 @@ class _Rule(msgspec.Struct, frozen=True):
 
 
 class _RewriteSpec(msgspec.Struct, frozen=True):
-    pool_ref: _PoolRef = msgspec.field(name="poolRef")
+    pool_ref: _PoolRef = msgspec.field(name="poolRef", default=_PoolRef())
     rules: tuple[_Rule, ...] = ()
 
 
-class _Meta(msgspec.Struct, frozen=True):
-    name: str
-    created: str = msgspec.field(name="creationTimestamp", default="")
+class RewriteObject(msgspec.Struct, frozen=True):
+    """An InferenceModelRewrite, as far as it is read."""
 
-
-class _RewriteObject(msgspec.Struct, frozen=True):
     metadata: _Meta
-    spec: _RewriteSpec
+    spec: _RewriteSpec = _RewriteSpec()
+
+    @property
+    def rules(self) -> "RewriteRules":
+        """When it was made, its name, and those of its rules that lead somewhere."""
+        usable = tuple(rule for rule in self.spec.rules if rule.targets)
+        return self.metadata.created, self.metadata.name, usable
+
+
+RewriteRules = tuple[str, str, tuple[_Rule, ...]]
 
 
 class Rewrite(msgspec.Struct, frozen=True):
@@ -77,6 +95,39 @@ class Rewrite(msgspec.Struct, frozen=True):
     model: str
 
 
+class RuleBook:
+    """Rules, in the form in which requests ask for them."""
+
+    def __init__(self) -> None:
+        self.priorities: Mapping[str, int] = {}
+        """By the name of the objective."""
+        self._exact: dict[str, tuple[str, _Rule]] = {}
+        self._generic: tuple[str, _Rule] | None = None
+
+    @property
+    def has_rewrites(self) -> bool:
+        return bool(self._exact) or self._generic is not None
+
+    def rewrite(self, model: str, chance: float) -> Rewrite | None:
+        """What to ask for instead of the model; None: there is no rule for it. `chance` is in [0, 1)."""
+        found = self._exact.get(model) or self._generic
+        if found is None:
+            return None
+        name, rule = found
+        return Rewrite(name, drawn(rule.targets, chance))
+
+    def index(self, rewrites: Iterable[RewriteRules]) -> None:
+        """These rewrites, and no others."""
+        self._exact, self._generic = {}, None
+        for _, name, rules in sorted(rewrites, key=lambda one: one[:2]):
+            for rule in rules:
+                if not rule.matches and self._generic is None:
+                    self._generic = (name, rule)
+                for match in rule.matches:
+                    if match.model is not None:
+                        self._exact.setdefault(match.model.value, (name, rule))
+
+
 class Policies:
     """Of one pool. One event loop."""
 
@@ -84,12 +135,10 @@ class Policies:
         objectives = LEGACY_OBJECTIVES if legacy else OBJECTIVES
         rewrites = LEGACY_REWRITES if legacy else REWRITES
         self._pool = pool
+        self._book = RuleBook()
         self._objectives = Informer(client, Query(objectives, namespace), self._priority)
         self._rewrites = Informer(client, Query(rewrites, namespace), self._rewrite)
-        self._rewrites.listen(lambda _: self._index())
-        self._exact: dict[str, tuple[str, _Rule]] = {}
-        self._generic: tuple[str, _Rule] | None = None
-        self._priorities: dict[str, int] = {}
+        self._rewrites.listen(lambda _: self._book.index(self._rewrites.snapshot.values()))
         self._objectives.listen(lambda _: self._name_priorities())
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -107,43 +156,26 @@ class Policies:
     @property
     def priorities(self) -> Mapping[str, int]:
         """By the name of the objective."""
-        return self._priorities
+        return self._book.priorities
 
     @property
     def has_rewrites(self) -> bool:
-        return bool(self._exact) or self._generic is not None
+        return self._book.has_rewrites
 
     def rewrite(self, model: str, chance: float) -> Rewrite | None:
         """What to ask for instead of the model; None: there is no rule for it. `chance` is in [0, 1)."""
-        found = self._exact.get(model) or self._generic
-        if found is None:
-            return None
-        name, rule = found
-        return Rewrite(name, drawn(rule.targets, chance))
+        return self._book.rewrite(model, chance)
 
     def _priority(self, raw: Raw) -> int | None:
-        spec = msgspec.convert(raw, _Objective).spec
-        return (spec.priority or 0) if spec.pool_ref.name == self._pool else None
+        found = msgspec.convert(raw, Objective)
+        return found.priority if found.spec.pool_ref.name == self._pool else None
 
-    def _rewrite(self, raw: Raw) -> tuple[str, str, tuple[_Rule, ...]] | None:
-        found = msgspec.convert(raw, _RewriteObject)
-        if found.spec.pool_ref.name != self._pool:
-            return None
-        usable = tuple(rule for rule in found.spec.rules if rule.targets)
-        return found.metadata.created, found.metadata.name, usable
+    def _rewrite(self, raw: Raw) -> RewriteRules | None:
+        found = msgspec.convert(raw, RewriteObject)
+        return found.rules if found.spec.pool_ref.name == self._pool else None
 
     def _name_priorities(self) -> None:
-        self._priorities = {key.name: priority for key, priority in self._objectives.snapshot.items()}
-
-    def _index(self) -> None:
-        self._exact, self._generic = {}, None
-        for _, name, rules in sorted(self._rewrites.snapshot.values(), key=lambda one: one[:2]):
-            for rule in rules:
-                if not rule.matches and self._generic is None:
-                    self._generic = (name, rule)
-                for match in rule.matches:
-                    if match.model is not None:
-                        self._exact.setdefault(match.model.value, (name, rule))
+        self._book.priorities = {key.name: priority for key, priority in self._objectives.snapshot.items()}
 
 
 def drawn(targets: Sequence[Target], chance: float) -> str:

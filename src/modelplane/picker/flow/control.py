@@ -6,6 +6,7 @@ away. Every ticket ends exactly once:
 
     released      `dispatch`: to be scheduled next
     SATURATED     `offer`: its band, or all of them together, is full
+    SATURATED     `displaced`: its band is full, and it gave way to a tenant who holds less of it (`holdings`)
     EXPIRED       `expire`: it waited too long for room
     NO_ENDPOINTS  `expire`: it waited too long for a first endpoint
     ABANDONED     `abandon`: its client went away
@@ -25,6 +26,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from modelplane.picker.decisions import Outcome
+from modelplane.picker.flow.holdings import Holdings
 from modelplane.picker.flow.settings import BandSettings, FlowSettings
 from modelplane.picker.flow.tickets import Ending, Ticket
 from modelplane.picker.requests import Request
@@ -33,13 +35,14 @@ IDLE_BAND_S = 600.0
 
 
 class _Band:
-    __slots__ = ("bytes", "line", "ordering", "priority", "requests", "settings", "used_s")
+    __slots__ = ("bytes", "held", "line", "ordering", "priority", "requests", "settings", "used_s")
 
     def __init__(self, priority: int, settings: BandSettings) -> None:
         self.priority = priority
         self.settings = settings
         self.ordering = settings.ordering
         self.line = settings.fairness.line()
+        self.held = Holdings()
         self.requests = 0
         self.bytes = 0
         self.used_s = 0.0
@@ -56,6 +59,7 @@ class FlowControl:
         self._priorities: list[int] = []
         self._bytes = 0
         self._offered = 0
+        self._displaced: list[Ticket] = []
         self._stopped = False
         self._had_endpoints = True
         self._filled_s = float("-inf")
@@ -85,7 +89,7 @@ class FlowControl:
         band = self._bands.get(ticket.priority) or self._add_band(ticket.priority)
         band.used_s = now_s
         full = self._full(band, ticket.size)
-        if full:
+        if full and not self._make_way(band, ticket):
             ticket.ending = Ending(Outcome.SATURATED, 0.0, full)
             return ticket
         ticket.key = band.ordering.order(ticket, self._settings.ttl_s)
@@ -94,7 +98,13 @@ class FlowControl:
         band.bytes += ticket.size
         self._bytes += ticket.size
         band.line.push(ticket)
+        band.held.add(ticket)
         return ticket
+
+    def displaced(self) -> list[Ticket]:
+        """Those that had to give way to what was offered since this was asked last."""
+        displaced, self._displaced = self._displaced, []
+        return displaced
 
     def dispatch(self, now_s: float, saturation: float, endpoints: int) -> Ticket | None:
         """Releases the next request that may go; None: none may. Asked again until then, as long as there is room."""
@@ -170,6 +180,22 @@ class FlowControl:
             return f"requests that wait hold {self._bytes} bytes already"
         return ""
 
+    def _make_way(self, band: _Band, ticket: Ticket) -> bool:
+        settings, limits = self._settings, band.settings
+        requests = max(
+            _over(band.requests + 1, limits.most_requests), _over(len(self._waiting) + 1, settings.most_requests)
+        )
+        size = max(
+            _over(band.bytes + ticket.size, limits.most_bytes), _over(self._bytes + ticket.size, settings.most_bytes)
+        )
+        leaving = band.held.giving_way(ticket, requests, size)
+        for each in leaving:
+            waited_s = ticket.arrived_s - each.arrived_s
+            why = f"tenant {each.tenant!r} holds most of the queue of priority {band.priority}, which is full"
+            self._drop(each, Ending(Outcome.SATURATED, waited_s, why))
+        self._displaced += leaving
+        return bool(leaving)
+
     def _is_due(self, ticket: Ticket, now_s: float) -> bool:
         ttl_s, no_endpoint_ttl_s = self._settings.ttl_s, self._settings.no_endpoint_ttl_s
         if not self._had_endpoints:
@@ -192,6 +218,7 @@ class FlowControl:
 
     def _end(self, ticket: Ticket, band: _Band, ending: Ending) -> None:
         ticket.ending = ending
+        band.held.remove(ticket)
         del self._waiting[ticket.number]
         band.requests -= 1
         band.bytes -= ticket.size
@@ -216,3 +243,8 @@ class FlowControl:
     def _reorder(self) -> None:
         self._order = sorted(self._bands.values(), key=lambda band: -band.priority)
         self._priorities = [band.priority for band in self._order]
+
+
+def _over(wanted: int, most: int) -> int:
+    """By how much it is above the limit, of which 0 is none."""
+    return max(0, wanted - most) if most else 0
