@@ -46,7 +46,7 @@ def test_by_default_everything_is_read_over_plain_http():
     scraper = scraper_of(config)
     assert uses_of(config) == Uses()
     assert scraper._where(ENDPOINT) == Target("10.0.0.1", 8000)
-    assert scraper._settings.pace.busy_s == 0.1
+    assert scraper._settings.pace.busy_s == 0.2
     assert (discovery_of(config), kv_listener_of(config.build())) == (None, None)
 
 

@@ -23,7 +23,8 @@ class Uses(msgspec.Struct, frozen=True):
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from one look to the next."""
 
-    busy_s: float = 0.1
+    busy_s: float = 0.2
+    """What is sent in between is added to what was seen, so that it need not be less."""
     warm_s: float = 0.5
     """At a server that works, but not for us."""
     idle_s: float = 1.5
