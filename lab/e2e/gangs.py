@@ -26,7 +26,7 @@ from lab.scenario import FailedError
 from lab.workload import publish
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from lab.scenario import Scenario
 
@@ -36,7 +36,7 @@ FLEETS = Path("lab/fleets")
 QUEUE = "serving"
 GANG, SECOND = "big", "more"
 DEVICES = 8 * GANG_NODES
-_NODE = "h200-1"
+_POOL, _FIRST = "h200", "h200-0"
 _HOLDS_S = 15.0
 _PATIENCE_S = 240.0
 
@@ -62,18 +62,27 @@ class Case:
         return FLEETS / self.site
 
 
-async def _lose_node(world: World, case: Case) -> None:
-    for item in _node(case):
-        await world.sites[case.site].delete(item)
+async def _shrink(world: World, case: Case) -> None:
+    """The pool has one node and may grow."""
+    for item in _machines(case):
+        if _node_of(item) != _FIRST:
+            await world.sites[case.site].delete(item)
 
 
-async def _add_node(world: World, case: Case) -> None:
-    await publish(world.sites[case.site], list(_node(case)))
+async def _grow(world: World, case: Case) -> None:
+    """To what the gang needs."""
+    joining = {f"{_POOL}-{number}" for number in range(1, GANG_NODES)}
+    await publish(world.sites[case.site], [item for item in _machines(case) if _node_of(item) in joining])
 
 
-def _node(case: Case) -> Iterator[Manifest]:
+def _machines(case: Case) -> list[Manifest]:
+    """Nodes of the pool, and what their drivers publish."""
     (site,) = read_fleet(case.folder)
-    return (item for item in hardware(site.pools) if _NODE in {name_of(item), text(item, "spec", "nodeName")})
+    return [item for item in hardware(site.pools) if _node_of(item).startswith(_POOL)]
+
+
+def _node_of(item: Manifest) -> str:
+    return name_of(item) if item["kind"] == "Node" else text(item, "spec", "nodeName")
 
 
 async def _lend(world: World, case: Case) -> None:
@@ -96,7 +105,7 @@ async def _give_back(world: World, case: Case) -> None:
 
 CASES = {
     Set.KAI: Case(
-        "KAI", KAI, "kai", DEVICES, 1, _lose_node, _add_node, leftovers=(("scheduling.run.ai/v2alpha2", "PodGroup"),)
+        "KAI", KAI, "kai", DEVICES, 1, _shrink, _grow, leftovers=(("scheduling.run.ai/v2alpha2", "PodGroup"),)
     ),
     Set.KUEUE: Case(
         "Kueue",
@@ -115,8 +124,8 @@ CASES = {
         "volcano",
         0,
         1,
-        _lose_node,
-        _add_node,
+        _shrink,
+        _grow,
         leftovers=(("scheduling.volcano.sh/v1beta1", "PodGroup"),),
     ),
 }
@@ -295,8 +304,9 @@ async def books(world: World, case: Case) -> str:
         return condition(found, "ReplicasScheduled") == "False"
 
     await until("the second is not placed", refused, within_s=_PATIENCE_S)
-    found = await world.control.get(OURS, "ModelDeployment", SECOND)
-    return f"{_told(queue)}; one more says {conditions(found)[:160]}"
+    said = conditions(await world.control.get(OURS, "ModelDeployment", SECOND))
+    expect("queue" in said, f"one more is not refused for the queue: {said}")
+    return f"{_told(queue)}; one more says {said[:160]}"
 
 
 async def removal(world: World, case: Case) -> str:

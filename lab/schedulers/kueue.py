@@ -41,12 +41,10 @@ async def bring_up(supervisor: Supervisor, cluster: Cluster, api: Api, sources: 
     made = await asyncio.to_thread(sources.kustomized, KUEUE, "config/default", cluster.binary("kubectl"))
     manifests = adapted(made, port(cluster, 0))
     await define(api, manifests)
-    first = [item for item in manifests if item["kind"] in {"Namespace", "Service", "Secret"}]
-    for item in first:  # a namespace comes before what is in it
-        await api.apply(item)
-    await api.apply_all(item for item in manifests if item not in first and item["kind"] not in _HOOKS)
-    # Its rotator looks for them when it starts, to say whom to trust.
-    await api.apply_all(item for item in manifests if item["kind"] in _HOOKS)
+    rest = [item for item in manifests if item["kind"] != "CustomResourceDefinition"]
+    await api.apply_all(item for item in rest if item["kind"] == "Namespace")
+    # Webhooks before their server: its rotator of certificates tells them whom to trust when it starts.
+    await api.apply_all(item for item in rest if item["kind"] != "Namespace")
     folder = cluster.folder / "kueue"
     folder.mkdir(parents=True, exist_ok=True)
     async with asyncio.TaskGroup() as group:
