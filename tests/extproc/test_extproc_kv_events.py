@@ -1,6 +1,7 @@
 """KV events over real ZeroMQ sockets, with engines that lose batches and engines that start over."""
 
 import asyncio
+import socket
 from collections import deque
 from contextlib import asynccontextmanager
 
@@ -9,6 +10,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
+from modelplane.api.errors import InputError
 from modelplane.engine.kv_events import BlockStored, KvEventLog
 from modelplane.extproc.kv_events import KvListener, KvSettings, KvTarget, settings_from, targets_of
 from modelplane.picker.endpoints import Endpoint
@@ -247,3 +249,71 @@ def test_the_configuration_of_the_ecosystem():
     }
     assert settings_from(config) == KvSettings(7000, 7001, "kv@x")
     assert settings_from({}) == KvSettings(5557, 0, "kv@")
+    assert settings_from({"discoverPods": False}) == KvSettings(bind="tcp://*:5557")
+    assert settings_from({"discoverPods": False, "zmqEndpoint": "tcp://*:9"}) == KvSettings(bind="tcp://*:9")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def stored(block, rank=None):
+    event = ["BlockStored", [100 + block], 100 + block - 1 if block else None, tokens(block), 2]
+    return msgspec.msgpack.encode([0.0, [event], rank])
+
+
+def test_engines_that_connect_to_the_picker_are_told_apart_by_topic():
+    async def main():
+        pool = [
+            Endpoint("default/one", "10.0.0.1:8000"),
+            Endpoint("default/two:8001", "10.0.0.2:8001"),
+            Endpoint("default/two:8000", "10.0.0.2:8000"),
+        ]
+        index, context, port = PreciseIndex(block_tokens=2), zmq.asyncio.Context(), free_port()
+        listener = KvListener(index, KvSettings(bind=f"tcp://127.0.0.1:{port}"))
+        listener.watch(pool)
+        await listener.start()
+        engine = context.socket(zmq.XPUB)
+        engine.connect(f"tcp://127.0.0.1:{port}")
+        async with asyncio.timeout(30):
+            assert await engine.recv() == b"\x01kv@"
+        told = [
+            (b"kv@10.0.0.1:8000@m", 0, stored(0)),
+            (b"kv@one@m", 1, stored(1)),
+            (b"kv@10.0.0.2@m", 0, stored(0, rank=1)),
+            (b"kv@default/two:8000@m", 0, stored(0)),
+            (b"kv@somebody@m", 0, stored(0)),
+            (b"kv@10.0.0.2@m", 0, stored(0, rank=7)),
+            (b"kv@one@m", 9, stored(2)),
+        ]
+        for topic, number, payload in told:
+            await engine.send_multipart([topic, number.to_bytes(8, "big"), payload])
+        await until(lambda: listener.counts.started_over == 1)
+        found = [matched(index, endpoint, 3) for endpoint in pool]
+        await listener.stop()
+        engine.close(linger=0)
+        context.destroy(linger=0)
+        return found, listener.counts
+
+    found, counts = asyncio.run(main())
+    assert found == [0, 1, 1]
+    assert (counts.batches, counts.unknown, counts.gaps) == (5, 2, 1)
+
+
+def test_a_socket_that_is_taken_is_told():
+    async def main():
+        context = zmq.asyncio.Context()
+        taken = context.socket(zmq.SUB)
+        port = taken.bind_to_random_port("tcp://127.0.0.1")
+        listener = KvListener(PreciseIndex(block_tokens=2), KvSettings(bind=f"tcp://127.0.0.1:{port}"))
+        try:
+            with pytest.raises(InputError, match=r"zmqEndpoint: .*: Address already in use"):
+                await listener.start()
+        finally:
+            await listener.stop()
+            taken.close(linger=0)
+            context.destroy(linger=0)
+
+    asyncio.run(main())

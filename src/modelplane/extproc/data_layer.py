@@ -4,7 +4,6 @@ A configuration of the ecosystem names sources, extractors and discovery as plug
 things that run beside the server: a source of endpoints, a scraper, and a listener to KV events.
 """
 
-import logging
 import ssl
 from pathlib import Path
 from typing import Final
@@ -28,7 +27,6 @@ from modelplane.picker.declared import (
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.precise_producer import PrecisePrefixProducer
 
-_LOG = logging.getLogger(__name__)
 _SCRAPES: Final = ("metrics-data-source", "multicluster-metrics-data-source")
 _MODELS: Final = "models-data-source"
 _FASTEST_S: Final = 0.05
@@ -87,10 +85,7 @@ def kv_listener_of(assembly: Assembly) -> KvListener | None:
     producer = precise_of(assembly)
     if producer is None:
         return None
-    told = producer.parameters.kv_events_config
-    if told.get("discoverPods") is False:
-        _LOG.warning("kvEventsConfig.discoverPods false has no effect: servers are listened to at their own sockets")
-    return KvListener(producer.index, settings_from(told))
+    return KvListener(producer.index, settings_from(producer.parameters.kv_events_config))
 
 
 def tokenizer_of(config: Config, assembly: Assembly) -> Tokenizer | None:

@@ -8,6 +8,10 @@ batches and keep the last ones for those who missed some:
                     goes on with what comes
     numbers fall    the engine was started over: the index forgets, and asks for what there is since
 
+With `discoverPods: false` it is the other way round: engines connect to one socket of the picker's, and the topic of a
+message, `kv@<who>@<model>`, says whose cache it tells of: an address, a host (whose ranks have ports in their order) or
+a pod's name. Nobody can be asked for what was missed then, so after a gap an engine's cache is learned anew.
+
 An engine with several data-parallel ranks, each on a serving port of its own, tells on as many ports, counted from the
 first one. Ranks that share a serving port cannot be told apart by the picker, and only the first is listened to.
 """
@@ -58,6 +62,8 @@ class KvSettings(msgspec.Struct, frozen=True):
     replays_at_once: int = 8
     cooldown_s: float = 30.0
     """Between two replays of one endpoint."""
+    bind: str = ""
+    """Where engines connect to; empty: each is listened to at its own socket."""
 
 
 class _PodDiscovery(msgspec.Struct, frozen=True):
@@ -68,11 +74,15 @@ class _PodDiscovery(msgspec.Struct, frozen=True):
 class _Config(msgspec.Struct, frozen=True):
     topic: str = msgspec.field(name="topicFilter", default="kv@")
     pods: _PodDiscovery = msgspec.field(name="podDiscoveryConfig", default=_PodDiscovery())
+    discovers: bool = msgspec.field(name="discoverPods", default=True)
+    bind: str = msgspec.field(name="zmqEndpoint", default="tcp://*:5557")
 
 
 def settings_from(config: Mapping[str, object]) -> KvSettings:
     """Of a `kvEventsConfig` of the ecosystem. Fields about how it divides its work mean nothing here."""
     read = msgspec.convert(dict(config), _Config)
+    if not read.discovers:
+        return KvSettings(topic=read.topic, bind=read.bind)
     return KvSettings(read.pods.socket_port, read.pods.replay_port, read.topic)
 
 
@@ -86,6 +96,8 @@ class KvCounts(msgspec.Struct):
     started_over: int = 0
     """Times that an endpoint was forgotten because batches were lost, or because it was started over."""
     malformed: int = 0
+    unknown: int = 0
+    """Batches of which the topic names nobody in the pool."""
 
 
 class KvTarget(msgspec.Struct, frozen=True):
@@ -110,6 +122,17 @@ def targets_of(endpoints: Iterable[Endpoint], settings: KvSettings) -> dict[int,
     return found
 
 
+def senders_of(endpoints: Iterable[Endpoint]) -> dict[str, tuple[Endpoint, ...]]:
+    """The endpoints that a topic may mean by a name, in the order of their ports."""
+    found: dict[str, list[tuple[int, Endpoint]]] = {}
+    for endpoint in endpoints:
+        host, _, port = endpoint.address.rpartition(":")
+        pod = endpoint.name.partition("/")[2] or endpoint.name
+        for name in {endpoint.address, host, host.strip("[]"), endpoint.name, pod, pod.partition(":")[0]}:
+            found.setdefault(name, []).append((int(port) if port.isdecimal() else 0, endpoint))
+    return {name: tuple(each for _, each in sorted(some, key=lambda one: one[0])) for name, some in found.items()}
+
+
 class KvListener:
     """Listens to the endpoints that it is told of, between `start` and `stop`. One event loop."""
 
@@ -127,6 +150,9 @@ class KvListener:
         self._asking = asyncio.Semaphore(settings.replays_at_once)
         self._endpoints: Sequence[Endpoint] = ()
         self._tasks: dict[int, tuple[KvTarget, asyncio.Task[None]]] = {}
+        self._shared: asyncio.Task[None] | None = None
+        self._senders: Mapping[str, tuple[Endpoint, ...]] = {}
+        self._followers: dict[int, _Follower] = {}
         self.counts = KvCounts()
 
     async def start(self) -> None:
@@ -136,10 +162,15 @@ class KvListener:
         except ModuleNotFoundError as missing:
             raise InputError("no ZeroMQ is installed for KV events: install modelplane[kv-events]") from missing
         self._context = Context()
+        if self._settings.bind:
+            self._shared = asyncio.create_task(self._hear_all(self._bound(self._context)))
         self.watch(self._endpoints)
 
     async def stop(self) -> None:
         tasks = [task for _, task in self._tasks.values()]
+        if self._shared is not None:
+            tasks.append(self._shared)
+            self._shared = None
         self._tasks = {}
         for task in tasks:
             task.cancel()
@@ -161,12 +192,21 @@ class KvListener:
         for _, task in self._tasks.values():
             task.cancel()
         self._tasks = {}
+        self._followers = {}
         self.watch(self._endpoints)
 
     def watch(self, endpoints: Sequence[Endpoint]) -> None:
         """These, and no others: what `EndpointSource.on_change` tells."""
         self._endpoints = endpoints
         if self._context is None:
+            return
+        if self._settings.bind:
+            self._senders = senders_of(endpoints)
+            kept, nowhere = self._followers, KvTarget("")
+            self._followers = {
+                id(endpoint): kept.get(id(endpoint)) or _Follower(self, self._context, endpoint, nowhere)
+                for endpoint in endpoints
+            }
             return
         targets = targets_of(endpoints, self._settings)
         for key in [key for key, (target, _) in self._tasks.items() if targets.get(key) != target]:
@@ -176,6 +216,42 @@ class KvListener:
             if target is not None and id(endpoint) not in self._tasks:
                 follower = _Follower(self, self._context, endpoint, target)
                 self._tasks[id(endpoint)] = (target, asyncio.create_task(follower.run()))
+
+    def _bound(self, context: "Context") -> "Socket":
+        import zmq
+
+        socket = context.socket(zmq.SUB)
+        socket.setsockopt(zmq.RCVHWM, _MOST_HELD)
+        socket.setsockopt(zmq.IPV6, 1)
+        socket.setsockopt_string(zmq.SUBSCRIBE, self._settings.topic)
+        try:
+            socket.bind(self._settings.bind)
+        except zmq.ZMQError as error:
+            socket.close(linger=0)
+            raise InputError(f"kvEventsConfig.zmqEndpoint: {self._settings.bind}: {error.strerror}") from error
+        return socket
+
+    async def _hear_all(self, socket: "Socket") -> None:
+        try:
+            while True:
+                frames = await socket.recv_multipart()
+                follower = self._sender(frames)
+                if follower is None:
+                    self.counts.unknown += 1
+                else:
+                    await follower.hear(frames)
+        finally:
+            socket.close(linger=0)
+
+    def _sender(self, frames: Sequence[bytes]) -> "_Follower | None":
+        """Of several ranks behind one name the batch says which one it is."""
+        _, _, rest = frames[0].decode(errors="replace").partition("@")
+        found = self._senders.get(rest.partition("@")[0], ())
+        rank = 0
+        if len(found) > 1:
+            with suppress(KvEventError):
+                rank = read_frames(frames)[1].rank or 0
+        return self._followers.get(id(found[rank])) if rank < len(found) else None
 
     def _now(self) -> float:
         return self._clock() if self._clock is not None else asyncio.get_running_loop().time()
@@ -206,9 +282,9 @@ class _Follower:
             socket.connect(self._target.events)
             await self._replay(0)
             while True:
-                await self._hear(await socket.recv_multipart())
+                await self.hear(await socket.recv_multipart())
 
-    async def _hear(self, frames: Sequence[bytes]) -> None:
+    async def hear(self, frames: Sequence[bytes]) -> None:
         try:
             _, batch = read_frames(frames)
         except KvEventError as broken:
