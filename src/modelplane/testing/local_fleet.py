@@ -28,7 +28,9 @@ class LocalFleet:
         self.controller = Controller(self.database, clock, admitted=lambda manifest: manifest)
         self.plane = self.controller.plane
         self.engines = FakeEngines(clock)
-        self.clusters = Clusters(self.controller, clock, self.engines, ClusterSettings(), edge_changed=lambda _name: None)
+        self.clusters = Clusters(
+            self.controller, clock, self.engines, ClusterSettings(), edge_changed=lambda _name: None
+        )
 
     def get(self, kind: str, name: str, namespace: str = "") -> Manifest:
         found = self.plane.get(ObjectRef(_GROUP, kind, namespace, name))

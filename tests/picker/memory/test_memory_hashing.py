@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.picker.memory.hashing import chain_of_text, chain_of_tokens, seed_of
+from modelplane.picker.memory.hashing import chain_of_text, chain_of_tokens, marks_of_text, seed_of
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,14 @@ def test_equal_hashes_mean_equal_beginnings(one, other, width):
     chains = [chain_of_text(text, width, 1, len(text)) for text in (one, other)]
     for place, (left, right) in enumerate(zip(*chains, strict=False), start=1):
         assert (left == right) == (one[: place * width] == other[: place * width])
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300), st.integers(1, 40), st.sets(st.integers(1, 40), max_size=8))
+def test_equal_marks_mean_equal_beginnings(one, other, width, ends):
+    places = sorted(ends)
+    marks = [marks_of_text(text, width, 1, places) for text in (one, other)]
+    for end, left, right in zip(places, *marks, strict=True):
+        assert (left == right) == (one[: end * width] == other[: end * width])
 
 
 def test_no_more_than_asked_is_read():

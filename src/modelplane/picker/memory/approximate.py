@@ -2,7 +2,7 @@
 
 Not every block is indexed. Of a chain the first 32 are, then every 2nd to the 64th, every 4th to the 128th and so on
 (`_PLACES`), and the last one: its *landmarks*. So a count is exact up to 32 blocks, exact for a prompt that was sent
-before, and otherwise rounded down by less than a sixteenth; and a prompt of 200 KB costs a hundred look-ups.
+before, and otherwise rounded down by less than a sixteenth; and a prompt of 200 KB costs a hundred hashes and look-ups.
 
 Two structures. `_held` says for a landmark which servers hold it, as a set of bits. Each server has *segments*: runs of
 consecutive landmarks, keyed by the first of the run, in the order of last use. A chain that is recorded passes through
@@ -26,14 +26,14 @@ compute anew, as any other would have to.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memory.hashing import BYTES_A_TOKEN, chain_of_text, seed_of
+from modelplane.picker.memory.hashing import BYTES_A_TOKEN, marks_of_text, seed_of
 from modelplane.picker.memory.prefix import PrefixMatch
 from modelplane.picker.requests import Request
 
@@ -150,23 +150,24 @@ class ApproximateIndex:
 
     def match(self, request: Request, endpoints: Sequence[Endpoint]) -> PrefixMatch:
         block_tokens = self._block_tokens(endpoints)
-        chains = self._chains(request, block_tokens)
+        chains, lengths = self._chains(request, block_tokens)
         matched: list[int] | None = None
-        for chain in chains:
-            if not chain or not self._holders(chain[0]):
+        for landmarks, length in zip(chains, lengths, strict=True):
+            if not landmarks or not self._holders(landmarks[0]):
                 continue
-            found = self._matched(_landmarks(chain), len(chain), self._asked_about(endpoints))
+            found = self._matched(landmarks, length, self._asked_about(endpoints))
             matched = found if matched is None else list(map(int.__add__, matched, found))
-        total = sum(map(len, chains))
-        return PrefixMatch(total, block_tokens, matched or [0] * len(endpoints), None, chains)
+        return PrefixMatch(sum(lengths), block_tokens, matched or [0] * len(endpoints), None, chains, lengths)
 
     def record(self, request: Request, endpoints: Iterable[Endpoint], known: PrefixMatch | None = None) -> None:
         for endpoint in endpoints:
-            chains = known.chains if known else self._chains(request, self._block_tokens((endpoint,)))
+            block_tokens = known.block_size if known else self._block_tokens((endpoint,))
+            chains, lengths = (known.chains, known.lengths) if known else self._chains(request, block_tokens)
             server = self._servers.get(endpoint) or self._welcome(endpoint)
-            room = self._room(endpoint, known.block_size if known else self._block_tokens((endpoint,)))
-            for chain in chains:
-                self._remember(server, _landmarks(chain[:room]))
+            room = self._room(endpoint, block_tokens)
+            for landmarks, length in zip(chains, lengths, strict=True):
+                fits = landmarks if length <= room else landmarks[: bisect_right(_PLACES, room)]
+                self._remember(server, fits)
             while server.blocks > room:
                 self._drop_from_oldest(server, server.blocks - room, _SPARE)
         if self._gone:
@@ -186,12 +187,18 @@ class ApproximateIndex:
         told = endpoints[0].load.block_size if self._limits.follow_servers and endpoints else 0
         return max(told or self._limits.block_tokens, LEAST_BLOCK_TOKENS)
 
-    def _chains(self, request: Request, block_tokens: int) -> tuple[list[int], ...]:
+    def _chains(self, request: Request, block_tokens: int) -> tuple[tuple[list[int], ...], tuple[int, ...]]:
+        """The landmarks of each prompt, and how many blocks it has."""
         seed = seed_of(request.model, request.salt)
         width = block_tokens * BYTES_A_TOKEN
         limits = self._limits
         most = limits.most_tokens * BYTES_A_TOKEN or limits.most_blocks * width or request.prompt_bytes
-        return tuple([chain_of_text(text, width, seed, most) for text in request.prompts])
+        lengths = tuple([-(-min(len(text), most) // width) for text in request.prompts])
+        chains = [
+            marks_of_text(text, width, seed, _ends(length))
+            for text, length in zip(request.prompts, lengths, strict=True)
+        ]
+        return tuple(chains), lengths
 
     def _room(self, endpoint: Endpoint, block_tokens: int) -> int:
         load = endpoint.load
@@ -318,12 +325,11 @@ class ApproximateIndex:
                 self._free_bits.append(self._gone.popleft().bit)
 
 
-def _landmarks(chain: Sequence[int]) -> Sequence[int]:
-    """The chain at the places that are indexed, and its end."""
-    if len(chain) <= _EXACT:
-        return chain
-    few = bisect_left(_PLACES, len(chain))
-    return [chain[count - 1] for count in _PLACES[:few]] + [chain[-1]]
+def _ends(blocks: int) -> Sequence[int]:
+    """The places of a prompt of so many blocks that are indexed, and its end."""
+    if blocks <= _EXACT:
+        return _PLACES[:blocks]
+    return [*_PLACES[: bisect_left(_PLACES, blocks)], blocks]
 
 
 def _common(segment: Sequence[int], chain: Sequence[int], at: int) -> int:

@@ -30,7 +30,9 @@ class PrefixMatch(msgspec.Struct, frozen=True, eq=False):
     weighted: Sequence[float] | None = None
     """The same where a block in a slower tier counts less; None: every block counts whole."""
     chains: tuple[Sequence[int], ...] = ()
-    """The hashes behind it, so that recording need not find them again."""
+    """The hashes behind it, one for each prompt's block or landmark, so that recording need not find them again."""
+    lengths: tuple[int, ...] = ()
+    """Blocks of each prompt, where its hashes do not tell."""
 
     @property
     def any(self) -> bool:
