@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
 from modelplane.framework import Code, Profile, Recorder, Runner, RunOutcome
+from modelplane.picker.config import load as read_config
+from modelplane.picker.decisions import Outcome
 from modelplane.picker.endpoints import Load, Role
 from modelplane.picker.requests import Request
+from modelplane.picker.scheduler import Scheduler
 from modelplane.picker.slots import PEER
 from modelplane.testing.picking import (
     chances,
@@ -126,6 +129,25 @@ def test_accelerators(parameters, headers, expected):
 def test_models_and_adapters():
     served = endpoints_with([Load(models=frozenset({"m"})), Load(models=frozenset({"x"})), Load()])
     assert names_kept("model-filter", served, Request("r", model="m")) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "outcome"),
+    [
+        pytest.param(["model-filter"], Outcome.UNKNOWN_MODEL, id="nobody has the model"),
+        pytest.param(["decode-filter", "model-filter"], Outcome.UNKNOWN_MODEL, id="nobody of those who decode"),
+        pytest.param(["model-filter", "prefill-filter"], Outcome.UNKNOWN_MODEL, id="nobody is left to have a role"),
+        pytest.param(["prefill-filter", "model-filter"], Outcome.EXCLUDED, id="nobody has the role"),
+        pytest.param(["utilization-filter", "model-filter"], Outcome.SATURATED, id="a busy one may have it"),
+    ],
+)
+def test_a_model_that_nobody_serves_is_not_found(filters, outcome):
+    busy = "{conditions: [{metric: waiting-queue, maxValue: 5}]}"
+    listed = [f"- {{type: {name}, parameters: {busy if name.startswith('util') else '{}'}}}\n" for name in filters]
+    config = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n" + "".join(listed)
+    pool = endpoints_with([Load(models=frozenset({"x"})), Load(waiting=9, models=frozenset({"y"}))])
+    decision = Scheduler(read_config(config)).schedule(Request("r", model="m"), pool, 0.0, lambda: 0.5)
+    assert decision.outcome is outcome
     adapters = endpoints_with([lora(["m"], [], 1), lora(["x"], [], 1), lora(["x"], [], 2), lora()])
     assert names_kept("lora-filter", adapters, Request("r", model="m")) == ["a", "c", "d"]
     assert names_kept("lora-filter", adapters, Request("r", model="m"), allowLoad=False) == ["a", "d"]

@@ -1,18 +1,24 @@
 """From the results of profiles to a decision; what handlers share.
 
 Nothing admitted is never one thing. If a refusal may pass by itself (load), the client is told to come back: 429. If
-none will (a role, a label, a subset), it is told that nobody serves this: 503.
+none will (a role, a label, a subset), it is told that nobody serves this: 503. If what is left by then serves other
+models only, the model is not to be had here: 404.
 """
 
 from collections.abc import Sequence
 from itertools import groupby
 
-from modelplane.framework import Result, RunOutcome, Scored
+from modelplane.framework import Refusal, Result, RunOutcome, Scored
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 
 Others = tuple[tuple[str, tuple[Endpoint, ...]], ...]
 Headers = tuple[tuple[str, str], ...]
+
+
+class OtherModel(Refusal, frozen=True, gc=False):
+    """The server answers to other names than that of the model that is asked for."""
+
 
 _ENDS = {
     RunOutcome.NOTHING_OFFERED: Outcome.NO_ENDPOINTS,
@@ -25,7 +31,10 @@ def conclude(profile: str, result: Result[Endpoint], others: Others = (), header
     """The decision where `profile` is the primary one."""
     if result.outcome is RunOutcome.PICKED:
         return Decision(Outcome.PICKED, groups(result.ranked), profile, others, headers)
-    return Decision(_ENDS[result.outcome], profile=profile, why=why(profile, result))
+    outcome = _ENDS[result.outcome]
+    if outcome is Outcome.EXCLUDED and result.refusals and isinstance(result.refusals[-1], OtherModel):
+        outcome = Outcome.UNKNOWN_MODEL
+    return Decision(outcome, profile=profile, why=why(profile, result))
 
 
 def groups(ranked: Sequence[Scored[Endpoint]]) -> tuple[tuple[Endpoint, ...], ...]:

@@ -5,6 +5,7 @@ A server that does not tell which names it answers to, or how many adapters it t
 
 from modelplane.framework import Code, Refusal
 from modelplane.picker.catalogue import NoParameters, Parameters, plugin_type
+from modelplane.picker.conclusions import OtherModel
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
 
@@ -24,7 +25,7 @@ class ModelFilter:
         model, models = cycle.request.model, endpoint.load.models
         if not model or not models or model in models:
             return None
-        return Refusal(self.name, Code.EXCLUDED, "does not serve {}", (model,))
+        return OtherModel(self.name, Code.EXCLUDED, "does not serve {}", (model,))
 
 
 class LoraFilter:
