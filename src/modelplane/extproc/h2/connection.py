@@ -37,6 +37,7 @@ from modelplane.extproc.h2.stream import CallFault, Stream
 
 _LOG = logging.getLogger(__name__)
 _DRAIN_PING: Final = b"drained?"
+_MOST_OPENINGS: Final = 256
 _SETTINGS: Final = int(Kind.SETTINGS)
 _CONTINUATION: Final = int(Kind.CONTINUATION)
 
@@ -65,11 +66,16 @@ class Connection:
         self._since_s = now_s
         """Since when the peer owes us the rest of something."""
         self._decoder = hpack.Decoder(limits.header_list_bytes)
+        self._openings: dict[bytes, Opening] = {}
+        """By blocks that mean the same whenever they come."""
         self._block: tuple[int, int, bytearray] | None = None
         self._last = 0
         self._first_window = FIRST_WINDOW
         self._room = limits.connection_window
         self._withheld = 0
+        self._much = (limits.connection_window + 1) // 2
+        self._much_of_one = (limits.stream_window + 1) // 2
+        """Of the connection's window, and of a stream's: what is given back at once."""
         self._waiting: dict[int, Stream] = {}
         self._departed = Departed()
         self._forgiven = 0
@@ -237,7 +243,10 @@ class Connection:
 
     def _on_data(self, flags: int, identity: int, payload: bytes) -> None:
         size = len(payload)
-        self._take_room(size)
+        self._room -= size
+        self._withheld += size
+        if self._room < 0 or self._withheld >= self._much:
+            self._make_room()
         stream = self.streams.get(identity)
         if stream is None or stream.peer_done:
             self._closed(identity, stream, ends=bool(flags & END_STREAM))
@@ -262,7 +271,7 @@ class Connection:
             return
         if flags & END_STREAM:
             self._guarded(stream, stream.end)
-        else:
+        elif stream.withheld >= self._much_of_one:
             self._give_room(stream)
 
     def _on_headers(self, flags: int, identity: int, payload: bytes) -> None:
@@ -295,6 +304,11 @@ class Connection:
 
     def _headers(self, flags: int, identity: int, block: bytes) -> None:
         """A whole header block: it begins a stream or ends one."""
+        opening = self._openings.get(block) if identity > self._last else None
+        if opening is not None:
+            self._last = identity
+            self._open(identity, opening, ends=bool(flags & END_STREAM))
+            return
         try:
             headers = self._decoder.read(block)
         except hpack.HpackError as error:
@@ -304,7 +318,10 @@ class Connection:
             raise StreamFault(identity, Code.ENHANCE_YOUR_CALM, str(error)) from error
         if identity > self._last:
             self._last = identity
-            self._open(identity, judge(headers), ends=bool(flags & END_STREAM))
+            opening = judge(headers)
+            if self._decoder.remembers(block) and len(self._openings) < _MOST_OPENINGS:
+                self._openings[block] = opening
+            self._open(identity, opening, ends=bool(flags & END_STREAM))
             return
         stream = self.streams.get(identity)
         if stream is None:
@@ -486,19 +503,16 @@ class Connection:
         if not stream.done:
             self._give_room(stream)
 
-    def _take_room(self, size: int) -> None:
-        self._room -= size
+    def _make_room(self) -> None:
         if self._room < 0:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more than the connection's window")
-        self._withheld += size
-        if self._withheld * 2 >= self.limits.connection_window:
-            self.queue(frames.window_update(0, self._withheld))
-            self._room += self._withheld
-            self._withheld = 0
+        self.queue(frames.window_update(0, self._withheld))
+        self._room += self._withheld
+        self._withheld = 0
 
     def _give_room(self, stream: Stream) -> None:
         """Let the peer send on, unless it does not read what it was sent."""
-        if stream.withheld * 2 < self.limits.stream_window or stream.unsent_bytes > self.limits.unsent_bytes:
+        if stream.withheld < self._much_of_one or stream.unsent_bytes > self.limits.unsent_bytes:
             return
         self.queue(frames.window_update(stream.identity, stream.withheld))
         stream.room += stream.withheld

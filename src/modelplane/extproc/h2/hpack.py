@@ -85,6 +85,10 @@ class Decoder:
             self._remembered[block] = found
         return found
 
+    def remembers(self, block: bytes) -> bool:
+        """Whether the block means the same whenever it comes."""
+        return block in self._remembered
+
     @property
     def _stateless(self) -> bool:
         return self._size == 0 and self._allowed == 0
