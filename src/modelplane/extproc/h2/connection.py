@@ -243,10 +243,7 @@ class Connection:
 
     def _on_data(self, flags: int, identity: int, payload: bytes) -> None:
         size = len(payload)
-        self._room -= size
-        self._withheld += size
-        if self._room < 0 or self._withheld >= self._much:
-            self._make_room()
+        self._take_room(size)
         stream = self.streams.get(identity)
         if stream is None or stream.peer_done:
             self._closed(identity, stream, ends=bool(flags & END_STREAM))
@@ -271,7 +268,7 @@ class Connection:
             return
         if flags & END_STREAM:
             self._guarded(stream, stream.end)
-        elif stream.withheld >= self._much_of_one:
+        else:
             self._give_room(stream)
 
     def _on_headers(self, flags: int, identity: int, payload: bytes) -> None:
@@ -503,12 +500,15 @@ class Connection:
         if not stream.done:
             self._give_room(stream)
 
-    def _make_room(self) -> None:
+    def _take_room(self, size: int) -> None:
+        self._room -= size
         if self._room < 0:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more than the connection's window")
-        self.queue(frames.window_update(0, self._withheld))
-        self._room += self._withheld
-        self._withheld = 0
+        self._withheld += size
+        if self._withheld >= self._much:
+            self.queue(frames.window_update(0, self._withheld))
+            self._room += self._withheld
+            self._withheld = 0
 
     def _give_room(self, stream: Stream) -> None:
         """Let the peer send on, unless it does not read what it was sent."""
