@@ -23,7 +23,7 @@ from modelplane.fleet.snapshot import Fleet
 from modelplane.local.cluster.objects import condition_is, items_at
 from modelplane.local.composition import GROUPS, Composition, Defaulting, NotOursError
 from modelplane.local.events import write_event
-from modelplane.local.ownership import Owner, Ownership, Uses, labels_of
+from modelplane.local.ownership import OWNER, Owner, Ownership, Uses, labels_of
 from modelplane.local.requirements import Requirements
 from modelplane.local.status import merged_status
 from modelplane.local.store import Database, SqliteStore
@@ -136,7 +136,9 @@ class Controller:
     def _follow(self, cluster: ClusterName | None, store: SqliteStore) -> None:
         self._ownership.add_store(cluster, store)
         for group, kind in store.kinds():
-            for manifest in store.scan(group, kind):
+            # Of kinds that are not ours only what was composed concerns anybody: of events, or of pods, nothing.
+            having = b"" if cluster is None and group in GROUPS else OWNER.encode()
+            for manifest in store.scan(group, kind, having=having):
                 self._heard(cluster, Change(ChangeType.ADDED, _ref(group, kind, manifest), manifest, None, 0))
         store.subscribe(lambda change: self._heard(cluster, change))
 

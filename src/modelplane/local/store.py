@@ -326,9 +326,12 @@ class SqliteStore:
             if number in self._listeners and since < change.revision:
                 yield listener
 
-    def scan(self, group: str, kind: str) -> Iterator[Manifest]:
-        """Objects of a kind, one after the other and not all at once; those that went meanwhile are left out."""
-        return self._mirror.scan(group, kind)
+    def scan(self, group: str, kind: str, *, having: bytes = b"") -> Iterator[Manifest]:
+        """Objects of a kind, one after the other and not all at once; those that went meanwhile are left out.
+
+        So may be those whose JSON does not have that text, which is cheaper to see than what an object says.
+        """
+        return self._mirror.scan(group, kind, having)
 
     def load(self, ref: ObjectRef, body: bytes) -> None:
         """For the database: an object found on disk."""

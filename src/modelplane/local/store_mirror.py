@@ -31,10 +31,13 @@ class _Shelf:
     objects: dict[str, Manifest | bytes] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
-    def read(self, name: str) -> Manifest | None:
-        """The object, wherever it is; nothing is moved for it."""
+    def read(self, name: str, having: bytes = b"") -> Manifest | None:
+        """The object, wherever it is; nothing is moved for it. One that is away is left there if it lacks the text."""
         found = self.objects.get(name)
-        return decode(self.press.unpack(found)) if isinstance(found, bytes) else found
+        if not isinstance(found, bytes):
+            return found
+        text = self.press.unpack(found)
+        return decode(text) if having in text else None
 
 
 class Cellar:
@@ -147,11 +150,11 @@ class _Kind:
             self._cellar.keep(shelf, name, manifest)
         return manifest
 
-    def scan(self) -> Iterator[Manifest]:
+    def scan(self, having: bytes) -> Iterator[Manifest]:
         """All that are there, one after the other; those that went meanwhile are left out, and nothing is moved."""
         for namespace, name in list(self._places(None)):
             shelf = self._shelves.get(namespace)
-            found = shelf.read(name) if shelf is not None else None
+            found = shelf.read(name, having) if shelf is not None else None
             if found is not None:
                 yield found
 
@@ -234,10 +237,13 @@ class Mirror:
             return ()
         return tuple(found.labelled(namespace, labels) if labels else found.all(namespace))
 
-    def scan(self, group: str, kind: str) -> Iterator[Manifest]:
-        """As a list of all of them, one after the other: a long list takes more memory than what it lists."""
+    def scan(self, group: str, kind: str, having: bytes = b"") -> Iterator[Manifest]:
+        """As a list of all of them, one after the other: a long list takes more memory than what it lists.
+
+        Of objects that are away, those are left out whose JSON does not have that text: most need not be decoded.
+        """
         found = self._kinds.get((group, kind))
-        return found.scan() if found is not None else iter(())
+        return found.scan(having) if found is not None else iter(())
 
     def kinds(self) -> tuple[tuple[str, str], ...]:
         """The groups and kinds that have objects, in order."""
