@@ -32,6 +32,7 @@ from lab.pickers import Pickers
 from lab.registry import Registry
 from lab.schedulers import SCHEDULERS, schedulers_of
 from lab.supervisor import ProgramError, Supervisor
+from lab.upgrade import upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -170,6 +171,7 @@ class Daemon:
             "hold": self._hold,
             "resume": self._resume,
             "install": self._install,
+            "upgrade": self._upgrade,
         }
         return await doings[asked["do"]](asked)
 
@@ -216,6 +218,14 @@ class Daemon:
         except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
             return {"error": str(error)}
         return {}
+
+    async def _upgrade(self, asked: dict[str, str]) -> dict[str, object]:
+        if self.control is None or self.runtime is None:
+            return {"error": "the lab is not up"}
+        try:
+            return await upgrade(self.supervisor, self.control, self.runtime, self.say, mode=asked["mode"])
+        except (InstallError, ProgramError, WaitedTooLongError, ApiError) as error:
+            return {"error": str(error)}
 
     async def _resume(self, asked: dict[str, str]) -> dict[str, object]:
         await self.supervisor.resume(asked["name"])

@@ -29,13 +29,12 @@ from lab.control import (
 from lab.supervisor import Program, Supervisor
 from modelplane import __version__
 from modelplane.api.definitions import definitions
-from modelplane.crossplane.packaging import CONFIGURATION, FUNCTION, Source, installation
+from modelplane.crossplane.packaging import CONFIGURATION, FUNCTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FUNCTION_ADMIN_PORT = FUNCTION_PORT + 1
-_REPOSITORY = "modelplane"
+REPOSITORY = "modelplane"
 _TOOL = Path("tools/build_packages.py")
 
 
@@ -52,53 +51,67 @@ async def install(
     a `stateless` one has Crossplane fetch the fleet with every call.
     """
     await asyncio.to_thread(_build, folder)
-    registry = f"{LOOPBACK}:{REGISTRY_PORT}"
     for name in (CONFIGURATION, FUNCTION):
         package = folder / f"{name}-v{__version__}.xpkg"
-        control.registry.add_file(f"{_REPOSITORY}/{name}", f"v{__version__}", package)
+        control.registry.add_file(f"{REPOSITORY}/{name}", f"v{__version__}", package)
     async with Api(control.cluster.access(*ADMIN)) as api:
         certificates = await serving_certificate(control, api, FUNCTION)
         runtime.endpoints[FUNCTION] = f"{LOOPBACK}:{FUNCTION_PORT}"
-        source = Source(f"{registry}/{_REPOSITORY}", f"{registry}/lab", __version__, observe=True)
+        await asyncio.to_thread(apply_as_documented, control, __version__)
         given = () if control.derives_rights else (_composite_rights(),)
-        for item in (*installation(source), *given, _service_account()):
+        for item in (*given, _service_account()):
             await api.apply(dict(item))
         await until("the Function is Healthy", lambda: package_healthy(api, "Function", FUNCTION), within_s=180.0)
         await until(
             "the Configuration is Healthy", lambda: package_healthy(api, "Configuration", CONFIGURATION), within_s=180.0
         )
         say("packages Healthy")
-        await _definitions(api)
+        await definitions_established(api)
         access = await token_access(control.cluster, api, FUNCTION)
     kubeconfig = control.cluster.write_kubeconfig("function", access)
-    await supervisor.start(_function(certificates, kubeconfig, mode))
+    await supervisor.start(function_server(certificates, kubeconfig, mode))
     say("function server ready")
 
 
 def _build(folder: Path) -> None:
     """Without the image that would run the function: here a process does."""
-    repository = f"{LOOPBACK}:{REGISTRY_PORT}/{_REPOSITORY}/{FUNCTION}"
+    repository = f"{LOOPBACK}:{REGISTRY_PORT}/{REPOSITORY}/{FUNCTION}"
     command = [sys.executable, str(_TOOL), "--runtime=none", f"--function={repository}", f"--output={folder}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InstallError(f"{_TOOL} ended with {done.returncode}:\n{done.stderr[-2000:]}")
 
 
-def _function(certificates: Path, kubeconfig: Path, mode: str) -> Program:
+def apply_as_documented(control: Control, version: str) -> None:
+    """By the command that users are told to type, and kubectl under it."""
+    registry = f"{LOOPBACK}:{REGISTRY_PORT}"
+    command = [sys.executable, "-m", "modelplane", "install", f"--packages={registry}/{REPOSITORY}", "--observe"]
+    command += [f"--providers={registry}/lab", f"--version={version}", f"--kubeconfig={control.cluster.kubeconfig}"]
+    folders = [str(control.cluster.binary("kubectl").parent), os.environ.get("PATH", "")]
+    environment = {**os.environ, "PATH": os.pathsep.join(folders)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InstallError(f"`modelplane install` ended with {done.returncode}:\n{done.stderr[-2000:]}")
+
+
+def function_server(
+    certificates: Path, kubeconfig: Path, mode: str, *, name: str = "function", port: int = FUNCTION_PORT
+) -> Program:
+    """Its admin page is on the next port."""
     looks = {"live": ("--live", "--observe"), "lean": ("--live", "--log-calls"), "stateless": ()}[mode]
     command = (
         sys.executable,
         "-m",
         "modelplane",
         "function",
-        f"--address={LOOPBACK}:{FUNCTION_PORT}",
-        f"--admin-address={LOOPBACK}:{FUNCTION_ADMIN_PORT}",
+        f"--address={LOOPBACK}:{port}",
+        f"--admin-address={LOOPBACK}:{port + 1}",
         f"--tls-certs-dir={certificates}",
         *looks,
         f"--kubeconfig={kubeconfig}",
     )
-    probe = answers(f"http://{LOOPBACK}:{FUNCTION_ADMIN_PORT}/readyz")
-    return Program("function", command, probe, {"PYTHONUNBUFFERED": "1", "PATH": os.environ.get("PATH", "")})
+    probe = answers(f"http://{LOOPBACK}:{port + 1}/readyz")
+    return Program(name, command, probe, {"PYTHONUNBUFFERED": "1", "PATH": os.environ.get("PATH", "")})
 
 
 def _service_account() -> Manifest:
@@ -121,7 +134,7 @@ def _composite_rights() -> Manifest:
     }
 
 
-async def _definitions(api: Api) -> None:
+async def definitions_established(api: Api) -> None:
     """Every definition Established. One that the API server refuses says so in an event and nowhere else."""
 
     async def established() -> bool:

@@ -8,9 +8,9 @@ from lab.client import Manifest, condition, items, name_of, text, until, value
 from lab.e2e.steps import DEPLOYMENT, REPLICAS, models
 from lab.e2e.world import OURS, World, clusters_of, running
 
-_KILLED_WITHIN_S = 300.0
+_KILLED_WITHIN_S = 600.0
 _GRACE_S = 5
-_LOST_WITHIN_S = 400.0
+_LOST_WITHIN_S = 600.0
 
 
 async def killed(world: World, program: str) -> str:
@@ -76,8 +76,9 @@ async def lost_node(world: World) -> str:
         await api.delete(each)
 
     async def elsewhere() -> bool:
-        pods = running([each for _, each in await world.all_pods(DEPLOYMENT)])
-        return len(pods) == REPLICAS and all(text(each, "spec", "nodeName") != name for each in pods)
+        pods = await world.all_pods(DEPLOYMENT)
+        there = [(where, text(each, "spec", "nodeName")) for where, each in pods]
+        return len(running([each for _, each in pods])) == len(pods) == REPLICAS and (site, name) not in there
 
     try:
         waited = await world.wait("pods on other nodes", elsewhere, within_s=_LOST_WITHIN_S)

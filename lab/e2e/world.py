@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OURS = "modelplane.ai/v1alpha1"
 EXAMPLES = Path("examples/quickstart")
-PATIENCE_S = 240.0
+PATIENCE_S = 480.0
 _IMAGES = {"picker": "modelplane-picker:lab", "routingSidecar": "modelplane-routing-sidecar:lab"}
 
 

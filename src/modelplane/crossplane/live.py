@@ -29,7 +29,7 @@ from modelplane.crossplane.observatory import Observatory
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
 from modelplane.crossplane.waking import Subject, Waker
 from modelplane.fleet.snapshot import Fleet
-from modelplane.kube import Change, Event, Informer, Key, Kind, KubeClient, Query
+from modelplane.kube import Change, Event, Informer, InformerSettings, Key, Kind, KubeClient, Query
 from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.store import Change as StoreChange
 from modelplane.reconcile.store import ChangeType, ObjectRef
@@ -44,6 +44,8 @@ _KINDS = {name: kind for kind, name in _NAMES.items()}
 _ASSUMED_S = 60.0
 """How long a decision counts that was never seen to be carried out."""
 _DEPARTURES_PAUSE_S = 1.5
+_WATCHING = InformerSettings(backoff_most_s=5.0)
+"""Four watches cost an API server nothing when it comes back, and every placement waits for them."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -72,10 +74,13 @@ class Live:
         self._assumed: dict[ObjectRef, float] = {}
         self._on_cluster: dict[str, set[Key]] = {}
         self._informers: dict[Kind, Informer[Kept]] = {
-            CLUSTERS: Informer(client, Query(CLUSTERS), _keep),
-            REPLICAS: Informer(client, Query(REPLICAS), _keep_replica),
-            CACHES: Informer(client, Query(CACHES), _keep),
-            DEPLOYMENTS: Informer(client, Query(DEPLOYMENTS), _keep_deployment),
+            kind: Informer(client, Query(kind), keep, settings=_WATCHING)
+            for kind, keep in (
+                (CLUSTERS, _keep),
+                (REPLICAS, _keep_replica),
+                (CACHES, _keep),
+                (DEPLOYMENTS, _keep_deployment),
+            )
         }
         self._waker = Waker(client, self._facts, registry, pause_s=pause_s)
         self._departures = Departures(client, pause_s=min(pause_s, _DEPARTURES_PAUSE_S))

@@ -1,0 +1,171 @@
+"""Steps in which the product itself comes and goes: an upgrade under traffic, and the end as the docs have it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import subprocess
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from lab.build import binary
+from lab.client import Manifest, name_of, text, value
+from lab.components import COMPONENTS
+from lab.e2e.steps import DEPLOYMENT, SERVICE, expect
+from lab.e2e.world import OURS
+from lab.upgrade import NEXT_PORT
+from modelplane.api.labels import SYSTEM_NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from lab.e2e.world import World
+
+UNINSTALL = Path("docs/operations/uninstall.md")
+_OK = 200
+_ASK_S = 0.25
+_COMMAND_WITHIN_S = 600.0
+_PART_OF = "app.kubernetes.io/part-of=modelplane"
+
+
+@dataclass(slots=True)
+class _Traffic:
+    answered: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+async def upgrade(world: World) -> str:
+    """Nothing that serves is touched, no request fails, and the new server answers for every composite that changes."""
+    before = await _serving(world)
+    async with _requests(world) as traffic:
+        told = await asyncio.to_thread(world.tell, "upgrade", mode=world.mode)
+        mark = {"metadata": {"annotations": {"example.org/touched": str(told["version"])}}}
+        deployment: Manifest = {"apiVersion": OURS, "kind": "ModelDeployment", "metadata": {"name": DEPLOYMENT}}
+        await world.control.patch(deployment, mark)
+        await world.wait("the new function server called", _is_called)
+        await world.ready("ModelDeployment", DEPLOYMENT)
+    after = await _serving(world)
+    expect(before == after, f"was {sorted(before)}, is {sorted(after)}")
+    expect(traffic.answered, "no request was answered")
+    expect(not traffic.failed, f"{len(traffic.failed)} of {traffic.answered} requests: {traffic.failed[:3]}")
+    return f"to {told['version']}: {len(after)} pods and replicas untouched, {traffic.answered} requests, none failed"
+
+
+async def _serving(world: World) -> set[tuple[str, str, str]]:
+    """Replicas and pods by identity; a pod that was restarted or replaced has another."""
+    replicas = {("control", name_of(each), text(each, "metadata", "uid")) for each in await world.replicas(DEPLOYMENT)}
+    pods = {(site, name_of(pod), text(pod, "metadata", "uid")) for site, pod in await world.all_pods(DEPLOYMENT)}
+    return replicas | pods
+
+
+async def _is_called() -> bool:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{NEXT_PORT + 1}/metrics") as answer:
+        page = await answer.text()
+    return 'modelplane_function_calls_total{kind="ModelDeployment",outcome="composed"}' in page
+
+
+@asynccontextmanager
+async def _requests(world: World) -> AsyncIterator[_Traffic]:
+    """Requests to the service, one after the other, for as long as the body lasts."""
+    service = await world.control.get(OURS, "ModelService", SERVICE)
+    traffic = _Traffic()
+    asking = asyncio.create_task(_ask(text(service, "status", "address"), traffic))
+    try:
+        yield traffic
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+async def _ask(address: str, traffic: _Traffic) -> None:
+    body = {"model": DEPLOYMENT, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
+    async with aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.post(f"{address}/v1/chat/completions", json=body) as answer:
+                    said = await answer.text()
+            except (aiohttp.ClientError, OSError) as error:
+                traffic.failed.append(f"{type(error).__name__}: {error}")
+            else:
+                traffic.answered += 1
+                if answer.status != _OK:
+                    traffic.failed.append(f"{answer.status}: {said[:200]}")
+            await asyncio.sleep(_ASK_S)
+
+
+async def uninstall(world: World) -> str:
+    """Types what the docs say, then looks for anything of ours."""
+    for command in documented(UNINSTALL.read_text()):  # noqa: ASYNC240 - one small file
+        world.say(f"  {shlex.join(command)}")
+        await asyncio.to_thread(_typed, world, command)
+
+    async def nothing() -> bool:
+        return not await _left(world)
+
+    try:
+        waited = await world.wait("nothing left", nothing)
+    finally:
+        left = await _left(world)
+    expect(not left, f"left: {', '.join(left)}")
+    return f"nothing of ours left {waited:.1f} s after the last command"
+
+
+def documented(page: str) -> Iterator[list[str]]:
+    """The commands of the page's first block, without what it says about them."""
+    block = re.search(r"```sh\n(.*?)```", page, re.DOTALL)
+    for line in (block.group(1) if block else "").splitlines():
+        words = shlex.split(line, comments=True)
+        while words:
+            end = words.index("&&") if "&&" in words else len(words)
+            yield words[:end]
+            words = words[end + 1 :]
+
+
+def _typed(world: World, command: list[str]) -> None:
+    kubectl = binary(world.places, next(part for part in COMPONENTS if part.name == "kubectl"))
+    folders = [str(kubectl.parent), os.environ.get("PATH", "")]
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join(folders),
+        "KUBECONFIG": str(world.kubeconfigs["control"]),
+    }
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=_COMMAND_WITHIN_S
+    )
+    expect(done.returncode == 0, f"`{shlex.join(command)}` ended with {done.returncode}: {done.stderr[-600:]}")
+
+
+async def _left(world: World) -> list[str]:
+    """Kinds, packages, rights and namespaces of ours on the control cluster, and namespaces on the others."""
+    api = world.control
+    kinds = await api.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    found = [name_of(each) for each in kinds if text(each, "spec", "group") == "modelplane.ai"]
+    for version, kind in _OURS:
+        labelled = await api.list(version, kind, labels=_PART_OF)
+        found += [f"{kind} {name_of(each)}" for each in labelled if kind != "Provider"]
+    revisions = await api.list("pkg.crossplane.io/v1", "FunctionRevision")
+    found += [f"revision {name_of(each)}" for each in revisions]
+    for site, other in world.sites.items():
+        spaces = await other.list("v1", "Namespace")
+        found += [f"{site} {name_of(each)}" for each in spaces if name_of(each) == SYSTEM_NAMESPACE or _is_tenant(each)]
+    return found
+
+
+_OURS = (
+    ("v1", "Namespace"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("pkg.crossplane.io/v1", "Function"),
+    ("pkg.crossplane.io/v1", "Configuration"),
+)
+
+
+def _is_tenant(namespace: Manifest) -> bool:
+    labels = value(namespace, "metadata", "labels")
+    return isinstance(labels, dict) and any(key.startswith("modelplane.ai/") for key in labels)
