@@ -97,6 +97,11 @@ class Director:
         return () if self._flow is None else tuple(self._flow.control.bands)
 
     @property
+    def queues(self) -> Mapping[str, tuple[float, float]]:
+        """How full the queue of each priority is, by requests and by bytes; of all together without a name."""
+        return {} if self._flow is None else self._flow.control.fullness
+
+    @property
     def saturation(self) -> Mapping[str, float]:
         """How full each stage is, 1 is full; empty without flow control."""
         return {} if self._flow is None else self._flow.gauge.by_stage(self._source.current, self._clock())

@@ -17,12 +17,14 @@ from modelplane.extproc.data_layer import kv_listener_of, models_watcher_of, pre
 from modelplane.extproc.endpoints import Endpoints, EndpointSource
 from modelplane.extproc.h2.server import H2Server
 from modelplane.extproc.observe import AdminServer, DecisionLog, Numbers, Observer, PickerCollector, Pool, Tracing
+from modelplane.extproc.observe.collector import PrefixShown
+from modelplane.extproc.observe.numbers import Histogram
 from modelplane.extproc.parties import Rules
 from modelplane.extproc.server import MakeServer, PickerServer, PickerSettings
 from modelplane.picker.assembly import Assembly
 from modelplane.picker.config import Config
 from modelplane.picker.handlers.disaggregated import DisaggregatedHandler
-from modelplane.picker.memory.approx_producer import ApproxPrefixProducer
+from modelplane.picker.memory.approx_producer import ApproxPrefixProducer, Tally
 from modelplane.picker.scheduler import Scheduler
 from modelplane.picker.snapshot import encode
 
@@ -143,13 +145,21 @@ class Program:
             extract_errors=0 if scraper is None else scraper.counts.unread,
             waiting=self.server.director.bands,
             saturation=self.server.director.saturation,
-            prefix_blocks=_prefix_blocks(self.server.director.scheduler.assembly, self._source.current),
+            prefix=_prefix(self.server.director.scheduler.assembly, self._source.current),
+            queues=self.server.director.queues,
         )
 
 
-def _prefix_blocks(assembly: Assembly, endpoints: Endpoints) -> int | None:
-    """Blocks that the index takes endpoints to hold; None where there is no such index."""
-    producers = [one for one in assembly.plugins.values() if isinstance(one, ApproxPrefixProducer)]
-    if not producers:
+def _prefix(assembly: Assembly, endpoints: Endpoints) -> PrefixShown | None:
+    """Blocks that the index takes endpoints to hold, and what it was worth; None where there is no such index."""
+    producer = next((one for one in assembly.plugins.values() if isinstance(one, ApproxPrefixProducer)), None)
+    if producer is None:
         return None
-    return sum(producer.index.blocks_of(endpoint) for producer in producers for endpoint in endpoints)
+    blocks = sum(producer.index.blocks_of(endpoint) for endpoint in endpoints)
+    return PrefixShown(blocks, _histogram(producer.hit_ratios), _histogram(producer.hit_bytes))
+
+
+def _histogram(tally: Tally) -> Histogram:
+    found = Histogram(tally.bounds)
+    found.counts, found.total = list(tally.counts), tally.total
+    return found

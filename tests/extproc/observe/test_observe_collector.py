@@ -5,6 +5,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.extproc.observe import Numbers, PickerCollector, Pool
+from modelplane.extproc.observe.collector import PrefixShown
+from modelplane.extproc.observe.numbers import Histogram
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint, Load
 from modelplane.picker.plugins import Served, Usage
@@ -15,7 +17,17 @@ ENDPOINTS = (
     Endpoint("team/q", "10.0.0.2:8000", load=Load(waiting=4, running=0, kv_use=0.1, seen_s=1)),
     Endpoint("team/new", "10.0.0.3:8000"),
 )
-POOL = Pool("pool", ENDPOINTS, 1, 7, 3, {"decode": 0.75}, ((1, 5, 500), (0, 2, 20)), 1234)
+
+
+def one(value, *bounds):
+    found = Histogram(bounds)
+    found.add(value)
+    return found
+
+
+PREFIX = PrefixShown(1234, one(0.75, 0.5, 1.0), one(4096.0, 1024.0))
+QUEUES = {"": (0.1, 0.2), "1": (0.5, 0.25)}
+POOL = Pool("pool", ENDPOINTS, 1, 7, 3, {"decode": 0.75}, ((1, 5, 500), (0, 2, 20)), QUEUES, PREFIX)
 
 
 def samples(*, legacy=False, fill=True):
@@ -107,7 +119,14 @@ WAIT = {"fairness_id": "t", "priority": "1", "outcome": "Dispatched", "inference
             {"source_type": "metrics-data-source", "extractor_type": "core-metrics-extractor"},
             3,
         ),
+        ("flow_control_capacity_utilization_requests", {"priority": "1", "inference_pool": "pool"}, 0.5),
+        ("flow_control_capacity_utilization_bytes", {"priority": "1", "inference_pool": "pool"}, 0.25),
+        ("flow_control_global_capacity_utilization_requests", {"inference_pool": "pool"}, 0.1),
+        ("flow_control_global_capacity_utilization_bytes", {"inference_pool": "pool"}, 0.2),
         ("prefix_indexer_size", {}, 1234),
+        ("prefix_indexer_hit_ratio_sum", {}, 0.75),
+        ("prefix_indexer_hit_ratio_bucket", {"le": "1"}, 1),
+        ("prefix_indexer_hit_bytes_count", {}, 1),
         ("info", {"commit": "", "build_ref": "1.2"}, 1),
     ],
 )

@@ -11,7 +11,13 @@ from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.requests import Request
 
 ENDPOINTS = tuple(Endpoint(f"team/p-{at}", f"10.0.0.{at}:8000") for at in range(8))
-PICKED = Decision(Outcome.PICKED, ((ENDPOINTS[3],),), "decode", (("prefill", (ENDPOINTS[1],)),))
+PICKED = Decision(
+    Outcome.PICKED,
+    ((ENDPOINTS[3],),),
+    "decode",
+    (("prefill", (ENDPOINTS[1],)),),
+    shadows=(("cheaper", (ENDPOINTS[5],)), ("strict", ())),
+)
 REQUEST = Request("r-1", "m", prompts=(b"secret",), headers={"authorization": "secret"}, tenant="t", priority=2)
 
 
@@ -43,6 +49,7 @@ def test_a_decision_with_its_best_scores():
         "address": "10.0.0.3:8000",
         "profile": "decode",
         "others": {"prefill": ["team/p-1"]},
+        "shadows": {"cheaper": ["team/p-5"], "strict": []},
         "profiles": {
             "decode": {
                 "candidates": 7,

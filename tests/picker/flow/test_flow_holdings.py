@@ -54,6 +54,13 @@ def test_who_had_to_give_way_hears_why():
     assert ending.waited_s == 1.0
 
 
+def test_how_full_queues_are():
+    limits = FlowSettings(most_requests=8, default_band=BandSettings(4, 100))
+    flow, _ = offered(limits, ("a", 10), ("b", 15))
+    flow.offer(request("c", priority=3), 0.0)
+    assert flow.fullness == {"": (0.375, 0.0), "3": (0.25, 0.1), "0": (0.5, 0.25)}
+
+
 def test_bands_do_not_give_way_to_each_other():
     flow = FlowControl(FlowSettings(default_band=BandSettings(1)))
     first, other = flow.offer(request("a"), 0.0), flow.offer(request("b", priority=1), 0.0)

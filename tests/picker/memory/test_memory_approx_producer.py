@@ -33,6 +33,14 @@ def test_the_primary_and_the_prefill_pick_are_recorded():
     assert (prefix_of(cycle), prefix_of(cycle, "mine"), prefix_of(cycle, "other")) == (match, match, None)
 
 
+def test_what_the_index_was_worth_is_counted():
+    producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
+    for endpoint in (POOL[0], POOL[0], POOL[1]):
+        producer.sent(cycle_of(producer), Decision(Outcome.PICKED, ((endpoint,),)))
+    assert (producer.hit_ratios.counts[0], producer.hit_ratios.counts[10], producer.hit_ratios.total) == (2, 1, 1.0)
+    assert (sum(producer.hit_bytes.counts), producer.hit_bytes.total) == (3, 768.0)
+
+
 def test_endpoints_that_left_are_forgotten():
     producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
     producer.sent(cycle_of(producer), Decision(Outcome.PICKED, ((POOL[0],),)))

@@ -38,7 +38,18 @@ class Pool(msgspec.Struct, frozen=True):
     """By stage; empty where nobody works it out."""
     waiting: tuple[tuple[int, int, int], ...] = ()
     """Priority, requests and bytes that wait."""
-    prefix_blocks: int | None = None
+    queues: Mapping[str, tuple[float, float]] = {}
+    """How full the queue of each priority is, by requests and by bytes; "" is all of them together."""
+    prefix: "PrefixShown | None" = None
+    """None where there is no index of prefixes."""
+
+
+class PrefixShown(msgspec.Struct, frozen=True):
+    """Of an index of prefixes."""
+
+    blocks: int
+    hit_ratios: Histogram
+    hit_bytes: Histogram
 
 
 class _OfRecords(msgspec.Struct, frozen=True):
@@ -189,6 +200,23 @@ class PickerCollector(Collector):
         weights: Values = {(str(priority), pool.name): size for priority, _, size in pool.waiting}
         yield _gauge(f"{base}queue_size", "Requests that wait.", ("priority", "inference_pool"), sizes)
         yield _gauge(f"{base}queue_bytes", "Bytes of requests that wait.", ("priority", "inference_pool"), weights)
+        for at, what in enumerate(("requests", "bytes")):
+            text = f"The share of the limit of {what} that wait which is taken."
+            whole: Values = {(pool.name,): pool.queues[""][at]} if pool.queues else {}
+            parts: Values = {(name, pool.name): shares[at] for name, shares in pool.queues.items() if name}
+            yield _gauge(f"{base}global_capacity_utilization_{what}", text, ("inference_pool",), whole)
+            yield _gauge(f"{base}capacity_utilization_{what}", text, ("priority", "inference_pool"), parts)
+
+    def _prefix(self, prefix: PrefixShown) -> Iterator[Family]:
+        size: Values = {(): prefix.blocks}
+        shown: tuple[tuple[str, str, Histogram], ...] = (
+            ("prefix_indexer_hit_ratio", "The share of a prompt that its endpoint holds.", prefix.hit_ratios),
+            ("prefix_indexer_hit_bytes", "Bytes of a prompt that its endpoint holds.", prefix.hit_bytes),
+        )
+        for prefixed in (PREFIX, "inference_extension_") if self._legacy else (PREFIX,):
+            yield _gauge(f"{prefixed}prefix_indexer_size", "Blocks that the prefix index remembers.", (), size)
+            for name, text, histogram in shown:
+                yield _histogram(f"{prefixed}{name}", text, (), {(): histogram})
 
     def _rest(self, pool: Pool) -> Iterator[Family]:
         numbers = self._numbers
@@ -201,14 +229,14 @@ class PickerCollector(Collector):
         splits: Values = dict(numbers.disaggregated.items())
         text = "How requests were divided among stages."
         yield _counter(f"{PREFIX}disagg_decision_total", text, ("model_name", "decision_type"), splits)
+        yield _counter(f"{PREFIX}pd_decision_total", text, ("model_name", "decision_type"), splits)
         polls: Values = {("metrics-data-source",): pool.poll_errors}
         extracts: Values = {("metrics-data-source", "core-metrics-extractor"): pool.extract_errors}
         yield _counter(f"{PREFIX}datalayer_poll_errors_total", "Pages that could not be had.", ("source_type",), polls)
         text = "Pages without the numbers that are looked for."
         yield _counter(f"{PREFIX}datalayer_extract_errors_total", text, ("source_type", "extractor_type"), extracts)
-        if pool.prefix_blocks is not None:
-            size: Values = {(): pool.prefix_blocks}
-            yield _gauge(f"{PREFIX}prefix_indexer_size", "Blocks that the prefix index remembers.", (), size)
+        if pool.prefix is not None:
+            yield from self._prefix(pool.prefix)
         opened: Values = {(): numbers.streams_open}
         yield _gauge(f"{PREFIX}extproc_streams_inflight", "Streams that are open.", (), opened)
         streams: Values = {(code,): count for code, count in numbers.streams_by_code.items()}

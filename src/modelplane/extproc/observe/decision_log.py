@@ -83,6 +83,8 @@ def _line(request: Request, decision: Decision, spent_s: float, heard: Heard | N
         line |= {"endpoint": decision.picked.name, "address": decision.picked.address, "profile": decision.profile}
         if decision.others:
             line["others"] = {name: [endpoint.name for endpoint in picks] for name, picks in decision.others}
+        if decision.shadows:
+            line["shadows"] = {name: [endpoint.name for endpoint in picks] for name, picks in decision.shadows}
     else:
         line["why"] = decision.why
     if heard is not None:

@@ -79,6 +79,17 @@ class FlowControl:
         """Each band's priority, requests and bytes that wait, highest first."""
         return [(band.priority, band.requests, band.bytes) for band in self._order]
 
+    @property
+    def fullness(self) -> dict[str, tuple[float, float]]:
+        """For each priority the shares of its limits that are taken, by requests and by bytes; "" is all together."""
+        settings = self._settings
+        found = {"": (_share(len(self._waiting), settings.most_requests), _share(self._bytes, settings.most_bytes))}
+        for band in self._order:
+            limits = band.settings
+            taken = _share(band.requests, limits.most_requests), _share(band.bytes, limits.most_bytes)
+            found[str(band.priority)] = taken
+        return found
+
     def offer(self, request: Request, now_s: float) -> Ticket:
         """The ticket, which waits or, where there is no room, has ended."""
         self._offered += 1
@@ -248,3 +259,7 @@ class FlowControl:
 def _over(wanted: int, most: int) -> int:
     """By how much it is above the limit, of which 0 is none."""
     return max(0, wanted - most) if most else 0
+
+
+def _share(taken: int, most: int) -> float:
+    return taken / most if most else 0.0

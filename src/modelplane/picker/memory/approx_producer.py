@@ -1,5 +1,6 @@
 """The plugin around the approximate index: asks it before the profiles run, tells it what was sent where."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -19,6 +20,9 @@ from modelplane.picker.requests import Request
 PREFILL = "prefill"
 """The profile whose pick computes the prompt's KV blocks beside the primary one."""
 
+RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+SIZES = (0.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0)
+
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Size = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -32,6 +36,21 @@ class ApproxPrefixParameters(Parameters, frozen=True):
     max_prefix_tokens_to_match: Count = 131072
     max_prefix_blocks_to_match: Count = 2048
     lru_capacity_per_server: Size = 31250
+
+
+class Tally:
+    """How often numbers fell up to each bound, the last of them beyond all, and their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, number: float) -> None:
+        self.counts[bisect_left(self.bounds, number)] += 1
+        self.total += number
 
 
 class ApproxPrefixProducer:
@@ -49,12 +68,20 @@ class ApproxPrefixProducer:
                 blocks_a_server=parameters.lru_capacity_per_server,
             )
         )
+        self.hit_ratios = Tally(RATIOS)
+        """Of prompts, how much the endpoint that was picked is taken to hold."""
+        self.hit_bytes = Tally(SIZES)
 
     def produce(self, cycle: Cycle) -> None:
         put_prefix(cycle, self.name, self.index.match(cycle.request, cycle.endpoints))
 
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
-        self.index.record(cycle.request, computing(decision), prefix_of(cycle, self.name))
+        match = prefix_of(cycle, self.name)
+        if match is not None and match.total_blocks:
+            held = cycle.aligned(match.matched, (decision.picked,))[0] if match.any else 0
+            self.hit_ratios.add(held / match.total_blocks)
+            self.hit_bytes.add(held * match.block_size * BYTES_A_TOKEN)
+        self.index.record(cycle.request, computing(decision), match)
         return ()
 
     def ended(self, request: Request, _decision: Decision, served: Served) -> None:
