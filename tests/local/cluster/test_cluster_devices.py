@@ -19,14 +19,14 @@ def test_the_inventory_is_kept_while_the_slices_are_the_same():
     assert run_cluster(main, pools=[gpu_pool()]) == (True, False)
 
 
-def test_plans_are_kept_while_the_claims_and_classes_are():
+def test_plans_of_claims_that_wait_are_kept_while_the_claims_and_classes_are():
     async def main(lab):
         lab.apply(claim_template(), deployment(replicas=2))
         await lab.settle()
         devices = Devices(lab.store)
         book = devices.book()
         for claim in lab.claims():
-            book.allocate([claim], lab.store.list("", "Node"))
+            book.allocate([claim], [])
         kept = [len(devices.book().plans)]
         lab.apply(deployment(replicas=1))
         await lab.settle()
@@ -36,6 +36,19 @@ def test_plans_are_kept_while_the_claims_and_classes_are():
         return kept
 
     assert run_cluster(main, pools=[gpu_pool()]) == [2, 1, 0]
+
+
+def test_the_plan_of_a_claim_that_has_its_devices_goes():
+    async def main(lab):
+        lab.apply(claim_template(), deployment(replicas=1))
+        await lab.settle()
+        devices = Devices(lab.store)
+        book = devices.book()
+        (claim,) = lab.claims()
+        book.allocate([claim], lab.store.list("", "Node"))
+        return len(book.plans)
+
+    assert run_cluster(main, pools=[gpu_pool()]) == 0
 
 
 def test_a_missing_class_is_named():

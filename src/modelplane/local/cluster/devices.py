@@ -18,6 +18,7 @@ from modelplane.dra.allocate import (
     DeviceInUse,
     Features,
     Inventory,
+    Placed,
     Placement,
     Plan,
     Usage,
@@ -57,16 +58,19 @@ class DeviceBook:
         return None
 
     def allocate(self, claims: Sequence[Manifest], nodes: Sequence[Manifest]) -> Placement:
-        """The first of the nodes that has devices for all the claims."""
+        """The first of the nodes that has devices for all the claims. Who has them will hardly ask again."""
         allocator = Allocator(self.inventory, self.usage)
-        return allocator.allocate_first(self._plan(claims), [decode_node(node) for node in nodes])
+        key = tuple(uid_of(claim) for claim in claims)
+        placement = allocator.allocate_first(self._plan(key, claims), [decode_node(node) for node in nodes])
+        if isinstance(placement, Placed):
+            del self.plans[key]
+        return placement
 
     def take(self, results: Iterable[ClaimResult]) -> None:
         taken = {device.device for result in results for device in result.devices if not device.admin_access}
         self.usage = replace(self.usage, whole=self.usage.whole | taken)
 
-    def _plan(self, claims: Sequence[Manifest]) -> Plan:
-        key = tuple(uid_of(claim) for claim in claims)
+    def _plan(self, key: tuple[str, ...], claims: Sequence[Manifest]) -> Plan:
         known = self.plans.get(key)
         if known is None:
             known = self.plans[key] = prepare_claims(decode_claims(claims), self.classes.values(), _FEATURES)
