@@ -87,9 +87,9 @@ def _node_of(item: Manifest) -> str:
 
 async def _lend(world: World, case: Case) -> None:
     api = world.sites[case.site]
-    for item in read_folder(case.folder / "others"):
+    for item in _others(case):
         await api.apply(item)
-    (pod,) = (item for item in read_folder(case.folder / "others") if item["kind"] == "Pod")
+    (pod,) = (item for item in _others(case) if item["kind"] == "Pod")
 
     async def runs() -> bool:
         found = await api.get("v1", "Pod", name_of(pod), namespace=text(pod, "metadata", "namespace"))
@@ -99,8 +99,16 @@ async def _lend(world: World, case: Case) -> None:
 
 
 async def _give_back(world: World, case: Case) -> None:
-    for item in reversed(read_folder(case.folder / "others")):
-        await world.sites[case.site].delete(item)
+    """The borrower ends. Its queue stays: Kueue looks there for whose turn it is."""
+    for item in _others(case):
+        if item["kind"] == "Pod":
+            await world.sites[case.site].delete(item)
+
+
+def _others(case: Case) -> list[Manifest]:
+    """Who else uses the cluster."""
+    folder = case.folder / "others"
+    return read_folder(folder) if folder.is_dir() else []
 
 
 CASES = {
@@ -323,10 +331,14 @@ async def removal(world: World, case: Case) -> str:
     await until("the queue empty again", partial(_observed, world, case, used=0), within_s=_PATIENCE_S)
     for kinds in ({"InferenceCluster", "InferenceGateway"}, {"InferenceClass"}):
         await remove(world, [item for item in _platform(case) if item["kind"] in kinds])
+    for item in reversed(_others(case)):
+        await world.sites[case.site].delete(item)
     return f"nothing left after {asyncio.get_running_loop().time() - began:.1f} s, and the queue is empty"
 
 
 async def _left(world: World, case: Case) -> list[str]:
     api = world.sites[case.site]
-    found = [f"{kind} {name_of(item)}" for version, kind in case.leftovers for item in await api.list(version, kind)]
-    return [*await remains(world), *found]
+    others = {text(item, "metadata", "namespace") for item in _others(case)}
+    found = [item for version, kind in case.leftovers for item in await api.list(version, kind)]
+    ours = [item for item in found if text(item, "metadata", "namespace") not in others]
+    return [*await remains(world), *(f"{item['kind']} {name_of(item)}" for item in ours)]
