@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from modelplane.compose.manifests import name_of, text_at, value_at
 from modelplane.local.cluster.claims import is_finished
-from modelplane.local.cluster.controller import Site, is_about, owned
+from modelplane.local.cluster.controller import Site, changed, is_about, owned
 from modelplane.local.cluster.deployment_status import replicas_of
 from modelplane.local.cluster.deployments import APPS
 from modelplane.local.cluster.node_lifecycle import node_of
@@ -23,6 +23,7 @@ from modelplane.local.cluster.objects import (
     int_at,
     is_deleting,
     items_at,
+    labels_of,
     mapping_at,
     namespace_of,
     ref_of,
@@ -48,7 +49,7 @@ class ReplicaSets:
     def concerns(self, change: Change) -> Iterable[ObjectRef]:
         if is_about(change, APPS, "ReplicaSet"):
             return (change.ref,)
-        if is_about(change, "", "Pod"):
+        if is_about(change, "", "Pod") and changed(change, _facts):
             return owned(change, "ReplicaSet")
         return ()
 
@@ -94,6 +95,11 @@ class ReplicaSets:
             return 0.0
         since = seconds_of(str(condition_of(pod, "Ready").get("lastTransitionTime")))
         return since + least - self._site.clock.now()
+
+
+def _facts(pod: Manifest) -> object:
+    """What the number of pods and the status depend on; what decides who goes first is read when one has to."""
+    return labels_of(pod), is_deleting(pod), is_finished(pod), condition_of(pod, "Ready"), controller_of(pod)
 
 
 def _first_to_go(pods: Sequence[Manifest]) -> list[Manifest]:
