@@ -45,3 +45,20 @@ def test_memory_is_bounded_and_keeps_the_latest(monkeypatch):
         memory.put(number, number, 10)
         memory.put(number, number, 10)
     assert [number for number in range(100) if memory.get(number) is not None] == list(range(92, 100))
+
+
+def test_who_set_which_field_is_left_behind_at_any_depth():
+    books = [{"manager": "m", "fieldsV1": {"f:spec": {}}}]
+    there = {"metadata": {"name": "there", "managedFields": books}}
+    content = {"metadata": {"name": "x", "managedFields": books}, "status": {"atProvider": {"manifest": there}}}
+    assert through(content) == {
+        "metadata": {"name": "x"},
+        "status": {"atProvider": {"manifest": {"metadata": {"name": "there"}}}},
+    }
+
+
+def test_parts_that_did_not_change_are_remembered_by_themselves():
+    spec = {"template": "x" * 1000}
+    first, second = (through({"spec": spec, "status": {"replicas": count}}) for count in (1, 2))
+    assert (first, second) == ({"spec": spec, "status": {"replicas": 1}}, {"spec": spec, "status": {"replicas": 2}})
+    assert first["spec"] is second["spec"]

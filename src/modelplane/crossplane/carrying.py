@@ -160,11 +160,16 @@ class Carried:
 
     observed: Observed
     """As the composer sees it."""
-    asked: Manifest
-    """As it was asked for: what to return to leave it as it is."""
+    item: Manifest
+    """As it came."""
     reference: tuple[str, str, str]
     """apiVersion, kind and name of the object beside the composite."""
     outlives: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> Manifest:
+        """As it was asked for: what to return to leave it as it is."""
+        return _stated(self.item)
 
 
 def read_back(item: Manifest) -> Carried:
@@ -172,7 +177,7 @@ def read_back(item: Manifest) -> Carried:
     outlives = tuple(_annotation(item, OUTLIVES).split())
     reference = (text_at(item, "apiVersion"), text_at(item, "kind"), name_of(item))
     observed = _read_target(item)
-    return Carried(observed, _stated(item), reference, outlives)
+    return Carried(observed, item, reference, outlives)
 
 
 def _read_target(item: Manifest) -> Observed:

@@ -20,6 +20,11 @@ MOST_REMEMBERED = 32 * 1024 * 1024
 _SMALL = 256 * 1024
 """Larger objects are walked each time: a few of them would push out everything else."""
 
+_WORTH_IT = 512
+"""Smaller parts are walked as fast as they are looked up."""
+_BOOKS = "managedFields"
+"""Who set which field: half of every object that a server sends, and nothing here reads it."""
+
 T = TypeVar("T")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -59,7 +64,22 @@ def plain(struct: struct_pb2.Struct) -> dict[str, object]:
     key = xxhash.xxh3_128_intdigest(packed)
     known = _plain.get(key)
     if known is None:
-        known = _object(struct)
+        known = {name: _part(value) for name, value in struct.fields.items()}
+        _plain.put(key, known, len(packed))
+    return known
+
+
+def _part(value: struct_pb2.Value) -> object:
+    """Mostly one part of an object changed: its status. The others are remembered by themselves."""
+    if value.WhichOneof("kind") != "struct_value":
+        return _value(value)
+    packed = value.SerializeToString()
+    if not _WORTH_IT <= len(packed) <= _SMALL:
+        return _object(value.struct_value)
+    key = xxhash.xxh3_128_intdigest(packed)
+    known = _plain.get(key)
+    if known is None:
+        known = _object(value.struct_value)
         _plain.put(key, known, len(packed))
     return known
 
@@ -81,7 +101,7 @@ def fill(struct: struct_pb2.Struct, content: Mapping[str, object]) -> None:
 
 
 def _object(struct: struct_pb2.Struct) -> dict[str, object]:
-    return {name: _value(value) for name, value in struct.fields.items()}
+    return {name: _value(value) for name, value in struct.fields.items() if name != _BOOKS}
 
 
 def _value(value: struct_pb2.Value) -> object:
