@@ -21,6 +21,7 @@ import yaml
 from modelplane.compose.manifests import name_of
 from modelplane.engine import Faults
 from modelplane.local.apply import admitted
+from modelplane.local.cluster.controller import ClusterStore
 from modelplane.local.cluster.objects import condition_is
 from modelplane.local.cluster.phases import Running
 from modelplane.local.cluster.settings import ClusterSettings
@@ -39,6 +40,10 @@ class NoEngines:
         self._started = 0
 
     async def start(self, _pod: Manifest, _cluster: str, *, crashed: Callable[[], None]) -> Running:  # noqa: ARG002  none ever does
+        self._started += 1
+        return Running("127.0.0.1", 1 + self._started % 65_000)
+
+    async def start_picker(self, _pod: Manifest, _store: ClusterStore) -> Running:
         self._started += 1
         return Running("127.0.0.1", 1 + self._started % 65_000)
 

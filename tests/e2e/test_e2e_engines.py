@@ -43,8 +43,8 @@ spec: {endpoints: [{selector: {matchLabels: {app: small}}}]}
 """
 
 
-def ask(address, model, **headers):
-    body = {"model": model, "messages": [{"role": "user", "content": "hello " * 50}], "max_tokens": 4}
+def ask(address, model, prompt="hello " * 50, **headers):
+    body = {"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": 4}
     return httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=150)
 
 
@@ -80,13 +80,16 @@ def test_engines_are_what_their_gpus_are_and_come_back_when_they_crash(up):
 
 
 @pytest.mark.timeout(500)
-def test_a_prompt_goes_to_prefill_and_its_answer_comes_from_decode(up):
+def test_a_prompt_goes_to_prefill_and_its_answer_comes_from_decode_as_the_picker_says(up):
     plane = up("-f", "examples/prefill-decode")
     plane.ready("modelservice/chat", "modeldeployment/qwen3-32b")
     address = plane.kubectl("get", "ms", "chat", "-o", "jsonpath={.status.address}")
-    answers = [ask(address, "qwen3-32b") for _ in range(6)]
-    assert {answer.status_code for answer in answers} == {200}
-    assert all("-decode-" in answer.headers["x-served-by"] for answer in answers)
-    prefilled = {answer.headers["x-prefilled-by"] for answer in answers}
-    assert len(prefilled) == 2
-    assert all("-prefill-" in by for by in prefilled)
+    prompts = [f"{number}: {'once upon a time there was a fleet of clusters ' * 20}" for number in range(4)]
+    first, again = ([ask(address, "qwen3-32b", prompt=prompt) for prompt in prompts] for _ in range(2))
+    assert {answer.status_code for answer in (*first, *again)} == {200}
+    assert all("-decode-" in answer.headers["x-served-by"] for answer in first)
+    assert all("-prefill-" in answer.headers["x-prefilled-by"] for answer in first)
+    # Who answered a prompt has it in its cache: it is asked again, and needs nobody else.
+    assert [each.headers["x-served-by"] for each in again] == [each.headers["x-served-by"] for each in first]
+    assert [each.headers.get("x-prefilled-by") for each in again] == [None] * len(prompts)
+    assert "x-prefilled-by" not in ask(address, "qwen3-32b", prompt="hello").headers

@@ -10,6 +10,7 @@ from modelplane.api.models import Attribute, Capacity, ClassDevice
 from modelplane.compose.manifests import manifest, name_of, text_at
 from modelplane.engine import Faults
 from modelplane.local.cluster import ClusterSettings, PoolSpec, Running, SimulatedCluster
+from modelplane.local.cluster.controller import ClusterStore
 from modelplane.local.store import Database, SqliteStore
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import Manifest, ObjectRef
@@ -50,6 +51,9 @@ class FakeEngines:
         self._crashes[running] = crashed
         self.shown[name_of(pod)] = pod
         return running
+
+    async def start_picker(self, pod: Manifest, _store: ClusterStore) -> Running:
+        return await self.start(pod, "picker")
 
     def crash(self) -> None:
         """Every engine that runs ends by itself."""

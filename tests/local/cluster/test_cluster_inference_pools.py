@@ -1,5 +1,7 @@
 """Routes lead through a pool to its ready pods."""
 
+import pytest
+
 from modelplane.api.labels import CLUSTER_GATEWAY
 from modelplane.compose.manifests import manifest
 from modelplane.local.cluster.inference_pools import target_port
@@ -18,8 +20,8 @@ from modelplane.testing.cluster import (
 API = "inference.networking.k8s.io"
 
 
-def pool(*, port=8000, picker="picker"):
-    reference = {"name": picker, "port": {"number": 9002}}
+def pool(*, port=8000, picker="picker", failure="FailOpen"):
+    reference = {"name": picker, "port": {"number": 9002}, "failureMode": failure}
     spec = {"selector": {"matchLabels": {"app": "model"}}, "targetPorts": [{"number": port}]}
     spec["endpointPickerRef"] = reference
     return manifest(f"{API}/v1", "InferencePool", "pool", namespace=TENANT_NAMESPACE, spec=spec)
@@ -72,6 +74,16 @@ def test_requests_go_to_the_ready_pods_of_the_pool():
     assert addresses == engines
     assert parents == [(CLUSTER_GATEWAY, {"Accepted": "True", "ResolvedRefs": "True"})]
     assert route_says == "ResolvedRefs"
+
+
+@pytest.mark.parametrize(("failure", "pools"), [("FailOpen", 1), ("FailClose", 0), (None, 0)])
+def test_without_its_picker_a_pool_gets_requests_only_where_it_fails_open(failure, pools):
+    async def story(lab):
+        lab.apply(pool(failure=failure), service("picker"))
+        await lab.settle()
+        return len(render([lab.cluster.edge_view()]).clusters)
+
+    assert in_cluster(story) == pools
 
 
 def test_a_route_to_a_pool_that_is_not_there_says_so_until_it_is():

@@ -27,8 +27,8 @@ Every controller is level-based and owns its part of the truth:
 They talk through objects only. A change of the store wakes those whom it concerns; with no change nothing runs.
 
 Statuses tell what was simulated to happen. Not modelled: CPU and memory, container images beyond the time they take,
-DNS and cluster addresses, cluster autoscaling, Events, preemption, picking among the pods of a pool, and defaults that
-a real API server writes into specs. What each controller leaves out is said where it is. Objects of other kinds are
+DNS and cluster addresses, cluster autoscaling, Events, preemption, and defaults that a real API server writes into
+specs. What each controller leaves out is said where it is. Objects of other kinds are
 kept and otherwise ignored.
 """
 

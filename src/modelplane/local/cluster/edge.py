@@ -39,6 +39,7 @@ _KINDS = {
     *((group, KIND) for group in POOL_GROUPS),
 }
 _POOL_PORT = 80
+_PICKER_PORT = 9002
 _DIGEST_BYTES = 16
 
 
@@ -187,8 +188,18 @@ def _pool_service(pool: Manifest) -> Json:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata,
-        "spec": {"ports": [{"name": "http", "port": _POOL_PORT}]},
+        "spec": {"ports": [{"name": "http", "port": _POOL_PORT}], **_picker(pool)},
     }
+
+
+def _picker(pool: Manifest) -> Json:
+    """Whom the pool wants asked."""
+    name = text_at(pool, "spec", "endpointPickerRef", "name")
+    if not name:
+        return {}
+    port = int_at(pool, "spec", "endpointPickerRef", "port", "number", default=_PICKER_PORT)
+    fails_open = text_at(pool, "spec", "endpointPickerRef", "failureMode") == "FailOpen"
+    return {"picker": {"name": name, "port": port, "failsOpen": fails_open}}
 
 
 def _bare(item: Manifest) -> Json:

@@ -20,8 +20,10 @@ from modelplane.engine import (
     shape_of,
     timing_for,
 )
+from modelplane.local.cluster.controller import ClusterStore
 from modelplane.local.cluster.objects import annotated, annotation, items_at, mapping_at, namespace_of
 from modelplane.local.cluster.phases import DECODE, Peers, Running, phase_of
+from modelplane.local.cluster.pickers import Pickers
 from modelplane.local.cluster.serve_arguments import ServeArguments
 from modelplane.local.cluster.settings import FAULTS
 from modelplane.reconcile.store import Manifest, ObjectRef
@@ -37,10 +39,13 @@ _PRODUCT_ATTRIBUTES = ("productName", "model")
 
 
 class EngineFactory(Protocol):
-    """Starts and stops the servers of serving pods."""
+    """Starts and stops the servers of pods."""
 
     async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None]) -> Running:
         """Return once it listens. Cancelled or failed, it leaves nothing behind; `crashed` hears of a later end."""
+
+    async def start_picker(self, pod: Manifest, store: ClusterStore) -> Running:
+        """The same for a pod that picks among those of a pool, by the objects of its cluster."""
 
     async def healthy(self, running: Running) -> bool:
         """Whether its readiness probe succeeds."""
@@ -74,6 +79,7 @@ class LocalEngines:
         self._exchange = Exchange()
         self._engines: dict[Running, Engine] = {}
         self._peers = Peers()
+        self._pickers = Pickers()
 
     async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None] = lambda: None) -> Running:
         config = engine_config(pod, cluster, speed=self._speed, timing=self._timing)
@@ -89,6 +95,9 @@ class LocalEngines:
         self._peers.join(running, cluster, pod)
         return running
 
+    async def start_picker(self, pod: Manifest, store: ClusterStore) -> Running:
+        return await self._pickers.start(pod, store)
+
     async def healthy(self, running: Running) -> bool:
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT_S):
@@ -97,10 +106,13 @@ class LocalEngines:
             return False
 
     def set_faults(self, running: Running, faults: Faults) -> None:
-        self._engines[running].set_faults(faults)
+        engine = self._engines.get(running)
+        if engine is not None:  # pickers have none
+            engine.set_faults(faults)
 
     async def stop(self, running: Running, *, grace_s: float) -> None:
         self._peers.leave(running)
+        await self._pickers.stop(running)
         engine = self._engines.pop(running, None)
         if engine is not None:
             await engine.stop(grace_s=grace_s)

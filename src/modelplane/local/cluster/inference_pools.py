@@ -1,8 +1,8 @@
 """InferencePools: pods that a route leads to without a Service, and what the pool says of the gateways that use it.
 
-Requests go to any ready pod of the pool that is not one for prefill. Which is best, a picker in front would say; the
-pool asks for it in `endpointPickerRef`, and is Accepted without one answering: what becomes of its requests then is up
-to the failure mode.
+Requests go to ready pods of the pool that are not for prefill. Which is best, a picker in front says (see `pickers`);
+the pool asks for it in `endpointPickerRef`, and is Accepted without one answering: what becomes of its requests then is
+up to the failure mode.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -9,7 +9,8 @@
     DRAINING   deleted: out of the endpoints, still serving
     STOPPING   the engine lets running requests end; then the pod is gone
 
-One kubelet serves all nodes. A pod without an engine container has no server: it is ready once its images are there.
+One kubelet serves all nodes. A pod with neither an engine nor a picker (see `pickers`) has no server: it is ready once
+its images are there.
 An engine that ends by itself is heard of at once: its pod is not ready any more and its containers start again, the
 first time immediately and then after a back-off that doubles, until they ran for twice the longest back-off.
 What runs is kept in memory, so a restart of this process is to the pods what a power cut is to a node: containers
@@ -18,7 +19,7 @@ start again and count a restart. On a node that is lost nothing is written: nobo
 
 import asyncio
 import math
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -44,6 +45,7 @@ from modelplane.local.cluster.objects import (
     with_metadata,
     with_status,
 )
+from modelplane.local.cluster.pickers import picker_container, picker_port
 from modelplane.local.cluster.pod_runs import Addresses, Run
 from modelplane.local.cluster.pod_status import Exit, Stage, ended_status, engine_container, pod_status, restart_count
 from modelplane.local.cluster.recorder import warn
@@ -153,7 +155,7 @@ class Kubelet:
                 run.stage, run.due = Stage.LOADING, now + self._load_s(pod)
             case Stage.LOADING if not self._group_runs(pod):
                 run.stage, run.due = Stage.WAITING, math.inf
-            case Stage.LOADING | Stage.WAITING if engine_container(pod) is not None:
+            case Stage.LOADING | Stage.WAITING if _server(pod) is not None:
                 run.stage, run.due = Stage.STARTING, math.inf
                 run.starting = self._spawn(self._start(pod, run), run)
             case _:
@@ -187,6 +189,9 @@ class Kubelet:
         return sum(ref_of(found) != ref_of(pod) for found in running) >= size - 1
 
     async def _start(self, pod: Manifest, run: Run) -> None:
+        if engine_container(pod) is None:
+            run.engine = await self._engines.start_picker(pod, self._store)
+            return
         crashed = partial(self._hear_death, run, run.restarts)
         run.faults = self._faults(pod)
         shown = annotated(with_gpus(pod, self._store), FAULTS, run.faults or None)
@@ -372,8 +377,16 @@ def _facts(pod: Manifest) -> object:
     return node_of(pod), is_deleting(pod), asked, text_at(pod, "status", "phase"), uid_of(pod)
 
 
+def _server(pod: Manifest) -> Mapping[str, object] | None:
+    """The container that something really answers for: an engine, or a picker."""
+    return engine_container(pod) or picker_container(pod)
+
+
 def serving_port(pod: Manifest) -> int:
-    """The port of the pod that its engine answers on."""
+    """The port of the pod that its engine, or its picker, answers on."""
+    picker = picker_container(pod)
+    if picker is not None:
+        return picker_port(picker)
     container = engine_container(pod) or {}
     ports = (int_at(entry, "containerPort") for entry in items_at(container, "ports"))
     return next((port for port in ports if port), ENGINE_PORT)

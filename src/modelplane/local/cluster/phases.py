@@ -1,6 +1,8 @@
 """Prefill and decode pods of one replica, and how a decode pod finds the prefill engines beside it.
 
-A picker in front names the prefill pod by its address on the cluster's network. Until one does, they take turns.
+A picker in front names the prefill pod by its address, on the cluster's network or where it really answers. One that
+names none finds the way to another pod not worth it. KServe's picker is not there to ask: behind it, prefill pods take
+turns.
 """
 
 from collections.abc import Iterator
@@ -61,10 +63,11 @@ class Peers:
         shared = {name: labels[name] for name in _SAME if name in labels}
 
         def find(named: str) -> str | None:
+            if not named and SERVING in shared:
+                return None
             beside = list(self._beside(cluster, namespace, shared))
             if named:
-                wanted = named.rpartition(":")[0].strip("[]")
-                beside = [(running, peer) for running, peer in beside if peer.ip == wanted]
+                beside = [(running, peer) for running, peer in beside if _is_called(named, running, peer)]
             if not beside:
                 return None
             chosen, _ = beside[next(self._turns) % len(beside)]
@@ -77,3 +80,7 @@ class Peers:
             same = shared.items() <= peer.labels.items()
             if shared and same and (peer.cluster, peer.namespace) == (cluster, namespace):
                 yield running, peer
+
+
+def _is_called(named: str, running: Running, peer: _Peer) -> bool:
+    return named == f"{running.host}:{running.port}" or named.rpartition(":")[0].strip("[]") == peer.ip

@@ -8,7 +8,8 @@ streams on the old one run to their end.
 from collections.abc import Iterable
 from ssl import get_default_verify_paths
 
-from modelplane.local.envoy.pools import Member, Pool, Tls
+from modelplane.local.envoy.picking import HTTP2, PICKED
+from modelplane.local.envoy.pools import Member, Picker, Pool, Tls
 from modelplane.local.envoy.view import Resource
 
 _METADATA = "modelplane"
@@ -26,7 +27,7 @@ def cluster(pool: Pool) -> Resource:
         "name": pool.name,
         **({"type": "STRICT_DNS", "dns_lookup_family": "V4_PREFERRED"} if pool.by_name else {"type": "STATIC"}),
         "connect_timeout": _CONNECT_TIMEOUT,
-        "lb_policy": "ROUND_ROBIN" if _has_shares(pool) else "LEAST_REQUEST",
+        **_balancing(pool),
         "circuit_breakers": {"thresholds": [_LIMITS]},
         "load_assignment": {
             "cluster_name": pool.name,
@@ -35,6 +36,16 @@ def cluster(pool: Pool) -> Resource:
         **({"typed_extension_protocol_options": _protocol(names)} if names else {}),
         **({"transport_socket": _tls(pool, pool.tls)} if pool.tls is not None else {}),
     }
+
+
+def picker_cluster(picker: Picker) -> Resource:
+    return {**cluster(Pool(picker.name, picker.members)), "typed_extension_protocol_options": HTTP2}
+
+
+def _balancing(pool: Pool) -> Resource:
+    if pool.picker is not None:
+        return {"load_balancing_policy": PICKED}
+    return {"lb_policy": "ROUND_ROBIN" if _has_shares(pool) else "LEAST_REQUEST"}
 
 
 def _has_shares(pool: Pool) -> bool:

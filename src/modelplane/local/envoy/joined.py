@@ -7,8 +7,8 @@ that they set become members of one pool, each with its share and its headers; E
 The pool has the name of the rule, whoever is in it: a request that is between two tries when a backend goes finds those
 that are left. Services do the same for themselves, so a single one needs no more.
 
-Not joined, and served as weighted clusters: names that Envoy resolves, backends with TLS or credentials, those that add
-or remove headers, or do not all set the same ones.
+Not joined, and served as weighted clusters: names that Envoy resolves, backends with TLS, credentials or a picker, and
+those that add or remove headers, or do not all set the same ones.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def joined(name: str, parts: Sequence[Part]) -> Pool | None:
 
 def _is_apart(part: Part) -> bool:
     _, pool = part
-    return pool.by_name or pool.tls is not None or bool(pool.added)
+    return pool.by_name or pool.tls is not None or pool.picker is not None or bool(pool.added)
 
 
 def _member(member: Member, weight: int, headers: dict[str, str]) -> Member:

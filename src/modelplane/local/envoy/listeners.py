@@ -5,6 +5,7 @@ that stamp. One table for all gateways is one file to watch and one update to wa
 are. The stamp replaces whatever a client sent under that name and never leaves Envoy.
 """
 
+from modelplane.local.envoy.picking import asking
 from modelplane.local.envoy.retries import UNSERVED_HEADER
 from modelplane.local.envoy.view import GatewayView, Identity, Resource
 
@@ -78,10 +79,11 @@ def _connection_manager(view: GatewayView, routes_source: Resource) -> Resource:
         "local_reply_config": _local_replies(),
         "access_log": [_access_log(view.name)],
         "http_filters": [
+            asking(),
             {
                 "name": "envoy.filters.http.router",
                 "typed_config": {"@type": f"{_EXTENSIONS}.filters.http.router.v3.Router"},
-            }
+            },
         ],
     }
 

@@ -223,8 +223,19 @@ class ServicePort(Struct, frozen=True):
     name: str | None = None
 
 
+class PickerRef(Struct, frozen=True, rename="camel"):
+    """The Service of the picker that is asked for every request, and what holds while none answers."""
+
+    name: str
+    port: int
+    fails_open: bool
+
+
 class ServiceSpec(Struct, frozen=True):
+    """`picker` is for what stands for an InferencePool: no Service has one."""
+
     ports: tuple[ServicePort, ...] = ()
+    picker: PickerRef | None = None
 
 
 class Service(Located, frozen=True):

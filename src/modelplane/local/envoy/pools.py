@@ -40,9 +40,19 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
+class Picker:
+    """Who is asked which member of a pool a request goes to, and whether any will do when nobody answers."""
+
+    name: str
+    members: tuple[Member, ...]
+    fails_open: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
     """What Envoy calls a cluster: addresses, or names to resolve when `by_name`.
 
+    picker: chooses among the members; without one Envoy does.
     added: headers that requests get there, each with whether it replaces the client's. They may be secret.
     """
 
@@ -50,6 +60,7 @@ class Pool:
     members: tuple[Member, ...]
     by_name: bool = False
     tls: Tls | None = None
+    picker: Picker | None = None
     added: tuple[tuple[str, str, bool], ...] = field(default=(), repr=False)
 
 
@@ -104,9 +115,27 @@ class Directory:
             return Unusable("BackendNotFound", f"{_called(ref, target)} has no port {ref.port}")
         pieces = self._slices.get(target, [])
         name = f"{self._gateway}/Service/{target[0]}/{target[1]}/{port.port}"
+        asked = service.spec.picker
+        beside = self._slices.get((target[0], asked.name), []) if asked is not None else []
         return self._pool(
-            ("Service", target, ref.port), (service, *pieces), lambda: Pool(name, _ready_members(pieces, port))
+            ("Service", target, ref.port),
+            (service, *pieces, *beside),
+            lambda: Pool(name, _ready_members(pieces, port), picker=self._picker(asked, target[0])),
         )
+
+    def _picker(self, asked: objects.PickerRef | None, namespace: str) -> Picker | None:
+        """None where it cannot be asked and need not be."""
+        if asked is None:
+            return None
+        service = self._services.get((namespace, asked.name))
+        ports = service.spec.ports if service is not None else ()
+        port = next((port for port in ports if port.port == asked.port), None)
+        pieces = self._slices.get((namespace, asked.name), [])
+        members = _ready_members(pieces, port) if port is not None else ()
+        if not members and asked.fails_open:
+            return None
+        name = f"{self._gateway}/Picker/{namespace}/{asked.name}/{asked.port}"
+        return Picker(name, members, asked.fails_open)
 
     def _backend(self, ref: BackendRef, target: _Name) -> Pool | Unusable:
         backend = self._backends.get(target)

@@ -11,7 +11,7 @@ from functools import partial
 
 from modelplane.api.errors import InputError
 from modelplane.local.envoy import objects
-from modelplane.local.envoy.clusters import cluster
+from modelplane.local.envoy.clusters import cluster, picker_cluster
 from modelplane.local.envoy.config import EnvoyConfig
 from modelplane.local.envoy.files import config_source
 from modelplane.local.envoy.listeners import listener
@@ -80,6 +80,8 @@ class _Gateway:
         self.by_identity = {id(routed.manifest): routed for routed in self._routed}
         self._pools = {pool.name: pool for routed in self._routed for entry in routed.entries for pool in entry.pools}
         self.clusters = {name: _cluster(pool, before) for name, pool in self._pools.items()}
+        asked = {pool.picker for pool in self._pools.values() if pool.picker is not None}
+        self.clusters |= {picker.name: picker_cluster(picker) for picker in asked}
         self.listener = self._listener(before)
         self.virtual_host = self._virtual_host()
         reported = dict.fromkeys(problem for routed in self._routed for problem in routed.problems)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from modelplane.local.envoy import objects
 from modelplane.local.envoy.joined import Part, joined
 from modelplane.local.envoy.objects import BackendRef, HeaderChange, HeaderValue, HttpRoute, Rule, UnsupportedError
+from modelplane.local.envoy.picking import asked
 from modelplane.local.envoy.pools import Pool, Unusable
 from modelplane.local.envoy.retries import retry_policy
 from modelplane.local.envoy.view import Resource
@@ -113,7 +114,10 @@ def _rewrite(rule: Rule, number: int) -> tuple[str | None, str | None]:
 
 
 def _usable(found: Pool | Unusable) -> tuple[Pool, ...]:
-    return (found,) if isinstance(found, Pool) and found.members else ()
+    """The pool, where somebody is in it and its picker can be asked."""
+    if not isinstance(found, Pool) or not found.members:
+        return ()
+    return () if found.picker is not None and not found.picker.members else (found,)
 
 
 def _action(
@@ -139,7 +143,8 @@ def _weighted(rule: Rule, ref: BackendRef, pool: Pool) -> Resource:
     for name, value, overwrite in pool.added:
         given = (HeaderValue(name, value),)
         changes.append(HeaderChange(set=given) if overwrite else HeaderChange(add=given))
-    return {"name": pool.name, "weight": ref.weight} | _header_changes(changes)
+    picked: Resource = {"typed_per_filter_config": asked(pool.picker)} if pool.picker is not None else {}
+    return {"name": pool.name, "weight": ref.weight, **picked} | _header_changes(changes)
 
 
 def _header_changes(changes: list[HeaderChange]) -> Resource:
