@@ -229,7 +229,7 @@ class Runner(Generic[S, C]):
                     stale = stale or type(before) is not Few
                 elif type(column) is Revised and type(before) is Revised and column.was is before.values:
                     _check_some(self._names[at], column)
-                    changed = (*changed, *column.changes) if changed else column.changes
+                    changed = column.changes if column.changes is changed else (*changed, *column.changes)
                 else:
                     stale = True
                     self._flat[at] = _check(self._names[at], column, count) and type(column) is not Revised

@@ -6,7 +6,7 @@ them is comparing identities.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from modelplane.framework import Revised
@@ -20,7 +20,7 @@ K = TypeVar("K")
 
 
 class _Kept:
-    __slots__ = ("column", "counts", "loads", "numbers", "owner")
+    __slots__ = ("column", "counts", "least", "loads", "most", "numbers", "owner")
 
     def __init__(self, owner: object, loads: list[Load]) -> None:
         self.owner = owner
@@ -28,6 +28,7 @@ class _Kept:
         self.numbers: list[float] = []
         self.counts: dict[float, int] = {}
         """How many endpoints have which number."""
+        self.least = self.most = 0.0
         self.column = Revised(())
 
 
@@ -79,35 +80,37 @@ class RelativeColumn(LoadColumn):
         self._draw(kept)
 
     def _draw(self, kept: _Kept) -> None:
-        line = _line(kept.counts)
+        least, most = kept.least, kept.most = min(kept.counts), max(kept.counts)
+        span = most - least
+        line = {number: (most - number) / span if span else 1.0 for number in kept.counts}
         kept.column = Revised([line[number] for number in kept.numbers])
 
     def _revise(self, kept: _Kept, changes: Sequence[int]) -> None:
-        counts, numbers, number, loads = kept.counts, kept.numbers, self._number, kept.loads
-        least, most = min(counts), max(counts)
-        for at in changes:
-            left, came = numbers[at], number(loads[at])
-            numbers[at] = came
-            counts[came] = counts.get(came, 0) + 1
-            if counts[left] > 1:
-                counts[left] -= 1
-            else:
-                del counts[left]
-        if least != min(counts) or most != max(counts) or least == most:
+        if self._recount(kept, changes):
             self._draw(kept)
             return
-        before, span = kept.column.values, most - least
+        before, most, span, numbers = kept.column.values, kept.most, kept.most - kept.least, kept.numbers
         scores = list(before)
         for at in changes:
             scores[at] = (most - numbers[at]) / span
         kept.column = Revised(scores, before, changes)
 
-
-def _line(counts: Mapping[float, int]) -> Mapping[float, float]:
-    """The score of each number."""
-    most, least = max(counts), min(counts)
-    span = most - least
-    return {number: (most - number) / span if span else 1.0 for number in counts}
+    def _recount(self, kept: _Kept, changes: Sequence[int]) -> bool:
+        """Takes in the numbers that changed. Whether the largest or the smallest is another, so that all scores are."""
+        counts, numbers, number, loads = kept.counts, kept.numbers, self._number, kept.loads
+        least, most = kept.least, kept.most
+        moved = least == most
+        for at in changes:
+            left, came = numbers[at], number(loads[at])
+            numbers[at] = came
+            counts[came] = counts.get(came, 0) + 1
+            moved = moved or came < least or came > most
+            if counts[left] > 1:
+                counts[left] -= 1
+            else:
+                del counts[left]
+                moved = moved or left in {least, most}
+        return moved
 
 
 class RememberedFor(Generic[K, T]):
