@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.components import CROSSPLANE, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES
-from lab.e2e import gangs, picking, steps, trouble
+from lab.e2e import gangs, picking, steps, trouble, upgrade
 from lab.e2e.world import enter
 from lab.launch import ask
 from lab.oracles import run as oracles
@@ -38,9 +38,11 @@ _STEPS = (
     ("a device fails", trouble.device_taint, False),
     ("a node is lost", trouble.lost_node, False),
     ("a cluster is lost and comes back", trouble.lost_cluster, False),
+    ("an upgrade while a model serves", upgrade.upgrade, False),
     ("a gang on two nodes", steps.gang, False),
     ("two deployments race for the last nodes", steps.race, False),
     ("everything is deleted", steps.removal, False),
+    ("uninstalling as documented", upgrade.uninstall, False),
 )
 
 

@@ -142,7 +142,7 @@ def _typed(world: World, command: list[str]) -> None:
 
 
 async def _left(world: World) -> list[str]:
-    """Kinds, packages, rights and namespaces of ours on the control cluster, and namespaces on the others."""
+    """Kinds, packages, rights and namespaces of ours on the control cluster; tenants and gateways on the others."""
     api = world.control
     kinds = await api.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     found = [name_of(each) for each in kinds if text(each, "spec", "group") == "modelplane.ai"]
@@ -153,7 +153,9 @@ async def _left(world: World) -> list[str]:
     found += [f"revision {name_of(each)}" for each in revisions]
     for site, other in world.sites.items():
         spaces = await other.list("v1", "Namespace")
-        found += [f"{site} {name_of(each)}" for each in spaces if name_of(each) == SYSTEM_NAMESPACE or _is_tenant(each)]
+        found += [f"{site} {name_of(each)}" for each in spaces if _is_tenant(each)]
+        gateways = await other.list("gateway.networking.k8s.io/v1", "Gateway", namespace=SYSTEM_NAMESPACE)
+        found += [f"{site} Gateway {name_of(each)}" for each in gateways]
     return found
 
 

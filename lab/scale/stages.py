@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lab.e2e.world import World
     from lab.places import Places
 
-_SETTLED_S = 15.0
+_SETTLED_S = 30.0
 _SETTLED_WITHIN_S = 900.0
 _QUIET_S = 60.0
 _AT_ONCE = 4
