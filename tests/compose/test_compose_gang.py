@@ -183,3 +183,16 @@ def test_kserves_picker_goes_by_the_clusters_scheduler(scene, scheduler, templat
     expected = {"containers": [{"name": "main"}], **template, "priorityClassName": "production"}
     assert picker["template"] == expected
     assert marks.items() <= {**picker["labels"], **picker["annotations"]}.items()
+
+
+def engines_of(made):
+    template = workload(made)["spec"]["leaderWorkerTemplate"]
+    return [template[name]["spec"]["containers"][0]["resources"] for name in ("leaderTemplate", "workerTemplate")]
+
+
+def test_volcano_counts_no_pod_of_a_gang_as_started_before_it_is(scene):
+    for resources in engines_of(scene("pipeline-2", "native", "volcano")):
+        assert resources["requests"] == {"cpu": "1m"}
+        assert resources["claims"]
+    assert all("requests" not in resources for resources in engines_of(scene("pipeline-2", "native", "kai")))
+    assert "requests" not in str(workload(scene("single-gpu", "native", "volcano")))

@@ -17,6 +17,7 @@ from modelplane.compose.context import Context, RenderError, grace_seconds, grou
 from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
 from modelplane.compose.gang.marks import Marks
+from modelplane.compose.manifests import value_at
 from modelplane.compose.ports import engine_container, engine_port, is_routed
 from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
 from modelplane.compose.tokens import TokenValues, expand, result_fault
@@ -134,6 +135,8 @@ def probes(port: int) -> dict[str, object]:
 def _spec(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks: Marks) -> dict[str, object]:
     template = member.template.spec
     containers = [_container(context, engine, member, container) for container in template.containers]
+    if marks.least and not any(_asks(container) for container in containers):
+        containers = [_asking(container, marks.least) for container in containers]
     spec: dict[str, object] = {
         "nodeSelector": {POOL: member.node_pool_name},
         "enableServiceLinks": False,
@@ -152,6 +155,20 @@ def _spec(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks:
     if template.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in template.image_pull_secrets]
     return {**spec, **scheduling_spec(context, marks)}
+
+
+def _asks(container: Mapping[str, object]) -> bool:
+    """Whether it asks for CPU or memory; a limit without a request is one."""
+    asked = [value_at(container, "resources", kind) for kind in ("requests", "limits")]
+    return any(isinstance(found, Mapping) and ("cpu" in found or "memory" in found) for found in asked)
+
+
+def _asking(container: dict[str, object], least: Mapping[str, str]) -> dict[str, object]:
+    if container["name"] != ENGINE_CONTAINER:
+        return container
+    resources, requests = (value_at(container, *path) for path in (("resources",), ("resources", "requests")))
+    asked = {**(requests if isinstance(requests, Mapping) else {}), **least}
+    return {**container, "resources": {**(resources if isinstance(resources, Mapping) else {}), "requests": asked}}
 
 
 def scheduling_spec(context: Context, marks: Marks) -> dict[str, object]:

@@ -49,6 +49,8 @@ class Marks:
     owner_annotations: Mapping[str, str] = field(default_factory=dict)
     scheduler_name: str | None = None
     gate: str | None = None
+    least: Mapping[str, str] = field(default_factory=dict)
+    """What a pod asks for whose containers ask for none of a node's own resources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,27 @@
 """Volcano: the queue as an annotation, and a PodGroup for pods that need each other.
 
 Volcano makes a group of one for pods that name none, which is right for pods that serve by themselves.
+
+It sees pods that ask for no CPU and no memory as ones that fit anywhere, whatever devices they claim, and counts them
+as started when it judges whether a group is complete: half a gang would run. So each pod of a gang asks for something.
 """
+
+from dataclasses import replace
 
 from modelplane.compose.contract import Remote
 from modelplane.compose.gang.marks import Cohesion, Gang, Marks, Scheduler
 
 _QUEUE = "scheduling.volcano.sh/queue-name"
 _GROUP = "scheduling.k8s.io/group-name"
+_LEAST = {"cpu": "1m"}
 
 
 def marks(gang: Gang) -> Marks:
     queue = {_QUEUE: gang.queue} if gang.queue else {}
-    group = {} if gang.cohesion is Cohesion.APART else {_GROUP: gang.context.name}
-    return Marks(pod_annotations={**queue, **group}, owner_annotations=queue, scheduler_name="volcano")
+    marks = Marks(pod_annotations=queue, owner_annotations=queue, scheduler_name="volcano")
+    if gang.cohesion is Cohesion.APART:
+        return marks
+    return replace(marks, pod_annotations={**queue, _GROUP: gang.context.name}, least=_LEAST)
 
 
 def objects(gang: Gang) -> dict[str, Remote]:
