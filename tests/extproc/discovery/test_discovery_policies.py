@@ -3,7 +3,14 @@
 import pytest
 
 from modelplane.extproc.discovery import Policies, Rewrite
-from modelplane.extproc.discovery.policies import OBJECTIVES, REWRITES, Target, drawn
+from modelplane.extproc.discovery.policies import (
+    LEGACY_OBJECTIVES,
+    LEGACY_REWRITES,
+    OBJECTIVES,
+    REWRITES,
+    Target,
+    drawn,
+)
 from modelplane.testing.kube_api import tell, until
 
 
@@ -33,6 +40,23 @@ def test_priorities_by_objective():
         api.put(OBJECTIVES, objective("batch", 5))
         api.delete(OBJECTIVES, "plain", "team")
         await until(lambda: policies.priorities == {"batch": 5})
+        await policies.stop()
+
+    tell(story)
+
+
+def test_objects_of_the_older_group_count_unless_the_newer_has_one_of_the_name():
+    async def story(api, client):
+        api.put(LEGACY_OBJECTIVES, objective("batch", -1))
+        api.put(LEGACY_OBJECTIVES, objective("plain", 3))
+        api.put(OBJECTIVES, objective("plain", 4))
+        api.put(LEGACY_REWRITES, rewrite("old", "2026-01-01T00:00:00Z", rule("o", models=["a"])))
+        policies = Policies(client, "team", "pool")
+        await policies.start()
+        await until(lambda: policies.priorities == {"batch": -1, "plain": 4} and policies.has_rewrites)
+        assert policies.rewrite("a", 0.5) == Rewrite("old", "o")
+        api.delete(OBJECTIVES, "plain", "team")
+        await until(lambda: policies.priorities == {"batch": -1, "plain": 3})
         await policies.stop()
 
     tell(story)

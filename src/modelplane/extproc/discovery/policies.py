@@ -129,21 +129,28 @@ class RuleBook:
 
 
 class Policies:
-    """Of one pool. One event loop."""
+    """Of one pool. Objects of the group's older name count, too, but where both have one of a name. One event loop."""
 
-    def __init__(self, client: KubeClient, namespace: str, pool: str, *, legacy: bool = False) -> None:
-        objectives = LEGACY_OBJECTIVES if legacy else OBJECTIVES
-        rewrites = LEGACY_REWRITES if legacy else REWRITES
+    def __init__(self, client: KubeClient, namespace: str, pool: str) -> None:
         self._pool = pool
         self._book = RuleBook()
-        self._objectives = Informer(client, Query(objectives, namespace), self._priority)
-        self._rewrites = Informer(client, Query(rewrites, namespace), self._rewrite)
-        self._rewrites.listen(lambda _: self._book.index(self._rewrites.snapshot.values()))
-        self._objectives.listen(lambda _: self._name_priorities())
+        self._objectives = [
+            Informer(client, Query(kind, namespace), self._priority) for kind in (LEGACY_OBJECTIVES, OBJECTIVES)
+        ]
+        self._rewrites = [
+            Informer(client, Query(kind, namespace), self._rewrite) for kind in (LEGACY_REWRITES, REWRITES)
+        ]
+        for objectives in self._objectives:
+            objectives.listen(lambda _: self._name_priorities())
+        for rewrites in self._rewrites:
+            rewrites.listen(lambda _: self._name_rewrites())
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        self._tasks = [asyncio.create_task(informer.run()) for informer in (self._objectives, self._rewrites)]
+        self._tasks = [
+            *(asyncio.create_task(informer.run()) for informer in self._objectives),
+            *(asyncio.create_task(informer.run()) for informer in self._rewrites),
+        ]
 
     async def stop(self) -> None:
         tasks, self._tasks = self._tasks, []
@@ -175,7 +182,12 @@ class Policies:
         return found.rules if found.spec.pool_ref.name == self._pool else None
 
     def _name_priorities(self) -> None:
-        self._book.priorities = {key.name: priority for key, priority in self._objectives.snapshot.items()}
+        self._book.priorities = {
+            key.name: priority for informer in self._objectives for key, priority in informer.snapshot.items()
+        }
+
+    def _name_rewrites(self) -> None:
+        self._book.index(rules for informer in self._rewrites for rules in informer.snapshot.values())
 
 
 def drawn(targets: Sequence[Target], chance: float) -> str:
