@@ -54,6 +54,10 @@ class Case:
     """Pods of the same gang that kube-scheduler starts meanwhile, when nothing tells it that they belong together."""
     shorten: Change
     relieve: Change
+    why: Callable[[World, Case], Awaitable[str]]
+    """What the scheduler says of a gang that waits."""
+    named: int = 0
+    """Devices that somebody else asks for by name, in the same queue."""
     leftovers: tuple[tuple[str, str], ...] = ()
     """Kinds of which nothing may be left."""
 
@@ -111,9 +115,35 @@ def _others(case: Case) -> list[Manifest]:
     return read_folder(folder) if folder.is_dir() else []
 
 
+async def _said_of_pods(world: World, case: Case) -> str:
+    return _said(await world.pods(case.site, GANG), "PodScheduled")
+
+
+async def _said_of_workloads(world: World, case: Case) -> str:
+    waiting = await world.sites[case.site].list("kueue.x-k8s.io/v1beta2", "Workload")
+    return _said([each for each in waiting if condition(each, "QuotaReserved") == "False"], "QuotaReserved")
+
+
+def _said(found: list[Manifest], kind: str) -> str:
+    """What the scheduler says of the first of them."""
+    for item in found:
+        for each in items(item, "status", "conditions"):
+            if each.get("type") == kind:
+                return f"{text(each, 'reason')}: {' '.join(text(each, 'message').split())[:200]}"
+    return "nothing says why"
+
+
 CASES = {
     Set.KAI: Case(
-        "KAI", KAI, "kai", DEVICES, 1, _shrink, _grow, leftovers=(("scheduling.run.ai/v2alpha2", "PodGroup"),)
+        "KAI",
+        KAI,
+        "kai",
+        DEVICES,
+        1,
+        _shrink,
+        _grow,
+        _said_of_pods,
+        leftovers=(("scheduling.run.ai/v2alpha2", "PodGroup"),),
     ),
     Set.KUEUE: Case(
         "Kueue",
@@ -123,9 +153,10 @@ CASES = {
         GANG_NODES,
         _lend,
         _give_back,
+        _said_of_workloads,
         leftovers=(("kueue.x-k8s.io/v1beta2", "LocalQueue"), ("kueue.x-k8s.io/v1beta2", "Workload")),
     ),
-    # This version keeps no books of claimed devices.
+    # This version books devices that are asked for by name, and no claimed ones.
     Set.VOLCANO: Case(
         "Volcano",
         VOLCANO,
@@ -134,6 +165,8 @@ CASES = {
         1,
         _shrink,
         _grow,
+        _said_of_pods,
+        named=8,
         leftovers=(("scheduling.volcano.sh/v1beta1", "PodGroup"),),
     ),
 }
@@ -197,7 +230,8 @@ async def waits(world: World, case: Case) -> str:
     waited = await until(f"{GANG_NODES} pods", there, within_s=_PATIENCE_S)
     await _stays_unbound(world, case)
     pods = await world.pods(case.site, GANG)
-    return f"{len(pods)} pods after {waited:.1f} s, none bound for {_HOLDS_S:.0f} s more; {_why(pods)}"
+    why = await case.why(world, case)
+    return f"{len(pods)} pods after {waited:.1f} s, none bound for {_HOLDS_S:.0f} s more; {why}"
 
 
 async def _stays_unbound(world: World, case: Case) -> None:
@@ -211,15 +245,6 @@ async def _stays_unbound(world: World, case: Case) -> None:
 
 def _bound(pods: list[Manifest]) -> list[str]:
     return [name_of(pod) for pod in pods if text(pod, "spec", "nodeName")]
-
-
-def _why(pods: list[Manifest]) -> str:
-    """What the scheduler says of the first pod."""
-    for pod in pods:
-        for each in items(pod, "status", "conditions"):
-            if each.get("type") == "PodScheduled":
-                return f"{text(each, 'reason')}: {text(each, 'message')[:200]}"
-    return "no pod says why"
 
 
 async def alone(world: World, case: Case) -> str:
@@ -284,7 +309,7 @@ async def starts(world: World, case: Case) -> str:
     try:
         waited = await until("the whole gang runs", whole, within_s=_PATIENCE_S)
     except Exception as error:
-        raise FailedError(f"{error}; {_why(await world.pods(case.site, GANG))}") from error
+        raise FailedError(f"{error}; {await case.why(world, case)}") from error
     await world.ready("ModelDeployment", GANG, within_s=_PATIENCE_S)
     pods = await world.pods(case.site, GANG)
     moments = sorted(_scheduled(pod) for pod in pods)
@@ -314,7 +339,24 @@ async def books(world: World, case: Case) -> str:
     await until("the second is not placed", refused, within_s=_PATIENCE_S)
     said = conditions(await world.control.get(OURS, "ModelDeployment", SECOND))
     expect("queue" in said, f"one more is not refused for the queue: {said}")
-    return f"{_told(queue)}; one more says {said[:160]}"
+    told = f"{_told(queue)}; one more says {said[:160]}"
+    return f"{told}; {await _named(world, case)}" if case.named else told
+
+
+async def _named(world: World, case: Case) -> str:
+    """A pod of somebody else in our queue, with devices of a node without a DRA driver."""
+    api = world.sites[case.site]
+    devices = {"nvidia.com/gpu": str(case.named)}
+    node: Manifest = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "system-0"}}
+    await api.patch(node, {"status": {"allocatable": devices, "capacity": devices}}, subresource="status")
+    for item in _others(case):
+        await api.apply(item)
+    await until("others in the books", partial(_observed, world, case, used=case.booked + case.named))
+    queue = await _queue(world, case)
+    expect(queue.get("usedByOthers") == case.named, f"others' devices count as ours: {_told(queue)}")
+    for item in reversed(_others(case)):
+        await api.delete(item)
+    return f"beside somebody else {_told(queue)}"
 
 
 async def removal(world: World, case: Case) -> str:
