@@ -21,8 +21,9 @@ from lab import workload
 from lab.build import binary, module_folders
 from lab.client import Api, ApiError, WaitedTooLongError
 from lab.cluster import ADMIN, LOOPBACK, Cluster, new_cluster
-from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_KUBERNETES, SOURCES
+from lab.components import COMPONENTS, CROSSPLANE, KWOK, LWS, PROVIDER_KUBERNETES, SOURCES, Set
 from lab.engines import Engines
+from lab.envoy_gateway import EnvoyGateway
 from lab.fleet import Site, read_fleet
 from lab.gateway import Gateway
 from lab.install import InstallError, install
@@ -37,14 +38,17 @@ from lab.upgrade import upgrade
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from lab.components import Set
     from lab.places import Places
 
 CONTROL = "control"
 _USER_TICKS = 11  # of /proc/PID/stat after the name; the system's follow
 _CONTROL_PORT = 21_000
+_GATEWAY_ANNEX = 2
 _FLEET_RANGE, _FLEET_GATEWAY = "10.244.255.0/24", "10.244.255.1"
 _MANIFEST_MODULES = (KWOK, LWS, CROSSPLANE, PROVIDER_KUBERNETES, *SOURCES)
+
+
+Traffic = Gateway | Pickers | EnvoyGateway
 
 
 @dataclass(slots=True)
@@ -125,18 +129,21 @@ class Daemon:
         self.say("up")
         if self.own_network:
             self.engines = [Engines(cluster) for cluster in self.clusters[1:]]
-        played: list[Engines | Gateway | Pickers] = [*self.engines]
-        played += self._traffic(sites) if self.own_network else []
+        played: list[Engines | Traffic] = [*self.engines]
+        played += self._traffic(sites, sources) if self.own_network else []
         async with asyncio.TaskGroup() as group:
             for part in (self.runtime, *played):
                 group.create_task(part.run())
 
-    def _traffic(self, sites: Sequence[Site]) -> list[Gateway | Pickers]:
+    def _traffic(self, sites: Sequence[Site], sources: Sources) -> list[Traffic]:
         """What requests pass on their way: a gateway in each cluster, pickers in those with workloads."""
-        addresses = [_FLEET_GATEWAY, *(site.gateway for site in sites)]
-        pairs = zip(self.clusters, addresses, strict=True)
-        gateways = [Gateway(self.supervisor, cluster, address) for cluster, address in pairs]
-        return [*gateways, *(Pickers(self.supervisor, cluster) for cluster in self.clusters[1:])]
+        control, *workloads = self.clusters
+        fleet: Traffic = Gateway(self.supervisor, control, _FLEET_GATEWAY)
+        if Set.GATEWAY in self.options:
+            fleet = EnvoyGateway(self.supervisor, control, sources, _GATEWAY_ANNEX)
+        pairs = zip(workloads, sites, strict=True)
+        gateways = [Gateway(self.supervisor, cluster, site.gateway) for cluster, site in pairs]
+        return [fleet, *gateways, *(Pickers(self.supervisor, cluster) for cluster in workloads)]
 
     def _cluster(self, name: str, port: int) -> Cluster:
         programs = {part.name: binary(self.places, part) for part in COMPONENTS}

@@ -23,6 +23,8 @@ Json = dict[str, object]
 Key = tuple[str, str]
 
 DESTINATION = "x-gateway-destination-endpoint"
+REQUEST_HEADER = "x-lab-request"
+"""By which a client finds its request in the log; gateways give requests ids of their own."""
 POOLS = "inference.networking.k8s.io"
 NO_BACKEND = "no backend of this route is usable\n"
 STAT_PREFIX, ROUTES, PICKER = "gateway", "routes", "picker"
@@ -357,7 +359,7 @@ def _listener(place: Place, port: int) -> Json:
 def _access_log(path: str) -> Json:
     """By which tests tell whether the pod that answered is the one that the picker named."""
     fields = {
-        "request_id": "%REQ(X-REQUEST-ID)%",
+        "request": f"%REQ({REQUEST_HEADER})%",
         "status": "%RESPONSE_CODE%",
         "flags": "%RESPONSE_FLAGS%",
         "cluster": "%UPSTREAM_CLUSTER%",

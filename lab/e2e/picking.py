@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from lab.client import Manifest, name_of, text
+from lab.client import Manifest, items, name_of, text, value
 from lab.cluster import answers
 from lab.e2e.steps import DEPLOYMENT, REPLICAS, SERVICE, expect, remove
 from lab.e2e.world import OURS, World
 from lab.manifests import read_folder
-from lab.routing import NO_BACKEND
+from lab.routing import NO_BACKEND, POOLS, REQUEST_HEADER
+from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.compose.picker import LABEL, METRICS_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+ROUTES = "gateway.networking.k8s.io/v1"
+_DEFINITIONS = "apiextensions.k8s.io/v1"
 DIVIDED = Path("examples/prefill-decode")
 _OK = 200
 _ERROR = 500
@@ -74,7 +77,7 @@ async def ask(address: str, model: str, name: str, *, prompt: str = "hello", str
 
 async def _ask_once(address: str, model: str, name: str, *, prompt: str, stream: bool) -> Answer:
     body = {"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": 16, "stream": stream}
-    headers = {"x-request-id": name}
+    headers = {REQUEST_HEADER: name}
     async with (
         aiohttp.ClientSession() as session,
         session.post(f"{address}/v1/chat/completions", json=body, headers=headers) as answer,
@@ -123,7 +126,59 @@ async def request(world: World) -> str:
         seen = await travelled(world, address, DEPLOYMENT, f"lab-request-{number}", stream=number % 2 == 1)
         answered[seen.upstream] += 1
     expect(len(answered) == REPLICAS, f"answers came from {dict(answered)}")
-    return f"{answered.total()} requests, every other one a stream; pods that pickers named answered: {dict(answered)}"
+    told = f"{answered.total()} requests, every other one a stream; pods that pickers named answered: {dict(answered)}"
+    return f"{told}; the service's route is {await _controller(world, SERVICE)}'s"
+
+
+async def _controller(world: World, route: str) -> str:
+    """Who accepted a route of the fleet's gateway."""
+    found = await world.control.get(ROUTES, "HTTPRoute", route)
+    parents = items(found, "status", "parents")
+    expect(parents, f"nobody reports on HTTPRoute {route}")
+    return text(parents[0], "controllerName")
+
+
+async def pools(world: World) -> str:
+    """What the genuine gateway of the control cluster says of a route to an InferencePool, in its own words."""
+    site = next(iter(world.sites.values()))
+    definition = await site.get(_DEFINITIONS, "CustomResourceDefinition", f"inferencepools.{POOLS}")
+    kind: Manifest = {"apiVersion": _DEFINITIONS, "kind": "CustomResourceDefinition", "metadata": _kept(definition)}
+    await world.control.apply({**kind, "spec": value(definition, "spec")})
+    route = _pool_route()
+    await world.control.apply(route)
+    try:
+        await world.wait("a word on the route", lambda: _reported(world, name_of(route)))
+        found = await world.control.get(ROUTES, "HTTPRoute", name_of(route))
+    finally:
+        await world.control.delete(route)
+        await world.control.delete(kind)
+    (parent,) = items(found, "status", "parents")
+    told = [
+        f"{text(each, 'type')} {text(each, 'status')}: {text(each, 'message')}" for each in items(parent, "conditions")
+    ]
+    return f"{text(parent, 'controllerName')}: {'; '.join(told)}"
+
+
+async def _reported(world: World, route: str) -> bool:
+    return bool(items(await world.control.get(ROUTES, "HTTPRoute", route), "status", "parents"))
+
+
+def _kept(definition: Manifest | None) -> Manifest:
+    """Names and the approval that definitions of Kubernetes' own groups need."""
+    return {"name": text(definition, "metadata", "name"), "annotations": value(definition, "metadata", "annotations")}
+
+
+def _pool_route() -> Manifest:
+    pool = {"group": POOLS, "kind": "InferencePool", "name": "any"}
+    return {
+        "apiVersion": ROUTES,
+        "kind": "HTTPRoute",
+        "metadata": {"name": "to-a-pool", "namespace": "default"},
+        "spec": {
+            "parentRefs": [{"name": FLEET_GATEWAY, "namespace": SYSTEM_NAMESPACE}],
+            "rules": [{"matches": [{"path": {"type": "PathPrefix", "value": "/to-a-pool"}}], "backendRefs": [pool]}],
+        },
+    }
 
 
 async def travelled(world: World, address: str, model: str, name: str, *, stream: bool = False) -> Passage:

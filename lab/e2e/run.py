@@ -7,7 +7,7 @@ import platform
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lab.components import CROSSPLANE, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES
+from lab.components import CROSSPLANE, ENVOY_GATEWAY, ETCD, KUBERNETES, KWOK, LWS, PROVIDER_KUBERNETES, Set
 from lab.e2e import gangs, picking, steps, trouble, upgrade
 from lab.e2e.world import enter
 from lab.launch import ask
@@ -15,10 +15,11 @@ from lab.oracles import run as oracles
 from lab.scenario import Scenario, report, with_section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
 
-    from lab.components import Module, Set
+    from lab.components import Module
+    from lab.e2e.world import World
     from lab.places import Places
 
 _STEPS = (
@@ -45,6 +46,9 @@ _STEPS = (
     ("uninstalling as documented", upgrade.uninstall, False),
 )
 
+_CONTROLLERS = {True: f"Envoy Gateway {ENVOY_GATEWAY.version}", False: "an Envoy under the lab's controller"}
+_GATEWAY_STEPS = (("what Envoy Gateway says of pools", picking.pools, False),)
+
 
 async def run(places: Places, target: Path, say: Callable[[str], None], *, mode: str, only: frozenset[str]) -> Scenario:
     """`only` names steps by their function's name, and comparisons by theirs; none means all.
@@ -54,13 +58,24 @@ async def run(places: Places, target: Path, say: Callable[[str], None], *, mode:
     scenario = Scenario(say)
     compared = only & set(oracles.NAMES)
     async with enter(places, say, mode) as world:
-        for name, action, needed in _STEPS:
+        for name, action, needed in _steps(places):
             if not only or _name(action) in only:
                 await scenario.step(name, partial(action, world), needed=needed)
         if compared or not only:
             scenario.findings += await oracles.run(world, frozenset(compared))
     _write(target, report(scenario, "The lab's last run", _facts(places, mode)))
     return scenario
+
+
+def _steps(places: Places) -> Iterable[tuple[str, Callable[[World], Awaitable[str]], bool]]:
+    """Those of the core set, with what options add before everything is deleted."""
+    extra = _GATEWAY_STEPS if _has(ask(places, "status") or {}, Set.GATEWAY) else ()
+    return (*_STEPS[:-2], *extra, *_STEPS[-2:])
+
+
+def _has(state: dict[str, object], option: Set) -> bool:
+    options = state.get("options")
+    return isinstance(options, list) and option.value in options
 
 
 async def run_gangs(
@@ -101,5 +116,6 @@ def _facts(places: Places, mode: str, *more: Module) -> list[str]:
         f"machine: {os.cpu_count()} processors, Python {platform.python_version()}, load {load}",
         f"the lab was up {up:.1f} s after its start" if isinstance(up, float) else "the lab's start was not timed",
         f"function server: {mode}",
-        "gateways: real Envoys under the lab's controller; pickers: as rendered; engines: simulated, on pod addresses",
+        f"the fleet's gateway: {_CONTROLLERS[_has(state, Set.GATEWAY)]}; the clusters': {_CONTROLLERS[False]} each",
+        "pickers and sidecars: ours, as rendered; engines: simulated; all on the addresses of their pods",
     ]

@@ -1,0 +1,61 @@
+"""Envoy Gateway in the lab: what it is told, and a root with files that the machine does not have."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab.cluster import new_cluster
+from lab.envoy_gateway import CONTROLLER, EnvoyGateway, _class, _proxy, envoy_version, infrastructure
+from lab.namespace import find_isolation
+from lab.supervisor import Supervisor
+from modelplane.local.envoy.bootstrap import packaged_binary
+
+
+def test_it_runs_the_envoy_that_is_here(tmp_path):
+    cluster = new_cluster("c", 21_000, tmp_path, lambda name: tmp_path / name)
+    gateway = EnvoyGateway(Supervisor(tmp_path), cluster, None, 2)
+    gateway._folder.mkdir()
+    gateway._lay_files()
+    assert _proxy()["spec"]["provider"]["host"] == {"envoyVersion": envoy_version()}
+    (found,) = gateway._folder.glob(f"data/envoy-versions/{envoy_version()}/bin/envoy")
+    assert found.resolve() == packaged_binary().resolve()
+    config = yaml.safe_load(gateway._config().read_text())
+    assert config["extensionApis"] == {"enableBackend": True}
+    assert config["provider"]["custom"]["infrastructure"]["host"]["dataHome"] == str(gateway._folder / "data")
+
+
+def test_classes_name_the_controller_and_the_proxy():
+    made = _class("modelplane")["spec"]
+    assert made["controllerName"] == CONTROLLER
+    reference = made["parametersRef"]
+    assert (reference["name"], reference["namespace"]) == (
+        _proxy()["metadata"]["name"],
+        _proxy()["metadata"]["namespace"],
+    )
+
+
+def test_a_gateway_has_what_the_controller_looks_for():
+    gateway = {"metadata": {"name": "g", "namespace": "n"}, "spec": {"listeners": [{"name": "http", "port": 80}]}}
+    service, deployment = infrastructure(gateway)
+    labels = {"gateway.envoyproxy.io/owning-gateway-name": "g", "gateway.envoyproxy.io/owning-gateway-namespace": "n"}
+    assert service["metadata"]["labels"] == deployment["metadata"]["labels"] == labels
+    assert service["spec"] == {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}]}
+
+
+@pytest.mark.skipif(not find_isolation().own_network, reason="this machine lets us make no namespaces")
+def test_files_are_where_a_program_looks_for_them(tmp_path):
+    for name in ("root", "certificates"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "certificates" / "tls.crt").write_text("found")
+    prefix = find_isolation().prefix
+    assert prefix[0] == shutil.which("unshare")
+    placed = f"/no-such-folder={tmp_path / 'certificates'}"
+    script = "print(open('/no-such-folder/tls.crt').read(), open('/etc/hostname') is not None)"
+    command = (sys.executable, "-m", "lab.rooted", str(tmp_path / "root"), placed, "--", sys.executable, "-c", script)
+    done = subprocess.run((*prefix, *command), capture_output=True, text=True, check=False)
+    assert done.stdout == "found True\n", done.stderr
+    assert not Path("/no-such-folder").exists()
