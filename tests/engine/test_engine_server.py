@@ -32,6 +32,42 @@ def test_a_stopped_engine_refuses_and_can_be_started_on_its_old_port(config):
     asyncio.run(scenario())
 
 
+def test_whoever_is_still_connected_is_answered_until_it_leaves(config):
+    """A proxy that does not know yet sends a request on a connection that it has: closed under it, it would be lost."""
+
+    async def scenario():
+        engine = Engine(config())
+        address = await engine.start("127.0.0.1")
+        async with aiohttp.ClientSession() as known:
+            async with known.get(f"http://{address}/health") as answer:
+                assert answer.status == 200
+            stopping = asyncio.create_task(engine.stop(grace_s=60, linger_s=60))
+            await asyncio.sleep(0.1)
+            async with aiohttp.ClientSession() as late:
+                with pytest.raises(aiohttp.ClientConnectorError):
+                    await late.get(f"http://{address}/health")
+            async with known.get(f"http://{address}/health") as answer:
+                assert answer.status == 200
+            assert not stopping.done()
+        await stopping
+
+    asyncio.run(scenario())
+
+
+def test_nobody_is_waited_for_longer_than_it_may_linger(config):
+    async def scenario():
+        engine = Engine(config())
+        address = await engine.start("127.0.0.1")
+        async with aiohttp.ClientSession() as client:
+            async with client.get(f"http://{address}/health") as answer:
+                assert answer.status == 200
+            await engine.stop(grace_s=0, linger_s=0.05)
+            with pytest.raises(aiohttp.ClientConnectionError):
+                await client.get(f"http://{address}/health")
+
+    asyncio.run(scenario())
+
+
 def test_starting_twice_is_a_defect_and_stopping_twice_is_not(config):
     async def scenario():
         engine = Engine(config())

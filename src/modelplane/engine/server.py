@@ -20,6 +20,7 @@ from modelplane.engine.transfer import Exchange
 
 # How long a cancelled answer has to unwind; it waits for nothing, so this only bounds a defect.
 _UNWIND_S = 1.0
+_LOOK_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +91,18 @@ class Engine:
         self._service.core.close()
         self._crashed()
 
-    async def stop(self, *, grace_s: float = 5.0) -> None:
-        """Refuse new connections, let running answers end for up to `grace_s`, then cut what is left."""
+    async def stop(self, *, grace_s: float = 5.0, linger_s: float = 0.0) -> None:
+        """Refuse new connections, let running answers end for up to `grace_s`, then cut what is left.
+
+        A connection that this side closes may have a request on its way, which nobody would answer and nobody may send
+        again. So clients have `linger_s` to close theirs, and whatever they still ask is answered.
+        """
         listener, connections = self._listener, self._connections
         if listener is None or connections is None:
             return
         self._listener = self._connections = None
         listener.close()
+        await _until_left(connections, linger_s)
         # One turn of the loop, so that requests already read from their sockets count as in flight.
         await asyncio.sleep(0)
         connections.pre_shutdown()
@@ -116,3 +122,12 @@ class Engine:
             self._in_flight.add(task)
             task.add_done_callback(self._in_flight.discard)
         return await self._service.handle(request)
+
+
+async def _until_left(connections: web.Server, limit_s: float) -> None:
+    try:
+        async with asyncio.timeout(limit_s):
+            while connections.connections:  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        return

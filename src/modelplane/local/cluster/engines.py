@@ -32,6 +32,8 @@ GPUS = "sim.modelplane.ai/gpus"
 """On a pod: the product names of the GPUs that it holds, separated by commas. They decide how fast its engine is."""
 
 _PROBE_TIMEOUT_S = 1.0
+# A proxy that knows of the pod's end has closed its connections already; one that is late has so long to hear of it.
+_LINGER_S = 5.0
 _RESOURCE_GROUP = "resource.k8s.io"
 # Twice the context that an engine has unless it is told otherwise.
 _LEAST_CACHE_TOKENS = 65_536
@@ -115,7 +117,7 @@ class LocalEngines:
         await self._pickers.stop(running)
         engine = self._engines.pop(running, None)
         if engine is not None:
-            await engine.stop(grace_s=grace_s)
+            await engine.stop(grace_s=grace_s, linger_s=min(grace_s, _LINGER_S))
 
     def __len__(self) -> int:
         """How many run."""
