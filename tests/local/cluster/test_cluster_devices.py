@@ -51,6 +51,18 @@ def test_the_plan_of_a_claim_that_has_its_devices_goes():
     assert run_cluster(main, pools=[gpu_pool()]) == 0
 
 
+def test_what_was_put_away_is_made_again():
+    async def main(lab):
+        await lab.settle()
+        devices = Devices(lab.store)
+        first = devices.book()
+        devices.put_away()
+        again = devices.book()
+        return again.inventory is first.inventory, again.classes == first.classes, len(again.classes)
+
+    assert run_cluster(main, pools=[gpu_pool()]) == (False, True, 1)
+
+
 def test_a_missing_class_is_named():
     async def main(lab):
         await lab.settle()

@@ -78,7 +78,10 @@ class DeviceBook:
 
 
 class Devices:
-    """Makes a DeviceBook of the store. What depends on slices and classes only is kept until one of them changes."""
+    """Makes a DeviceBook of the store. What depends on slices and classes only is kept until one of them changes.
+
+    A cluster in which nothing waits needs none of it: of a thousand clusters few schedule at a time.
+    """
 
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
@@ -87,6 +90,12 @@ class Devices:
         self._class_versions: _Versions | None = None
         self._classes: Mapping[str, DeviceClass] = {}
         self._plans: dict[tuple[str, ...], Plan] = {}
+
+    def put_away(self) -> None:
+        """Nothing waits: what was prepared is made again when it is asked for."""
+        if self._slice_versions is not None:
+            self._slice_versions, self._inventory = None, Inventory((), _FEATURES)
+            self._class_versions, self._classes, self._plans = None, {}, {}
 
     def book(self) -> DeviceBook:
         self._read_slices()

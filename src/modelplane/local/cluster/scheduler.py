@@ -89,6 +89,7 @@ class Scheduler:
         waiting = [pod for pod in pods if not node_of(pod) and not is_deleting(pod) and not is_finished(pod)]
         waiting = [pod for pod in waiting if not self._is_early(pod)]
         if not waiting:
+            self._devices.put_away()
             return Settled()
         board = self._board(pods)
         for unit in self._units(sorted(waiting, key=self._queue_order)):
