@@ -34,7 +34,7 @@ _NOT_FOUND = 404
 _BUSY = frozenset({429, 503, 504})
 """What a server says that has too much to do; definitions of megabytes bring one there on a loaded machine."""
 _PAUSES_S = (1.0, 3.0, 9.0)
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 180.0
 _POLL_S = 0.1
 _RESYNC_S = 240
 

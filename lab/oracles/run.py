@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from lab.oracles.finding import Difference, Finding
 from modelplane.api.definitions import custom_resource_definition, definitions
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from lab.e2e.world import World
 
@@ -36,39 +35,17 @@ async def _attempt(name: str, compare: Callable[[], Awaitable[Finding]]) -> Find
 
 
 async def run(world: World, only: frozenset[str]) -> list[Finding]:
-    """Those that are named, or all. What one of them needs on a cluster it makes, and removes afterwards.
-
-    Those that need one cluster each share the clusters, so that one works while another waits; pods need all of them.
-    """
-    first, *others = world.sites
-    last = others[-1] if others else first
-    wanted = _comparisons(world, first, last)
-    chosen = [name for name in wanted if not only or name in only]
-    lines = [["dra"], ["golden", "clients"]] if first != last else [["golden", "dra", "clients"]]
-    found: dict[str, Finding] = {}
-
-    async def one_after_another(names: Iterable[str]) -> None:
-        for name in names:
-            if name in chosen:
-                began = time.monotonic()
-                found[name] = await _attempt(name, wanted[name])
-                world.say(f"{time.monotonic() - began:7.1f} s  {found[name].lines()[0]}")
-
-    await asyncio.gather(*map(one_after_another, lines))
-    await one_after_another(["pods"])
-    return [found[name] for name in chosen]
-
-
-def _comparisons(world: World, first: str, last: str) -> dict[str, Callable[[], Awaitable[Finding]]]:
-    api = world.sites[first]
+    """Those that are named, or all. What one of them needs on a cluster it makes, and removes afterwards."""
+    site = next(iter(world.sites))
+    api = world.sites[site]
     sources = Sources(module_folders(SOURCES), world.places.cache)
     kubectl = next(part for part in COMPONENTS if part.name == "kubectl")
-    return {
+    wanted: dict[str, Callable[[], Awaitable[Finding]]] = {
         "golden": lambda: golden.compare(api, sources, GOLDEN),
-        "dra": lambda: dra.compare(world.sites[last], seed=DRA_SEED, cases=DRA_CASES, say=world.say),
+        "dra": lambda: dra.compare(api, seed=DRA_SEED, cases=DRA_CASES, say=world.say),
         "clients": lambda: clients.compare(
             api,
-            world.kubeconfigs[first],
+            world.kubeconfigs[site],
             [dict(custom_resource_definition(each)) for each in definitions().values()],
             kubectl=binary(world.places, kubectl),
             folder=world.places.state / "sessions",
@@ -76,3 +53,11 @@ def _comparisons(world: World, first: str, last: str) -> dict[str, Callable[[], 
         ),
         "pods": lambda: pods.compare(list(world.sites.values()), GOLDEN, world.say),
     }
+    found = []
+    for name, compare in wanted.items():
+        if not only or name in only:
+            began = time.monotonic()
+            found.append(await _attempt(name, compare))
+            for line in (f"{time.monotonic() - began:7.1f} s  {found[-1].lines()[0]}", *found[-1].lines()[1:]):
+                world.say(line)
+    return found
