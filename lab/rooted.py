@@ -1,8 +1,8 @@
 """Runs a program that looks for files at paths which this machine does not have, without making them here.
 
 `python -m lab.rooted FOLDER PATH=SOURCE... -- COMMAND...` becomes the command under a root of its own: everything of
-this machine where it is, and each source at its path. It needs a mount namespace of its own and the right to mount;
-the folder must be empty.
+this machine where it is but shared memory, and each source at its path. It needs a mount namespace of its own and the
+right to mount; the folder must be empty.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def main(arguments: list[str]) -> None:
         target = root / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         _bind(Path(source), target)
+    # What a program shares with others of its kind there would outlive it.
+    _run("mount", "-t", "tmpfs", "tmpfs", str(root / "dev" / "shm"))
     os.chroot(root)
     os.chdir("/")
     command = rest[at + 1 :]
