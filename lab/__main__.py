@@ -173,7 +173,8 @@ def _end_to_end_gangs(chosen: argparse.Namespace, places: Places, scheduler: Set
     _build_missing(places, options)
     start(places, (FLEETS / scheduler.value).absolute(), _say, tied=True, options=options)
     try:
-        command = [sys.executable, "-m", "lab", "scenario", str(chosen.report), "--gangs", scheduler.value]
+        steps = [word for step in chosen.step for word in ("--step", step)]
+        command = [sys.executable, "-m", "lab", "scenario", str(chosen.report), "--gangs", scheduler.value, *steps]
         return subprocess.run(inside(places, command), check=False).returncode
     finally:
         stop(places, _say)
