@@ -1,5 +1,8 @@
 import pytest
 
+from modelplane.api.codec import decode, encode
+from modelplane.api.models import ModelReplica
+
 
 def objects(made, kind: str) -> list[dict]:
     found = (desired.target.manifest for desired in made.compose().desired.values())
@@ -196,3 +199,22 @@ def test_volcano_counts_no_pod_of_a_gang_as_started_before_it_is(scene):
         assert resources["claims"]
     assert all("requests" not in resources for resources in engines_of(scene("pipeline-2", "native", "kai")))
     assert "requests" not in str(workload(scene("single-gpu", "native", "volcano")))
+
+
+@pytest.mark.parametrize(
+    ("given", "requests"),
+    [
+        pytest.param({}, {"cpu": "1m"}, id="nothing"),
+        pytest.param({"requests": {"example.com/nic": "1"}}, {"example.com/nic": "1", "cpu": "1m"}, id="a device"),
+        pytest.param({"requests": {"memory": "1Gi"}}, {"memory": "1Gi"}, id="memory"),
+        pytest.param({"limits": {"cpu": "8"}}, None, id="a limit is a request"),
+    ],
+)
+def test_under_volcano_what_an_engine_asks_for_stays(scene, given, requests):
+    made = scene("pipeline-2", "native", "volcano")
+    replica = encode(made.replica)
+    for engine in replica["spec"]["engines"]:
+        for member in engine["members"]:
+            member["template"]["spec"]["containers"][0]["resources"] = given
+    made.replica = decode(ModelReplica, replica)
+    assert [found.get("requests") for found in engines_of(made)] == [requests, requests]
