@@ -1,10 +1,11 @@
 """ModelDeployment: places replicas, and offers an endpoint for each that answers.
 
 Every replica that should be is in the result every time; when something is missing that placement needs, what is there
-stays and a condition says what is missing. A replica's endpoint exists only while the replica can serve.
+stays and a condition says what is missing. A replica's endpoint exists while the replica can serve, and seconds more.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
@@ -49,7 +50,7 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.inventory import fleet_of
 from modelplane.compose.lowering import Engine, Lowered, lower
-from modelplane.compose.readiness import serves
+from modelplane.compose.readiness import serves, stopped_at
 from modelplane.compose.rolling import Rollout, roll
 from modelplane.dra.cel import CompileError, compile_selector
 from modelplane.fleet.fates import Fate
@@ -67,6 +68,10 @@ _CLUSTERS, _REPLICAS, _CACHES = "clusters", "replicas", "caches"
 _REPLICA, _ENDPOINT = "replica-", "endpoint-"
 _SELECTING = frozenset({"ClusterSelector", "Affinity"})
 _ANNOUNCED_S = 1.0
+_DOUBT_S = 3.0
+"""For how long an endpoint outlives its replica's word: hosts show conditions of a moment ago, and to take an endpoint
+away and bring it back costs clients many seconds, where the gateway asks another replica at once."""
+_SKEW_S = 1.0
 
 
 def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
@@ -130,7 +135,15 @@ def _leads_nowhere(request: ComposeRequest[ModelDeployment], key: str) -> bool:
     if not key.startswith(_ENDPOINT):
         return False
     replica = request.observed.get(_REPLICA + key.removeprefix(_ENDPOINT))
-    return replica is None or not serves(replica.manifest)
+    return replica is None or not (serves(replica.manifest) or _doubted_for_s(replica, request.now))
+
+
+def _doubted_for_s(replica: Observed, now: float) -> float:
+    """For how long a replica that says that it does not serve is not believed yet; 0: it is."""
+    stopped = stopped_at(replica.manifest)
+    if stopped is None or not now or stopped > now + _SKEW_S:
+        return 0.0
+    return max(0.0, stopped + _DOUBT_S - now)
 
 
 def _decided(
@@ -142,18 +155,22 @@ def _decided(
 ) -> ComposeResult:
     desired: dict[str, Desired] = {}
     serving: Counter[str] = Counter()
+    doubts: list[float] = []
     rollout, targets = _targets(request, lowered, decided)
     for placement in decided.placements:
         holding = placement.holding
         seen = request.observed.get(_replica_key(holding))
         target = targets[_replica_key(holding)]
         desired[_replica_key(holding)] = Desired(target, seen is not None and seen.ready)
-        endpoint = _endpoint(target, seen) if seen is not None and serves(seen.manifest) else None
+        key = _endpoint_key(holding)
+        known = request.observed.get(key)
+        answers = seen is not None and serves(seen.manifest)
+        doubted_for_s = 0.0 if answers or seen is None or known is None else _doubted_for_s(seen, request.now)
+        endpoint = _endpoint(target, seen) if seen is not None and (answers or doubted_for_s) else None
         if endpoint is not None:
-            key = _endpoint_key(holding)
-            known = request.observed.get(key)
             desired[key] = Desired(Local(encode(endpoint), ReadyWhen.READY), known is not None and known.ready)
-            serving[holding.cluster] += 1
+            serving[holding.cluster] += answers
+            doubts.append(doubted_for_s)
     conditions = (
         _scheduled(request.resource, decided, fleet),
         _serving(request.resource, decided, serving.total(), rollout),
@@ -165,15 +182,16 @@ def _decided(
         ready=summarise(conditions, conditions[-1].message),
         events=_events(request, decided),
         requirements=requirements,
-        look_again_after_s=_look_again(decided),
+        look_again_after_s=_look_again(decided, doubts),
     )
 
 
-def _look_again(decided: Schedule) -> float | None:
+def _look_again(decided: Schedule, doubts: Sequence[float]) -> float | None:
     """When time alone changes the answer. An eviction that was announced is carried out on the next pass."""
+    moments = [each for each in (decided.look_again_after_s, *doubts) if each]
     if decided.preemption is not None and not decided.preemption.acted:
-        return _ANNOUNCED_S
-    return decided.look_again_after_s
+        moments.append(_ANNOUNCED_S)
+    return min(moments, default=decided.look_again_after_s)
 
 
 def _replica_key(holding: Holding) -> str:

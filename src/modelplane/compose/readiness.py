@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from modelplane.api.conditions import ConditionType
 from modelplane.compose.contract import Manifest, ReadyWhen
+from modelplane.compose.moments import epoch_s
 
 SERVING = frozenset({ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY})
 """What has to hold of a replica for it to answer requests."""
@@ -59,6 +60,18 @@ def serves(replica: Manifest) -> bool:
     conditions = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
     held = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
     return held >= SERVING
+
+
+def stopped_at(replica: Manifest) -> float | None:
+    """When a ModelReplica stopped to answer requests, by its own word; None where it serves or does not say."""
+    status = replica.get("status")
+    conditions = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
+    moments = [
+        epoch_s(str(condition.get("lastTransitionTime")))
+        for condition in conditions
+        if condition.get("type") in SERVING and condition.get("status") != "True"
+    ]
+    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def first_address(manifest: Manifest) -> str | None:
