@@ -66,9 +66,9 @@ lab-down: setup-dev ## end the lab and everything it started
 e2e: setup-dev ## the product on genuine components, and comparisons with them; writes docs/lab-report.md
 	@$(BIN)/python -m lab e2e
 
-e2e-full: setup-dev ## e2e with the optional components built too
+e2e-full: setup-dev ## e2e behind Envoy Gateway, then gangs under KAI, Kueue and Volcano
 	@$(BIN)/python -m lab build core picker kai kueue volcano gateway
-	@$(BIN)/python -m lab e2e
+	@$(BIN)/python -m lab e2e --full --with gateway
 
 clean: ## remove .venv and caches
 	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis
