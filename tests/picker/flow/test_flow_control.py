@@ -215,6 +215,7 @@ def test_whatever_happens_each_request_ends_exactly_once(policy, steps):
         if kind == "offer":
             offered.append(flow.offer(request(priority=first, tenant=second), now_s))
             ended += [ticket for ticket in offered[-1:] if ticket.ending is not None]
+            ended += flow.displaced()
         elif kind == "dispatch":
             ended += [ticket for ticket in (flow.dispatch(now_s, first, second),) if ticket is not None]
         elif kind == "expire":
