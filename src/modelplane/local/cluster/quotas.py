@@ -3,6 +3,7 @@
     KAI       quota and limit of GPUs, -1 for no end, also of every queue above; pods that cannot be preempted stay
               within the quota. A queue that does not exist schedules nothing.
     Volcano   a queue's capability, where it has one; only open queues schedule. The queue `default` is always there.
+              Its books have claimed devices by their class, as from 1.15 on.
 
 Nothing is preempted or reclaimed. Shares, weights and guarantees are not modelled.
 """
@@ -23,6 +24,7 @@ from modelplane.reconcile.store import Change, Manifest, ObjectRef
 
 _GROUPS = (KAI_GROUP, VOLCANO_GROUP)
 _NO_END = -1
+_CLAIMED = "deviceclass/"
 _NON_PREEMPTIBLE = 100
 _KAI_PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 
@@ -140,8 +142,16 @@ class Queues:
                 waiting.take(pod)
         for group in _GROUPS:
             for item in self._store.list(group, "Queue"):
-                self._store.replace_status(_reported(item, book.used[ref_of(item)], waiting.used[ref_of(item)]))
+                used, asked = book.used[ref_of(item)], waiting.used[ref_of(item)]
+                self._store.replace_status(_reported(item, self._booked(group, used), asked))
         return Settled()
+
+    def _booked(self, group: str, used: Demand) -> Demand:
+        """By the names that the scheduler books devices under. Here they are all claimed."""
+        if group != VOLCANO_GROUP:
+            return used
+        classes = {resource: name for name, resource in self._site.settings.device_resources.items()}
+        return Counter({f"{_CLAIMED}{classes.get(name, name)}": count for name, count in used.items()})
 
 
 def book_of(store: ClusterStore, resources: Mapping[str, str], pods: Iterable[Manifest] | None = None) -> QueueBook:
