@@ -276,10 +276,11 @@ def test_an_edit_that_makes_no_sense_keeps_what_runs():
 
 
 def test_a_replica_that_stops_answering_loses_its_endpoint_and_the_service_says_so():
-    async def story(fleet, _clock):
+    async def story(fleet, clock):
         await serve(fleet)
         for store in fleet.clusters.values():
             fleet.report(store, "apps", "Deployment", conditions=[{"type": "Available", "status": "False"}])
+        await clock.sleep(5)
         await fleet.settle()
         assert fleet.plane.list("modelplane.ai", "ModelEndpoint") == ()
         assert fleet.conditions("ModelService")["Ready"] == ("False", "NoEndpoints")

@@ -96,8 +96,10 @@ def test_a_cordoned_node_keeps_what_it_has():
 def test_a_crashed_pod_comes_back():
     async def story(fleet, clock):
         (pod,) = fleet.pods("east")
+        do(fleet, "slow-load", value="10")
+        await clock.sleep(1)
         do(fleet, "crash-pod", name=f"{namespace_of(pod)}/{name_of(pod)}")
-        await clock.sleep(0.5)
+        await clock.sleep(5)
         assert fleet.endpoints() == {"west": 1}
         await clock.sleep(20)
         (again,) = fleet.pods("east")
