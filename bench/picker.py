@@ -2,8 +2,9 @@
 
 Every request is another short prompt, so each is looked up and recorded. Between picks the loads of endpoints are
 replaced as scraping would: one for every ten picks (5,000 picks and 500 scrapes a second), or one before each pick, the
-worst case. Each pick counts at its endpoint, as the server counts it, until 200 later ones have. Figures are the least
-of several rounds: a busy machine only ever adds to them. The baseline of each is the same decision by the framework's
+worst case. `and_counted` rows add what a pick costs the next ones: it counts at its endpoint, as the server counts it,
+until 200 later ones have, and every count changes what scorers expect of that endpoint. Figures are the least of
+several rounds: a busy machine only ever adds to them. The baseline of each is the same decision by the framework's
 plain steps, which make a value for every candidate and remember nothing.
 """
 
@@ -51,6 +52,7 @@ def rows() -> list[dict[str, object]]:
         _row("picker.pick.10", _pick_us(10, every=10), LIMIT_US, plain[10]),
         _row("picker.pick.100", _pick_us(100, every=10), LIMIT_US, plain[100]),
         _row("picker.pick.1000", _pick_us(1000, every=10), 300.0, plain[1000]),
+        _ratio("picker.pick.100.and_counted", _pick_us(100, every=10, counted=True), plain[100]),
         _ratio("picker.pick.100.after_each_scrape", _pick_us(100, every=1), plain[100]),
         _ratio("picker.pick.100.prompt_is_cached", _pick_us(100, every=10, prompts=50), plain[100]),
         _ratio("picker.pick.100.prefill_and_decode", _pick_us(100, every=10, config=DISAGGREGATED), plain[100]),
@@ -91,18 +93,25 @@ def _growth() -> dict[str, object]:
     }
 
 
-def _pick_us(count: int, *, every: int, config: str = "", prompts: int = 0) -> float:
+def _pick_us(count: int, *, every: int, config: str = "", prompts: int = 0, counted: bool = False) -> float:
     scheduler, endpoints = Scheduler(load(config)), _endpoints(count)
     repeated = _requests(prompts, words=40)
 
     def one_round() -> float:
         requests = [repeated[at % prompts] for at in range(PICKS)] if prompts else _requests(PICKS)
-        return _picks(scheduler, endpoints, every, requests)
+        return _picks(scheduler, endpoints, every, requests, counted=counted)
 
     return _least_us(one_round)
 
 
-def _picks(scheduler: Scheduler, endpoints: Sequence[Endpoint], every: int, requests: Sequence[Request]) -> float:
+def _picks(
+    scheduler: Scheduler,
+    endpoints: Sequence[Endpoint],
+    every: int,
+    requests: Sequence[Request],
+    *,
+    counted: bool = False,
+) -> float:
     loads = [_load() for _ in requests]
     count = len(endpoints)
     sent: deque[Endpoint] = deque()
@@ -111,10 +120,11 @@ def _picks(scheduler: Scheduler, endpoints: Sequence[Endpoint], every: int, requ
         if at % every == 0:
             endpoints[at % count].load = loads[at]
         picked = scheduler.schedule(request, endpoints, 0.0, _CHANCE.random).picked
-        picked.requests_in_flight += 1
-        sent.append(picked)
-        if len(sent) > _IN_FLIGHT:
-            sent.popleft().requests_in_flight -= 1
+        if counted:
+            picked.requests_in_flight += 1
+            sent.append(picked)
+            if len(sent) > _IN_FLIGHT:
+                sent.popleft().requests_in_flight -= 1
     spent_s = time.process_time() - started
     for endpoint in sent:
         endpoint.requests_in_flight -= 1
