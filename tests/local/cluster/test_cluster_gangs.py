@@ -187,7 +187,7 @@ def test_volcano_starts_a_pod_group_whole_or_not_at_all(nodes, whole):
     placed, said, queue = in_cluster(main, nodes)
     assert placed == {whole}
     assert said == (("Running", ["Scheduled"]) if whole else ("Inqueue", ["Unschedulable"]))
-    assert queue == {"state": "Open", "allocated": {"nvidia.com/gpu": "16"} if whole else {}}
+    assert queue == {"state": "Open", "allocated": {"deviceclass/gpu.nvidia.com": "16"} if whole else {}}
 
 
 def test_volcano_makes_a_group_of_one_for_pods_that_name_none():
