@@ -6,6 +6,7 @@ all, have looked for free ports as well. Sockets that allow their address to be 
 do, can listen beside it.
 """
 
+import atexit
 import os
 import socket
 from collections.abc import Iterator
@@ -18,6 +19,12 @@ _FIRST, _LAST = 20_000, 32_000
 # Each process begins elsewhere and never offers a port twice.
 _offers: Iterator[int] = count(os.getpid() * 97)
 _reserved: dict[tuple[str, int], socket.socket] = {}
+
+
+@atexit.register
+def _release_all() -> None:
+    while _reserved:
+        _reserved.popitem()[1].close()
 
 
 def free_port(host: str = "127.0.0.1") -> int:
