@@ -16,9 +16,9 @@ from modelplane.compose.inventory import fleet_of
 from modelplane.compose.manifests import text_at
 from modelplane.crossplane.calls import answer
 from modelplane.crossplane.messages import read, write
-from modelplane.crossplane.server import calm_collector
 from modelplane.crossplane.structs import fill, plain
 from modelplane.fleet.snapshot import Fleet
+from modelplane.reconcile.collector import calm_collector
 
 _API = "modelplane.ai/v1alpha1"
 _CLUSTERS, _REPLICAS_EACH = 200, 10

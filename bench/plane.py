@@ -284,10 +284,12 @@ async def _changed(folder: Path, number: int) -> float:
     watcher, writer = Connection(folder), Connection(folder)
     await watcher.open()
     await writer.open()
-    _, found = await writer.ask("GET", f"{_DEPLOYMENTS}/{name}")
-    before = json.loads(found)
-    revision = before["metadata"]["resourceVersion"]
-    watcher.send("GET", f"{_DEPLOYMENTS}?watch=true&fieldSelector=metadata.name%3D{name}&resourceVersion={revision}")
+    # The revision of the list: the deployment's own may be from before what the API remembers of changes.
+    only = f"fieldSelector=metadata.name%3D{name}"
+    _, found = await writer.ask("GET", f"{_DEPLOYMENTS}?{only}")
+    listed = json.loads(found)
+    before, revision = listed["items"][0], listed["metadata"]["resourceVersion"]
+    watcher.send("GET", f"{_DEPLOYMENTS}?watch=true&{only}&resourceVersion={revision}")
     await watcher.reader.readuntil(b"\r\n\r\n")
     replicas = before["spec"]["replicas"] + (1 if number % 2 else -1)
     started = time.perf_counter()

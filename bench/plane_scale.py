@@ -26,6 +26,7 @@ from modelplane.local.cluster.objects import condition_is
 from modelplane.local.cluster.phases import Running
 from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.local.plane import Plane, PlaneSettings
+from modelplane.reconcile.collector import calm_collector
 from modelplane.reconcile.store import Change, Manifest
 
 POOLS, REPLICAS = 4, 10
@@ -112,6 +113,7 @@ async def main(folder: Path, clusters: int) -> None:
     settings = PlaneSettings(data=folder, cluster=ClusterSettings(pull_s=0.01, load_s=0.01))
     is_new, began = not (folder / "plane.db").exists(), time.perf_counter()
     async with Plane(settings, engines=NoEngines()) as plane:
+        calm_collector()
         ready = Ready(plane, "InferenceCluster", "ModelReplica", "ModelDeployment")
         _tell(wall_s=time.perf_counter() - began)
         if is_new:

@@ -55,6 +55,7 @@ async def _up(arguments: argparse.Namespace) -> int:
     from modelplane.cli.manifests import read_documents, simulated_fleet
     from modelplane.local.apply import check_documents
     from modelplane.local.plane import Plane, PlaneSettings
+    from modelplane.reconcile.collector import calm_collector
     from modelplane.web.server import serve
 
     progress = Progress()
@@ -69,6 +70,7 @@ async def _up(arguments: argparse.Namespace) -> int:
     )
     progress.say(f"starting the plane on {arguments.data}")
     async with Plane(settings, tell=progress.say) as plane:
+        calm_collector()
         ports.remember(api=plane.api_url, gateway=plane.gateway_url)
         progress.say(f"API         {plane.api_url}")
         progress.say(f"kubeconfig  {plane.kubeconfig}")

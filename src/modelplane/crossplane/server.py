@@ -6,7 +6,6 @@ tries again; nothing was applied.
 """
 
 import asyncio
-import gc
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -27,16 +26,10 @@ from modelplane.crossplane.messages import read, refuse, write
 from modelplane.fleet.plugins import PlacementProfile
 from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.kube import KubeClient, load_config
+from modelplane.reconcile.collector import calm_collector
 
 _log = structlog.get_logger()
 _MEGABYTE = 1024 * 1024
-
-
-def calm_collector() -> None:
-    """What was read at the start stays: to look through it again and again would stall calls for many milliseconds."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 class CannotStartError(InputError):
