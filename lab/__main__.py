@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.build import BuildError, GoMissingError, ModulesAwayError, build_all, find_go, missing
+from lab.build import BuildError, GoMissingError, ModulesAwayError, build_all, missing, module_folders, modules_of
 from lab.components import Set
 from lab.launch import LabError, ask, inside, running, start, stop
 from lab.namespace import find_isolation
@@ -108,10 +108,11 @@ def _build(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _build_missing(places: Places, options: frozenset[Set]) -> None:
-    find_go(1)  # manifests are read from Go's module cache, even when every program is there
     sets = {Set.CORE, *options}
     if missing(places, sets):
         build_all(places, sets, os.cpu_count() or 1, _say)
+    # Manifests are read from Go's module cache even when every program is there, and from inside nothing can be fetched.
+    module_folders(modules_of(sets))
 
 
 def _prepare(_: argparse.Namespace, places: Places) -> int:

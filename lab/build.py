@@ -126,7 +126,7 @@ def build_all(places: Places, sets: Collection[Set], jobs: int, say: Callable[[s
     """Build what the cache lacks, and fetch the modules whose manifests the lab reads."""
     wanted = missing(places, sets)
     toolchain = find_go(jobs)
-    for module in _modules(sets):
+    for module in modules_of(sets):
         _download(toolchain, module)
     for number, component in enumerate(wanted, start=1):
         say(f"[{number}/{len(wanted)}] building {component.name} {component.module.version}")
@@ -135,7 +135,8 @@ def build_all(places: Places, sets: Collection[Set], jobs: int, say: Callable[[s
         say(f"[{number}/{len(wanted)}] {component.name}: {seconds:.0f} s, {size:.0f} MB")
 
 
-def _modules(sets: Collection[Set]) -> Iterable[Module]:
+def modules_of(sets: Collection[Set]) -> Iterable[Module]:
+    """What programs are built from, and what is read for its manifests."""
     needed = [part.module for part in selected(sets)] + [*SOURCES]
     return dict.fromkeys(needed)
 
