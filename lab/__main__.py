@@ -111,7 +111,7 @@ def _build_missing(places: Places, options: frozenset[Set]) -> None:
     sets = {Set.CORE, *options}
     if missing(places, sets):
         build_all(places, sets, os.cpu_count() or 1, _say)
-    # Manifests are read from Go's module cache even when every program is there, and from inside nothing can be fetched.
+    # Manifests are read from Go's module cache even when every program is there; from inside nothing can be fetched.
     module_folders(modules_of(sets))
 
 
