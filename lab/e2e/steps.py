@@ -279,9 +279,18 @@ async def removal(world: World) -> str:
         raise FailedError(f"left: {', '.join(await remains(world))}") from error
     await remove(world, [item for item in _platform() if item["kind"] != "InferenceClass"])
     await remove(world, [item for item in _platform() if item["kind"] == "InferenceClass"])
+    await world.wait("nothing composed is left", lambda: _nothing_composed(world))
     left = await remains(world)
     expect(not left, f"left: {', '.join(left)}")
     return f"nothing left in {1 + len(world.sites)} clusters after {asyncio.get_running_loop().time() - began:.1f} s"
+
+
+async def _nothing_composed(world: World) -> bool:
+    """Whether provider-kubernetes has let go of everything, so that no access to a cluster is needed any more."""
+    version = "kubernetes.m.crossplane.io/v1alpha1"
+    return not (
+        await world.control.list(version, "Object") or await world.control.list(version, "ClusterProviderConfig")
+    )
 
 
 async def remains(world: World) -> list[str]:
