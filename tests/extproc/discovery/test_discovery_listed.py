@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from modelplane.extproc.discovery.listed import BadList, ListedEndpoints, read_endpoints
+from modelplane.api.errors import InputError
+from modelplane.extproc.discovery.listed import ListedEndpoints, read_endpoints
 from modelplane.extproc.discovery.roster import Found
 from modelplane.testing.kube_api import until
 
@@ -87,7 +88,7 @@ def test_a_wrong_entry_is_named_and_the_others_are_taken(entry, problem):
     ],
 )
 def test_files_of_which_nothing_can_be_used(text):
-    with pytest.raises(BadList, match=r"f\.yaml"):
+    with pytest.raises(InputError, match=r"f\.yaml"):
         read_endpoints(text, "f.yaml")
 
 

@@ -27,16 +27,15 @@ from pathlib import Path
 
 import msgspec
 
-from modelplane.admission.documents import parse_documents
 from modelplane.admission.layout import Document
-from modelplane.api.errors import DocumentError
+from modelplane.api.errors import InputError
 from modelplane.api.names import is_dns_subdomain
+from modelplane.extproc.discovery.files import documents_of, read_file
 from modelplane.extproc.discovery.roster import Found, Roster, address_of
 from modelplane.picker.endpoints import NOTHING
 
 _log = logging.getLogger(__name__)
 
-_MOST_BYTES = 1024 * 1024
 _MOST_PORT = 65_535
 _PORT = re.compile(r"[0-9]{1,5}")
 _PORTS_MOST = 8
@@ -61,23 +60,15 @@ class Listed(msgspec.Struct, frozen=True):
     """By the name of the entry, or by its place where it has none."""
 
 
-class BadList(ValueError):  # noqa: N818 - an outcome of reading
-    """Nothing of the file can be used."""
-
-
 def read_endpoints(text: bytes, source: str) -> Listed:
-    if len(text) > _MOST_BYTES:
-        raise BadList(f"{source}: more than {_MOST_BYTES} bytes")
-    try:
-        documents = parse_documents(text, source=source)
-    except DocumentError as broken:
-        raise BadList(str(broken)) from broken
+    """InputError where nothing of the file can be used."""
+    documents = documents_of(text, source)
     if len(documents) != 1:
-        raise BadList(f"{source}: one document is wanted, and there are {len(documents)}")
+        raise InputError(f"{source}: one document is wanted, and there are {len(documents)}")
     value = documents[0].value
     entries = value.get("endpoints") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(entries, list) or len(value) != 1:
-        raise BadList(f"{source}: must have the field endpoints, a list, and no other")
+        raise InputError(f"{source}: must have the field endpoints, a list, and no other")
     return _listed(documents[0], entries, source)
 
 
@@ -170,8 +161,8 @@ class ListedEndpoints(Roster):
             mark = _mark(await asyncio.to_thread(self._path.stat))
             if mark == self._mark:
                 return
-            listed = read_endpoints(await asyncio.to_thread(_read, self._path), self._path.name)
-        except (OSError, BadList) as broken:
+            listed = read_endpoints(await asyncio.to_thread(read_file, self._path), self._path.name)
+        except (OSError, InputError) as broken:
             self._note(f"{self._path.name}: {broken.strerror}" if isinstance(broken, OSError) else str(broken))
             return
         self._mark = mark
@@ -192,8 +183,3 @@ class ListedEndpoints(Roster):
 
 def _mark(stat: stat_result) -> tuple[int, int, int]:
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES + 1)

@@ -27,13 +27,12 @@ from pathlib import Path
 
 import msgspec
 
-from modelplane.admission.documents import parse_documents
-from modelplane.api.errors import DocumentError, InputError
+from modelplane.api.errors import InputError
+from modelplane.extproc.discovery.files import documents_of, read_file
 from modelplane.extproc.discovery.policies import Objective, Rewrite, RewriteObject, RewriteRules, RuleBook
 
 _log = logging.getLogger(__name__)
 
-_MOST_BYTES = 1024 * 1024
 _GROUPS = frozenset({"llm-d.ai", "inference.networking.x-k8s.io"})
 
 
@@ -51,15 +50,9 @@ class Written(msgspec.Struct, frozen=True):
 
 def read_policies(text: bytes, source: str) -> Written:
     """InputError with the place where something is wrong."""
-    if len(text) > _MOST_BYTES:
-        raise InputError(f"{source}: more than {_MOST_BYTES} bytes")
-    try:
-        documents = parse_documents(text, source=source)
-    except DocumentError as broken:
-        raise InputError(str(broken)) from broken
     priorities: dict[str, int] = {}
     rewrites: list[RewriteRules] = []
-    for number, document in enumerate(documents):
+    for number, document in enumerate(documents_of(text, source)):
         place = f"{source}:{document.line_of(())}"
         try:
             found = _read(document.value)
@@ -100,7 +93,7 @@ class PolicyFile:
 
     async def start(self) -> None:
         """InputError where the file cannot be used."""
-        self._take(await asyncio.to_thread(self._read))
+        self._take(await asyncio.to_thread(read_file, self._path))
         self._task = asyncio.create_task(self._keep_looking())
 
     async def stop(self) -> None:
@@ -118,13 +111,6 @@ class PolicyFile:
     def rewrite(self, model: str, chance: float) -> Rewrite | None:
         return self._book.rewrite(model, chance)
 
-    def _read(self) -> bytes:
-        try:
-            with self._path.open("rb") as file:
-                return file.read(_MOST_BYTES + 1)
-        except OSError as error:
-            raise InputError(f"{self._path.name}: {error.strerror}") from error
-
     def _take(self, text: bytes) -> None:
         if text == self._text:
             return
@@ -137,7 +123,7 @@ class PolicyFile:
         while True:
             await asyncio.sleep(self._every_s)
             try:
-                self._take(await asyncio.to_thread(self._read))
+                self._take(await asyncio.to_thread(read_file, self._path))
                 self.problem = ""
             except InputError as broken:
                 if str(broken) != self.problem:
