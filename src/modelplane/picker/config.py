@@ -69,6 +69,8 @@ class Config(msgspec.Struct, frozen=True, eq=False):
     """The name of the detector's plugin; empty: the usual one."""
     warnings: tuple[Finding, ...]
     catalogue: Catalogue
+    text: str = ""
+    """What it was read from."""
 
     def build(self, before: Assembly | None = None) -> Assembly:
         """New instances of everything. Of `before`, which is at work no more, those stay that remember and are alike.
@@ -100,10 +102,12 @@ class Config(msgspec.Struct, frozen=True, eq=False):
 def load(text: str | bytes, source: str = "config", catalogue: Catalogue | None = None) -> Config:
     """The configuration, or ConfigError with every problem. Text that is empty gives the defaults."""
     known = builtin_catalogue() if catalogue is None else catalogue
-    documents = parse_documents(text.encode() if isinstance(text, str) else text, source=source)
+    raw = text.encode() if isinstance(text, str) else text
+    documents = parse_documents(raw, source=source)
     if len(documents) > 1:
         raise ConfigError((Finding(source, documents[1].line, "", "a second document; there must be one"),))
-    return _Loader(documents[0] if documents else None, source, known).load()
+    found = _Loader(documents[0] if documents else None, source, known).load()
+    return msgspec.structs.replace(found, text=raw.decode(errors="replace"))
 
 
 class _Loader:

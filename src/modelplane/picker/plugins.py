@@ -4,12 +4,12 @@ One object may be several of these. All are pure towards the world: whatever the
 remember in themselves, from what the methods below tell them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from modelplane.framework import Profile
+from modelplane.framework import Profile, Reporter
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
@@ -153,3 +153,30 @@ class PoolListener(Protocol):
     def name(self) -> str: ...
 
     def changed(self, endpoints: Sequence[Endpoint], /) -> None: ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """Decides by what it remembers. What of that went into one decision can be written down, and given back."""
+
+    @property
+    def name(self) -> str: ...
+
+    def remembered(self, cycle: Cycle, /) -> object:
+        """What it went by, in values of JSON; None: nothing. Asked after a decision, before anybody hears of it."""
+
+    def remind(self, cycle: Cycle, remembered: object, /) -> None:
+        """Go by this for one cycle. A producer is reminded in the place of being asked to produce."""
+
+
+@runtime_checkable
+class Witness(Reporter[Endpoint], Protocol):
+    """A reporter that takes down all that a decision was made of, so that it can be made again elsewhere."""
+
+    def attend(self, request: Request, chance: Callable[[], float], /) -> tuple[Request, Callable[[], float]]:
+        """The request and the chance to decide by, which tell the witness what is read and drawn of them."""
+
+    def testify(
+        self, cycle: Cycle, endpoints: Sequence[Endpoint], decision: Decision, memories: Mapping[str, object], /
+    ) -> None:
+        """It is decided, and nobody has heard of it. `memories` are those of plugins that remember, by name."""

@@ -26,7 +26,7 @@ from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.headers import IF_AVAILABLE, PREFER, forged
 from modelplane.picker.memory.prefix import PREFIX
-from modelplane.picker.plugins import Served, Watches
+from modelplane.picker.plugins import Remembers, Served, Watches, Witness
 from modelplane.picker.requests import Request
 from modelplane.picker.subsets import Narrower
 
@@ -73,6 +73,8 @@ class Scheduler:
         if not endpoints:
             return _NONE_READY
         cycle = Cycle(request, self._narrower.of(endpoints, request.subset), now_s, chance)
+        if reporter is not None and isinstance(reporter, Witness):
+            return self._decide_before(reporter, cycle, endpoints)
         decision = self.decide(cycle, reporter)
         return self._send(cycle, decision) if decision.outcome is Outcome.PICKED else decision
 
@@ -127,6 +129,25 @@ class Scheduler:
                 listener.changed(endpoints)
             except Exception as error:  # noqa: BLE001  a plugin's defect must not stop discovery
                 self._count(_fault(listener.name, error))
+
+    def _decide_before(self, witness: Witness, cycle: Cycle, endpoints: Sequence[Endpoint]) -> Decision:
+        """Decides and tells the plugins; the witness is told in between, before anybody takes the pick into account."""
+        request = cycle.request
+        cycle.request, cycle.chance = witness.attend(request, cycle.chance)
+        decision = self.decide(cycle, witness)
+        witness.testify(cycle, endpoints, decision, self._memories(cycle))
+        cycle.request = request
+        return self._send(cycle, decision) if decision.outcome is Outcome.PICKED else decision
+
+    def _memories(self, cycle: Cycle) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for plugin in self.assembly.plugins.values():
+            if isinstance(plugin, Remembers):
+                try:
+                    found[plugin.name] = plugin.remembered(cycle)
+                except Exception as error:  # noqa: BLE001  what cannot be written down must not cost the request anything
+                    self._count(_fault(plugin.name, error))
+        return {name: memory for name, memory in found.items() if memory is not None}
 
     def _decide(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
         plugin = ""

@@ -13,7 +13,7 @@ from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.headers import PREFILLER
 from modelplane.picker.memory.approximate import ApproximateIndex, Limits
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN
-from modelplane.picker.memory.prefix import prefix_of, put_prefix
+from modelplane.picker.memory.prefix import prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 
@@ -74,6 +74,12 @@ class ApproxPrefixProducer:
 
     def produce(self, cycle: Cycle) -> None:
         put_prefix(cycle, self.name, self.index.match(cycle.request, cycle.endpoints))
+
+    def remembered(self, cycle: Cycle) -> object:
+        return write_prefix(cycle, self.name)
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        read_prefix(cycle, self.name, remembered)
 
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         match = prefix_of(cycle, self.name)

@@ -50,6 +50,15 @@ class NoHitLruScorer:
             scores[at] = 1.0 - place / (len(endpoints) - 1)
         return scores
 
+    def remembered(self, cycle: Cycle) -> object:
+        """Endpoints in the order of their turns, who waits longest first; they matter to cold requests only."""
+        kept = set(cycle.endpoints)
+        return [endpoint.name for endpoint in self._used if endpoint in kept] if self._is_cold(cycle) else None
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        by_name = {endpoint.name: endpoint for endpoint in cycle.endpoints}
+        self._used = OrderedDict((by_name[name], None) for name in msgspec.convert(remembered, list[str]))
+
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         if self._is_cold(cycle):
             for endpoint in computing(decision):

@@ -42,6 +42,16 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
     """In [0, 1]."""
 
 
+class PredictionFacts(msgspec.Struct, frozen=True, array_like=True):
+    """A prediction as it is written down; JSON has no infinity, so no goal is None."""
+
+    ttft_s: float
+    tpot_s: float
+    ttft_headroom_s: float | None
+    tpot_headroom_s: float | None
+    confidence: float
+
+
 LATENCY: Slot[Sequence[Prediction | None]] = Slot("latency")
 """A prediction for each endpoint of the cycle; None: not enough was seen."""
 
@@ -110,6 +120,14 @@ class LatencyProducer:
         if self._parameters.predict_in_produce:
             cycle.put(LATENCY, self.predict(cycle))
 
+    def remembered(self, cycle: Cycle) -> object:
+        found = cycle.get(LATENCY)
+        return None if found is None else [None if one is None else _written(one) for one in found]
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        facts = msgspec.convert(remembered, list[PredictionFacts | None])
+        cycle.put(LATENCY, [None if one is None else _read(one) for one in facts])
+
     def predict(self, cycle: Cycle) -> list[Prediction | None]:
         if self._pool.ttft.samples < LEAST_SAMPLES:
             return [None] * len(cycle.endpoints)
@@ -177,6 +195,16 @@ class LatencyProducer:
         too_old = now_s - self._pending[oldest].sent_s > self._context_ttl_s
         if too_old or len(self._pending) > _MOST_PENDING:
             del self._pending[oldest]
+
+
+def _written(one: Prediction) -> PredictionFacts:
+    ttft, tpot = (None if room == NO_GOAL else room for room in (one.ttft_headroom_s, one.tpot_headroom_s))
+    return PredictionFacts(one.ttft_s, one.tpot_s, ttft, tpot, one.confidence)
+
+
+def _read(facts: PredictionFacts) -> Prediction:
+    ttft, tpot = (NO_GOAL if room is None else room for room in (facts.ttft_headroom_s, facts.tpot_headroom_s))
+    return Prediction(facts.ttft_s, facts.tpot_s, ttft, tpot, facts.confidence)
 
 
 def duration_s(written: str) -> float:

@@ -17,7 +17,7 @@ from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.approx_producer import computing
 from modelplane.picker.memory.kv_events import GPU
 from modelplane.picker.memory.precise import SLOW_TIER_WEIGHT, PreciseIndex
-from modelplane.picker.memory.prefix import TOKENS, prefix_of, put_prefix
+from modelplane.picker.memory.prefix import TOKENS, prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.picker.units import Duration
 
 _NOTHING: Mapping[str, object] = {}
@@ -87,6 +87,12 @@ class PrecisePrefixProducer:
             return
         self.index.forget_guesses(cycle.now_s)
         put_prefix(cycle, self.name, self.index.match(prompts, cycle.endpoints, request.model, request.salt))
+
+    def remembered(self, cycle: Cycle) -> object:
+        return write_prefix(cycle, self.name)
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        read_prefix(cycle, self.name, remembered)
 
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         match = prefix_of(cycle, self.name)

@@ -53,6 +53,19 @@ class PrefixIndex(Protocol):
         """Forget every endpoint but these."""
 
 
+_HASHES_SHOWN = 16
+
+
+class PrefixFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A match as it is written down: hashes of the prompts' first blocks stand for their text."""
+
+    blocks: int
+    block_size: int
+    held: tuple[int, ...]
+    weighted: tuple[float, ...] | None = None
+    hashes: tuple[tuple[str, ...], ...] = ()
+
+
 PREFIX: Slot[PrefixMatch] = Slot("prefix")
 PREFIXES: Slot[Mapping[str, PrefixMatch]] = Slot("prefixes")
 TOKENS: Slot[Sequence[Sequence[int]]] = Slot("tokens")
@@ -71,3 +84,23 @@ def prefix_of(cycle: Cycle, producer: str = "") -> PrefixMatch | None:
         return cycle.get(PREFIX)
     matches = cycle.get(PREFIXES)
     return None if matches is None else matches.get(producer)
+
+
+def write_prefix(cycle: Cycle, producer: str) -> PrefixFacts | None:
+    """What the producer left in this cycle, to be written down; None: nothing."""
+    match = prefix_of(cycle, producer)
+    if match is None:
+        return None
+    return PrefixFacts(
+        match.total_blocks,
+        match.block_size,
+        tuple(match.matched),
+        None if match.weighted is None else tuple(match.weighted),
+        tuple(tuple(f"{link:016x}" for link in chain[:_HASHES_SHOWN]) for chain in match.chains),
+    )
+
+
+def read_prefix(cycle: Cycle, producer: str, written: object) -> None:
+    """Leaves what was written down as if the producer had found it."""
+    facts = msgspec.convert(written, PrefixFacts)
+    put_prefix(cycle, producer, PrefixMatch(facts.blocks, facts.block_size, facts.held, facts.weighted))

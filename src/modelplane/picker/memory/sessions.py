@@ -27,6 +27,7 @@ ID_HEADER = "x-session-id"
 MOST_SESSIONS = 100_000
 SESSION: Slot[str] = Slot("session")
 """The request's session, where a producer found it."""
+_SOME_SESSION = "some session"
 
 Seconds = Annotated[float, msgspec.Meta(gt=0.0)]
 
@@ -115,6 +116,14 @@ class _SessionAffinity:
             cycle.put(self._found, found)
         return found[0]
 
+    def remembered(self, cycle: Cycle) -> object:
+        """The name of the endpoint that the request is bound to, empty for none; None where nobody asked."""
+        found = cycle.get(self._found)
+        return None if found is None else found[0].name if found[0] is not None else ""
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        cycle.put(self._found, (next((each for each in cycle.endpoints if each.name == remembered), None),))
+
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         if self._parameters.strategy is Strategy.SESSION and (session := self._session(cycle)):
             self.bindings.bind(session, self.bound(cycle) or self._picked(decision), cycle.now_s)
@@ -188,6 +197,13 @@ class SessionIdProducer:
             found = _cookies(headers).get(self._parameters.cookie_name, "")
         if found:
             cycle.put(SESSION, found)
+
+    def remembered(self, cycle: Cycle) -> object:
+        """That there is a session, and not which: whom it is bound to is told by those who bind."""
+        return None if cycle.get(SESSION) is None else _SOME_SESSION
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        cycle.put(SESSION, str(remembered))
 
 
 def token_of(endpoint: Endpoint) -> str:
