@@ -38,13 +38,37 @@ def test_what_is_too_large_to_remember_is_converted_all_the_same():
     assert through(content) == content
 
 
-def test_memory_is_bounded_and_keeps_the_latest(monkeypatch):
-    monkeypatch.setattr(structs, "MOST_REMEMBERED", 80)
-    memory = structs._Memory()
+def test_memory_is_bounded_and_keeps_what_is_used():
+    memory = structs.Memory(80)
     for number in range(100):
-        memory.put(number, number, 10)
-        memory.put(number, number, 10)
-    assert [number for number in range(100) if memory.get(number) is not None] == list(range(92, 100))
+        memory.put(number, str(number), 10)
+        assert memory.get(0, 10) == "0"
+    kept = [number for number in range(100) if memory.get(number, 0) is not None]
+    assert kept[0] == 0
+    assert kept[1:] == list(range(101 - len(kept), 100))
+    assert 2 <= len(kept) <= 9
+
+
+def test_the_order_in_which_fields_come_is_no_other_content():
+    def sent(names):
+        entry = {name: struct_pb2.Value(string_value=f"value of {name}") for name in names}
+        inner = b"".join(struct_pb2.Struct(fields={name: value}).SerializeToString() for name, value in entry.items())
+        whole = struct_pb2.Struct()
+        whole.fields["status"].struct_value.MergeFromString(inner)
+        return struct_pb2.Struct.FromString(whole.SerializeToString())
+
+    names = [f"field-{number}" for number in range(20)]
+    first, second = structs.plain(sent(names)), structs.plain(sent(names[::-1]))
+    assert first is second
+    assert first == {"status": {name: f"value of {name}" for name in names}}
+
+
+@given(_OBJECTS)
+def test_what_is_written_is_what_protobuf_writes(content):
+    ours, theirs = struct_pb2.Struct(), struct_pb2.Struct()
+    structs.fill(ours, content)
+    theirs.update(content)
+    assert ours == theirs
 
 
 def test_who_set_which_field_is_left_behind_at_any_depth():

@@ -5,13 +5,13 @@ stays and a condition says what is missing. A replica's endpoint exists while th
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.errors import InputError
 from modelplane.api.labels import CLUSTER, DEPLOYMENT, REPLICA, REPLICA_INDEX
-from modelplane.api.meta import ObjectMeta
+from modelplane.api.meta import ClusterName, ObjectMeta
 from modelplane.api.models import (
     CacheMount,
     Candidate,
@@ -50,6 +50,7 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.inventory import fleet_of
 from modelplane.compose.lowering import Engine, Lowered, lower
+from modelplane.compose.manifests import text_at
 from modelplane.compose.readiness import serves, stopped_at
 from modelplane.compose.rolling import Rollout, roll
 from modelplane.dra.cel import CompileError, compile_selector
@@ -166,7 +167,7 @@ def _decided(
         known = request.observed.get(key)
         answers = seen is not None and serves(seen.manifest)
         doubted_for_s = 0.0 if answers or seen is None or known is None else _doubted_for_s(seen, request.now)
-        endpoint = _endpoint(target, seen) if seen is not None and (answers or doubted_for_s) else None
+        endpoint = _endpoint(target, holding.cluster, seen) if seen is not None and (answers or doubted_for_s) else None
         if endpoint is not None:
             desired[key] = Desired(Local(encode(endpoint), ReadyWhen.READY), known is not None and known.ready)
             serving[holding.cluster] += answers
@@ -284,16 +285,17 @@ def _device_requests(member: MemberSeat) -> tuple[DeviceRequest, ...]:
     )
 
 
-def _endpoint(target: Local, seen: Observed) -> ModelEndpoint | None:
-    replica = decode(ModelReplica, target.manifest)
-    address = decode(ModelReplica, seen.manifest).status.address
-    if address is None:
+def _endpoint(target: Local, cluster: ClusterName, seen: Observed) -> ModelEndpoint | None:
+    address = text_at(seen.manifest, "status", "address")
+    metadata = target.manifest.get("metadata")
+    if not address or not isinstance(metadata, Mapping):
         return None
-    name, cluster = replica.metadata.name, replica.spec.cluster_name
-    labels = {**replica.metadata.labels, REPLICA: name}
+    replica = decode(ObjectMeta, metadata)
     return ModelEndpoint(
-        metadata=ObjectMeta(name=name, namespace=replica.metadata.namespace, labels=labels),
-        spec=ModelEndpointSpec(url=address, replica=ReplicaReference(name=name, cluster_name=cluster)),
+        metadata=ObjectMeta(
+            name=replica.name, namespace=replica.namespace, labels={**replica.labels, REPLICA: replica.name}
+        ),
+        spec=ModelEndpointSpec(url=address, replica=ReplicaReference(name=replica.name, cluster_name=cluster)),
     )
 
 

@@ -4,118 +4,228 @@ A Struct has floats only. What is whole becomes an integer again: every field of
 number is declared as one, and a field declared as a float reads an integer just as well.
 
 Walking a Struct costs more than a whole composition, and most of what Crossplane sends did not change since the last
-call, so both directions remember by content. What comes out is shared between calls: it is to be read, not changed.
+call: of an object a condition, of its metadata the version. So objects are read from their bytes, and what each part
+of them means, at any depth, is remembered by its bytes. Those are the bytes that this process's protobuf writes: Go
+shuffles the fields of a map each time. What comes out is shared between calls: it is to be read, not changed.
 """
 
-from collections.abc import Mapping
-from threading import Lock
-from typing import Generic, TypeVar
+import struct as binary
+from collections.abc import Iterator, Mapping
+from typing import Final, Generic, TypeVar
 
 import msgspec
 import xxhash
 from google.protobuf import struct_pb2  # type: ignore[import-untyped]  # it ships no types
 
-MOST_REMEMBERED = 32 * 1024 * 1024
+MOST_REMEMBERED: Final = 32 * 1024 * 1024
 """Bytes of protobuf whose meaning is remembered, in each direction. As plain objects they take several times that."""
-_SMALL = 256 * 1024
+_SMALL: Final = 256 * 1024
 """Larger objects are walked each time: a few of them would push out everything else."""
-
-_WORTH_IT = 512
+_WORTH_IT: Final = 48
 """Smaller parts are walked as fast as they are looked up."""
-_BOOKS = "managedFields"
+_BOOKS: Final = b"managedFields"
 """Who set which field: half of every object that a server sends, and nothing here reads it."""
 
+K = TypeVar("K")
 T = TypeVar("T")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class _Memory(Generic[T]):
-    """The latest of what was converted, by digest of its content. Threads of the server share it."""
+class Memory(Generic[K, T]):
+    """The latest of what was converted. Threads of the server share it: each step is one that they cannot interrupt.
 
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[int, T]] = {}
+    What was used since the last clearing is in `_young`; at each clearing the old goes, and the young is the old.
+    """
+
+    __slots__ = ("_held", "_most", "_old", "_young")
+
+    def __init__(self, most: int) -> None:
+        self._most = most // 2
+        self._young: dict[K, T] = {}
+        self._old: dict[K, T] = {}
         self._held = 0
-        self._lock = Lock()
 
-    def get(self, key: int) -> T | None:
-        found = self._known.get(key)
-        return None if found is None else found[1]
+    def get(self, key: K, size: int) -> T | None:
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, found, size)
+        return found
 
-    def put(self, key: int, value: T, size: int) -> None:
-        with self._lock:
-            if key in self._known:
-                return
-            self._known[key] = (size, value)
-            self._held += size
-            while self._held > MOST_REMEMBERED:
-                oldest = next(iter(self._known))
-                self._held -= self._known.pop(oldest)[0]
+    def put(self, key: K, value: T, size: int) -> None:
+        if self._held + size > self._most:
+            self._old, self._young, self._held = self._young, {}, 0
+        self._young[key] = value
+        self._held += size
 
 
-_plain: _Memory[dict[str, object]] = _Memory()
-_packed: _Memory[bytes] = _Memory()
+_objects: Memory[bytes, dict[str, object]] = Memory(MOST_REMEMBERED)
+_parts: Memory[bytes, object] = Memory(MOST_REMEMBERED)
+"""By the bytes of a Value, which begin with its kind."""
+_packed: Memory[int, bytes] = Memory(MOST_REMEMBERED)
+_names: dict[bytes, str] = {}
+_beginnings: dict[str, bytes] = {}
+_MOST_NAMES: Final = 8192
 
 
 def plain(struct: struct_pb2.Struct) -> dict[str, object]:
     """The object that a Struct holds."""
-    packed = struct.SerializeToString()
+    packed: bytes = struct.SerializeToString(deterministic=True)
     if len(packed) > _SMALL:
-        return _object(struct)
-    key = xxhash.xxh3_128_intdigest(packed)
-    known = _plain.get(key)
+        return _fields(packed)
+    known = _objects.get(packed, len(packed))
     if known is None:
-        known = {name: _part(value) for name, value in struct.fields.items()}
-        _plain.put(key, known, len(packed))
-    return known
-
-
-def _part(value: struct_pb2.Value) -> object:
-    """Mostly one part of an object changed: its status. The others are remembered by themselves."""
-    if value.WhichOneof("kind") != "struct_value":
-        return _value(value)
-    packed = value.SerializeToString()
-    if not _WORTH_IT <= len(packed) <= _SMALL:
-        return _object(value.struct_value)
-    key = xxhash.xxh3_128_intdigest(packed)
-    known = _plain.get(key)
-    if known is None:
-        known = _object(value.struct_value)
-        _plain.put(key, known, len(packed))
+        known = _fields(packed)
+        _objects.put(packed, known, len(packed))
     return known
 
 
 def fill(struct: struct_pb2.Struct, content: Mapping[str, object]) -> None:
     """Put an object into an empty Struct."""
     encoded = _encode(content)
-    if len(encoded) > _SMALL:
-        struct.update(msgspec.json.decode(encoded))
-        return
     key = xxhash.xxh3_128_intdigest(encoded)
-    packed = _packed.get(key)
+    packed = _packed.get(key, len(encoded))
     if packed is None:
-        made = struct_pb2.Struct()
-        made.update(msgspec.json.decode(encoded))
-        packed = made.SerializeToString()
-        _packed.put(key, packed, len(packed))
+        packed = _pack_fields(msgspec.json.decode(encoded, type=dict[str, object]))
+        if len(encoded) <= _SMALL:
+            _packed.put(key, packed, len(encoded))
     struct.MergeFromString(packed)
 
 
-def _object(struct: struct_pb2.Struct) -> dict[str, object]:
-    return {name: _value(value) for name, value in struct.fields.items() if name != _BOOKS}
+# The wire format. A Struct is a list of entries (field 1), each a name (field 1) and a Value (field 2). A ListValue is
+# a list of Values (field 1). A Value is one field, whose number says its kind.
+
+_NUMBER: Final = 0x11
+_TEXT: Final = 0x1A
+_TRUTH: Final = 0x20
+_STRUCT: Final = 0x2A
+_LIST: Final = 0x32
+_MORE: Final = 0x80
+_DOUBLE: Final = binary.Struct("<d")
 
 
-def _value(value: struct_pb2.Value) -> object:
-    match value.WhichOneof("kind"):
-        case "string_value":
-            return value.string_value
-        case "number_value":
-            number = value.number_value
-            return int(number) if number.is_integer() else number
-        case "bool_value":
-            return value.bool_value
-        case "struct_value":
-            return _object(value.struct_value)
-        case "list_value":
-            return [_value(item) for item in value.list_value.values]
+def _length(packed: bytes, at: int) -> tuple[int, int]:
+    """A length that takes more than one byte, and where what it measures begins."""
+    length = shift = 0
+    while packed[at] >= _MORE:
+        length |= (packed[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+    return length | packed[at] << shift, at + 1
+
+
+def _fields(packed: bytes) -> dict[str, object]:
+    found: dict[str, object] = {}
+    at, end = 0, len(packed)
+    while at < end:
+        size, at = packed[at + 1], at + 2
+        if size >= _MORE:
+            size, at = _length(packed, at - 1)
+        stop = at + size
+        size, at = packed[at + 1], at + 2
+        if size >= _MORE:
+            size, at = _length(packed, at - 1)
+        name, at = packed[at : at + size], at + size
+        if name != _BOOKS:
+            size, at = packed[at + 1], at + 2
+            if size >= _MORE:
+                size, at = _length(packed, at - 1)
+            found[_names.get(name) or _name(name)] = _value(packed[at:stop])
+        at = stop
+    return found
+
+
+def _name(name: bytes) -> str:
+    if len(_names) >= _MOST_NAMES:
+        _names.clear()
+    text = _names[name] = name.decode()
+    return text
+
+
+def _items(packed: bytes) -> list[object]:
+    found: list[object] = []
+    at, end = 0, len(packed)
+    while at < end:
+        size, at = packed[at + 1], at + 2
+        if size >= _MORE:
+            size, at = _length(packed, at - 1)
+        found.append(_value(packed[at : at + size]))
+        at += size
+    return found
+
+
+def _value(packed: bytes) -> object:
+    kind = packed[0] if packed else 0
+    if kind == _TEXT:
+        return (packed[2:] if packed[1] < _MORE else packed[_length(packed, 1)[1] :]).decode()
+    if kind in {_STRUCT, _LIST}:
+        return _container(packed)
+    if kind == _NUMBER:
+        number: float = _DOUBLE.unpack_from(packed, 1)[0]
+        return int(number) if number.is_integer() else number
+    return bool(packed[1]) if kind == _TRUTH else None
+
+
+def _container(packed: bytes) -> object:
+    size = len(packed)
+    is_kept = _WORTH_IT <= size <= _SMALL
+    known = _parts.get(packed, size) if is_kept else None
+    if known is None:
+        content = packed[2:] if packed[1] < _MORE else packed[_length(packed, 1)[1] :]
+        known = _fields(content) if packed[0] == _STRUCT else _items(content)
+        if is_kept:
+            _parts.put(packed, known, size)
+    return known
+
+
+def _pack_fields(content: Mapping[str, object]) -> bytes:
+    packed: list[bytes] = []
+    for name, value in content.items():
+        inner = _pack(value)
+        entry = b"".join((_beginnings.get(name) or _beginning(name), _size(len(inner)), inner))
+        packed += (b"\x0a", _size(len(entry)), entry)
+    return b"".join(packed)
+
+
+def _beginning(name: str) -> bytes:
+    """Of an entry: all but its Value."""
+    if len(_beginnings) >= _MOST_NAMES:
+        _beginnings.clear()
+    encoded = name.encode()
+    begun = _beginnings[name] = b"".join((b"\x0a", _size(len(encoded)), encoded, b"\x12"))
+    return begun
+
+
+def _pack(value: object) -> bytes:
+    match value:
+        case str():
+            text = value.encode()
+            return b"".join((b"\x1a", _size(len(text)), text))
+        case bool():
+            return b"\x20\x01" if value else b"\x20\x00"
+        case int() | float():
+            return b"\x11" + _DOUBLE.pack(value)
+        case dict():
+            fields = _pack_fields(value)
+            return b"".join((b"\x2a", _size(len(fields)), fields))
+        case list():
+            items = b"".join([b"".join((b"\x0a", _size(len(item)), item)) for item in map(_pack, value)])
+            return b"".join((b"\x32", _size(len(items)), items))
         case _:
-            return None
+            return b"\x08\x00"
+
+
+def _size(size: int) -> bytes:
+    return _SIZES[size] if size < _FEW else bytes(_long(size))
+
+
+def _long(size: int) -> Iterator[int]:
+    while size >= _MORE:
+        yield size & 0x7F | _MORE
+        size >>= 7
+    yield size
+
+
+_FEW: Final = 4096
+_SIZES: Final = tuple(bytes(_long(size)) for size in range(_FEW))
