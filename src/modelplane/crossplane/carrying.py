@@ -225,14 +225,14 @@ def _read_release(item: Manifest) -> Helm:
 
 
 def _ready_when(item: Manifest) -> ReadyWhen:
-    text = _annotation(item, READY_WHEN)
-    return ReadyWhen(text) if text in set(ReadyWhen) else ReadyWhen.CREATED
+    return _SIGNALS.get(_annotation(item, READY_WHEN), ReadyWhen.CREATED)
 
 
 def _annotation(item: Manifest, name: str) -> str:
     return text_at(item, "metadata", "annotations", name)
 
 
+_SIGNALS = {when.value: when for when in ReadyWhen}
 _OURS = frozenset({"name", "namespace", "labels", "annotations"})
 _CROSSPLANE = "crossplane.io/"
 

@@ -19,12 +19,20 @@ from modelplane.compose.manifests import text_at, value_at
 from modelplane.fleet.snapshot import Fleet
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_UNREAD = frozenset({"crossplane", "cordoned"})
+"""Of a cluster's spec, what its replicas are not made from: Crossplane's list of what it composed grows with each of
+them, and whether new ones may come is a matter of deployments."""
 
 
 def of_replica(cluster: Manifest | None, caches: Iterable[Manifest], name: str) -> str:
     """`name` is the cluster's."""
-    known = None if cluster is None else (cluster.get("spec"), value_at(cluster, "status", "gateway"))
+    known = None if cluster is None else (_written(cluster), value_at(cluster, "status", "gateway"))
     return _text([known, sorted((_staged(cache, name) for cache in caches), key=str)])
+
+
+def _written(cluster: Manifest) -> object:
+    spec = cluster.get("spec")
+    return {name: spec[name] for name in spec if name not in _UNREAD} if isinstance(spec, Mapping) else spec
 
 
 def _staged(cache: Manifest, cluster: str) -> list[object]:

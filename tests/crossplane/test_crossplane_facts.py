@@ -1,0 +1,30 @@
+"""What wakes a replica: what it is made from, and nothing else about its cluster."""
+
+import pytest
+
+from modelplane.crossplane import facts
+
+CLUSTER = {
+    "spec": {"backend": {"type": "Native"}, "crossplane": {"resourceRefs": [{"name": "a"}]}},
+    "status": {"gateway": {"address": "192.0.2.1"}},
+}
+
+
+def changed(**spec):
+    return {**CLUSTER, "spec": {**CLUSTER["spec"], **spec}}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "is_woken"),
+    [
+        (changed(), False),
+        (changed(crossplane={"resourceRefs": [{"name": "a"}, {"name": "b"}]}), False),
+        (changed(cordoned=True), False),
+        (changed(backend={"type": "KServe"}), True),
+        ({**CLUSTER, "status": {"gateway": {"address": "192.0.2.2"}}}, True),
+        (None, True),
+    ],
+)
+def test_a_replica_is_woken_by_what_it_is_made_from(cluster, is_woken):
+    before, after = (facts.of_replica(each, (), "east") for each in (CLUSTER, cluster))
+    assert (before != after) is is_woken
