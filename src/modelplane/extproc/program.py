@@ -94,7 +94,7 @@ class Program:
         ]
         self._has_admin = wishes.metrics_port >= 0
         source.on_change(self._observer.numbers.changed)
-        self._learn(self.server.director.scheduler)
+        self._learn(self.server.director.scheduler, config)
 
     @property
     def metrics_port(self) -> int:
@@ -116,15 +116,16 @@ class Program:
         if self._tracing is not None:
             self._tracing.close()
 
-    def _learn(self, scheduler: Scheduler) -> None:
+    def _learn(self, scheduler: Scheduler, config: Config) -> None:
         """What the rest of the program has to know of the scheduler that decides."""
+        self._observer.configured(config)
         self.server.director.tokenizer = self._tokenizer if precise_of(scheduler.assembly) is not None else None
         self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
         if scheduler.reads_bodies:
             _LOG.info("plugins want the usage that response bodies tell: let Envoy show them (response_body_mode)")
 
-    def _reloaded(self, scheduler: Scheduler) -> None:
-        self._learn(scheduler)
+    def _reloaded(self, scheduler: Scheduler, config: Config) -> None:
+        self._learn(scheduler, config)
         producer = precise_of(scheduler.assembly)
         if self._listener is not None and producer is not None:
             self._listener.feed(producer.index)

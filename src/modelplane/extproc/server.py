@@ -80,7 +80,7 @@ class PickerServer:
         self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
         self.director.apis = apis_of(config)
         self.director.observer = observer
-        self.on_reload: Callable[[Scheduler], None] = lambda _scheduler: None
+        self.on_reload: Callable[[Scheduler, Config], None] = lambda _scheduler, _config: None
         """Told of each scheduler that takes over."""
         self._budget = Budget(self.settings.held_bytes)
         self.port = 0
@@ -129,7 +129,7 @@ class PickerServer:
         scheduler, flow = assemble(config, self.director.scheduler.assembly)
         self.director.apis = apis_of(config)
         self.director.reload(scheduler, flow)
-        self.on_reload(scheduler)
+        self.on_reload(scheduler, config)
 
     async def _serve(self, server: Server) -> int:
         port = await server.start()

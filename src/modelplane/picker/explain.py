@@ -84,6 +84,13 @@ class _Listener:
 def explain(config: Config, request: Request, state: State, chance: Callable[[], float]) -> Explanation:
     scheduler = Scheduler(config)
     warm(scheduler, state, chance)
+    return explain_by(scheduler, config, request, state, chance)
+
+
+def explain_by(
+    scheduler: Scheduler, config: Config, request: Request, state: State, chance: Callable[[], float]
+) -> Explanation:
+    """By plugins that remember what they should."""
     listener = _Listener()
     cycle = Cycle(request, narrow(state.endpoints, request.subset), state.now_s, chance)
     if state.endpoints:

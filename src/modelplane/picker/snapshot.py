@@ -15,6 +15,7 @@ from which plugins learn what they would remember. A dump of the server holds no
 """
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TypeVar
 
 import msgspec
@@ -46,6 +47,8 @@ class LoadState(Parameters, frozen=True, omit_defaults=True):
     models: tuple[str, ...] = ()
     age: float | None = 0.0
     """Seconds since it was seen; null: never."""
+    seen: float | None = None
+    """When it was seen, by the clock of `now`, in the place of `age`: a difference of two times may round."""
     requests_then: int | None = None
     """Those of `requestsInFlight` that were so when it was seen; left out: all, so that nothing was sent since."""
     tokens_then: int | None = None
@@ -113,7 +116,7 @@ def decode(text: str | bytes, source: str = "state") -> State:
     fields = _read(text, source, StateFields)
     if fields.kind != KIND:
         raise ConfigError((Finding(source, 1, "kind", f"is {fields.kind}; it must be {KIND}"),))
-    endpoints = {each.name: _endpoint(each, fields.now) for each in fields.endpoints}
+    endpoints = {each.name: read_endpoint(each, fields.now) for each in fields.endpoints}
     if len(endpoints) < len(fields.endpoints):
         raise ConfigError((Finding(source, 0, "endpoints", "two endpoints have one name"),))
     for each in fields.sent:
@@ -137,6 +140,14 @@ def _read(text: str | bytes, source: str, wanted: type[_F]) -> _F:
         raise ConfigError((Places(documents[0], source).misfit((), error),)) from error
 
 
+def write_exactly(endpoint: Endpoint) -> EndpointState:
+    """An endpoint with the very times of its load: `read_endpoint` reads it back to the last bit."""
+    found, seen_s = _written(endpoint, 0.0), endpoint.load.seen_s
+    if seen_s < 0.0:
+        return found
+    return msgspec.structs.replace(found, load=msgspec.structs.replace(found.load, age=0.0, seen=seen_s))
+
+
 def _written(endpoint: Endpoint, now_s: float) -> EndpointState:
     load = endpoint.load
     adapters = AdaptersState(
@@ -148,7 +159,7 @@ def _written(endpoint: Endpoint, now_s: float) -> EndpointState:
         name=endpoint.name,
         address=endpoint.address,
         labels=dict(endpoint.labels),
-        attributes=dict(endpoint.attributes),
+        attributes={name: value for name, value in endpoint.attributes.items() if isfinite(value)},
         load=LoadState(
             waiting=load.waiting,
             running=load.running,
@@ -171,8 +182,9 @@ def _unless(count: int, usual: int) -> int | None:
     return None if count == usual else count
 
 
-def _endpoint(state: EndpointState, now_s: float) -> Endpoint:
+def read_endpoint(state: EndpointState, now_s: float) -> Endpoint:
     load = state.load
+    seen_s = load.seen if load.seen is not None else -1.0 if load.age is None else now_s - load.age
     adapters = Adapters(frozenset(load.adapters.running), frozenset(load.adapters.waiting), load.adapters.most)
     return Endpoint(
         state.name,
@@ -181,7 +193,7 @@ def _endpoint(state: EndpointState, now_s: float) -> Endpoint:
         state.attributes,
         Load(
             load.waiting, load.running, load.kv_use, load.block_size, load.blocks, adapters, frozenset(load.models),
-            -1.0 if load.age is None else now_s - load.age,
+            seen_s,
             state.requests_in_flight if load.requests_then is None else load.requests_then,
             state.tokens_in_flight if load.tokens_then is None else load.tokens_then,
         ),

@@ -60,6 +60,7 @@ def test_a_decision_with_its_best_scores():
                 "refused": {"by-role": 1},
             }
         },
+        "config": "",
     }
 
 

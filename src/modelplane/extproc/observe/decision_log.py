@@ -1,8 +1,9 @@
 """Some decisions, each as a line of JSON: what was asked, where it went, and the scores behind it.
 
 A share of the decisions is drawn; those that sent a request nowhere are logged whatever was drawn. Both are bounded by
-lines a second, and what is left out is counted. Prompts, headers and anything else that a client wrote beyond the names
-of the model and the request stay out.
+lines a second, and what is left out is counted. A decision that was drawn can be made again by what its line holds
+(`picker.recording` says what that is, and what of a client's is never in it); the configuration that made it stands in
+a line of its own, each time that it changes.
 """
 
 import time
@@ -12,9 +13,12 @@ from typing import Final
 
 import msgspec
 
-from modelplane.extproc.observe.heard import Heard, ProfileHeard
+from modelplane.extproc.observe.heard import Heard, ProfileHeard, Witnessed
+from modelplane.picker.config import Config
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.recording import digest_of
+from modelplane.picker.replay import CONFIGURATION, DECISION
 from modelplane.picker.requests import Request
 
 _SHOWN: Final = 5
@@ -42,10 +46,26 @@ class DecisionLog:
         self._filled_s = 0.0
         self.dropped = 0
         """Lines that would have been more than allowed."""
+        self._digest = ""
 
-    def wants(self, chance: float) -> bool:
-        """Whether a decision is drawn; `chance` is in [0, 1)."""
-        return chance < self._share
+    def configured(self, config: Config) -> None:
+        """Decisions are made by this configuration from here on."""
+        self._digest = digest_of(config)
+        line = {
+            "event": CONFIGURATION, "at": self._now(), "config": self._digest, "source": config.source,
+            "text": config.text,
+        }  # fmt: skip
+        self._write(msgspec.json.encode(line) + b"\n")
+
+    def wants(self, chance: float, now_s: float) -> bool:
+        """Whether a decision is drawn; `chance` is in [0, 1). None is while there would be no room for its line."""
+        if chance >= self._share:
+            return False
+        self._refill(now_s)
+        if self._left < 1:
+            self.dropped += 1
+            return False
+        return True
 
     def decided(self, request: Request, decision: Decision, spent_s: float, heard: Heard | None, now_s: float) -> None:
         """Write a decision that was drawn (`heard` is there), or one that sent the request nowhere."""
@@ -54,15 +74,22 @@ class DecisionLog:
         if not self._allowed(now_s):
             self.dropped += 1
             return
-        line = {"event": "decision", "at": self._now(), **_line(request, decision, spent_s, heard)}
+        line = {
+            "event": DECISION, "at": self._now(), **_line(request, decision, spent_s, heard), "config": self._digest
+        }  # fmt: skip
+        if isinstance(heard, Witnessed) and heard.recording is not None:
+            line["replay"] = heard.recording
         self._write(msgspec.json.encode(line) + b"\n")
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._wall_clock(), UTC).isoformat(timespec="microseconds")
 
-    def _allowed(self, now_s: float) -> bool:
+    def _refill(self, now_s: float) -> None:
         self._left = min(self._most, self._left + (now_s - self._filled_s) * self._most)
         self._filled_s = now_s
+
+    def _allowed(self, now_s: float) -> bool:
+        self._refill(now_s)
         if self._left < 1:
             return False
         self._left -= 1

@@ -1,9 +1,14 @@
 """What is heard of one decision that somebody wants to know more about."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from modelplane.framework import Refusal
+from modelplane.picker.cycle import Cycle
+from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.recording import Attendance, Recording
+from modelplane.picker.requests import Request
 
 
 class ProfileHeard:
@@ -45,3 +50,24 @@ class Heard:
         if found is None:
             found = self.profiles[profile] = ProfileHeard()
         return found
+
+
+class Witnessed(Heard):
+    """The same, and all that the decision was made of (a `Witness` of the scheduler)."""
+
+    __slots__ = ("_attendance", "recording")
+
+    def __init__(self, *, traced: bool = False) -> None:
+        super().__init__(logged=True, traced=traced)
+        self._attendance = Attendance()
+        self.recording: Recording | None = None
+        """None until it is decided, and where no plugin was asked."""
+
+    def attend(self, request: Request, chance: Callable[[], float], /) -> tuple[Request, Callable[[], float]]:
+        return self._attendance.attend(request, chance)
+
+    def testify(
+        self, cycle: Cycle, endpoints: Sequence[Endpoint], decision: Decision, memories: Mapping[str, object], /
+    ) -> None:
+        totals = {name: profile.scored for name, profile in self.profiles.items()}
+        self.recording = self._attendance.record(cycle, endpoints, decision, memories, totals)

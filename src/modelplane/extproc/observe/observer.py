@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 
 from modelplane.extproc.observe.decision_log import DecisionLog
-from modelplane.extproc.observe.heard import Heard
+from modelplane.extproc.observe.heard import Heard, Witnessed
 from modelplane.extproc.observe.numbers import Numbers
 from modelplane.extproc.observe.tracing import Trace, Tracing
 from modelplane.framework import Reporter
+from modelplane.picker.config import Config
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.flow import Ending
@@ -53,9 +54,15 @@ class Observer:
         """A listener for the scheduler where the decision is to be logged or traced. `chance` is in [0, 1)."""
         if not self._curious:
             return None
-        logged = self._log is not None and self._log.wants(chance)
         traced = self._tracing is not None and self._tracing.wants(request, chance)
-        return Heard(logged=logged, traced=traced) if logged or traced else None
+        if self._log is not None and self._log.wants(chance, self._clock()):
+            return Witnessed(traced=traced)
+        return Heard(traced=traced) if traced else None
+
+    def configured(self, config: Config) -> None:
+        """Decisions are made by this configuration from here on."""
+        if self._log is not None:
+            self._log.configured(config)
 
     def decided(
         self,
