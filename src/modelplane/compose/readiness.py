@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from modelplane.api.conditions import ConditionType
 from modelplane.compose.contract import Manifest, ReadyWhen
+from modelplane.compose.manifests import value_at
 from modelplane.compose.moments import epoch_s
 
 SERVING = frozenset({ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY})
@@ -37,18 +38,16 @@ def _has_pods(manifest: Manifest, status: Mapping[str, object]) -> bool:
 def has_condition(manifest: Manifest, kind: str) -> bool:
     """Whether a condition is True, and was made for the newest generation where it says which it was made for."""
     status = manifest.get("status")
-    return isinstance(status, Mapping) and kind in _held(manifest, status.get("conditions"))
+    return isinstance(status, Mapping) and _holds(manifest, status.get("conditions"), kind)
 
 
-def _held(manifest: Manifest, conditions: object) -> set[object]:
-    """Types of the conditions that hold for the object as it is now, not for an older generation of it."""
-    metadata = manifest.get("metadata")
-    newest = metadata.get("generation") if isinstance(metadata, Mapping) else None
-    return {
-        condition.get("type")
-        for condition in _mappings(conditions)
-        if condition.get("status") == "True" and condition.get("observedGeneration", newest) == newest
-    }
+def _holds(manifest: Manifest, conditions: object, kind: str) -> bool:
+    """Whether a condition holds for the object as it is now, not for an older generation of it."""
+    for condition in _mappings(conditions):
+        if condition.get("type") == kind:
+            newest = value_at(manifest, "metadata", "generation")
+            return condition.get("status") == "True" and condition.get("observedGeneration", newest) == newest
+    return False
 
 
 def serves(replica: Manifest) -> bool:
@@ -91,7 +90,7 @@ def programming_problem(gateway: Manifest) -> str | None:
 
 
 def _routed(route: Manifest, parent: Mapping[str, object]) -> bool:
-    return {"Accepted", "ResolvedRefs"} <= _held(route, parent.get("conditions"))
+    return all(_holds(route, parent.get("conditions"), kind) for kind in ("Accepted", "ResolvedRefs"))
 
 
 def route_problem(route: Manifest) -> str | None:

@@ -147,7 +147,7 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
         self.figures.waiting.set(self._in_hand)
 
     def _run(self, kind: str, request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
-        started, began = time.perf_counter(), time.thread_time()
+        started, began, received = time.perf_counter(), time.thread_time(), request.ByteSize()
         namespace, name = _identity(request)
         log = _log.bind(kind=kind, namespace=namespace, name=name, tag=request.meta.tag)
         try:
@@ -160,15 +160,16 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
             log.exception("broke")
             response, outcome = refuse(request, f"a defect in modelplane: {type(error).__name__}: {error}"), "broke"
         seconds, work = time.perf_counter() - started, time.thread_time() - began
-        self._count(kind, outcome, seconds, request.ByteSize(), response.ByteSize())
+        sent = response.ByteSize()
+        self._count(kind, outcome, seconds, received, sent)
         self.figures.work.labels(kind).observe(work)
         (log.info if self._log_calls else log.debug)(
             "answered",
             outcome=outcome,
             milliseconds=round(seconds * 1000, 2),
             work_ms=round(work * 1000, 3),
-            request_bytes=request.ByteSize(),
-            response_bytes=response.ByteSize(),
+            request_bytes=received,
+            response_bytes=sent,
             resources=len(response.desired.resources),
         )
         return response

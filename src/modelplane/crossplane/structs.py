@@ -70,7 +70,12 @@ _MOST_NAMES: Final = 8192
 
 
 def plain(struct: struct_pb2.Struct) -> dict[str, object]:
-    """The object that a Struct holds."""
+    """The object that a Struct holds. Of the Struct, who set which field is gone afterwards."""
+    if "metadata" in struct.fields:
+        metadata = struct.fields["metadata"].struct_value.fields
+        # To look for a field that is not there would make it.
+        if "managedFields" in metadata:
+            del metadata["managedFields"]
     packed: bytes = struct.SerializeToString(deterministic=True)
     if len(packed) > _SMALL:
         return _fields(packed)
