@@ -76,6 +76,9 @@ class Watcher:
     def ended(self, request, _decision, served, *, model=""):
         self.heard.append(("ended", request.id, served.status, model))
 
+    def evicted(self, request):
+        self.heard.append(("evicted", request.id))
+
     def waited(self, request, ending, *, model=""):
         assert ending.waited_s >= 0
         self.waits.append((request.tenant, ending.outcome, model))
@@ -457,6 +460,7 @@ def test_a_sheddable_request_makes_room_for_an_urgent_one(evicts, expected):
     _, urgent = desk.ask(x_llm_d_inference_objective="urgent")
     desk.director.tick()
     assert asker.answers == expected
+    assert [each[0] for each in desk.watcher.heard if each[0] == "evicted"] == expected
     desk.end(batch, 429)
     assert [verdict.decision.outcome for verdict in urgent.answers] == [Outcome.PICKED]
     desk.end(urgent.answers[0])

@@ -73,6 +73,9 @@ class Ends:
         del model
         self.ended_as.append((request.api.name, served.status, served.endpoint.name, served.usage))
 
+    def evicted(self, _request):
+        pass
+
     def waited(self, *_told, model=""):
         del model
 

@@ -271,10 +271,13 @@ def test_errors_have_the_shape_of_the_api():
     ids=["told before", "told beyond reason", "found out"],
 )
 def test_bodies_that_are_too_large(incoming, sentence):
-    _, found = steps(*incoming, limit=10)
-    status, _, error, _ = told(found[-1])
-    assert (status, error["error"]["message"]) == (413, sentence)
-    assert found[-1].over
+    exchange, found = steps(*incoming, limit=10)
+    refused = found[-1].ask.refused
+    assert (refused.outcome, refused.why) == (Outcome.TOO_LARGE, sentence)
+    answered = exchange.decided(refused, Api.MESSAGES)
+    status, _, error, _ = told(answered)
+    assert (status, error["error"]) == (413, {"type": "request_too_large", "message": sentence})
+    assert answered.over
 
 
 def test_bodies_of_all_together_have_a_limit():
@@ -282,7 +285,8 @@ def test_bodies_of_all_together_have_a_limit():
     first, second = (Exchange(100, budget=budget) for _ in range(2))
     steps(begins(BodyMode.FULL_DUPLEX), piece(b"123456"), exchange=first)
     _, found = steps(begins(BodyMode.FULL_DUPLEX), piece(b"1234"), piece(b"5"), exchange=second)
-    assert (told(found[-1])[0], found[-1].over, budget.used) == (429, True, 6)
+    answered = second.decided(found[-1].ask.refused)
+    assert (told(answered)[0], answered.over, budget.used) == (429, True, 6)
     steps(piece(b"", ends=True), exchange=first)
     assert budget.used == 6
     first.decided(PICKED)
@@ -297,6 +301,24 @@ def test_what_an_exchange_held_is_given_back_once_when_it_breaks_off():
     exchange.release()
     exchange.release()
     assert budget.used == 0
+
+
+@pytest.mark.parametrize(
+    ("incoming", "broken", "outcome"),
+    [
+        ([], "", None),
+        ([], "not a message", Outcome.MALFORMED),
+        ([begins(BodyMode.FULL_DUPLEX)], "", Outcome.ABANDONED),
+        ([begins(BodyMode.FULL_DUPLEX), piece(b"1")], "headers came twice", Outcome.MALFORMED),
+        ([begins(BodyMode.FULL_DUPLEX), piece(b"1", ends=True)], "", None),
+    ],
+    ids=["nothing came", "nothing that can be read", "it breaks off", "it breaks the protocol", "it was asked about"],
+)
+def test_a_request_that_nobody_was_asked_about_ends_somehow(incoming, broken, outcome):
+    exchange, _ = steps(*incoming)
+    found = exchange.break_off(broken)
+    assert (found and found.refused.outcome) == outcome
+    assert exchange.break_off(broken) is None or outcome is None
 
 
 @pytest.mark.parametrize("length", ["ten", "-1", "", "10", "\xb2\xb2\xb2"])

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelplane.extproc.calls import Status
 from modelplane.extproc.director import Director
@@ -10,6 +12,7 @@ from modelplane.extproc.endpoints import StaticEndpoints
 from modelplane.extproc.processor import Processor
 from modelplane.extproc.server import assemble
 from modelplane.picker.config import load
+from modelplane.picker.decisions import Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.testing.extproc_protos import load as load_protos
 
@@ -50,6 +53,7 @@ class Pool:
         self.endpoint = Endpoint("ns/a", "10.0.0.1:8000")
         scheduler, flow = assemble(load(config))
         self.ends = []
+        self.outcomes = []
         self.streams = []
         self._now_s = 0.0
         source = StaticEndpoints([self.endpoint])
@@ -63,12 +67,16 @@ class Pool:
     def listen(self, _request, _chance):
         return None
 
-    def decided(self, *_told, model=""):
+    def decided(self, _request, decision, *_told, model=""):
         assert model == ""
+        self.outcomes.append(decision.outcome)
 
     def ended(self, _request, _decision, served, *, model=""):
         assert model == ""
         self.ends.append((served.endpoint, served.status, served.first_byte_s > 0, served.ended_s > served.started_s))
+
+    def evicted(self, _request):
+        raise AssertionError("nobody is urgent")
 
     def waited(self, *_told, model=""):
         assert model == ""
@@ -189,6 +197,55 @@ def test_what_envoy_would_not_send(messages, why):
     for message in messages:
         processor.message(message)
     assert call.ends == [(Status.INVALID_ARGUMENT, why)]
+
+
+@pytest.mark.parametrize(
+    ("messages", "end", "outcomes"),
+    [
+        ([], "cancelled", []),
+        ([], "closed", []),
+        ([b"\xff"], "cancelled", [Outcome.MALFORMED]),
+        ([body()], "cancelled", [Outcome.MALFORMED]),
+        ([headers()], "cancelled", [Outcome.ABANDONED]),
+        ([headers()], "closed", [Outcome.ABANDONED]),
+        ([headers(), headers()], "cancelled", [Outcome.MALFORMED]),
+        ([headers(), b"\xff"], "cancelled", [Outcome.MALFORMED]),
+        ([headers(), body(b"x" * 1001)], "cancelled", [Outcome.TOO_LARGE]),
+        ([headers(), body(b"{")], "cancelled", [Outcome.MALFORMED]),
+        ([headers(), body()], "cancelled", [Outcome.PICKED]),
+        ([headers(), body(), answered(), b"\xff"], "closed", [Outcome.PICKED]),
+    ],
+    ids=str,
+)
+def test_every_request_ends_in_exactly_one_outcome(messages, end, outcomes):
+    pool = Pool()
+    call, processor = pool.call()
+    for message in messages:
+        if not call.ends:
+            processor.message(message)
+    getattr(processor, end)()
+    assert pool.outcomes == outcomes
+
+
+calls = st.lists(
+    st.sampled_from([headers(), headers(mode=0), body(b"{"), body(), body(b"x" * 1001), answered(), b"\xff"]),
+    max_size=5,
+)
+
+
+@given(calls, st.sampled_from(["closed", "cancelled"]), st.sampled_from(["", FLOW]))
+def test_whatever_envoy_sends_a_request_ends_once(messages, end, config):
+    pool = Pool(config)
+    call, processor = pool.call()
+    for message in messages:
+        if not call.ends:
+            processor.message(message)
+    getattr(processor, end)()
+    began = bool(messages) and messages[0] != answered()
+    assert len(pool.outcomes) == (1 if began else len(pool.outcomes))
+    assert len(pool.outcomes) <= 1
+    assert len(pool.ends) == pool.outcomes.count(Outcome.PICKED)
+    assert pool.endpoint.requests_in_flight == 0
 
 
 def test_garbage_after_a_request_was_sent_on_ends_it():

@@ -109,11 +109,12 @@ class Director:
     def decide(self, ask: Ask, asker: Asker) -> Verdict | None:
         """The answer, or None where it comes later."""
         now_s = self._clock()
+        if ask.refused is not None:
+            return self._conclude(_unread_request(ask, now_s), ask.refused, now_s)
         try:
             request, renamed = self._request(ask, now_s)
         except ParseError as error:
-            refused = Request(_identity(ask.headers), api=_api(ask.headers), received_s=now_s)
-            return self._conclude(refused, Decision(Outcome.MALFORMED, why=str(error)), now_s)
+            return self._conclude(_unread_request(ask, now_s), Decision(Outcome.MALFORMED, why=str(error)), now_s)
         if self.tokenizer is not None and ask.whole and ask.body and not self._stopping:
             body = ask.body if renamed is None else renamed.body
             take_back = self.tokenizer.ask(request.api, body, partial(self._enter_with, asker, request, renamed))
@@ -288,6 +289,8 @@ class Director:
         for request in flow.evictor.decide(waiting, now_s):
             asker = self._evictable.get(request) if isinstance(request, Request) else None
             if asker is not None:
+                if self.observer is not None and isinstance(request, Request):
+                    self.observer.evicted(request)
                 asker.evict()
 
     def _expire(self, now_s: float) -> None:
@@ -387,6 +390,12 @@ def _unread(api: Api, ask: Ask) -> Parsed:
     if ask.whole and ask.headers.get(":method") == "POST":
         return parse(api, ask.body)
     return _MALFORMED_API
+
+
+def _unread_request(ask: Ask, now_s: float) -> Request:
+    """What is known of a request whose body was not read."""
+    tenant = _either(ask.headers, FAIRNESS) or DEFAULT_TENANT
+    return Request(_identity(ask.headers), api=_api(ask.headers), tenant=tenant, size=len(ask.body), received_s=now_s)
 
 
 def _api(headers: Mapping[str, str]) -> Api:

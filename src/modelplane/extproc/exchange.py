@@ -64,6 +64,8 @@ class Ask(msgspec.Struct, frozen=True):
     whole: bool
     """Whether `body` is the request's body: not where Envoy keeps it to itself, or may have cut it."""
     subset: tuple[str, ...] | None
+    refused: Decision | None = None
+    """How it ends whoever picks: it is told, so that it counts, and the answer is this."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -180,6 +182,17 @@ class Exchange:
         """Whether Envoy waits for nothing more of the request, and shows of the response its headers at most."""
         return self.stage is Stage.SENT_ON and self._response_mode == BodyMode.NONE and self._mode not in _HELD
 
+    def break_off(self, broken: str) -> Ask | None:
+        """The call is over. Of a request that nobody was asked about, how it ended; None: there is no such request.
+
+        `broken` is what was wrong with Envoy's messages; without it the client went away before its request was whole.
+        """
+        if self.stage is Stage.READING and not broken:
+            return self._end(Outcome.ABANDONED, "the client went away before its request was whole")
+        if self.stage in {Stage.BEGINNING, Stage.READING} and broken:
+            return self._end(Outcome.MALFORMED, broken)
+        return None
+
     def release(self) -> None:
         """Nothing of the request's body is held any more."""
         self._budget.used -= self._held
@@ -224,7 +237,7 @@ class Exchange:
         if self._size > self._limit:
             return self._too_large(f"more than {self._limit}")
         if not self._hold(len(incoming.body)):
-            return self._refuse(Decision(Outcome.SATURATED, why="too many request bodies are being held"), Api.OTHER)
+            return Step(ask=self._end(Outcome.SATURATED, "too many request bodies are being held"))
         self._pieces.append(incoming.body)
         buffered = self._mode not in _DUPLEX
         if incoming.ends or buffered:
@@ -255,9 +268,11 @@ class Exchange:
         return Step(ask=Ask(self._headers, body, whole, self._subset))
 
     def _too_large(self, size: str) -> Step:
+        return Step(ask=self._end(Outcome.TOO_LARGE, f"the body has {size} bytes; {self._limit} are accepted"))
+
+    def _end(self, outcome: Outcome, sentence: str) -> Ask:
         self.stage = Stage.ASKED
-        sentence = f"the body has {size} bytes; {self._limit} are accepted"
-        return self.decided(Decision(Outcome.TOO_LARGE, why=sentence))
+        return Ask(self._headers, b"", whole=False, subset=self._subset, refused=Decision(outcome, why=sentence))
 
     def _refuse(self, decision: Decision, api: Api) -> Step:
         self.stage = Stage.REFUSED

@@ -69,6 +69,9 @@ class Observer(Protocol):
     def ended(self, request: Request, decision: Decision, served: Served, *, model: str = "") -> None:
         """Once for each request that was sent on."""
 
+    def evicted(self, request: Request) -> None:
+        """A request that was sent on is ended to make room for another; `ended` follows."""
+
     def waited(self, request: Request, ending: Ending, *, model: str = "") -> None:
         """Once for each request that was offered to flow control."""
 

@@ -100,12 +100,15 @@ class Processor:
                 self._request_s += spent_s
 
     def _finish(self, status: Status, why: str = "") -> None:
-        self._settle(status)
+        self._settle(status, why)
         self._call.finish(status, why)
 
-    def _settle(self, status: Status) -> None:
+    def _settle(self, status: Status, why: str = "") -> None:
         """The exchange is over for us: tell what became of it, once."""
         self._exchange.release()
+        unasked = self._exchange.break_off(why)
+        if unasked is not None:
+            self._director.decide(unasked, self)
         if self._waits:
             self._waits = False
             self._director.abandon(self)

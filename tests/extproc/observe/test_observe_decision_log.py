@@ -74,6 +74,14 @@ def test_a_request_that_goes_nowhere_is_logged_whatever_was_drawn():
     assert (line["outcome"], line["status"], line["why"]) == ("NoEndpoints", 503, "no endpoint is ready")
 
 
+def test_one_that_was_sent_on_and_had_to_make_room_has_a_line_of_its_end():
+    lines = []
+    observer = Observer(log=DecisionLog(lines.append, share=0.0))
+    observer.evicted(REQUEST)
+    (line,) = map(json.loads, lines)
+    assert (line["event"], line["request"], line["outcome"], line["status"]) == ("ending", "r-1", "Evicted", 429)
+
+
 def test_a_share_is_drawn():
     observer = Observer(log=DecisionLog(lambda _: None, share=0.25))
     drawn = [observer.listen(REQUEST, chance) is not None for chance in (0.0, 0.24, 0.25, 0.9)]

@@ -21,6 +21,7 @@ from modelplane.picker.recording import digest_of
 from modelplane.picker.replay import CONFIGURATION, DECISION
 from modelplane.picker.requests import Request
 
+ENDING: Final = "ending"
 _SHOWN: Final = 5
 _NAME_MOST: Final = 256
 
@@ -79,6 +80,15 @@ class DecisionLog:
         }  # fmt: skip
         if isinstance(heard, Witnessed) and heard.recording is not None:
             line["replay"] = heard.recording
+        self._write(msgspec.json.encode(line) + b"\n")
+
+    def evicted(self, request: Request, now_s: float) -> None:
+        """Write that a request which was sent on had to make room: it has a line as picked, if it was drawn."""
+        if not self._allowed(now_s):
+            self.dropped += 1
+            return
+        ending = Decision(Outcome.EVICTED, why="the request had to make room for a more urgent one")
+        line = {"event": ENDING, "at": self._now(), **_line(request, ending, now_s - request.received_s, None)}
         self._write(msgspec.json.encode(line) + b"\n")
 
     def _now(self) -> str:

@@ -88,6 +88,11 @@ class Observer:
             if trace is not None and self._tracing is not None:
                 self._tracing.ended(request, decision, trace, served)
 
+    def evicted(self, request: Request) -> None:
+        """A request that was sent on is ended to make room for another; `ended` follows."""
+        if self._log is not None:
+            self._log.evicted(request, self._clock())
+
     def waited(self, request: Request, ending: Ending, *, model: str = "") -> None:
         """Once for each request that was offered to flow control."""
         outcome = DISPATCHED if ending.outcome is None else ending.outcome.title
