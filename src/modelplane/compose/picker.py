@@ -126,11 +126,18 @@ def _config_map(context: Context) -> dict[str, object]:
 
 
 def _role(context: Context, name: str) -> dict[str, object]:
-    read = ["get", "list", "watch"]
+    """What the picker watches, and nothing more: pods, its own pool, and what stands beside it by either group name."""
+    watch = ["list", "watch"]
+    beside = ["inferenceobjectives", "inferencemodelrewrites"]
     rules = [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": read},
-        {"apiGroups": [POOL_GROUP], "resources": ["inferencepools"], "verbs": read},
-        {"apiGroups": ["llm-d.ai"], "resources": ["inferenceobjectives", "inferencemodelrewrites"], "verbs": read},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": watch},
+        {
+            "apiGroups": [POOL_GROUP],
+            "resources": ["inferencepools"],
+            "resourceNames": [pool_name(context)],
+            "verbs": watch,
+        },
+        {"apiGroups": ["llm-d.ai", "inference.networking.x-k8s.io"], "resources": beside, "verbs": watch},
     ]
     return context.object("rbac.authorization.k8s.io/v1", "Role", name, rules=rules)
 
