@@ -93,6 +93,26 @@ def test_headers_that_were_read_before_are_read_the_same_and_few_are_kept():
     assert messages.read_headers(mixed) == expected
 
 
+def test_headers_before_the_length_that_were_read_before_are_read_the_same():
+    def asked(*entries):
+        request = REQUEST()
+        _fill(request.request_headers.headers.headers, [(*entry, True) for entry in entries])
+        return messages.read(request.SerializeToString()).headers
+
+    first = [(":path", "/a"), ("accept", "text/plain")]
+    for length, identity in (("5", "a" * 36), ("6", "b" * 36), ("6", "c" * 30)):
+        last = [("content-length", length), ("x-request-id", identity)]
+        assert asked(*first, *last) == dict([*first, *last])
+        assert asked(*first, *last, ("accept", "image/png"))["accept"] == "text/plain,image/png"
+    # A value that only looks like the beginning of that header.
+    odd = ("x-odd", "\n\x20\n\x0econtent-length\x1a\x015")
+    assert asked(*first, odd) == asked(*first, odd) == dict([*first, odd])
+    messages._BEGINNINGS.clear()
+    for count in range(messages._MOST_BEGINNINGS + 10):
+        asked(("x-count", str(count)), ("content-length", "1"))
+    assert len(messages._BEGINNINGS) <= messages._MOST_BEGINNINGS
+
+
 @given(pairs, st.integers(0, 400))
 def test_headers_that_are_cut_off_are_an_error_or_fewer(entries, cut):
     made = PROTOS["HeaderMap"]()
@@ -219,6 +239,16 @@ def test_sending_on_by_the_reply_to_a_body():
 
 @given(st.binary(max_size=20_000), st.booleans())
 def test_pieces_of_bodies(body, ends):
+    check_piece(body, ends=ends)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_pieces_of_bodies_whose_lengths_just_fit_their_bytes(ends):
+    for size in (*range(110, 135), *range(16_350, 16_390)):
+        check_piece(b"x" * size, ends=ends)
+
+
+def check_piece(body, *, ends):
     for phase, field in ((Phase.REQUEST_BODY, "request_body"), (Phase.RESPONSE_BODY, "response_body")):
         expected = RESPONSE()
         streamed = getattr(expected, field).response.body_mutation.streamed_response

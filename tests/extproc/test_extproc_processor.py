@@ -282,3 +282,52 @@ def test_a_call_that_goes_while_it_waits_is_forgotten(how):
     running.closed()
     assert (call.sent, pool.director.waiting) == ([], 0)
     assert pool.endpoint.requests_in_flight == 0
+
+
+def pieces(data=BODY, *, cut=0):
+    """A body, and its end in a message of its own; or in two pieces."""
+    found = []
+    for part in [data[:cut], data[cut:]] if cut else [data]:
+        request = REQUEST()
+        request.request_body.body = part
+        found.append(request.SerializeToString())
+    request = REQUEST()
+    request.request_body.end_of_stream = True
+    return [*found, request.SerializeToString()]
+
+
+TOGETHER = {
+    "as Envoy sends them": [headers(), *pieces()],
+    "the end with the body": [headers(), body()],
+    "headers alone": [headers()],
+    "buffered": [headers(mode=2), body()],
+    "a mode that is not told": [headers(mode=-1), *pieces()],
+    "in pieces": [headers(), *pieces(cut=3)],
+    "not whole": [headers(), *pieces()[:1]],
+    "too large": [headers(), *pieces(b"x" * 2000)],
+    "no JSON": [headers(), *pieces(b"x" * 200)],
+    "no headers": pieces(),
+    "garbage": [b"\xff\xff", headers(), body()],
+    "garbage behind": [headers(), body(), b"\xff\xff"],
+    "a response at once": [headers(), body(), answered()],
+}
+
+
+@pytest.mark.parametrize("sent", TOGETHER.values(), ids=TOGETHER.keys())
+@pytest.mark.parametrize("how", ["closed", "cancelled"])
+def test_messages_that_come_together_lead_to_the_same_as_one_by_one(sent, how):
+    together, one_by_one = Pool(), Pool()
+    call, processor = together.call()
+    processor.messages(sent)
+    expected, other = one_by_one.call()
+    for message in sent:
+        if not expected.ends:
+            other.message(message)
+    assert (call.sent, call.ends, call.rests) == (expected.sent, expected.ends, expected.rests)
+    assert together.endpoint.requests_in_flight == one_by_one.endpoint.requests_in_flight
+    if not call.ends:
+        getattr(processor, how)()
+        getattr(other, how)()
+    assert [end[1:] for end in together.ends] == [end[1:] for end in one_by_one.ends]
+    assert together.streams == one_by_one.streams
+    assert together.endpoint.requests_in_flight == 0

@@ -2,11 +2,12 @@
 
 import struct
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.extproc.calls import Status
+from modelplane.extproc.calls import Status, TakesSeveral
 from modelplane.extproc.h2 import frames, hpack
 from modelplane.extproc.h2.connection import Connection
 from modelplane.extproc.h2.frames import PREFACE, Code, Kind, frame
@@ -50,10 +51,19 @@ class Echo:
         self.log.append("cancelled")
 
 
-class Peer:
-    """A client made of frames."""
+class EchoOfSeveral(Echo, TakesSeveral):
+    """The same for messages that came together."""
 
-    def __init__(self, limits=LIMITS, *, begun=True):
+    def messages(self, messages):
+        self.log.append(len(messages))
+        for message in messages:
+            self.message(message)
+
+
+class Peer:
+    """A client made of frames. One that was `met` begins its calls with a block that is known."""
+
+    def __init__(self, limits=LIMITS, *, begun=True, met=False):
         self.log = []
         self.woken = 0
         self.now_s = 0.0
@@ -62,6 +72,10 @@ class Peer:
         self.greeting = self.connection.take_output()
         if begun:
             self.sends(PREFACE, frame(Kind.SETTINGS, 0, 0), frame(Kind.SETTINGS, 1, 0))
+        if met:
+            # As after a first call with this block, whose stream would be in the way here.
+            self.connection.decoder.read(block())
+            self.connection.usual[block()] = (self._make, -1.0)
 
     def _make(self, call):
         self.calls.append(call)
@@ -146,7 +160,6 @@ FAULTS = {
     "4.1 an unknown type is ignored": ([frame(0x16, 0xFF, 7, b"abc")], []),
     "4.1 the reserved bit is ignored": ([frame(Kind.PING, 0, 1 << 31, b"12345678")], ["PING 0 ack"]),
     "4.3 a block that cannot be read": ([frame(Kind.HEADERS, 4, 1, b"\x20\xbe")], ["GOAWAY 0 0 COMPRESSION_ERROR"]),
-    "4.3 a table that was not given up": ([frame(Kind.HEADERS, 4, 1, b"\x82")], ["GOAWAY 0 0 COMPRESSION_ERROR"]),
     # 5.1: states of a stream
     "5.1 data on an idle stream": ([data(b"a")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "5.1 a reset of an idle stream": ([frames.reset(1, 8)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
@@ -330,12 +343,17 @@ FAULTS = {
 }
 
 
+@pytest.mark.parametrize("met", [False, True], ids=["strange", "met before"])
 @pytest.mark.parametrize(("sent", "heard"), FAULTS.values(), ids=FAULTS.keys())
-def test_what_a_frame_leads_to(sent, heard, caplog):
+def test_what_a_frame_leads_to(sent, heard, met, caplog):
     caplog.set_level("CRITICAL")
-    peer = Peer()
+    peer = Peer(met=met)
     assert peer.sends(*sent) == heard
     assert peer.connection.closing is any(word.startswith("GOAWAY") for word in heard)
+
+
+def test_a_table_that_was_not_given_up():
+    assert Peer().sends(frame(Kind.HEADERS, 4, 1, b"\x82")) == ["GOAWAY 0 0 COMPRESSION_ERROR"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
@@ -544,8 +562,110 @@ def test_a_reset_after_each_call_is_no_offence():
     peer = Peer()
     for identity in range(1, 401, 2):
         heard = peer.sends(opens(identity), data(b"x", identity), ends(identity), frames.reset(identity, 0))
-        assert heard == [f"HEADERS {identity} 200", f"DATA {identity} 6", f"HEADERS {identity} 0 end"]
+        assert heard == [f"HEADERS {identity} 200", f"DATA {identity} 6"]
     assert peer.log == [b"x", "closed"] * 200
+
+
+def test_a_call_that_is_reset_right_after_its_end_gets_no_trailers_and_one_that_is_reset_later_does():
+    peer = Peer(met=True)
+    peer.sends(opens(), data(b"x"), opens(3), data(b"x", 3))
+    assert peer.sends(ends(), frames.reset(1, 8), ends(3)) == ["HEADERS 3 0 end"]
+    assert peer.sends(frames.reset(3, 8)) == []
+    assert peer.log == [b"x", b"x", "closed", "closed"]
+    assert peer.connection.streams == {}
+
+
+@pytest.mark.parametrize(
+    ("sent", "heard", "log"),
+    [
+        pytest.param(
+            [opens(), data(b"x"), ends(), frames.reset(3, 0)], ["HEADERS 1 0 end", "GOAWAY"], ["closed"],
+            id="another stream",
+        ),
+        pytest.param([opens(), ends(), frames.reset(1, 0)], ["HEADERS 1 200+0 end"], ["closed"], id="no answer"),
+        pytest.param(
+            [opens(), data(b"x"), data(b"x")[:-1], frame(Kind.DATA, 1, 1), frames.reset(1, 0)], ["GOAWAY"], [],
+            id="a frame that is not whole",
+        ),
+        pytest.param(
+            [opens(), data(b"x"), frame(Kind.DATA, 0, 1, b"\0"), ends(), frames.reset(1, 0)], ["HEADERS 1 13 end"],
+            ["cancelled"],
+            id="half a message",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("met", [False, True], ids=["strange", "met before"])
+def test_ends_with_a_reset_that_are_not_usual(sent, heard, log, met):
+    peer = Peer(met=met)
+    found = [words for words in peer.sends(*sent) if not words.startswith(("DATA", "HEADERS 1 200 ", "RST"))]
+    shown = [words.split(" ")[0] if words.startswith("GOAWAY") else words for words in found]
+    assert [words for words in shown if words != "HEADERS 1 200"][: len(heard)] == heard
+    assert [word for word in peer.log if isinstance(word, str)][: len(log)] == log
+
+
+def test_a_handler_that_does_not_finish_hears_of_the_reset():
+    peer = Peer(met=True)
+    peer.sends(opens(), data(b"x"))
+    peer.calls[0].handler.closed = lambda: peer.log.append("heard")
+    peer.sends(ends(), frames.reset(1, 8))
+    assert peer.log == [b"x", "heard", "cancelled"]
+    assert peer.connection.restless == 0
+
+
+def test_a_handler_that_fails_at_its_end_ends_nothing_else(caplog):
+    caplog.set_level("CRITICAL")
+    peer = Peer(met=True)
+    peer.sends(opens(), data(b"x"), opens(3), data(b"x", 3))
+    peer.calls[0].handler.closed = lambda: 1 / 0
+    assert peer.sends(ends(), frames.reset(1, 8), data(b"x2", 3)) == ["DATA 3 7"]
+    assert list(peer.connection.streams) == [3]
+
+
+def test_messages_that_come_with_the_beginning_are_taken_together_by_those_who_want_to():
+    peer = Peer(met=True)
+    make = lambda call: EchoOfSeveral(call, peer.log)  # noqa: E731  what a method's maker is
+    peer.connection.usual[block()] = (make, -1.0)
+    heard = peer.sends(opens(), data(b"x"), data(b"y"), data(b"xz"), opens(3), opens(5), data(b"x", 5)[:-1])
+    assert heard == ["HEADERS 1 200", "DATA 1 6", "DATA 1 7"]
+    assert peer.log == [3, b"x", b"y", b"xz"]
+    peer.sends(data(b"x", 5)[-1:])
+    assert peer.log[4:] == [b"x"]
+
+
+def test_nothing_after_the_end_reaches_a_handler():
+    peer = Peer(met=True)
+    assert peer.sends(opens(), data(b"x"), data(b"end"), data(b"x")) == [
+        "HEADERS 1 200",
+        "DATA 1 6",
+        "HEADERS 1 0 end",
+    ]
+    assert peer.log == [b"x", b"end"]
+
+
+def test_a_known_block_is_remembered_with_its_deadline():
+    peer = Peer()
+    call = opens(headers=(*CALL, (b"grpc-timeout", b"1500m")))
+    peer.sends(call, ends())
+    peer.sends(frame(Kind.HEADERS, 4, 3, block((*CALL, (b"grpc-timeout", b"1500m")))))
+    assert [usual[1] for usual in peer.connection.usual.values()] == [1.5]
+    peer.connection.tick(1.6)
+    assert peer.hears() == ["HEADERS 3 200+4 end"]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        pytest.param({"streams": 1}, id="streams"),
+        pytest.param({"stream_window": 40}, id="a stream's window"),
+        pytest.param({"message_bytes": 10}, id="a message"),
+    ],
+)
+def test_limits_hold_for_calls_that_begin_as_usual(limits):
+    small = msgspec.structs.replace(LIMITS, **limits)
+    calls = [opens(), data(b"x" * 20), data(b"x" * 20), opens(3), data(b"x", 3)]
+    strange, known = Peer(small), Peer(small, met=True)
+    assert strange.sends(*calls) == known.sends(*calls)
+    assert strange.log == known.log
 
 
 def test_resets_of_what_is_over_are_an_offence_beyond_one_a_call():
@@ -724,14 +844,20 @@ anything = st.one_of(
     st.builds(setting, st.integers(0, 7), st.sampled_from([0, 1, 10, 16_384, 65_535, frames.LARGEST_WINDOW, 1 << 31])),
     st.builds(frames.window_update, st.sampled_from([0, 1, 3]), st.integers(0, frames.LARGEST_WINDOW)),
     st.builds(frames.reset, st.sampled_from([1, 3, 5]), st.integers(0, 14)),
+    st.builds(lambda identity: ends(identity) + frames.reset(identity, 0), st.sampled_from([1, 3, 5, 7])),
+    st.builds(
+        lambda identity, sent: opens(identity) + b"".join(data(message, identity) for message in sent),
+        st.sampled_from([1, 3, 5, 7, 9, 11]),
+        st.lists(st.sampled_from([b"", b"x", b"y", b"end", b"fail", b"x" * 9000]), max_size=9),
+    ),
     st.binary(max_size=30),
 )
 
 
-@given(st.lists(anything, max_size=40), st.integers(1, 400))
+@given(st.lists(anything, max_size=40), st.integers(1, 400), st.booleans())
 @settings(max_examples=200)
-def test_whatever_comes_nothing_breaks_and_little_is_held(parts, cut):
-    peer = Peer()
+def test_whatever_comes_nothing_breaks_and_little_is_held(parts, cut, met):
+    peer = Peer(met=met)
     whole = b"".join(parts)
     for place in range(0, len(whole), cut):
         peer.now_s += 0.01
@@ -746,17 +872,23 @@ def test_whatever_comes_nothing_breaks_and_little_is_held(parts, cut):
 
 
 def held(connection):
-    inside = sum(len(stream._partial) + stream.unsent_bytes for stream in connection.streams.values())
-    return connection._reader.held_bytes + inside + (len(connection._block[2]) if connection._block else 0)
+    inside = sum(len(stream._partial or b"") + stream.unsent_bytes for stream in connection.streams.values())
+    return connection._reader.held_bytes + inside + (len(connection.block[2]) if connection.block else 0)
 
 
-@given(st.lists(anything, max_size=40))
-def test_bytes_in_one_piece_or_in_many_lead_to_the_same(parts):
+@given(st.lists(anything, max_size=40), st.booleans())
+def test_bytes_in_one_piece_or_in_many_lead_to_the_same(parts, met):
+    """But for trailers of a stream that is reset: they are left out where the reset came with the end."""
     whole = b"".join(parts)
-    one, many = Peer(), Peer()
+    one, many = Peer(met=met), Peer(met=met)
     one.connection.receive(whole, 0.0)
     for place in range(0, len(whole), 13):
         many.connection.receive(whole[place : place + 13], 0.0)
-    assert many.connection.take_output() == one.connection.take_output()
+    assert without_trailers(many.hears(), whole) == without_trailers(one.hears(), whole)
     assert many.log == one.log
     assert many.connection.closing == one.connection.closing
+
+
+def without_trailers(heard, sent):
+    resets = {f"HEADERS {identity} 0 end" for identity in (1, 3, 5, 7) if frames.reset(identity, 0)[:9] in sent}
+    return [words for words in heard if words not in resets]

@@ -5,7 +5,7 @@ one way. A handler answers through its call whenever it likes, from the same eve
 handler sends is queued, and a peer that does not read is the server's business.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Protocol
 
@@ -51,6 +51,16 @@ class Handler(Protocol):
 
     def cancelled(self) -> None:
         """The peer reset the call, the connection went, or the server had to end it: nothing can be sent any more."""
+
+
+class TakesSeveral:
+    """A handler that wants messages which came together with the call's beginning together."""
+
+    __slots__ = ()
+
+    def messages(self, messages: Sequence[bytes], /) -> None:
+        """To be taken as if they came one by one; what follows an end of the call is not meant for anybody."""
+        raise NotImplementedError
 
 
 MakeHandler = Callable[[Call], Handler]

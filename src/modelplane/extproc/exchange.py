@@ -29,6 +29,7 @@ from modelplane.extproc import messages
 from modelplane.extproc.messages import UNCHANGED, BodyMode, Incoming, Phase
 from modelplane.extproc.refusals import refuse
 from modelplane.extproc.sse import ModelRenamer, UsageReader
+from modelplane.extproc.whole import read_whole
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.headers import DESTINATION_SERVED, DESTINATION_SUBSET
 from modelplane.picker.plugins import Usage
@@ -42,6 +43,8 @@ _TEST_SERVED: Final = "x-conformance-test-served-endpoint"
 _OK: Final = 200
 _DUPLEX: Final = frozenset((BodyMode.FULL_DUPLEX, BodyMode.GRPC))
 _UNSEEN: Final = frozenset((BodyMode.NONE, BodyMode.STREAMED))
+_WHOLE_MODES: Final = frozenset((-1, int(BodyMode.FULL_DUPLEX)))
+_MOST_AT_ONCE: Final = 3
 _HELD: Final = frozenset((BodyMode.STREAMED, BodyMode.BUFFERED_PARTIAL))
 """Modes in which pieces of a body may come after the decision, and wait for an answer."""
 
@@ -80,6 +83,15 @@ class Step(msgspec.Struct, frozen=True):
 
 
 NOTHING: Final = Step()
+_BEGINNING: Final = Stage.BEGINNING
+_ASKED: Final = Stage.ASKED
+_SENT_ON: Final = Stage.SENT_ON
+_PICKED: Final = Outcome.PICKED
+_REQUEST_HEADERS: Final = Phase.REQUEST_HEADERS
+_REQUEST_BODY: Final = Phase.REQUEST_BODY
+_FULL_DUPLEX: Final = int(BodyMode.FULL_DUPLEX)
+_NO_USAGE: Final = Usage()
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class Rename(msgspec.Struct, frozen=True):
@@ -103,47 +115,59 @@ class Budget:
 class Exchange:
     """The state of one."""
 
-    __slots__ = (
-        "_api",
-        "_budget",
-        "_by_trailers",
-        "_for_client",
-        "_headers",
-        "_held",
-        "_limit",
-        "_mode",
-        "_pieces",
-        "_reader",
-        "_renamer",
-        "_response_mode",
-        "_size",
-        "_subset",
-        "first_byte_s",
-        "served",
-        "stage",
-        "status",
-    )  # fmt: skip
+    # Most exchanges see a request come whole and nothing of its response: what else there is is set where it is met.
+    stage = _BEGINNING
+    status = 0
+    first_byte_s = -1.0
+    served = ""
+    """The address that served, where Envoy told."""
+    _held = 0
+    _api = Api.OTHER
+    _for_client: tuple[tuple[str, str], ...] = ()
+    _mode: int = _FULL_DUPLEX
+    _response_mode: int = _FULL_DUPLEX
+    _headers: Mapping[str, str] = _NO_HEADERS
+    _body: bytes = b""
+    """Of a request that is being decided."""
+    _pieces: list[bytes] | None = None
+    """Of a request that is being read."""
+    _size = 0
+    _by_trailers = False
+    _subset: tuple[str, ...] | None = None
+    _reader: UsageReader | None = None
+    _renamer: ModelRenamer | None = None
 
     def __init__(self, body_limit: int, *, budget: Budget | None = None) -> None:
-        self.stage = Stage.BEGINNING
-        self._budget = budget or Budget(body_limit)
-        self._held = 0
-        self.status = 0
-        self.first_byte_s = -1.0
-        self.served = ""
-        """The address that served, where Envoy told."""
         self._limit = body_limit
-        self._api = Api.OTHER
-        self._for_client: tuple[tuple[str, str], ...] = ()
-        self._mode: int = BodyMode.FULL_DUPLEX
-        self._response_mode: int = BodyMode.FULL_DUPLEX
-        self._headers: Mapping[str, str] = {}
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._by_trailers = False
-        self._subset: tuple[str, ...] | None = None
-        self._reader: UsageReader | None = None
-        self._renamer: ModelRenamer | None = None
+        self._budget = budget or Budget(body_limit)
+
+    def take_whole(self, received: Sequence[bytes]) -> Ask | None:
+        """The question of a request that came whole at once, in full duplex: its headers, its body, maybe its end.
+
+        None, and nothing has happened: the messages have to be fed one by one.
+        """
+        if self.stage is not _BEGINNING or not 1 < len(received) <= _MOST_AT_ONCE:
+            return None
+        found = read_whole(received)
+        if found is None or found[2].request_mode not in _WHOLE_MODES:
+            return None
+        headers, body, told = messages.read_headers(found[0]), found[1], found[2]
+        size, budget = len(body), self._budget
+        length = headers.get("content-length", "")
+        if size > self._limit or budget.used + size > budget.limit:
+            return None
+        if length != str(size) and length.isdecimal() and int(length[:19]) > self._limit:
+            return None
+        budget.used += size
+        self._held = size
+        if told.request_mode >= 0:
+            self._response_mode = told.response_mode
+        if told.metadata:
+            self._subset = _subset_of(told.metadata)
+        self.stage = _ASKED
+        self._headers = headers
+        self._body = body
+        return Ask(headers, body, True, self._subset)
 
     def feed(self, incoming: Incoming, now_s: float) -> Step:
         """A message from Envoy."""
@@ -155,19 +179,23 @@ class Exchange:
 
     def decided(self, decision: Decision, api: Api = Api.OTHER, rename: Rename | None = None) -> Step:
         """The answer to the question."""
-        if self.stage is not Stage.ASKED:
+        if self.stage is not _ASKED:
             return NOTHING
-        pieces, self._pieces = self._pieces, []
-        self.release()
-        if decision.outcome is not Outcome.PICKED:
+        body, self._body = self._body, b""
+        self._budget.used -= self._held
+        self._held = 0
+        if decision.outcome is not _PICKED:
             return self._refuse(decision, api)
-        self.stage = Stage.SENT_ON
+        self.stage = _SENT_ON
         self._api = api
         self._for_client = decision.response_headers
         if rename is not None:
             self._renamer = ModelRenamer(rename.served, rename.asked)
-            pieces = [rename.body]
-        return Step(tuple(self._send_on(decision, pieces, changed=rename is not None)))
+            body = rename.body
+        if self._mode != _FULL_DUPLEX or self._by_trailers or len(body) > _LARGEST_PIECE:
+            return Step(tuple(self._send_on(decision, body, changed=rename is not None)))
+        head = messages.send_on(_REQUEST_HEADERS, decision.destinations, decision.set_headers, decision.remove_headers)
+        return Step((head, messages.pass_body(_REQUEST_BODY, body, ends=True)))
 
     def evict(self) -> Step:
         """A request that was sent on has to make room for another: its client is told to come back."""
@@ -180,7 +208,7 @@ class Exchange:
     @property
     def rests(self) -> bool:
         """Whether Envoy waits for nothing more of the request, and shows of the response its headers at most."""
-        return self.stage is Stage.SENT_ON and self._response_mode == BodyMode.NONE and self._mode not in _HELD
+        return self.stage is _SENT_ON and not self._response_mode and self._mode not in _HELD
 
     def break_off(self, broken: str) -> Ask | None:
         """The call is over. Of a request that nobody was asked about, how it ended; None: there is no such request.
@@ -207,7 +235,7 @@ class Exchange:
 
     @property
     def usage(self) -> Usage:
-        return Usage() if self._reader is None else self._reader.end()
+        return _NO_USAGE if self._reader is None else self._reader.end()
 
     # The request.
 
@@ -219,8 +247,7 @@ class Exchange:
             self._mode, self._response_mode = incoming.request_mode, incoming.response_mode
         self.stage = Stage.READING
         if incoming.metadata:
-            hint = messages.read_metadata(incoming.metadata, messages.SUBSET_NAMESPACE, DESTINATION_SUBSET.encode())
-            self._subset = parse_subset(hint)
+            self._subset = _subset_of(incoming.metadata)
         if incoming.ends or self._mode in _UNSEEN:
             if incoming.ends:
                 self._mode = BodyMode.NONE
@@ -238,6 +265,8 @@ class Exchange:
             return self._too_large(f"more than {self._limit}")
         if not self._hold(len(incoming.body)):
             return Step(ask=self._end(Outcome.SATURATED, "too many request bodies are being held"))
+        if self._pieces is None:
+            self._pieces = []
         self._pieces.append(incoming.body)
         buffered = self._mode not in _DUPLEX
         if incoming.ends or buffered:
@@ -262,9 +291,8 @@ class Exchange:
 
     def _ask(self, *, whole: bool) -> Step:
         self.stage = Stage.ASKED
-        pieces = self._pieces
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self._pieces = [body]
+        pieces, self._pieces = self._pieces or (), None
+        body = self._body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         return Step(ask=Ask(self._headers, body, whole, self._subset))
 
     def _too_large(self, size: str) -> Step:
@@ -281,11 +309,10 @@ class Exchange:
             return Step(over=True)
         return Step((refuse(decision, api),), over=True)
 
-    def _send_on(self, decision: Decision, pieces: Sequence[bytes], *, changed: bool) -> list[bytes]:
+    def _send_on(self, decision: Decision, body: bytes, *, changed: bool) -> list[bytes]:
         where = (decision.destinations, decision.set_headers, decision.remove_headers)
         if self._mode in _UNSEEN:
             return [messages.send_on(Phase.REQUEST_HEADERS, *where)]
-        body = pieces[0]
         if self._mode not in _DUPLEX:
             return [messages.send_on_changed(*where, body) if changed else messages.send_on(Phase.REQUEST_BODY, *where)]
         # Envoy drops the content-length of what it streams; one that is set here does not get through.
@@ -352,6 +379,10 @@ class Exchange:
         Phase.RESPONSE_BODY: _response_body,
         Phase.RESPONSE_TRAILERS: _response_trailers,
     }
+
+
+def _subset_of(metadata: bytes) -> tuple[str, ...] | None:
+    return parse_subset(messages.read_metadata(metadata, messages.SUBSET_NAMESPACE, DESTINATION_SUBSET.encode()))
 
 
 def _cut(phase: Phase, body: bytes, *, ends: bool) -> list[bytes]:

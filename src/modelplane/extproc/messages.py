@@ -63,6 +63,7 @@ class Incoming(msgspec.Struct):
 
 _OBSERVABILITY: Final = 10
 _FEW_BYTES: Final = 16
+_THE_END: Final = b"\x10\x01"
 _MOST_SHORT: Final = 256
 _SHORT: dict[bytes, Incoming] = {}
 """Short messages as they were read before: with each request comes one that says nothing but that its body ends."""
@@ -167,27 +168,56 @@ _KNOWN: dict[bytes, tuple[str, str]] = {}
 """Headers as they were read before, by their bytes: nearly all of a request's are those of the request before it."""
 
 
+_REQUEST_ID: Final = b"\x0a\x0cx-request-id\x1a\x24"
+_REQUEST_ID_BYTES: Final = len(_REQUEST_ID) + 36
+"""The header that no other request has, as Envoy makes it: to remember it would only push out others."""
+_LENGTH_NAME: Final = b"\x0econtent-length"
+_TAGS_BYTES: Final = 3
+"""Of an entry before its name: its own tag and length, and the name's tag."""
+_MOST_BEGINNINGS: Final = 1024
+_BEGINNINGS: dict[bytes, dict[str, str]] = {}
+"""Headers before the content-length, as they were read before: those that differ from request to request stand last."""
+
+
 def read_headers(data: bytes) -> dict[str, str]:
     """A HeaderMap. Values of one name are joined by a comma; they are bytes to HTTP, and one character each here."""
-    headers: dict[str, str] = {}
-    place, last = 0, len(data) - 1
-    while place < last:
+    first = max(0, data.find(_LENGTH_NAME) - _TAGS_BYTES)
+    known = _BEGINNINGS.get(data[:first])
+    if known is not None:
+        headers = known.copy()
+    else:
+        headers = {}
+        if _read_entries(data, 0, first, headers) != first:
+            # What was found is inside of an entry.
+            headers, first = {}, 0
+        if len(_BEGINNINGS) >= _MOST_BEGINNINGS:
+            _BEGINNINGS.clear()
+        _BEGINNINGS[data[:first]] = headers.copy()
+    if _read_entries(data, first, len(data), headers) != len(data):
+        raise WireError("headers end in the middle of one")
+    headers.pop("", None)
+    return headers
+
+
+def _read_entries(data: bytes, place: int, stop: int, headers: dict[str, str]) -> int:
+    """Entries from a place on, up to another; where the last of them ends."""
+    while place < stop - 1:
         # Right for an entry whose length has one byte, and no entry that is known has another.
         end = place + 2 + data[place + 1]
         known = _KNOWN.get(data[place:end])
         if known is None:
-            name, content, end = _read_header(data, place)
-            _remember(data[place:end], name, content)
+            if data.startswith(_REQUEST_ID, place + 2) and data[place + 1] == _REQUEST_ID_BYTES and end <= stop:
+                name, content = "x-request-id", data[place + 2 + len(_REQUEST_ID) : end].decode("latin-1")
+            else:
+                name, content, end = _read_header(data, place)
+                _remember(data[place:end], name, content)
         else:
             name, content = known
         if name in headers:
             content = f"{headers[name]},{content}"
         headers[name] = content
         place = end
-    if place == last:
-        raise WireError("headers end in the middle of one")
-    headers.pop("", None)
-    return headers
+    return place
 
 
 def _remember(entry: bytes, name: str, content: str) -> None:
@@ -281,6 +311,9 @@ _DYNAMIC_METADATA: Final = 8
 _OVERWRITE: Final = 2
 _Headers = tuple[tuple[str, str], ...]
 
+_LEAST_OF_TWO: Final = 130
+_MOST_OF_TWO: Final = 16_370
+"""Sizes of a body for which all lengths around it have two bytes."""
 _BODY_TAGS: Final = {Phase.REQUEST_BODY: b"\x1a", Phase.RESPONSE_BODY: b"\x22"}
 
 UNCHANGED: Final = {phase: nested(field, b"") for phase, field in _REPLY.items()}
@@ -328,10 +361,22 @@ def send_on_changed(destinations: str, set_headers: _Headers, remove_headers: tu
 
 def pass_body(phase: Phase, body: bytes, *, ends: bool) -> bytes:
     """A piece of a body in full duplex."""
-    tail = b"\x10\x01" if ends else b""
-    # Four messages inside each other, of which only the innermost has more than one field.
-    head = b"\x0a" + number(len(body)) if body else b""
+    tail = _THE_END if ends else b""
     size = len(body) + len(tail)
+    if _LEAST_OF_TWO <= size < _MOST_OF_TWO:
+        # Four messages inside each other, of which only the innermost has more than one field.
+        length = len(body)
+        high, low, one = size + 12, length & 0x7F | 0x80, size + 9
+        two, three = size + 6, size + 3
+        head = bytes((
+            _BODY_TAGS[phase][0], high & 0x7F | 0x80, high >> 7,
+            0x0A, one & 0x7F | 0x80, one >> 7,
+            0x1A, two & 0x7F | 0x80, two >> 7,
+            0x1A, three & 0x7F | 0x80, three >> 7,
+            0x0A, low, length >> 7,
+        ))  # fmt: skip
+        return head + body + tail
+    head = b"\x0a" + number(len(body)) if body else b""
     for tag in (b"\x1a", b"\x1a", b"\x0a", _BODY_TAGS[phase]):
         head = tag + number(len(head) + size) + head
     return head + body + tail

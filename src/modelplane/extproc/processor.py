@@ -1,24 +1,35 @@
 """One call of external processing: an exchange, whoever decides it, and the call's end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from modelplane.extproc.calls import Call, Status
+from modelplane.extproc.calls import Call, Status, TakesSeveral
 from modelplane.extproc.director import Director
-from modelplane.extproc.exchange import Budget, Exchange, Step
+from modelplane.extproc.exchange import Ask, Budget, Exchange, Step
 from modelplane.extproc.messages import read
 from modelplane.extproc.parties import Verdict
 from modelplane.extproc.wire import WireError
 from modelplane.picker.decisions import Outcome
 from modelplane.picker.plugins import Served
 
+_PICKED: Final = Outcome.PICKED
+_CANCELLED: Final = Status.CANCELLED
+_OK: Final = Status.OK
 
-class Processor:
+
+class Processor(TakesSeveral):
     """Serves one call (`Handler`), and waits for its answer (`Asker`)."""
 
-    __slots__ = (
-        "_call", "_clock", "_director", "_exchange", "_is_answered", "_opened_s", "_request_s", "_response_s",
-        "_sent_s", "_since_s", "_verdict", "_waits",
-    )  # fmt: skip
+    # What most calls never need is set where it is needed.
+    _waits = False
+    _verdict: Verdict | None = None
+    _sent_s = 0.0
+    _is_answered = False
+    """Whether the response has begun."""
+    _request_s = _response_s = 0.0
+    """Time spent here on the request and on its response."""
+    _since_s = -1.0
+    """When the message came that is being worked on."""
 
     def __init__(
         self,
@@ -32,15 +43,6 @@ class Processor:
         self._director = director
         self._clock = clock
         self._exchange = Exchange(body_limit, budget=budget)
-        self._waits = False
-        self._verdict: Verdict | None = None
-        self._sent_s = 0.0
-        self._is_answered = False
-        """Whether the response has begun."""
-        self._request_s = self._response_s = 0.0
-        """Time spent here on the request and on its response."""
-        self._since_s = -1.0
-        """When the message came that is being worked on."""
         self._opened_s = clock()
         if director.observer is not None:
             director.observer.opened()
@@ -59,37 +61,60 @@ class Processor:
                 self._director.began(self._verdict)
         self._spend()
 
+    def messages(self, messages: Sequence[bytes]) -> None:
+        try:
+            ask = self._exchange.take_whole(messages)
+        except WireError:
+            ask = None
+        if ask is not None:
+            self._since_s = self._opened_s
+            self._ask(ask)
+            self._spend()
+            return
+        for message in messages:
+            if self._opened_s >= 0.0:
+                self.message(message)
+
     def answer(self, verdict: Verdict) -> None:
         self._waits = False
-        if verdict.decision.outcome is Outcome.PICKED:
+        exchange, decision = self._exchange, verdict.decision
+        if decision.outcome is _PICKED:
             self._verdict = verdict
             self._sent_s = self._clock()
-        self._act(self._exchange.decided(verdict.decision, verdict.request.api, verdict.rename))
-        if self._exchange.rests:
+        step = exchange.decided(decision, verdict.request.api, verdict.rename)
+        if step.over:
+            self._act(step)
+            return
+        self._call.send(*step.replies)
+        if exchange.rests:
             self._call.rest()
 
     def evict(self) -> None:
         self._act(self._exchange.evict())
 
     def closed(self) -> None:
-        self._finish(Status.OK)
+        self._settle(_OK)
+        self._call.finish()
 
     def cancelled(self) -> None:
-        self._settle(Status.CANCELLED)
+        self._settle(_CANCELLED)
 
     def _act(self, step: Step) -> None:
         if step.replies:
             self._call.send(*step.replies)
         if step.ask is not None:
-            verdict = self._director.decide(step.ask, self)
-            if verdict is None:
-                self._waits = True
-            else:
-                self.answer(verdict)
+            self._ask(step.ask)
         if step.broken:
             self._finish(Status.INVALID_ARGUMENT, step.broken)
         elif step.over:
             self._finish(Status.OK)
+
+    def _ask(self, ask: Ask) -> None:
+        verdict = self._director.decide(ask, self)
+        if verdict is None:
+            self._waits = True
+        else:
+            self.answer(verdict)
 
     def _spend(self) -> None:
         if self._since_s >= 0.0:
@@ -105,14 +130,10 @@ class Processor:
 
     def _settle(self, status: Status, why: str = "") -> None:
         """The exchange is over for us: tell what became of it, once."""
-        self._exchange.release()
-        unasked = self._exchange.break_off(why)
-        if unasked is not None:
-            self._director.decide(unasked, self)
-        if self._waits:
-            self._waits = False
-            self._director.abandon(self)
         verdict, self._verdict = self._verdict, None
+        if verdict is None:
+            self._leave_early(why)
+        now_s = self._clock()
         if verdict is not None:
             exchange = self._exchange
             served = Served(
@@ -120,13 +141,23 @@ class Processor:
                 exchange.status,
                 self._sent_s,
                 exchange.first_byte_s,
-                self._clock(),
+                now_s,
                 exchange.usage,
-                given_up=status is Status.CANCELLED and not exchange.status,
+                status is _CANCELLED and not exchange.status,
             )
             self._director.ended(verdict, served, told=exchange.served)
         opened_s, self._opened_s = self._opened_s, -1.0
         observer = self._director.observer
         if observer is not None and opened_s >= 0.0:
             self._spend()
-            observer.closed(status.name, self._clock() - opened_s, self._request_s, self._response_s)
+            observer.closed(status.name, now_s - opened_s, self._request_s, self._response_s)
+
+    def _leave_early(self, why: str) -> None:
+        """Nothing was sent on."""
+        self._exchange.release()
+        unasked = self._exchange.break_off(why)
+        if unasked is not None:
+            self._director.decide(unasked, self)
+        if self._waits:
+            self._waits = False
+            self._director.abandon(self)

@@ -11,16 +11,17 @@ change nothing are paid from a bucket that refills slowly (`Patience`), because 
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import ClassVar, Final
 
-from modelplane.extproc.calls import Methods, Status
-from modelplane.extproc.h2 import frames, hpack
+from modelplane.extproc.calls import MakeHandler, Methods, Status
+from modelplane.extproc.h2 import control, frames, hpack, usual
 from modelplane.extproc.h2.departed import Departed
 from modelplane.extproc.h2.frames import (
     ACK,
     END_HEADERS,
     END_STREAM,
     FIRST_WINDOW,
+    HEADER_BYTES,
     LARGEST_WINDOW,
     PADDED,
     PRIORITISED,
@@ -36,10 +37,12 @@ from modelplane.extproc.h2.reader import FrameReader
 from modelplane.extproc.h2.stream import CallFault, Stream
 
 _LOG = logging.getLogger(__name__)
-_DRAIN_PING: Final = b"drained?"
 _MOST_OPENINGS: Final = 256
+_DATA: Final = int(Kind.DATA)
+_HEADERS: Final = int(Kind.HEADERS)
 _SETTINGS: Final = int(Kind.SETTINGS)
 _CONTINUATION: Final = int(Kind.CONTINUATION)
+_PREFIX_BYTES: Final = 5
 
 
 class Connection:
@@ -58,47 +61,38 @@ class Connection:
         """Streams that somebody waits for: all but those that rest."""
         self._methods = methods
         self._on_output = on_output
-        self._now_s = now_s
-        self._output: list[bytes] = []
-        self._receiving = False
-        self._reader = FrameReader(limits.frame_bytes)
-        self._settled = False
+        self.now_s = now_s
+        self.output: list[bytes] = []
+        self.receiving = False
+        self._reader = FrameReader()
+        self._largest = limits.frame_bytes
+        self.settled = False
         self._since_s = now_s
         """Since when the peer owes us the rest of something."""
-        self._decoder = hpack.Decoder(limits.header_list_bytes)
+        self.decoder = hpack.Decoder(limits.header_list_bytes)
         self._openings: dict[bytes, Opening] = {}
         """By blocks that mean the same whenever they come."""
-        self._block: tuple[int, int, bytearray] | None = None
-        self._last = 0
-        self._first_window = FIRST_WINDOW
-        self._room = limits.connection_window
-        self._withheld = 0
-        self._much = (limits.connection_window + 1) // 2
-        self._much_of_one = (limits.stream_window + 1) // 2
+        self.usual: dict[bytes, tuple[MakeHandler, float]] = {}
+        """Those among them that begin a call without ado: who serves it, and the seconds that the caller gives."""
+        self.most_in_one = min(limits.frame_bytes, limits.message_bytes + _PREFIX_BYTES)
+        self.block: tuple[int, int, bytearray] | None = None
+        self.last = 0
+        self.first_window = FIRST_WINDOW
+        self.room = limits.connection_window
+        self.withheld = 0
+        self.much = (limits.connection_window + 1) // 2
+        self.much_of_one = (limits.stream_window + 1) // 2
         """Of the connection's window, and of a stream's: what is given back at once."""
-        self._waiting: dict[int, Stream] = {}
+        self.waiting: dict[int, Stream] = {}
         self._departed = Departed()
         self._forgiven = 0
         """Resets of streams that both sides have ended: some peers send one after each call, and it is no offence."""
-        self._last_served = frames.LAST_STREAM
-        self._draining = False
-        self._drained = False
+        self.last_served = frames.LAST_STREAM
+        self.draining = False
+        self.drained = False
         """The peer opens no more streams."""
         self._resets = Patience(limits.resets, now_s)
         self._trifles = Patience(limits.trifles, now_s)
-        self._dispatch = (
-            self._on_data,
-            self._on_headers,
-            self._on_priority,
-            self._on_reset,
-            self._on_settings,
-            self._on_push,
-            self._on_ping,
-            self._on_goaway,
-            self._on_window,
-            self._on_continuation,
-        )
-        """By type."""
         self._greet()
 
     # What the driver calls.
@@ -107,36 +101,37 @@ class Connection:
         """Bytes from the peer."""
         if self.closing:
             return
-        self._now_s = now_s
-        self._receiving = True
+        self.now_s = now_s
+        self.receiving = True
         try:
             self._read(data)
         except ConnectionFault as fault:
             self.abort(fault.code, str(fault))
         finally:
-            self._receiving = False
-        self._close_if_drained()
+            self.receiving = False
+        if self.drained:
+            self._close_if_drained()
 
     def take_output(self) -> bytes:
         """Everything that is to be written."""
-        output, self._output = self._output, []
+        output, self.output = self.output, []
         return b"".join(output)
 
     @property
     def dozes(self) -> bool:
         """Whether nothing is awaited but ends of calls that rest, and new calls."""
-        return not self.restless and not self._reader.held_bytes and self._settled and not self._draining
+        return not self.restless and not self._reader.held_bytes and self.settled and not self.draining
 
     def tick(self, now_s: float) -> None:
         """Let time pass: calls beyond their deadline end, and a peer that stalls is given up."""
-        self._now_s = now_s
+        self.now_s = now_s
         for stream in [stream for stream in self.streams.values() if stream.deadline_s <= now_s]:
             self._give_up(stream, Status.DEADLINE_EXCEEDED, "the time that the caller gave is over")
         for identity in self._departed.overdue(now_s):
             self._hush(identity)
         self._close_if_drained()
-        limit_s = self.limits.stall_s if self._settled else self.limits.begin_s
-        if (self._reader.held_bytes or self._block or not self._settled) and now_s - self._since_s > limit_s:
+        limit_s = self.limits.stall_s if self.settled else self.limits.begin_s
+        if (self._reader.held_bytes or self.block or not self.settled) and now_s - self._since_s > limit_s:
             self.abort(Code.ENHANCE_YOUR_CALM, f"nothing complete came within {limit_s:g} s")
 
     def drain(self) -> None:
@@ -144,18 +139,18 @@ class Connection:
 
         The peer may have opened streams that are on their way; it has seen the announcement when it answers the ping.
         """
-        if self._draining or self.closing:
+        if self.draining or self.closing:
             return
-        self._draining = True
+        self.draining = True
         self.queue(frames.goaway(frames.LAST_STREAM, Code.NO_ERROR, "stopping"))
-        self.queue(frames.frame(Kind.PING, 0, 0, _DRAIN_PING))
+        self.queue(frames.frame(Kind.PING, 0, 0, control.DRAIN_PING))
         self.wake()
 
     def abort(self, code: Code, sentence: str) -> None:
         """Give the connection up, and every call with it."""
         if self.closing:
             return
-        self.queue(frames.goaway(self._last, code, sentence))
+        self.queue(frames.goaway(self.last, code, sentence))
         self.lose()
         self.wake()
 
@@ -166,22 +161,22 @@ class Connection:
         self._departed.clear()
         streams, self.streams = self.streams, {}
         self.restless = 0
-        self._waiting.clear()
+        self.waiting.clear()
         for stream in streams.values():
             self._quietly(stream.drop)
 
     # What streams call.
 
     def queue(self, *parts: bytes) -> None:
-        self._output.extend(parts)
+        self.output.extend(parts)
 
     def wake(self) -> None:
-        if not self._receiving:
+        if not self.receiving:
             self._on_output()
 
     def wait(self, stream: Stream) -> None:
         """The stream has more to send than the windows let through."""
-        self._waiting[stream.identity] = stream
+        self.waiting[stream.identity] = stream
 
     def ended(self, stream: Stream) -> None:
         """Our end of the stream is sent. The peer may end its own: some take a reset at this moment for a failure."""
@@ -191,10 +186,10 @@ class Connection:
         if stream.peer_done:
             self._forgiven += 1
         else:
-            oldest = self._departed.linger(stream.identity, self._now_s)
+            oldest = self._departed.linger(stream.identity, self.now_s)
             if oldest:
                 self._hush(oldest)
-        self._remove(stream)
+        self.remove(stream)
 
     def _hush(self, identity: int) -> None:
         """A peer that still sends for a call that is over is told to stop."""
@@ -220,22 +215,42 @@ class Connection:
             self.queue(frames.window_update(0, limits.connection_window - FIRST_WINDOW))
 
     def _read(self, data: bytes) -> None:
-        for kind, flags, identity, payload in self._reader.read(data):
-            self._since_s = self._now_s
-            self._frame(kind, flags, identity, payload)
-            if self.closing:
-                return
+        reader = self._reader
+        if not reader.plain:
+            data = reader.join(data)
+        place, size, largest, now_s = 0, len(data), self._largest, self.now_s
+        while size - place >= HEADER_BYTES:
+            high, low, kind, flags, identity = frames.read_head(data, place)
+            begin = place + HEADER_BYTES
+            end = begin + (high << 8 | low)
+            if end - begin > largest:
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, f"a frame of {end - begin} bytes")
+            if end > size:
+                break
+            self._since_s = now_s
+            place = 0
+            if kind == _HEADERS and flags == END_HEADERS:
+                place = usual.try_begin(self, identity & LARGEST_WINDOW, data, begin, end)
+            elif end == begin and flags == END_STREAM and kind == _DATA:
+                place = usual.try_end(self, identity & LARGEST_WINDOW, data, end)
+            if not place:
+                self._frame(kind, flags, identity & LARGEST_WINDOW, data[begin:end])
+                if self.closing:
+                    return
+                place = end
+        if place < size:
+            reader.hold(data[place:])
 
     def _frame(self, kind: int, flags: int, identity: int, payload: bytes) -> None:
-        if self._block is not None and kind != _CONTINUATION:
+        if self.block is not None and kind != _CONTINUATION:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "another frame inside a header block")
-        if not self._settled and (kind != _SETTINGS or flags & ACK):
+        if not self.settled and (kind != _SETTINGS or flags & ACK):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         if kind > _CONTINUATION:
-            self._spend_trifle()
+            self.spend_trifle()
             return
         try:
-            self._dispatch[kind](flags, identity, payload)
+            self._rules[kind](self, flags, identity, payload)
         except StreamFault as fault:
             self._reset(fault.stream, fault.code)
         except CallFault as fault:
@@ -261,9 +276,9 @@ class Connection:
             except (CallFault, StreamFault):
                 raise
             except Exception:  # noqa: BLE001  as in _guarded, without a call that each message would pay for
-                self._failed(stream)
+                self.failed(stream)
         elif not flags & END_STREAM:
-            self._spend_trifle()
+            self.spend_trifle()
         if stream.done:
             return
         if flags & END_STREAM:
@@ -283,41 +298,42 @@ class Connection:
         if flags & END_HEADERS:
             self._headers(flags, identity, payload)
         else:
-            self._block = (flags, identity, bytearray(payload))
+            self.block = (flags, identity, bytearray(payload))
 
     def _on_continuation(self, flags: int, identity: int, payload: bytes) -> None:
-        block = self._block
+        block = self.block
         if block is None or block[1] != identity:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a continuation of nothing")
         if not payload:
-            self._spend_trifle()
+            self.spend_trifle()
         gathered = block[2]
         gathered += payload
         if len(gathered) > self.limits.header_block_bytes:
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, f"a header block of more than {len(gathered)} bytes")
         if flags & END_HEADERS:
-            self._block = None
+            self.block = None
             self._headers(block[0], identity, bytes(gathered))
 
     def _headers(self, flags: int, identity: int, block: bytes) -> None:
         """A whole header block: it begins a stream or ends one."""
-        opening = self._openings.get(block) if identity > self._last else None
+        opening = self._openings.get(block) if identity > self.last else None
         if opening is not None:
-            self._last = identity
+            self.last = identity
             self._open(identity, opening, ends=bool(flags & END_STREAM))
             return
         try:
-            headers = self._decoder.read(block)
+            headers = self.decoder.read(block)
         except hpack.HpackError as error:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from error
         except hpack.TooLongError as error:
-            self._last = max(self._last, identity)
+            self.last = max(self.last, identity)
             raise StreamFault(identity, Code.ENHANCE_YOUR_CALM, str(error)) from error
-        if identity > self._last:
-            self._last = identity
+        if identity > self.last:
+            self.last = identity
             opening = judge(headers)
-            if self._decoder.remembers(block) and len(self._openings) < _MOST_OPENINGS:
+            if self.decoder.remembers(block) and len(self._openings) < _MOST_OPENINGS:
                 self._openings[block] = opening
+                self._remember(block, opening)
             self._open(identity, opening, ends=bool(flags & END_STREAM))
             return
         stream = self.streams.get(identity)
@@ -331,14 +347,19 @@ class Connection:
             raise StreamFault(identity, Code.PROTOCOL_ERROR, "trailers that are malformed or end nothing")
         self._guarded(stream, stream.end)
 
+    def _remember(self, block: bytes, opening: Opening) -> None:
+        make = self._methods.get(opening.path)
+        if make is not None and not opening.malformed and not opening.refused and opening.length < 0:
+            self.usual[block] = (make, opening.timeout_s)
+
     def _open(self, identity: int, opening: Opening, *, ends: bool) -> None:
-        if identity > self._last_served:
+        if identity > self.last_served:
             return
         if opening.malformed:
             raise StreamFault(identity, Code.PROTOCOL_ERROR, opening.malformed)
         if len(self.streams) >= self.limits.streams:
             raise StreamFault(identity, Code.REFUSED_STREAM, "too many streams")
-        stream = Stream(self, identity, self._first_window, self.limits.stream_window)
+        stream = Stream(self, identity, self.first_window, self.limits.stream_window)
         stream.told = opening.length
         self.streams[identity] = stream
         self.restless += 1
@@ -352,7 +373,7 @@ class Connection:
             stream.finish(Status.UNIMPLEMENTED, f"no method {opening.path}")
             return
         if opening.timeout_s >= 0:
-            stream.deadline_s = self._now_s + opening.timeout_s
+            stream.deadline_s = self.now_s + opening.timeout_s
         stream.handler = make(stream)
         if ends:
             self._guarded(stream, stream.end)
@@ -362,24 +383,17 @@ class Connection:
         self.queue(frames.frame(Kind.HEADERS, END_HEADERS | END_STREAM, stream.identity, block))
         self.ended(stream)
 
-    def _on_priority(self, _flags: int, identity: int, payload: bytes) -> None:
-        self._spend_trifle()
-        if not identity:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "a priority of the connection")
-        if len(payload) != frames.PRIORITY_BYTES:
-            raise StreamFault(identity, Code.FRAME_SIZE_ERROR, "a priority of the wrong size")
-
     def _on_reset(self, _flags: int, identity: int, payload: bytes) -> None:
         if len(payload) != frames.RESET_BYTES:
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a reset of the wrong size")
-        self._check_opened(identity)
+        self.check_opened(identity)
         stream = self.streams.get(identity)
         if stream is None:
             self._reset_again(identity)
             return
-        if not stream.answered and not self._resets.try_spend(self._now_s):
+        if not stream.answered and not self._resets.try_spend(self.now_s):
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many streams are given up")
-        self._remove(stream)
+        self.remove(stream)
         self._quietly(stream.drop)
 
     def _reset_again(self, identity: int) -> None:
@@ -388,131 +402,39 @@ class Connection:
         if self._forgiven and not lingered:
             self._forgiven -= 1
         else:
-            self._spend_trifle()
-
-    def _on_settings(self, flags: int, identity: int, payload: bytes) -> None:
-        if identity:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "settings of a stream")
-        if flags & ACK:
-            if payload:
-                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "settings in an acknowledgement")
-            self._decoder.limit(0)
-            return
-        if len(payload) % frames.SETTING_BYTES:
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "settings of the wrong size")
-        if self._settled:
-            self._spend_trifle()
-        self._settled = True
-        for number, value in frames.read_settings(payload):
-            self._set(number, value)
-        self.queue(frames.SETTINGS_ACK)
-
-    def _set(self, number: int, value: int) -> None:
-        if number == Setting.INITIAL_WINDOW_SIZE:
-            if value > LARGEST_WINDOW:
-                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, f"an initial window of {value}")
-            self._change_windows(value - self._first_window)
-            self._first_window = value
-        elif number == Setting.MAX_FRAME_SIZE:
-            if not frames.LEAST_FRAME_BYTES <= value <= frames.MOST_FRAME_BYTES:
-                raise ConnectionFault(Code.PROTOCOL_ERROR, f"a largest frame of {value}")
-            self.largest = min(value, self.limits.frame_bytes)
-        elif number == Setting.ENABLE_PUSH and value > 1:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, f"push set to {value}")
-
-    def _change_windows(self, by: int) -> None:
-        for stream in self.streams.values():
-            stream.window += by
-            if stream.window > LARGEST_WINDOW:
-                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the initial window makes a stream's overflow")
-        self._push_waiting()
-
-    def _on_push(self, _flags: int, _identity: int, _payload: bytes) -> None:
-        raise ConnectionFault(Code.PROTOCOL_ERROR, "a client pushes")
-
-    def _on_ping(self, flags: int, identity: int, payload: bytes) -> None:
-        if identity:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "a ping of a stream")
-        if len(payload) != frames.PING_BYTES:
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a ping of the wrong size")
-        if not flags & ACK:
-            self._spend_trifle()
-            self.queue(frames.frame(Kind.PING, ACK, 0, payload))
-        elif self._draining and payload == _DRAIN_PING:
-            self._drained = True
-            self._last_served = self._last
-            self.queue(frames.goaway(self._last, Code.NO_ERROR, "stopping"))
-
-    def _on_goaway(self, _flags: int, identity: int, payload: bytes) -> None:
-        if identity:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "a stream goes away")
-        if len(payload) < frames.GOAWAY_BYTES:
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a goaway of the wrong size")
-        self._drained = True
-
-    def _on_window(self, _flags: int, identity: int, payload: bytes) -> None:
-        if len(payload) != frames.WINDOW_BYTES:
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a window update of the wrong size")
-        increment = int.from_bytes(payload, "big") & LARGEST_WINDOW
-        if not identity:
-            self._widen(increment)
-            return
-        self._check_opened(identity)
-        stream = self.streams.get(identity)
-        if not increment:
-            raise StreamFault(identity, Code.PROTOCOL_ERROR, "a window grows by nothing")
-        if stream is None:
-            return
-        stream.window += increment
-        if stream.window > LARGEST_WINDOW:
-            raise StreamFault(identity, Code.FLOW_CONTROL_ERROR, "a window overflows")
-        if stream.unsent_bytes:
-            self._push(stream)
-        else:
-            self._spend_trifle()
-
-    def _widen(self, increment: int) -> None:
-        if not increment:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "the connection's window grows by nothing")
-        self.window += increment
-        if self.window > LARGEST_WINDOW:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window overflows")
-        if self._waiting:
-            self._push_waiting()
-        else:
-            self._spend_trifle()
+            self.spend_trifle()
 
     # The rest of the rules.
 
-    def _push_waiting(self) -> None:
+    def push_waiting(self) -> None:
         """Let streams that wait have their turn; one that still waits stands last the next time."""
-        waiting, self._waiting = self._waiting, {}
+        waiting, self.waiting = self.waiting, {}
         for stream in waiting.values():
             if stream.done:
                 continue
             if self.window > 0:
-                self._push(stream)
+                self.push(stream)
             else:
                 self.wait(stream)
 
-    def _push(self, stream: Stream) -> None:
+    def push(self, stream: Stream) -> None:
         stream.push()
         if not stream.done:
             self._give_room(stream)
 
     def _take_room(self, size: int) -> None:
-        self._room -= size
-        if self._room < 0:
+        self.room -= size
+        if self.room < 0:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more than the connection's window")
-        self._withheld += size
-        if self._withheld >= self._much:
-            self.queue(frames.window_update(0, self._withheld))
-            self._room += self._withheld
-            self._withheld = 0
+        self.withheld += size
+        if self.withheld >= self.much:
+            self.queue(frames.window_update(0, self.withheld))
+            self.room += self.withheld
+            self.withheld = 0
 
     def _give_room(self, stream: Stream) -> None:
         """Let the peer send on, unless it does not read what it was sent."""
-        if stream.withheld < self._much_of_one or stream.unsent_bytes > self.limits.unsent_bytes:
+        if stream.withheld < self.much_of_one or stream.unsent_bytes > self.limits.unsent_bytes:
             return
         self.queue(frames.window_update(stream.identity, stream.withheld))
         stream.room += stream.withheld
@@ -520,32 +442,32 @@ class Connection:
 
     def _closed(self, identity: int, stream: Stream | None, *, ends: bool) -> None:
         """Data for a stream that is not open. What was on its way when we ended it is dropped."""
-        self._check_opened(identity)
+        self.check_opened(identity)
         if self._departed.lingers(identity):
             if ends:
                 self._departed.ended(identity)
             return
         if stream is None and self._departed.was_reset(identity):
-            self._spend_trifle()
+            self.spend_trifle()
             return
         raise StreamFault(identity, Code.STREAM_CLOSED, "data after the end")
 
-    def _check_opened(self, identity: int) -> None:
-        if not identity or identity > self._last or not identity % 2:
+    def check_opened(self, identity: int) -> None:
+        if not identity or identity > self.last or not identity % 2:
             raise ConnectionFault(Code.PROTOCOL_ERROR, f"a frame for stream {identity}, which was never opened")
 
-    def _spend_trifle(self) -> None:
-        if not self._trifles.try_spend(self._now_s):
+    def spend_trifle(self) -> None:
+        if not self._trifles.try_spend(self.now_s):
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames that change nothing")
 
     def _reset(self, identity: int, code: Code) -> None:
         """A stream error: tell the peer, and whoever served it. Causing errors is no way to keep us busy either."""
-        self._spend_trifle()
+        self.spend_trifle()
         self.queue(frames.reset(identity, code))
         self._departed.reset(identity)
         stream = self.streams.get(identity)
         if stream is not None:
-            self._remove(stream)
+            self.remove(stream)
             self._quietly(stream.drop)
 
     def _give_up(self, stream: Stream, status: Status, sentence: str) -> None:
@@ -555,16 +477,17 @@ class Connection:
         if handler is not None:
             self._quietly(handler.cancelled)
 
-    def _remove(self, stream: Stream) -> None:
+    def remove(self, stream: Stream) -> None:
         if self.streams.pop(stream.identity, None) is not None and not stream.resting:
             self.restless -= 1
-        self._waiting.pop(stream.identity, None)
-        if not self._receiving:
+        if self.waiting:
+            self.waiting.pop(stream.identity, None)
+        if self.drained and not self.receiving:
             self._close_if_drained()
 
     def _close_if_drained(self) -> None:
         # To close while the peer still sends can cost it what it has not read yet.
-        if self._drained and not self.streams and not self._departed.any_linger:
+        if self.drained and not self.streams and not self._departed.any_linger:
             self.closing = True
 
     def _guarded(self, stream: Stream, step: Callable[[], None]) -> None:
@@ -574,9 +497,9 @@ class Connection:
         except (CallFault, StreamFault, ConnectionFault):
             raise
         except Exception:  # noqa: BLE001  one call's defect must not end the calls of every other client
-            self._failed(stream)
+            self.failed(stream)
 
-    def _failed(self, stream: Stream) -> None:
+    def failed(self, stream: Stream) -> None:
         _LOG.exception("a handler failed")
         self._give_up(stream, Status.INTERNAL, "the server failed to serve this call")
 
@@ -585,6 +508,20 @@ class Connection:
             step()
         except Exception:  # noqa: BLE001  as above
             _LOG.exception("a handler failed")
+
+    _rules: ClassVar[tuple[Callable[["Connection", int, int, bytes], None], ...]] = (
+        _on_data,
+        _on_headers,
+        control.priority,
+        _on_reset,
+        control.settings,
+        control.push,
+        control.ping,
+        control.goaway,
+        control.window,
+        _on_continuation,
+    )
+    """By type of frame."""
 
 
 def _unpad(payload: bytes) -> bytes:

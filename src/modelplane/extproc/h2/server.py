@@ -90,8 +90,9 @@ class H2Server:
 
     def _look(self) -> None:
         self._dozing = None
+        heard_s = asyncio.get_running_loop().time() - _DOZE_S
         for link in self._links:
-            link.wake()
+            link.look(heard_s)
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
@@ -113,6 +114,8 @@ class _Link(asyncio.Protocol):
         self._socket: socket.socket | None = None
         """Of a connection in plain text, which may doze."""
         self._dozes = False
+        self._heard_s = 0.0
+        """When something was read last."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Loops of other makers have transports of their own that do not inherit from asyncio's.
@@ -131,14 +134,21 @@ class _Link(asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        connection = self._connection
-        if connection is not None:
-            connection.receive(data, self._loop.time())
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None:
+            return
+        self._heard_s = now_s = self._loop.time()
+        connection.receive(data, now_s)
+        output = connection.output
+        if output and not connection.closing:
+            connection.output = []
+            transport.write(b"".join(output))
+        else:
             self.flush()
-            if connection.streams and connection.dozes:
-                self._doze()
-            elif self._dozes:
-                self.wake()
+        if not connection.restless and connection.streams and connection.dozes:
+            self._doze()
+        elif self._dozes:
+            self.wake()
 
     def flush(self) -> None:
         """Write what there is; a connection that is over is closed after it."""
@@ -161,6 +171,14 @@ class _Link(asyncio.Protocol):
             if not self._dozes:
                 self._dozes = True
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _MORE_THAN_AN_END)
+
+    def look(self, heard_s: float) -> None:
+        """Read what there is, unless something was read since a time."""
+        if self._dozes:
+            if self._heard_s > heard_s:
+                self._server.doze()
+            else:
+                self.wake()
 
     def wake(self) -> None:
         """Hear everything again, from what is there already on."""

@@ -1,5 +1,7 @@
 """One stream: messages put together from frames, and messages cut into frames as the peer's windows allow."""
 
+import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from modelplane.extproc.h2.connection import Connection
 
 _PREFIX_BYTES: Final = 5
+_NEVER: Final = float("inf")
 _LONGEST_REASON: Final = 1024
 
 _DATA: Final = int(Kind.DATA)
@@ -19,6 +22,11 @@ _CONTENT_TYPE: Final = hpack.literal(b"content-type", b"application/grpc")
 _STATUS_200: Final = b"\x88"
 HEADERS: Final = _STATUS_200 + _CONTENT_TYPE
 _OK_TRAILERS: Final = hpack.literal(b"grpc-status", b"0")
+_PREFIX: Final = struct.Struct(">BI").pack
+_FIRST: Final = struct.Struct(">HBBBIBI").pack
+"""The head of a frame of messages, and the prefix of the first of them."""
+_ANSWER: Final = struct.Struct(f">HBBBI{len(HEADERS)}sHBBBIBI").pack
+"""The same after the frame that begins an answer."""
 
 
 def trailers(status: Status, why: str) -> bytes:
@@ -36,12 +44,12 @@ class Stream:
 
     __slots__ = (
         "_partial",
-        "_trailers",
         "_unsent",
         "answered",
         "connection",
         "deadline_s",
         "done",
+        "ending",
         "handler",
         "identity",
         "peer_done",
@@ -63,7 +71,7 @@ class Stream:
         """What we let the peer send."""
         self.withheld = 0
         """Received and not given back as room yet."""
-        self.deadline_s = float("inf")
+        self.deadline_s = _NEVER
         self.told = -1
         """The content-length; negative: not told."""
         self.received = 0
@@ -71,32 +79,58 @@ class Stream:
         self.answered = False
         self.peer_done = False
         self.done = False
-        self._partial = bytearray()
-        self._unsent = bytearray()
-        self._trailers: bytes | None = None
+        self.ending: bytes | None = None
+        """The trailers, once the handler has finished the call."""
+        # Most calls need neither: their messages are whole in one frame, and their answers fit the windows.
+        self._partial: bytearray | None = None
+        self._unsent: bytearray | None = None
 
     def send(self, *messages: bytes) -> None:
-        if self.done or self._trailers is not None:
+        if self.done or self.ending is not None or not messages:
             return
-        connection = self.connection
-        data = frames.message(messages[0]) if len(messages) == 1 else b"".join(map(frames.message, messages))
-        size = len(data)
+        connection, identity, first = self.connection, self.identity, messages[0]
+        size = sum(map(len, messages)) + _PREFIX_BYTES * len(messages)
+        if size > self.window or size > connection.window or size > connection.largest or self._unsent:
+            self._send_later(messages)
+            return
+        self.window -= size
+        connection.window -= size
+        output = connection.output
+        high, low = size >> 8, size & 0xFF
+        if self.answered:
+            output.append(_FIRST(high, low, _DATA, 0, identity, 0, len(first)))
+        else:
+            self.answered = True
+            output.append(
+                _ANSWER(0, len(HEADERS), _HEADERS, END_HEADERS, identity, HEADERS,
+                        high, low, _DATA, 0, identity, 0, len(first))
+            )  # fmt: skip
+        output.append(first)
+        for message in messages[1:]:
+            output.append(_PREFIX(0, len(message)))
+            output.append(message)
+        if not connection.receiving:
+            connection.wake()
+
+    def _send_later(self, messages: Sequence[bytes]) -> None:
+        """Messages that do not fit the windows, or one frame."""
         if not self.answered:
             self.answered = True
-            connection.queue(frames.head(_HEADERS, END_HEADERS, self.identity, len(HEADERS)), HEADERS)
-        if size <= self.window and size <= connection.window and size <= connection.largest and not self._unsent:
-            self.window -= size
-            connection.window -= size
-            connection.queue(frames.head(_DATA, 0, self.identity, size), data)
-        else:
-            self._unsent += data
-            self.push()
-        connection.wake()
+            self.connection.queue(frames.frame(_HEADERS, END_HEADERS, self.identity, HEADERS))
+        if self._unsent is None:
+            self._unsent = bytearray()
+        for message in messages:
+            self._unsent += _PREFIX(0, len(message))
+            self._unsent += message
+        self.push()
+        self.connection.wake()
 
     def finish(self, status: Status = Status.OK, why: str = "") -> None:
-        if self.done or self._trailers is not None:
+        if self.done or self.ending is not None:
+            # Of a call that its peer has reset nothing is sent, but its handler is through with it.
+            self.ending = self.ending or b""
             return
-        self._trailers = trailers(status, why)
+        self.ending = trailers(status, why)
         self._end_if_sent()
         self.connection.wake()
 
@@ -107,12 +141,12 @@ class Stream:
 
     @property
     def unsent_bytes(self) -> int:
-        return len(self._unsent)
+        return len(self._unsent or b"")
 
     def push(self) -> None:
         """Send what waits, as far as the windows go."""
         connection = self.connection
-        unsent = self._unsent
+        unsent = self._unsent or bytearray()
         place = 0
         while place < len(unsent):
             size = min(len(unsent) - place, self.window, connection.window, connection.largest)
@@ -129,9 +163,9 @@ class Stream:
         self._end_if_sent()
 
     def _end_if_sent(self) -> None:
-        if self._trailers is None or self._unsent or self.done:
+        if self.ending is None or self._unsent or self.done:
             return
-        block = self._trailers if self.answered else HEADERS + self._trailers
+        block = self.ending if self.answered else HEADERS + self.ending
         self.connection.queue(frames.head(Kind.HEADERS, END_HEADERS | END_STREAM, self.identity, len(block)), block)
         self.connection.ended(self)
 
@@ -140,12 +174,12 @@ class Stream:
         handler = self.handler
         if handler is None:
             return
+        if not self._partial and len(data) >= _PREFIX_BYTES and len(data) == _PREFIX_BYTES + self._length(data):
+            handler.message(data[_PREFIX_BYTES:])
+            return
+        if self._partial is None:
+            self._partial = bytearray()
         partial = self._partial
-        if not partial and len(data) >= _PREFIX_BYTES:
-            length = self._length(data)
-            if len(data) == _PREFIX_BYTES + length:
-                handler.message(data[_PREFIX_BYTES:])
-                return
         partial += data
         place = 0
         while len(partial) - place >= _PREFIX_BYTES and not self.done:
@@ -157,6 +191,18 @@ class Stream:
         if place:
             # A handler that ends its call has no use for the rest, and a view of it is gone by here.
             del partial[:place]
+
+    def deliver(self, messages: list[bytes]) -> None:
+        """Messages to a handler that takes one after the other, up to the end of the call."""
+        for message in messages:
+            if self.handler is None or self.ending is not None:
+                return
+            self.handler.message(message)
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is left to check when the peer ends it."""
+        return not self._partial and self.told < 0
 
     def _length(self, data: bytes | bytearray, place: int = 0) -> int:
         length = int.from_bytes(data[place + 1 : place + _PREFIX_BYTES], "big")
@@ -185,10 +231,9 @@ class Stream:
     def drop(self) -> None:
         """It is over, and not by our own end of the call: whoever served it hears so once."""
         handler, self.handler = self.handler, None
-        unfinished = self._trailers is None
+        unfinished = self.ending is None
         self.done = True
-        self._unsent.clear()
-        self._partial.clear()
+        self._unsent = self._partial = None
         if handler is not None and unfinished:
             handler.cancelled()
 
