@@ -135,3 +135,18 @@ def test_the_load_of_endpoints_is_read(run):
     load_seen = run(scenario())
     assert load_seen.seen_s > 0
     assert load_seen.block_size > 0
+
+
+def test_a_picker_that_drains_is_not_ready(run):
+    async def scenario():
+        program = Program(StaticEndpoints([]), load(""), SETTINGS, Wishes(metrics_port=0, scrapes=False))
+        await program.start()
+        before = await page(program, "/readyz")
+        await program.server.stop()
+        draining = [await page(program, path) for path in ("/readyz", "/healthz")]
+        await program.stop()
+        return before, draining
+
+    before, draining = run(scenario())
+    assert before == (200, "ok\n")
+    assert draining == [(503, "the picker is stopping\n"), (200, "ok\n")]

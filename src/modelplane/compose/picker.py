@@ -32,6 +32,8 @@ LABEL = "modelplane.ai/picker"
 """On the picker's pods, with the name of the replica."""
 _PREFIX_CACHE = {"maxPrefixBlocksToMatch": 256, "lruCapacityPerServer": 31250}
 _SCORERS = ({"pluginRef": "prefix-cache-scorer", "weight": 2}, {"pluginRef": "queue-scorer", "weight": 1})
+_NOTICE_S, _DRAIN_S, _SPARE_S = 5, 30, 10
+"""Gateways hear that a picker leaves while it still answers; then it ends what it was asked, and has some time left."""
 _UNCACHED_TOKENS = 16
 """A prompt with fewer tokens that are not cached is not worth the way to another pod."""
 
@@ -167,6 +169,7 @@ def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
         annotations={**annotations, **marks.pod_annotations},
         spec={
             "serviceAccountName": name,
+            "terminationGracePeriodSeconds": _NOTICE_S + _DRAIN_S + _SPARE_S,
             "enableServiceLinks": False,
             "securityContext": dict(POD_SECURITY),
             "containers": [_container(context)],
@@ -201,6 +204,7 @@ def _container(context: Context) -> dict[str, object]:
         ],
         "readinessProbe": health,
         "livenessProbe": {**health, "failureThreshold": 6},
+        "lifecycle": {"preStop": {"sleep": {"seconds": _NOTICE_S}}},
         "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": dict(OWN_SECURITY),
         "volumeMounts": [{"name": "config", "mountPath": _CONFIG_PATH, "readOnly": True}],

@@ -30,6 +30,7 @@ from modelplane.picker.snapshot import encode
 
 _LOG = logging.getLogger(__name__)
 _UNREAD: Final = "the pool has not been read yet"
+_STOPPING: Final = "the picker is stopping"
 
 
 class Beside(Protocol):
@@ -131,6 +132,8 @@ class Program:
             self._listener.feed(producer.index)
 
     def _problem(self) -> str:
+        if self.server.stopping:
+            return _STOPPING
         return "" if self._source.known else _UNREAD
 
     def _state(self) -> Mapping[str, object]:

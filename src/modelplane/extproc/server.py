@@ -85,11 +85,11 @@ class PickerServer:
         self._budget = Budget(self.settings.held_bytes)
         self.port = 0
         self.health_port = 0
-        self._health = Health(lambda: source.known and not self._stopping)
+        self.stopping = False
+        self._health = Health(lambda: source.known and not self.stopping)
         self._make_server = make_server
         self._servers: list[Server] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopping = False
         self._read = b""
 
     async def start(self) -> None:
@@ -111,9 +111,9 @@ class PickerServer:
 
     async def stop(self) -> None:
         """Drains, then ends everything that was started."""
-        if self._stopping:
+        if self.stopping:
             return
-        self._stopping = True
+        self.stopping = True
         self._health.close()
         self.director.stop()
         try:
