@@ -13,7 +13,6 @@ from modelplane.framework import (
     Recorder,
     Refusal,
     Result,
-    Revised,
     Runner,
     RunOutcome,
     Weighted,
@@ -255,62 +254,6 @@ class TooFew(AtLeast):
 def test_a_plugin_that_breaks_its_contract_is_a_fault(profile, says):
     with pytest.raises(PluginFault, match=says):
         Runner(profile).run(None, (1, 2))
-
-
-@dataclass
-class Kept:
-    """A column that is changed in a few places at a time, and says where."""
-
-    column: Revised
-    name: str = "kept"
-
-    def score(self, _state, _candidates):
-        return self.column
-
-    def change(self, places):
-        before = self.column.values
-        values = list(before)
-        for at, value in places.items():
-            values[at] = value
-        self.column = Revised(values, before, tuple(places))
-
-
-eighths = st.integers(0, 8).map(lambda number: number / 8)
-
-
-@given(
-    st.lists(st.dictionaries(st.integers(0, 5), eighths, max_size=3), max_size=6),
-    st.lists(st.dictionaries(st.integers(0, 5), eighths, max_size=3), max_size=6),
-    st.sampled_from([0.0, 1.0, 3.0]),
-)
-def test_columns_that_say_where_they_changed_are_added_up_as_a_whole(first, second, weight):
-    kept = Kept(Revised([0.5] * 6)), Kept(Revised([0.25] * 6), "other")
-    scorers = (
-        Weighted(kept[0], 2.0),
-        Weighted(Fixed((0.5, 0.25, 0.0, 1.0, 0.5, 0.125)), 1.0),
-        Weighted(kept[1], weight),
-    )
-    profile = Profile("p", BestByOrder(), (), scorers)
-    runner, candidates = Runner(profile), (3, 10, 17, 25, 40, 64)
-    for at in range(max(len(first), len(second))):
-        kept[0].change(first[at] if at < len(first) else {})
-        if at % 2 and at < len(second):
-            kept[1].change(second[at])
-        assert shown(runner.run(None, candidates).ranked) == shown(by_steps(profile, candidates))
-
-
-def test_what_a_revised_column_says_of_a_change_is_checked():
-    kept = Kept(Revised([0.5, 0.5]))
-    runner = Runner(Profile("p", Best(), (), (Weighted(kept),)))
-    runner.run(None, (1, 2))
-    kept.change({1: 1.5})
-    with pytest.raises(PluginFault, match=r"plugin kept: scored 1\.5, which is not in \[0, 1\]"):
-        runner.run(None, (1, 2))
-
-
-def test_a_revised_column_reads_like_any_other():
-    column = Revised((0.0, 0.5, 1.0))
-    assert (list(column), len(column), column[1:], column[-1]) == ([0.0, 0.5, 1.0], 3, (0.5, 1.0), 1.0)
 
 
 def test_a_column_of_few_values_reads_like_any_other():

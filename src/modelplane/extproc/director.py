@@ -33,8 +33,6 @@ TTFT: Final = ("x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")
 TPOT: Final = ("x-llm-d-slo-tpot-ms", "x-slo-tpot-ms")
 REWRITE: Final = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 _SAID: Final = frozenset((*OBJECTIVE, *FAIRNESS, *TTFT, *TPOT, *REWRITE))
-_NOTHING_SAID: Final[Mapping[str, str]] = {}
-"""Most requests have none of these headers, which one look tells."""
 DEFAULT_TENANT: Final = "default-flow"
 _SERVER_ERRORS: Final = 500
 _MALFORMED_API: Final = Parsed()
@@ -159,15 +157,14 @@ class Director:
     def began(self, verdict: Verdict) -> None:
         """The response to a request that was sent on has begun, so its prompt is computed."""
         if verdict.counted:
-            verdict.decision.picked.tokens_in_flight -= verdict.request.tokens
+            verdict.decision.picked.count(0, -verdict.tokens)
         verdict.scheduler.began(verdict.request, verdict.decision)
 
     def ended(self, verdict: Verdict, served: Served, *, told: str = "") -> None:
         """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
         request, picked = verdict.request, verdict.decision.picked
         if verdict.counted:
-            picked.requests_in_flight -= 1
-            picked.tokens_in_flight -= request.tokens if served.first_byte_s < 0.0 else 0
+            picked.count(-1, -verdict.tokens if served.first_byte_s < 0.0 else 0)
         if verdict.flow is not None:
             self._leave_flow(verdict, verdict.flow, served.usage)
         endpoint = self._by_address.get(told, picked) if told else picked
@@ -180,7 +177,8 @@ class Director:
         verdict.scheduler.ended(request, verdict.decision, served)
         if self.observer is not None:
             self.observer.ended(request, verdict.decision, served, model=_asked(verdict.rename))
-        self.tick()
+        if self._waiting:
+            self.tick()
 
     def tick(self) -> None:
         """Let those go who may, make room for others, end those who waited too long. Cheap where nobody waits."""
@@ -314,12 +312,12 @@ class Director:
         decision = scheduler.schedule(request, self._source.current, now_s, self._chance, heard)
         if observer is not None:
             observer.decided(request, decision, self._clock() - now_s, heard, model=_asked(renamed))
-        counted = self._counts and decision.outcome is Outcome.PICKED
-        if counted:
-            picked = decision.picked
-            picked.requests_in_flight += 1
-            picked.tokens_in_flight += request.tokens
-        return Verdict(request, decision, scheduler, renamed, counted, ticket, None if ticket is None else self._flow)
+        flow = None if ticket is None else self._flow
+        if not self._counts or decision.outcome is not Outcome.PICKED:
+            return Verdict(request, decision, scheduler, renamed, False, ticket, flow)
+        tokens = request.tokens
+        decision.picked.count(1, tokens)
+        return Verdict(request, decision, scheduler, renamed, True, ticket, flow, tokens)
 
     def _conclude(self, request: Request, decision: Decision, now_s: float) -> Verdict:
         """The end of a request that no scheduler saw."""
@@ -340,40 +338,67 @@ class Director:
         self.tick()
 
     def _request(self, ask: Ask, now_s: float) -> tuple[Request, Rename | None]:
+        headers, body = ask.headers, ask.body
+        api = _api(headers)
+        if body and self.apis is not None:
+            api = self._readable(api)
+        parsed = parse(api, body) if ask.whole and body else _unread(api, ask)
+        if self.rules is None and _SAID.isdisjoint(headers):
+            return _plain_request(ask, api, parsed, now_s), None
+        wanted = self._wanted(parsed.model, headers)
+        renamed = None
+        if wanted != parsed.model and body and ask.whole and parsed.model:
+            renamed = Rename(rename(body, wanted), parsed.model, wanted)
+        return self._request_for(wanted, ask, api, parsed, now_s), renamed
+
+    def _wanted(self, model: str, headers: Mapping[str, str]) -> str:
+        """The model to ask the server for: a rule stands above a header, and both above what the client asked for."""
+        rewritten = None if self.rules is None else self.rules.rewrite(model, self._chance())
+        if rewritten is None:
+            return _either(headers, REWRITE) or model
+        if self.observer is not None:
+            self.observer.rewrote(rewritten.name, model, rewritten.model)
+        return rewritten.model
+
+    def _request_for(self, model: str, ask: Ask, api: Api, parsed: Parsed, now_s: float) -> Request:
         headers = ask.headers
-        api = self._readable(_api(headers)) if ask.body else _api(headers)
-        parsed = parse(api, ask.body) if ask.whole and ask.body else _unread(api, ask)
-        rules, model, renamed = self.rules, parsed.model, None
-        said = _NOTHING_SAID if _SAID.isdisjoint(headers) else headers
-        wanted = _either(said, REWRITE) or model
-        if rules is not None:
-            rewritten = rules.rewrite(model, self._chance())
-            if rewritten is not None:
-                wanted = rewritten.model
-                if self.observer is not None:
-                    self.observer.rewrote(rewritten.name, model, wanted)
-        if wanted != model:
-            renamed = Rename(rename(ask.body, wanted), model, wanted) if ask.body and ask.whole and model else None
-            model = wanted
-        request = Request(
+        return Request(
             _identity(headers),
             model,
             api,
             parsed.prompts,
             headers,
-            0 if rules is None else rules.priorities.get(_either(said, OBJECTIVE), 0),
-            _either(said, FAIRNESS) or DEFAULT_TENANT,
+            0 if self.rules is None else self.rules.priorities.get(_either(headers, OBJECTIVE), 0),
+            _either(headers, FAIRNESS) or DEFAULT_TENANT,
             len(ask.body),
             parsed.most_output_tokens,
             parsed.streaming,
             parsed.salt,
             parsed.has_media,
             ask.subset,
-            _seconds(_either(said, TTFT)),
-            _seconds(_either(said, TPOT)),
+            _seconds(_either(headers, TTFT)),
+            _seconds(_either(headers, TPOT)),
             now_s,
         )
-        return request, renamed
+
+
+def _plain_request(ask: Ask, api: Api, parsed: Parsed, now_s: float) -> Request:
+    """A request that says nothing of itself in its headers, as most do."""
+    return Request(
+        _identity(ask.headers),
+        parsed.model,
+        api,
+        parsed.prompts,
+        ask.headers,
+        tenant=DEFAULT_TENANT,
+        size=len(ask.body),
+        most_output_tokens=parsed.most_output_tokens,
+        streaming=parsed.streaming,
+        salt=parsed.salt,
+        has_media=parsed.has_media,
+        subset=ask.subset,
+        received_s=now_s,
+    )
 
 
 def _asked(renamed: Rename | None) -> str:

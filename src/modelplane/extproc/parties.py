@@ -31,7 +31,7 @@ class Flow(msgspec.Struct, frozen=True, eq=False):
     evictor: Evictor | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, eq=False):
+class Verdict(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What became of a question."""
 
     request: Request
@@ -44,6 +44,8 @@ class Verdict(msgspec.Struct, frozen=True, eq=False):
     """What it waited by."""
     flow: Flow | None = None
     """Where it waited."""
+    tokens: int = 0
+    """Those of its prompts, where it is counted."""
 
 
 class Asker(Protocol):

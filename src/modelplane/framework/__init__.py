@@ -10,13 +10,15 @@ scores outside [0, 1], is a defect and surfaces as `PluginFault` with the plugin
 Who listens pays. Each step is told to a `Reporter` when there is one; without one no text is made.
 """
 
-from modelplane.framework.columns import Chooser, Few, Revised, Runner, SetFilter
+from modelplane.framework.columns import Chooser, Few, Runner, Taker
 from modelplane.framework.faults import PluginFault, ProfileError
+from modelplane.framework.gates import SetFilter
 from modelplane.framework.outcomes import Code, Refusal, RunOutcome
 from modelplane.framework.plugins import Filter, Picker, Reporter, Scored, Scorer, Weighted
 from modelplane.framework.profile import Profile, Result, admit, rank, run, score
 from modelplane.framework.registry import NoParameters, PluginSpec, ProfileSpec, Registry
 from modelplane.framework.reporters import Chorus, Recorder
+from modelplane.framework.standings import Gauge, RelativeGauge
 from modelplane.framework.state import RunState, Slot
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Code",
     "Few",
     "Filter",
+    "Gauge",
     "NoParameters",
     "Picker",
     "PluginFault",
@@ -35,9 +38,9 @@ __all__ = [
     "Recorder",
     "Refusal",
     "Registry",
+    "RelativeGauge",
     "Reporter",
     "Result",
-    "Revised",
     "RunOutcome",
     "RunState",
     "Runner",
@@ -45,6 +48,7 @@ __all__ = [
     "Scorer",
     "SetFilter",
     "Slot",
+    "Taker",
     "Weighted",
     "admit",
     "rank",

@@ -3,40 +3,34 @@
 `Runner` decides as the steps `admit`, `score` and `rank` do, one after the other, but works by columns: all answers of
 a filter, all scores of a scorer, all sums. Only what was picked becomes a `Scored`. With a reporter it decides the
 same and tells each step besides, so an explanation is never of another decision; without one, what a picker with
-`order` picked carries its total and no parts.
+`order` or `take` picked carries its total and no parts.
 
 Plugins may help. A filter whose answer depends on who else is there has `narrow`; a picker that only needs the sums has
-`order`. A plugin that answers with the *same tuple* as the last time says that nothing changed: the tuple was checked
-when it was new, and what was computed from it stands. That is why a run among candidates whose state did not change
-costs little more than asking. A scorer that has something to say of a few candidates only says it with `Few`, and one
-whose column differs in a few places from the one it gave before says so with `Revised`.
+`order`, and one that takes one of the best has `take`. A plugin that answers with the *same tuple* as the last time
+says that nothing changed: the tuple was checked when it was new, and what was computed from it stands. A scorer that
+has something to say of a few candidates only says it with `Few`, and one that reads each candidate by itself, whatever
+is asked for, is a `Gauge`. With gauges, columns of few values and a picker that takes one of the best, a run among
+candidates that say when they change costs what changed, however many they are: see `standings`.
 
 A runner remembers its last answers, so two runs of one runner must not overlap.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import compress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, overload, runtime_checkable
 
 from modelplane.framework.faults import PluginFault
+from modelplane.framework.gates import Answers, Gate
 from modelplane.framework.outcomes import Code, Refusal, RunOutcome
-from modelplane.framework.plugins import Filter, Reporter, Scored
+from modelplane.framework.plugins import Reporter, Scored
 from modelplane.framework.profile import Profile, Result, rank
+from modelplane.framework.standings import Gauge, Gauges, Standing, Watch, out_of_range, raised
 
 S = TypeVar("S")
 C = TypeVar("C")
 S_contra = TypeVar("S_contra", contravariant=True)
 C_contra = TypeVar("C_contra", contravariant=True)
 
-Answers = Sequence[Refusal | None]
-
-
-@runtime_checkable
-class SetFilter(Filter[S_contra, C_contra], Protocol[S_contra, C_contra]):
-    """A filter that sees all candidates which earlier filters left. `refuse` is its answer for one that is alone."""
-
-    def narrow(self, state: S_contra, candidates: Sequence[C_contra], /) -> Answers:
-        """An answer for each candidate in order, or nothing at all where none is refused."""
+Parts = tuple[tuple[str, float], ...]
 
 
 @runtime_checkable
@@ -46,9 +40,16 @@ class Chooser(Protocol[S_contra, C_contra]):
     def order(self, state: S_contra, candidates: Sequence[C_contra], sums: Sequence[float], /) -> Sequence[int]:
         """Positions of the picked, best first.
 
-        Sums are weighted and not yet divided by the weights: they compare as totals do, and equal ones stay equal. The
-        same object as the last time holds the same numbers.
+        Sums are weighted and not yet divided by the weights: they compare as totals do, and equal ones stay equal.
         """
+
+
+@runtime_checkable
+class Taker(Protocol[S_contra, C_contra]):
+    """A picker that takes one of the best."""
+
+    def take(self, state: S_contra, candidates: Sequence[C_contra], best: Sequence[int], /) -> int:
+        """One of the positions, which are several in ascending order: those of equals with the highest sum."""
 
 
 class Few(Sequence[float]):
@@ -73,104 +74,106 @@ class Few(Sequence[float]):
         return self.values.get(range(self.length)[at], 0.0)
 
 
-class Revised(Sequence[float]):
-    """A column, and where it differs from the one that it was made of: only those places are added up anew.
-
-    `was` are the values of the earlier column, None where there is none; neither changes any more.
-    """
-
-    __slots__ = ("changes", "values", "was")
-
-    def __init__(
-        self, values: Sequence[float], was: Sequence[float] | None = None, changes: Sequence[int] = ()
-    ) -> None:
-        self.values = values
-        self.was = was
-        self.changes = changes
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __iter__(self) -> Iterator[float]:
-        return iter(self.values)
-
-    @overload
-    def __getitem__(self, at: int, /) -> float: ...
-    @overload
-    def __getitem__(self, at: slice, /) -> Sequence[float]: ...
-    def __getitem__(self, at: int | slice, /) -> float | Sequence[float]:
-        return self.values[at]
+_MOST_KEPT = 4
+"""One profile is run for several sets of candidates where the caller narrows them; this many are kept up."""
 
 
-_KEPT = (tuple, Revised)
-"""Columns of these types hold what they held before, if they are the same object."""
+class _Said:
+    """Scores of one run, with their weights."""
+
+    __slots__ = ("columns", "few", "same")
+
+    def __init__(self) -> None:
+        self.columns: list[tuple[float, Sequence[float]]] = []
+        self.few: list[tuple[float, Mapping[int, float]]] = []
+        self.same = 0.0
+
+    def add_to(self, sums: list[float]) -> list[float]:
+        if self.columns or self.same:
+            sums = _weighted(sums, self.same, self.columns)
+        return _lift(sums, self.few)
 
 
-class _Gate(Generic[S, C]):
-    """One filter, and what it made of the last candidates."""
+_NOTHING_SAID = _Said()
 
-    __slots__ = ("_answers", "_candidates", "_kept", "_narrow", "name", "refuse")
 
-    def __init__(self, plugin: Filter[S, C]) -> None:
-        self.name = plugin.name
-        self.refuse = plugin.refuse
-        self._narrow: Callable[[S, Sequence[C]], Answers] | None = None
-        if isinstance(plugin, SetFilter):
-            self._narrow = plugin.narrow
-        self._candidates: Sequence[C] = ()
-        self._answers: Answers = ()
-        self._kept: Sequence[C] = ()
+class _Asked(Generic[S, C]):
+    """Scorers that are asked at each run, and what they said the last time."""
 
-    def ask(self, state: S, candidates: Sequence[C]) -> Answers:
+    __slots__ = ("_flat", "_scorers", "seen")
+
+    def __init__(self, profile: Profile[S, C]) -> None:
+        self._scorers = [
+            (at, each.scorer.name, float(each.weight), each.scorer.score)
+            for at, each in enumerate([each for each in profile.scorers if not isinstance(each.scorer, Gauge)])
+        ]
+        self.seen: list[Sequence[float]] = [()] * len(self._scorers)
+        self._flat = [False] * len(self._scorers)
+
+    def ask(self, state: S, candidates: Sequence[C]) -> _Said:
+        """PluginFault unless each of them says what it may."""
+        count, seen, said, name = len(candidates), self.seen, _NOTHING_SAID, ""
         try:
-            if self._narrow is not None:
-                return self._narrow(state, candidates)
-            refuse = self.refuse
-            return [refuse(state, candidate) for candidate in candidates]
+            for at, name, weight, score in self._scorers:
+                column = score(state, candidates)
+                if type(column) is Few and column.length == count and not column.values:
+                    seen[at] = column
+                    continue
+                if said is _NOTHING_SAID:
+                    said = _Said()
+                if type(column) is Few:
+                    _check_few(name, column, count)
+                    said.few.append((weight, column.values))
+                    seen[at] = column
+                else:
+                    self._take_in(said, column, (at, name, weight), count)
+        except PluginFault:
+            raise
         except Exception as error:
-            raise PluginFault(self.name, f"raised {type(error).__name__}: {error}") from error
+            raise raised(name, error) from error
+        return said
 
-    def keep(self, candidates: Sequence[C], answers: Answers) -> Sequence[C]:
-        """Those without a refusal."""
-        if answers is self._answers and candidates is self._candidates and type(answers) is tuple:
-            return self._kept
-        if len(answers) != len(candidates):
-            raise PluginFault(self.name, f"gave {len(answers)} answers for {len(candidates)} candidates")
-        kept = tuple(compress(candidates, [answer is None for answer in answers]))
-        self._candidates, self._answers, self._kept = candidates, answers, kept
-        return kept
+    def _take_in(self, said: _Said, column: Sequence[float], scorer: tuple[int, str, float], count: int) -> None:
+        """A column with one value for all is a number to add, and no column to go through."""
+        at, name, weight = scorer
+        if column is not self.seen[at] or type(column) is not tuple or len(column) != count:
+            self._flat[at] = _check(name, column, count)
+            self.seen[at] = column
+        if self._flat[at]:
+            said.same += weight * column[0]
+        elif weight:
+            said.columns.append((weight, column))
 
 
 class Runner(Generic[S, C]):
-    """A profile that is ready to run."""
+    """A profile that is ready to run.
+
+    `watch` is how candidates are asked to say when they change. Without it nothing is kept up between runs.
+    """
 
     __slots__ = (
-        "_flat",
-        "_gates",
-        "_names",
-        "_order",
-        "_scorers",
-        "_seen",
-        "_sums",
-        "_weights",
-        "_whole",
+        "_asked", "_gates", "_gauges", "_once", "_order", "_scores", "_standings", "_take", "_watch", "_whole",
         "profile",
-    )
+    )  # fmt: skip
 
-    def __init__(self, profile: Profile[S, C]) -> None:
+    def __init__(self, profile: Profile[S, C], watch: Watch[C] | None = None) -> None:
         self.profile = profile
-        self._gates = [_Gate(plugin) for plugin in profile.filters]
-        self._names = tuple(weighted.scorer.name for weighted in profile.scorers)
-        self._scorers = tuple(weighted.scorer.score for weighted in profile.scorers)
-        self._weights = tuple(float(weighted.weight) for weighted in profile.scorers)
-        self._whole = sum(self._weights) or 1.0
-        self._seen: list[Sequence[float]] = [()] * len(self._names)
-        self._flat = [False] * len(self._names)
-        self._sums: list[float] = []
+        self._gates = [Gate(plugin) for plugin in profile.filters]
+        self._asked = _Asked(profile)
+        self._gauges: Gauges[C] = Gauges(profile.scorers)
+        self._scores = [
+            (each.scorer.name, each.scorer.score if isinstance(each.scorer, Gauge) else None)
+            for each in profile.scorers
+        ]
+        """Those that are read by themselves; None where they are asked anyway."""
+        self._whole = sum([float(weighted.weight) for weighted in profile.scorers]) or 1.0
+        self._watch = watch
+        self._standings: list[Standing[C]] = []
+        self._once: list[Sequence[C]] = []
+        """Seen once: to keep up what is not asked about again costs more than it saves."""
         picker = profile.picker
-        self._order: Callable[[S, Sequence[C], Sequence[float]], Sequence[int]] | None = None
-        if isinstance(picker, Chooser):
-            self._order = picker.order
+        self._order = picker.order if isinstance(picker, Chooser) else None
+        self._take = picker.take if isinstance(picker, Taker) else None
 
     def run(self, state: S, candidates: Sequence[C], reporter: Reporter[C] | None = None) -> Result[C]:
         if not candidates:
@@ -180,16 +183,18 @@ class Runner(Generic[S, C]):
             candidates = self._admit(state, candidates, given, reporter)
             if not candidates:
                 return _nothing(given)
-        sums = self._sum(state, candidates)
+        standing = self._standing(candidates)
+        said = self._asked.ask(state, candidates)
         if reporter is not None:
-            for found in self._all(candidates, sums):
-                reporter.scored(self.profile.name, found.candidate, found.total, found.parts)
-        if self._order is None:
-            ranked = rank(self.profile, state, self._all(candidates, sums))
+            ranked = self._tell(state, candidates, standing, said, reporter)
+        elif self._take is not None:
+            total, at = self._best(state, candidates, standing, said)
+            ranked = (Scored(candidates[at], total, ()),)
         else:
-            ranked = self._choose(state, candidates, sums, told=reporter is not None)
-        if reporter is not None:
-            reporter.picked(self.profile.name, ranked[0].candidate)
+            sums = self._sums(candidates, standing, said)
+            ranked = self._rank(
+                state, candidates, sums, () if self._order is not None else self._parts(state, candidates)
+            )
         return Result(RunOutcome.PICKED, ranked)
 
     def _admit(
@@ -198,9 +203,11 @@ class Runner(Generic[S, C]):
         """Those whom every filter admits; `given` gets the answers of filters that refused somebody."""
         for gate in self._gates:
             answers = gate.ask(state, candidates)
-            if not answers or answers.count(None) == len(candidates):
+            if not answers:
                 continue
             kept = gate.keep(candidates, answers)
+            if kept is candidates:
+                continue
             if reporter is not None:
                 _tell(self.profile.name, candidates, answers, reporter)
             given.append(answers)
@@ -209,72 +216,100 @@ class Runner(Generic[S, C]):
                 break
         return candidates
 
-    def _sum(self, state: S, candidates: Sequence[C]) -> list[float]:
-        """The weighted sums of all scores; those of the last time where every scorer gave what it gave then."""
-        count, seen = len(candidates), self._seen
-        stale = len(self._sums) != count
-        few: list[tuple[float, Few]] = []
-        changed: Sequence[int] = ()
-        at = 0
+    def _standing(self, candidates: Sequence[C]) -> Standing[C] | None:
+        """The standing of these candidates, kept up from the second time they are asked about."""
+        for standing in self._standings:
+            if standing.candidates is candidates:
+                try:
+                    standing.refresh()
+                except PluginFault:
+                    self._standings.remove(standing)
+                    raise
+                return standing
+        if self._watch is None or type(candidates) is not tuple:
+            return None
+        if not any(seen is candidates for seen in self._once):
+            self._once = [*self._once[1 - _MOST_KEPT :], candidates]
+            return None
+        made = Standing(self._gauges, candidates, self._watch)
+        self._standings = [*self._standings[1 - _MOST_KEPT :], made]
+        return made
+
+    def _sums(self, candidates: Sequence[C], standing: Standing[C] | None, said: _Said) -> list[float]:
+        return said.add_to(self._gauges.sums(candidates) if standing is None else standing.sums())
+
+    def _best(self, state: S, candidates: Sequence[C], standing: Standing[C] | None, said: _Said) -> tuple[float, int]:
+        """The total and the place of the one that the picker takes.
+
+        Equal sums must be equal whether they are kept up or not, so both leave out what is the same for all.
+        """
+        if said.columns:
+            highest, best = _highest(self._sums(candidates, standing, said))
+        else:
+            if standing is None:
+                highest, best = _highest(_lift(self._gauges.sums(candidates), said.few))
+            else:
+                highest, best = standing.best(said.few)
+            highest += said.same
+        return highest / self._whole, best[0] if len(best) == 1 else self._one_of(state, candidates, best)
+
+    def _one_of(self, state: S, candidates: Sequence[C], best: Sequence[int]) -> int:
+        picker = self.profile.picker.name
         try:
-            for at, score in enumerate(self._scorers):
-                column = score(state, candidates)
-                before = seen[at]
-                if column is before and type(column) in _KEPT and len(column) == count:
-                    continue
-                if type(column) is Few:
-                    _check_few(self._names[at], column, count)
-                    if column.values:
-                        few.append((self._weights[at], column))
-                    stale = stale or type(before) is not Few
-                elif type(column) is Revised and type(before) is Revised and column.was is before.values:
-                    _check_some(self._names[at], column)
-                    changed = column.changes if column.changes is changed else (*changed, *column.changes)
-                else:
-                    stale = True
-                    self._flat[at] = _check(self._names[at], column, count) and type(column) is not Revised
-                seen[at] = column
+            at = best[0] if self._take is None else self._take(state, candidates, best)
         except Exception as error:
-            self._sums = []
-            if isinstance(error, PluginFault):
-                raise
-            raise PluginFault(self._names[at], f"raised {type(error).__name__}: {error}") from error
-        if stale:
-            self._sums = _weighted(*self._terms(), count)
-        elif changed:
-            self._sums = _again(*self._terms(), self._sums, changed)
-        return _with_few(self._sums, few) if few else self._sums
+            raise raised(picker, error) from error
+        if at not in best:
+            raise PluginFault(picker, f"took candidate {at}, which is none of the best")
+        return at
 
-    def _terms(self) -> tuple[list[tuple[float, Sequence[float]]], float]:
-        """What is to be added up. A column with one value for all is a number to add, and no column to go through."""
-        same = 0.0
-        differing: list[tuple[float, Sequence[float]]] = []
-        for weight, column, flat in zip(self._weights, self._seen, self._flat, strict=True):
-            if type(column) is Few:
-                continue
-            if flat:
-                same += weight * column[0]
-            elif weight:
-                differing.append((weight, column.values if type(column) is Revised else column))
-        return differing, same
+    def _tell(
+        self, state: S, candidates: Sequence[C], standing: Standing[C] | None, said: _Said, reporter: Reporter[C]
+    ) -> tuple[Scored[C], ...]:
+        """Decides, and reports the scores of all."""
+        name, parts, sums = self.profile.name, self._parts(state, candidates), self._sums(candidates, standing, said)
+        whole = self._whole
+        for candidate, total, scores in zip(candidates, sums, parts, strict=True):
+            reporter.scored(name, candidate, total / whole, scores)
+        if self._take is not None:
+            total, at = self._best(state, candidates, standing, said)
+            ranked: tuple[Scored[C], ...] = (Scored(candidates[at], total, parts[at]),)
+        else:
+            ranked = self._rank(state, candidates, sums, parts)
+        reporter.picked(name, ranked[0].candidate)
+        return ranked
 
-    def _choose(self, state: S, candidates: Sequence[C], sums: Sequence[float], *, told: bool) -> tuple[Scored[C], ...]:
+    def _rank(
+        self, state: S, candidates: Sequence[C], sums: Sequence[float], parts: Sequence[Parts]
+    ) -> tuple[Scored[C], ...]:
+        """What the picker makes of the sums; `parts` may be left out where it only needs those."""
         picker, whole = self.profile.picker.name, self._whole
+        if self._order is None:
+            rows = zip(candidates, sums, parts, strict=True)
+            return rank(self.profile, state, [Scored(each, total / whole, scores) for each, total, scores in rows])
         try:
-            order = self._order(state, candidates, sums) if self._order is not None else ()
-            ranked = tuple([Scored(candidates[at], sums[at] / whole, self._parts(at) if told else ()) for at in order])
+            order = self._order(state, candidates, sums)
+            ranked = tuple([Scored(candidates[at], sums[at] / whole, parts[at] if parts else ()) for at in order])
         except Exception as error:
-            raise PluginFault(picker, f"raised {type(error).__name__}: {error}") from error
+            raise raised(picker, error) from error
         if not ranked:
             raise PluginFault(picker, f"picked none of {len(candidates)} candidates")
         return ranked
 
-    def _parts(self, at: int) -> tuple[tuple[str, float], ...]:
-        return tuple([(name, column[at]) for name, column in zip(self._names, self._seen, strict=True)])
-
-    def _all(self, candidates: Sequence[C], sums: Sequence[float]) -> list[Scored[C]]:
-        whole = self._whole
-        return [Scored(candidate, sums[at] / whole, self._parts(at)) for at, candidate in enumerate(candidates)]
+    def _parts(self, state: S, candidates: Sequence[C]) -> list[Parts]:
+        """The scores of each candidate beside their scorers' names."""
+        asked = iter(self._asked.seen)
+        columns: list[Sequence[float]] = []
+        name = ""
+        try:
+            for name, score in self._scores:  # noqa: B007  it is named where it fails
+                columns.append(next(asked) if score is None else score(state, candidates))
+        except Exception as error:
+            raise raised(name, error) from error
+        if not columns:
+            return [()] * len(candidates)
+        names = [name for name, _ in self._scores]
+        return [tuple(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _tell(profile: str, candidates: Sequence[C], answers: Answers, reporter: Reporter[C]) -> None:
@@ -309,14 +344,7 @@ def _check(scorer: str, column: Sequence[float], count: int) -> bool:
     if low >= 0.0 and high <= 1.0 and sum(column) >= 0.0:
         return low == high
     wrong = next(value for value in column if not 0.0 <= value <= 1.0)
-    raise PluginFault(scorer, f"scored {wrong}, which is not in [0, 1]")
-
-
-def _check_some(scorer: str, column: Revised) -> None:
-    for at in column.changes:
-        value = column.values[at]
-        if not 0.0 <= value <= 1.0:
-            raise PluginFault(scorer, f"scored {value}, which is not in [0, 1]")
+    raise out_of_range(scorer, wrong)
 
 
 def _check_few(scorer: str, column: Few, count: int) -> None:
@@ -324,44 +352,34 @@ def _check_few(scorer: str, column: Few, count: int) -> None:
         raise PluginFault(scorer, f"gave {column.length} scores for {count} candidates")
     for at, value in column.values.items():
         if not 0.0 <= value <= 1.0:
-            raise PluginFault(scorer, f"scored {value}, which is not in [0, 1]")
+            raise out_of_range(scorer, value)
         if not 0 <= at < count:
             raise PluginFault(scorer, f"scored candidate {at} of {count}")
 
 
-def _with_few(sums: Sequence[float], few: Sequence[tuple[float, Few]]) -> list[float]:
-    whole = list(sums)
-    for weight, column in few:
-        for at, value in column.values.items():
-            whole[at] += weight * value
-    return whole
+def _lift(sums: list[float], few: Iterable[tuple[float, Mapping[int, float]]]) -> list[float]:
+    for weight, scores in few:
+        for at, score in scores.items():
+            sums[at] += weight * score
+    return sums
 
 
-def _again(
-    counted: Sequence[tuple[float, Sequence[float]]], same: float, sums: Sequence[float], changed: Iterable[int]
-) -> list[float]:
-    """The sums with those at a few places made anew, added in the order in which all of them are."""
-    found = list(sums)
-    for at in changed:
-        total = same
-        for weight, column in counted:
-            total += weight * column[at]
-        found[at] = total
-    return found
+def _highest(sums: Sequence[float]) -> tuple[float, Sequence[int]]:
+    """The highest sum, and where it is."""
+    highest = max(sums)
+    if sums.count(highest) == 1:
+        return highest, (sums.index(highest),)
+    return highest, [at for at, total in enumerate(sums) if total == highest]
 
 
-def _weighted(counted: Sequence[tuple[float, Sequence[float]]], same: float, count: int) -> list[float]:
-    """Sums of a few columns at once cost half of one column at a time."""
+def _weighted(sums: list[float], same: float, counted: Sequence[tuple[float, Sequence[float]]]) -> list[float]:
+    """With these columns added. Two columns at once cost little more than one at a time."""
     match counted:
         case []:
-            return [same] * count
+            return [total + same for total in sums]
         case [(u, a)]:
-            return [same + u * x for x in a]
-        case [(u, a), (v, b)]:
-            return [same + u * x + v * y for x, y in zip(a, b, strict=True)]
-        case [(u, a), (v, b), (w, c)]:
-            return [same + u * x + v * y + w * z for x, y, z in zip(a, b, c, strict=True)]
+            return [total + same + u * x for total, x in zip(sums, a, strict=True)]
         case _:
-            *front, (v, b), (w, c) = counted
-            sums = _weighted(front, same, count)
-            return [total + v * y + w * z for total, y, z in zip(sums, b, c, strict=True)]
+            (u, a), (v, b), *rest = counted
+            sums = [total + same + u * x + v * y for total, x, y in zip(sums, a, b, strict=True)]
+            return _weighted(sums, 0.0, rest) if rest else sums

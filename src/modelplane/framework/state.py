@@ -1,6 +1,6 @@
 """What plugins of one run tell each other: typed slots that live as long as the run."""
 
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -30,4 +30,4 @@ class RunState:
 
     def get(self, slot: Slot[T]) -> T | None:
         """None while nothing was put there."""
-        return cast("T | None", self._values.get(slot))
+        return self._values.get(slot)  # type: ignore[return-value]  # `put` saw to the type of what is in a slot

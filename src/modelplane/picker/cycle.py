@@ -4,26 +4,49 @@ Time and chance come with it, so a cycle repeated with the same endpoints, reque
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress
-from operator import is_not
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from modelplane.framework import Result, RunState
+from modelplane.picker.counts import Counts
 from modelplane.picker.endpoints import Endpoint, Load
 from modelplane.picker.requests import Request
 
 T = TypeVar("T")
+_MOST_OWNERS = 4
+
+
+class Places:
+    """Where each endpoint of a sequence stands, found once for a tuple."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Sequence[Endpoint], Mapping[Endpoint, int]]] = []
+
+    def of(self, endpoints: Sequence[Endpoint]) -> Mapping[Endpoint, int]:
+        for owner, places in self._kept:
+            if owner is endpoints:
+                return places
+        found = {endpoint: at for at, endpoint in enumerate(endpoints)}
+        if type(endpoints) is tuple:
+            self._kept = [*self._kept[1 - _MOST_OWNERS :], (endpoints, found)]
+        return found
 
 
 class Cycle(RunState):
     """One request on its way through the profiles. Slots hold what plugins of this cycle tell each other."""
 
     __slots__ = (
-        "_before", "_differing", "_loads", "_loads_of", "_places", "chance", "endpoints", "now_s", "request", "results",
+        "_loads", "_loads_of", "_places", "chance", "endpoints", "now_s", "request", "results",
     )  # fmt: skip
 
     def __init__(
-        self, request: Request, endpoints: Sequence[Endpoint], now_s: float, chance: Callable[[], float]
+        self,
+        request: Request,
+        endpoints: Sequence[Endpoint],
+        now_s: float,
+        chance: Callable[[], float],
+        places: Places | None = None,
     ) -> None:
         self._values = {}
         self.request = request
@@ -35,9 +58,7 @@ class Cycle(RunState):
         """Profiles that have run, in the order they ran."""
         self._loads_of: Sequence[Endpoint] | None = None
         self._loads: list[Load] = []
-        self._before: list[Load] | None = None
-        self._differing: Sequence[int] = ()
-        self._places: dict[Endpoint, int] | None = None
+        self._places = places
 
     def loads(self, endpoints: Sequence[Endpoint]) -> list[Load]:
         """The loads that these endpoints are expected to have, in their order: read once, however many scorers ask."""
@@ -46,22 +67,18 @@ class Cycle(RunState):
             self._loads = [endpoint.expected or endpoint.expect() for endpoint in endpoints]
         return self._loads
 
-    def differing(self, before: list[Load]) -> Sequence[int]:
-        """Where the loads that were just read differ from earlier ones of as many endpoints."""
-        if before is not self._before:
-            self._before = before
-            self._differing = ()
-            if before != self._loads:
-                self._differing = tuple(compress(range(len(before)), map(is_not, before, self._loads)))
-        return self._differing
-
     def aligned(self, column: Sequence[T], endpoints: Sequence[Endpoint]) -> Sequence[T]:
         """Of a column with a value for each of `self.endpoints`, the values for these, in their order."""
         if endpoints is self.endpoints:
             return column
-        places = self._places
-        if places is None:
-            places = self._places = {endpoint: at for at, endpoint in enumerate(self.endpoints)}
+        known = self._places
+        if known is None:
+            known = self._places = Places()
+        if type(column) is Counts and type(endpoints) is tuple and len(endpoints) > 1:
+            wanted, every = known.of(endpoints), self.endpoints
+            held = {wanted[every[at]]: count for at, count in column.values.items() if every[at] in wanted}
+            return cast("Sequence[T]", Counts(len(endpoints), held))
+        places = known.of(self.endpoints)
         return [column[places[endpoint]] for endpoint in endpoints]
 
 

@@ -9,6 +9,9 @@ itself sent since and what it has seen end since. A request that was sent since 
 that ended counts as neither, and prompts that were sent since and are not yet computed take their share of the KV
 cache. A server never looked at is expected to hold what was sent to it. Several pickers before one pool each know their
 own part of it; the next look tells the rest.
+
+Whoever keeps something that was made of an endpoint's load or counts asks to be told of the next change (`watch`), so
+that what did not change costs nothing.
 """
 
 from collections.abc import Mapping
@@ -20,7 +23,7 @@ import msgspec
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _NO_NUMBERS: Mapping[str, float] = MappingProxyType({})
 _MOST = 1e12
-
+_MOST_WATCHERS = 16
 
 ROLE_LABEL = "llm-d.ai/role"
 
@@ -91,7 +94,7 @@ class Endpoint:
     """One `ip:port` of one pod. Two endpoints are the same only if they are the same object."""
 
     __slots__ = (
-        "_load", "_requests", "_tokens", "address", "attributes", "expected", "failures", "labels", "name",
+        "_load", "_requests", "_tokens", "_watchers", "address", "attributes", "expected", "failures", "labels", "name",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917  a record, written with names where it is long
@@ -120,6 +123,8 @@ class Endpoint:
         self.expected: Load | None = None
         """The load as it is expected to be; None: something changed, and `expect` finds it anew."""
 
+        self._watchers: list[list[Endpoint]] = []
+
     @property
     def load(self) -> Load:
         """As last seen."""
@@ -128,7 +133,7 @@ class Endpoint:
     @load.setter
     def load(self, load: Load) -> None:
         self._load = load
-        self.expected = None
+        self._change()
 
     @property
     def requests_in_flight(self) -> int:
@@ -137,7 +142,7 @@ class Endpoint:
     @requests_in_flight.setter
     def requests_in_flight(self, count: int) -> None:
         self._requests = count
-        self.expected = None
+        self._change()
 
     @property
     def tokens_in_flight(self) -> int:
@@ -146,22 +151,62 @@ class Endpoint:
     @tokens_in_flight.setter
     def tokens_in_flight(self, count: int) -> None:
         self._tokens = count
-        self.expected = None
+        self._change()
+
+    def count(self, requests: int, tokens: int) -> None:
+        """So many more are in flight."""
+        self._requests += requests
+        self._tokens += tokens
+        self._change()
+
+    @property
+    def waiting(self) -> float:
+        """Requests that wait there, as expected."""
+        load = self._load
+        return max(0.0, load.waiting + (self._requests - load.requests_then))
+
+    @property
+    def running(self) -> float:
+        """Requests that run there, as expected."""
+        load = self._load
+        return max(0.0, load.running + (self._requests - load.requests_then))
+
+    @property
+    def kv_use(self) -> float:
+        """The share of its KV cache in use, as expected."""
+        load = self._load
+        tokens = self._tokens - load.tokens_then
+        if tokens > 0 and (room := load.block_size * load.blocks):
+            return min(1.0, load.kv_use + tokens / room)
+        return load.kv_use
 
     def expect(self) -> Load:
         """The load as it is expected to be, and kept in `expected`: the last look itself where nothing came since."""
         load = self._load
-        requests, tokens = self._requests - load.requests_then, self._tokens - load.tokens_then
-        if requests or tokens > 0:
-            room = load.block_size * load.blocks
+        if self._requests != load.requests_then or self._tokens > load.tokens_then:
             load = Load(
-                max(0.0, load.waiting + requests),
-                max(0.0, load.running + requests),
-                min(1.0, load.kv_use + max(0, tokens) / room) if room else load.kv_use,
-                load.block_size, load.blocks, load.adapters, load.models, load.seen_s, self._requests, self._tokens,
+                self.waiting, self.running, self.kv_use, load.block_size, load.blocks, load.adapters, load.models,
+                load.seen_s, self._requests, self._tokens,
             )  # fmt: skip
         self.expected = load
         return load
+
+    def watch(self, changed: "list[Endpoint]") -> None:
+        """Append itself to the list at the next change of its load or of what is in flight, and then no more.
+
+        Lists of those who ask no more are let go by the next change. Where none comes, and ever new ones ask, those who
+        asked are told of a change that is none, which does no harm.
+        """
+        if len(self._watchers) >= _MOST_WATCHERS:
+            self._change()
+        self._watchers.append(changed)
+
+    def _change(self) -> None:
+        self.expected = None
+        if self._watchers:
+            for changed in self._watchers:
+                changed.append(self)
+            self._watchers.clear()
 
     def __repr__(self) -> str:
         return f"Endpoint({self.name} at {self.address})"

@@ -21,7 +21,7 @@ import msgspec
 from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
 from modelplane.picker.assembly import Assembly
 from modelplane.picker.config import Config
-from modelplane.picker.cycle import Cycle
+from modelplane.picker.cycle import Cycle, Places
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.headers import IF_AVAILABLE, PREFER, forged
@@ -42,8 +42,9 @@ class Scheduler:
         self.assembly = built
         self._handler = built.handler
         self._profiles = built.profiles
-        self._runners = {name: Runner(profile) for name, profile in built.profiles.items()}
+        self._runners = {name: Runner(profile, Endpoint.watch) for name, profile in built.profiles.items()}
         self._narrower = Narrower()
+        self._places = Places()
         self._producers = [(plugin.name, plugin.produce) for plugin in built.producers]
         self._admitters = [(plugin.name, plugin.turn_away) for plugin in built.admitters]
         self._pick_listeners = built.pick_listeners
@@ -72,7 +73,7 @@ class Scheduler:
         """
         if not endpoints:
             return _NONE_READY
-        cycle = Cycle(request, self._narrower.of(endpoints, request.subset), now_s, chance)
+        cycle = Cycle(request, self._narrower.of(endpoints, request.subset), now_s, chance, self._places)
         if reporter is not None and isinstance(reporter, Witness):
             return self._decide_before(reporter, cycle, endpoints)
         decision = self.decide(cycle, reporter)

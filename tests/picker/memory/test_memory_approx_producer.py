@@ -29,7 +29,7 @@ def test_the_primary_and_the_prefill_pick_are_recorded():
     assert producer.sent(cycle_of(producer), decision) == ()
     cycle = cycle_of(producer)
     match = cycle.get(PREFIX)
-    assert (match.total_blocks, match.block_size, match.matched, match.any) == (3, 64, [3, 0, 3, 0], True)
+    assert (match.total_blocks, match.block_size, list(match.matched), match.any) == (3, 64, [3, 0, 3, 0], True)
     assert (prefix_of(cycle), prefix_of(cycle, "mine"), prefix_of(cycle, "other")) == (match, match, None)
 
 

@@ -158,14 +158,8 @@ def parse(api: Api, body: bytes) -> Parsed:
     if not model and api in _NEEDS_MODEL:
         raise ParseError("the body names no model")
     most = found.most or 0
-    return Parsed(
-        model=model,
-        prompts=prompts,
-        streaming=bool(found.stream),
-        most_output_tokens=int(most) if 0 < most < _LARGEST else 0,
-        salt=found.cache_salt or "",
-        has_media=has_media,
-    )
+    most_tokens = int(most) if 0 < most < _LARGEST else 0
+    return Parsed(model, prompts, found.stream is True, most_tokens, found.cache_salt or "", has_media)
 
 
 def rename(body: bytes, model: str) -> bytes:

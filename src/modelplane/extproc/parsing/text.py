@@ -72,7 +72,10 @@ class Message(msgspec.Struct):
         write_content(self.content, pieces)
         if self.arguments:
             pieces.append(encode(self.arguments))
-        pieces.extend(bytes(raw) for raw in (self.tool_calls, self.output) if raw is not _ABSENT)
+        if self.tool_calls is not _ABSENT:
+            pieces.append(bytes(self.tool_calls))
+        if self.output is not _ABSENT:
+            pieces.append(bytes(self.output))
 
 
 def write_content(content: Content, pieces: list[bytes]) -> None:
@@ -138,7 +141,8 @@ def _token(item: str | int | list[int]) -> int:
 
 
 def has_media(messages: Iterable[Message]) -> bool:
-    return any(message.has_media for message in messages)
+    # A message is nearly always plain text, which one look tells.
+    return any([message.has_media for message in messages if type(message.content) is list])  # noqa: C419  cheaper
 
 
 ABSENT: Final = _ABSENT

@@ -28,10 +28,12 @@ compute anew, as any other would have to.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
+from modelplane.picker.counts import Counts
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN, marks_of_text, seed_of
 from modelplane.picker.memory.prefix import PrefixMatch
@@ -112,6 +114,7 @@ class _Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 _NOBODY = _Asked((), (), {})
+_NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class ApproximateIndex:
@@ -125,6 +128,9 @@ class ApproximateIndex:
         self._free_bits: list[int] = []
         self._recorded = 0
         self._asked = _NOBODY
+        self._nowhere = Counts(0, _NONE)
+        self._known_seed = ("", "", seed_of(""))
+        self._most_bytes = self._limits.most_tokens * BYTES_A_TOKEN
         self._learned = (_UNLEARNED * _TRUSTED_TOKENS, float(_TRUSTED_TOKENS))
 
     @property
@@ -151,13 +157,15 @@ class ApproximateIndex:
     def match(self, request: Request, endpoints: Sequence[Endpoint]) -> PrefixMatch:
         block_tokens = self._block_tokens(endpoints)
         chains, lengths = self._chains(request, block_tokens)
-        matched: list[int] | None = None
+        matched: dict[int, int] | None = None
         for landmarks, length in zip(chains, lengths, strict=True):
-            if not landmarks or not self._holders(landmarks[0]):
-                continue
-            found = self._matched(landmarks, length, self._asked_about(endpoints))
-            matched = found if matched is None else list(map(int.__add__, matched, found))
-        return PrefixMatch(sum(lengths), block_tokens, matched or [0] * len(endpoints), None, chains, lengths)
+            if landmarks and (holders := self._held[landmarks[0] & _SHARD].get(landmarks[0])):
+                found = self._matched(landmarks, length, holders, self._asked_about(endpoints))
+                matched = found if matched is None else _added(matched, found)
+        if matched is None and len(self._nowhere) != len(endpoints):
+            self._nowhere = Counts(len(endpoints), _NONE)
+        counts = self._nowhere if matched is None else Counts(len(endpoints), matched)
+        return PrefixMatch(sum(lengths), block_tokens, counts, None, chains, lengths)
 
     def record(self, request: Request, endpoints: Iterable[Endpoint], known: PrefixMatch | None = None) -> None:
         for endpoint in endpoints:
@@ -167,7 +175,8 @@ class ApproximateIndex:
             room = self._room(endpoint, block_tokens)
             for landmarks, length in zip(chains, lengths, strict=True):
                 fits = landmarks if length <= room else landmarks[: bisect_right(_PLACES, room)]
-                self._remember(server, fits)
+                if fits:
+                    self._remember(server, fits)
             while server.blocks > room:
                 self._drop_from_oldest(server, server.blocks - room, _SPARE)
         if self._gone:
@@ -187,18 +196,25 @@ class ApproximateIndex:
         told = endpoints[0].load.block_size if self._limits.follow_servers and endpoints else 0
         return max(told or self._limits.block_tokens, LEAST_BLOCK_TOKENS)
 
-    def _chains(self, request: Request, block_tokens: int) -> tuple[tuple[list[int], ...], tuple[int, ...]]:
+    def _chains(self, request: Request, block_tokens: int) -> tuple[tuple[Sequence[int], ...], tuple[int, ...]]:
         """The landmarks of each prompt, and how many blocks it has."""
-        seed = seed_of(request.model, request.salt)
+        seed = self._seed(request.model, request.salt)
         width = block_tokens * BYTES_A_TOKEN
-        limits = self._limits
-        most = limits.most_tokens * BYTES_A_TOKEN or limits.most_blocks * width or request.prompt_bytes
-        lengths = tuple([-(-min(len(text), most) // width) for text in request.prompts])
-        chains = [
-            marks_of_text(text, width, seed, _ends(length))
-            for text, length in zip(request.prompts, lengths, strict=True)
-        ]
-        return tuple(chains), lengths
+        most = self._most_bytes or self._limits.most_blocks * width or request.prompt_bytes
+        chains: list[Sequence[int]] = []
+        lengths: list[int] = []
+        for text in request.prompts:
+            length = -(-min(len(text), most) // width)
+            chains.append(marks_of_text(text, width, seed, _ends(length)))
+            lengths.append(length)
+        return tuple(chains), tuple(lengths)
+
+    def _seed(self, model: str, salt: str) -> int:
+        """Most requests of a pool are for one model."""
+        known = self._known_seed
+        if known[0] != model or known[1] != salt:
+            known = self._known_seed = (model, salt, seed_of(model, salt))
+        return known[2]
 
     def _room(self, endpoint: Endpoint, block_tokens: int) -> int:
         load = endpoint.load
@@ -223,14 +239,13 @@ class ApproximateIndex:
             self._asked = asked
         return asked
 
-    def _matched(self, landmarks: Sequence[int], length: int, asked: _Asked) -> list[int]:
-        matched = [0] * len(asked.bits)
-        at, holders = 0, self._holders(landmarks[0])
+    def _matched(self, landmarks: Sequence[int], length: int, holders: int, asked: _Asked) -> dict[int, int]:
+        matched: dict[int, int] = {}
+        at = 0
         while holders:
             at, left = self._same_until(landmarks, at, holders)
             count = length if at == len(landmarks) else _PLACES[at - 1]
-            for index in _where(asked, holders & ~left):
-                matched[index] = count
+            matched.update(dict.fromkeys(_where(asked, holders & ~left), count))
             holders = left
         return matched
 
@@ -257,20 +272,21 @@ class ApproximateIndex:
         return self._held[block & _SHARD].get(block, 0)
 
     def _remember(self, server: _Server, landmarks: Sequence[int]) -> None:
-        at, path = self._follow(server, landmarks)
+        at, path = self._follow(server, landmarks) if landmarks[0] in server.segments else (0, ())
         if at < len(landmarks):
-            fresh = _Segment(at, array("Q", landmarks[at:]))
-            server.segments[landmarks[at]] = fresh
-            self._count(server, len(fresh.landmarks), fresh.blocks())
+            left = landmarks[at:] if at else landmarks
+            fresh = _Segment(at, array("Q", left))
+            server.segments[left[0]] = fresh
+            self._count(server, len(left), fresh.blocks())
             held, bit = self._held, server.bit
-            for landmark in landmarks[at:]:
+            for landmark in left:
                 shard = held[landmark & _SHARD]
                 holders = shard.get(landmark)
                 shard[landmark] = bit if holders is None else holders | bit
         for head in reversed(path):
             server.segments.move_to_end(head)
 
-    def _follow(self, server: _Server, landmarks: Sequence[int]) -> tuple[int, list[int]]:
+    def _follow(self, server: _Server, landmarks: Sequence[int]) -> tuple[int, Sequence[int]]:
         """How much of the chain the server holds, and the segments that it passes, the last one split to fit."""
         at = 0
         path: list[int] = []
@@ -344,6 +360,10 @@ def _common(segment: Sequence[int], chain: Sequence[int], at: int) -> int:
         else:
             high = middle
     return low
+
+
+def _added(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+    return {at: one.get(at, 0) + other.get(at, 0) for at in {**one, **other}}
 
 
 def _where(asked: _Asked, holders: int) -> Sequence[int]:

@@ -8,12 +8,13 @@ Matches are contiguous for each server: a count of n says that the server holds 
 them, and not block n + 1. With several prompts in a request the counts are added up.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
 
 from modelplane.framework import Slot
+from modelplane.picker.counts import Counts
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.requests import Request
@@ -37,7 +38,8 @@ class PrefixMatch(msgspec.Struct, frozen=True, eq=False):
     @property
     def any(self) -> bool:
         """Whether some endpoint holds something."""
-        return any(self.matched)
+        matched = self.matched
+        return bool(matched.values) if type(matched) is Counts else any(matched)
 
 
 class PrefixIndex(Protocol):
@@ -67,7 +69,7 @@ class PrefixFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 PREFIX: Slot[PrefixMatch] = Slot("prefix")
-PREFIXES: Slot[Mapping[str, PrefixMatch]] = Slot("prefixes")
+PREFIXES: Slot[dict[str, PrefixMatch]] = Slot("prefixes")
 TOKENS: Slot[Sequence[Sequence[int]]] = Slot("tokens")
 """The prompts as the server's own tokenizer has them, one sequence a prompt, where somebody asked it."""
 
@@ -75,7 +77,10 @@ TOKENS: Slot[Sequence[Sequence[int]]] = Slot("tokens")
 def put_prefix(cycle: Cycle, producer: str, match: PrefixMatch) -> None:
     cycle.put(PREFIX, match)
     others = cycle.get(PREFIXES)
-    cycle.put(PREFIXES, {producer: match} if others is None else {**others, producer: match})
+    if others is None:
+        cycle.put(PREFIXES, {producer: match})
+    else:
+        others[producer] = match
 
 
 def prefix_of(cycle: Cycle, producer: str = "") -> PrefixMatch | None:

@@ -1,6 +1,6 @@
 """The best totals first; chance decides among equals, so equals share the load."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import nlargest
 
 from modelplane.framework import Scored
@@ -15,40 +15,59 @@ class MaxScoreParameters(Parameters, frozen=True):
     """How many endpoints the proxy is told, for falling back along them; less than 1 counts as 1."""
 
 
-class MaxScorePicker:
-    __slots__ = ("_best", "_best_of", "_by_name", "_most", "name")
+class BestPicker:
+    """The best one."""
 
-    def __init__(self, name: str, parameters: MaxScoreParameters) -> None:
+    __slots__ = ("_by_name", "name")
+
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._most = max(1, parameters.max_num_of_endpoints)
-        self._best_of: Sequence[float] = ()
-        self._best: Sequence[int] = ()
+        self._by_name = ByName()
+
+    def take(self, cycle: Cycle, endpoints: Sequence[Endpoint], best: Sequence[int], /) -> int:
+        return self._by_name.one(cycle, endpoints, best)
+
+    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
+        highest = max(sums)
+        best = [at for at, total in enumerate(sums) if total == highest]
+        return best if len(best) == 1 else (self.take(cycle, endpoints, best),)
+
+    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
+        return _picked(self.order, cycle, scored)
+
+
+class SeveralBestPicker:
+    """The best ones, in their order."""
+
+    __slots__ = ("_by_name", "_most", "name")
+
+    def __init__(self, name: str, most: int) -> None:
+        self.name = name
+        self._most = most
         self._by_name = ByName()
 
     def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
-        if self._most > 1:
-            return self._several(cycle, endpoints, sums)
-        if sums is not self._best_of:
-            self._best_of, self._best = sums, _positions_of_best(sums)
-        best = self._best
-        return best if len(best) == 1 else (self._by_name.one(cycle, endpoints, best),)
-
-    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
-        order = self.order(cycle, [found.candidate for found in scored], [found.total for found in scored])
-        return [scored[at] for at in order]
-
-    def _several(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float]) -> Sequence[int]:
         least = nlargest(self._most, sums)[-1]
         wanted = self._by_name.sort(endpoints, [at for at, total in enumerate(sums) if total >= least])
         ordered = sorted(shuffled(cycle, wanted), key=sums.__getitem__, reverse=True)
         return ordered[: self._most]
 
-
-def _positions_of_best(sums: Sequence[float]) -> Sequence[int]:
-    best = max(sums)
-    if sums.count(best) == 1:
-        return (sums.index(best),)
-    return [at for at, total in enumerate(sums) if total == best]
+    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
+        return _picked(self.order, cycle, scored)
 
 
-TYPES = (plugin_type("max-score-picker", MaxScorePicker, MaxScoreParameters),)
+def _picked(
+    order: Callable[[Cycle, Sequence[Endpoint], Sequence[float]], Sequence[int]],
+    cycle: Cycle,
+    scored: Sequence[Scored[Endpoint]],
+) -> Sequence[Scored[Endpoint]]:
+    found = order(cycle, [each.candidate for each in scored], [each.total for each in scored])
+    return [scored[at] for at in found]
+
+
+def make_max_score(name: str, parameters: MaxScoreParameters) -> BestPicker | SeveralBestPicker:
+    most = parameters.max_num_of_endpoints
+    return BestPicker(name) if most <= 1 else SeveralBestPicker(name, most)
+
+
+TYPES = (plugin_type("max-score-picker", make_max_score, MaxScoreParameters),)

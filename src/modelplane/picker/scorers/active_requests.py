@@ -29,10 +29,16 @@ class ActiveRequestScorer:
         self._idle = parameters.idle_threshold
         self._most = parameters.max_busy_score
 
+    def read(self, endpoint: Endpoint, /) -> float:
+        return endpoint.requests_in_flight
+
+    def grade(self, count: float, _least: float, busiest: float, /) -> float:
+        return 1.0 if count <= self._idle else (busiest - count) / busiest * self._most
+
     def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
         counts = [endpoint.requests_in_flight for endpoint in endpoints]
-        busiest, idle, most = max(counts), self._idle, self._most
-        return [1.0 if count <= idle else (busiest - count) / busiest * most for count in counts]
+        busiest = max(counts)
+        return [self.grade(count, 0, busiest) for count in counts]
 
 
 TYPES = (plugin_type("active-request-scorer", ActiveRequestScorer, ActiveRequestParameters, reads=("in-flight load",)),)

@@ -1,15 +1,12 @@
 """Half a point for an empty queue, less the longer it is, none from the threshold on."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
-from modelplane.framework import Revised
 from modelplane.picker.catalogue import Parameters, plugin_type
-from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Endpoint, Load
-from modelplane.picker.memo import LoadColumn
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.memo import EndpointGauge
 
 _BEST = 0.5
 
@@ -18,20 +15,16 @@ class LoadAwareParameters(Parameters, frozen=True):
     threshold: Annotated[int, msgspec.Meta(gt=0)] = 128
 
 
-class LoadAwareScorer:
-    __slots__ = ("_column", "_threshold", "name")
+class LoadAwareScorer(EndpointGauge):
+    __slots__ = ("_threshold",)
 
     def __init__(self, name: str, parameters: LoadAwareParameters) -> None:
-        self.name = name
+        super().__init__(name, self._score)
         self._threshold = float(parameters.threshold)
-        self._column = LoadColumn(self._score)
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Revised:
-        return self._column.of(cycle, endpoints)
-
-    def _score(self, load: Load) -> float:
+    def _score(self, endpoint: Endpoint) -> float:
         most = self._threshold
-        return _BEST * (1.0 - min(load.waiting, most) / most)
+        return _BEST * (1.0 - min(endpoint.waiting, most) / most)
 
 
 TYPES = (plugin_type("load-aware-scorer", LoadAwareScorer, LoadAwareParameters),)

@@ -12,6 +12,7 @@ import msgspec
 
 from modelplane.framework import Few
 from modelplane.picker.catalogue import Parameters, plugin_type
+from modelplane.picker.counts import Counts
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.prefix import PrefixMatch, prefix_of
@@ -67,17 +68,18 @@ class PrecisePrefixParameters(Parameters, frozen=True):
 
 
 class PrefixCacheScorer:
-    __slots__ = ("_none", "_parameters", "name")
+    __slots__ = ("_none", "_parameters", "_producer", "name")
 
     def __init__(self, name: str, parameters: PrefixCacheParameters) -> None:
         self.name = name
         self._parameters = parameters
+        self._producer = parameters.prefix_match_info_producer_name
         self._none = Few(0, _NOTHING)
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
-        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+        match = prefix_of(cycle, self._producer)
         if match is None or not match.total_blocks or not match.any:
-            if len(self._none) != len(endpoints):
+            if self._none.length != len(endpoints):
                 self._none = Few(len(endpoints), _NOTHING)
             return self._none
         held = cycle.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
@@ -92,6 +94,8 @@ class PrefixCacheScorer:
 
 
 def _shares(held: Sequence[float], total: int) -> Few:
+    if type(held) is Counts:
+        return Few(held.length, {at: min(1.0, blocks / total) for at, blocks in held.values.items()})
     return Few(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks})
 
 

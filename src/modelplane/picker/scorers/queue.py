@@ -1,24 +1,16 @@
 """Fewer requests waiting at the server is better: the longest queue scores 0, the shortest 1."""
 
-from collections.abc import Sequence
 from operator import attrgetter
 
-from modelplane.framework import Revised
 from modelplane.picker.catalogue import NoParameters, plugin_type
-from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memo import RelativeColumn
+from modelplane.picker.memo import LeastFirst
 
 
-class QueueScorer:
-    __slots__ = ("_column", "name")
+class QueueScorer(LeastFirst):
+    __slots__ = ()
 
     def __init__(self, name: str, _parameters: NoParameters) -> None:
-        self.name = name
-        self._column = RelativeColumn(attrgetter("waiting"))
-
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Revised:
-        return self._column.of(cycle, endpoints)
+        super().__init__(name, attrgetter("waiting"))
 
 
 TYPES = (plugin_type("queue-scorer", QueueScorer, NoParameters),)

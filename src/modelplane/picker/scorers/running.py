@@ -1,24 +1,16 @@
 """Fewer requests running at the server is better, relative to the others."""
 
-from collections.abc import Sequence
 from operator import attrgetter
 
-from modelplane.framework import Revised
 from modelplane.picker.catalogue import NoParameters, plugin_type
-from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memo import RelativeColumn
+from modelplane.picker.memo import LeastFirst
 
 
-class RunningScorer:
-    __slots__ = ("_column", "name")
+class RunningScorer(LeastFirst):
+    __slots__ = ()
 
     def __init__(self, name: str, _parameters: NoParameters) -> None:
-        self.name = name
-        self._column = RelativeColumn(attrgetter("running"))
-
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Revised:
-        return self._column.of(cycle, endpoints)
+        super().__init__(name, attrgetter("running"))
 
 
 TYPES = (plugin_type("running-requests-size-scorer", RunningScorer, NoParameters),)

@@ -1,0 +1,60 @@
+"""Filters, each with what it made of the last candidates."""
+
+from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+from modelplane.framework.faults import PluginFault
+from modelplane.framework.outcomes import Refusal
+from modelplane.framework.plugins import Filter
+
+S = TypeVar("S")
+C = TypeVar("C")
+S_contra = TypeVar("S_contra", contravariant=True)
+C_contra = TypeVar("C_contra", contravariant=True)
+
+Answers = Sequence[Refusal | None]
+
+
+@runtime_checkable
+class SetFilter(Filter[S_contra, C_contra], Protocol[S_contra, C_contra]):
+    """A filter that sees all candidates which earlier filters left. `refuse` is its answer for one that is alone."""
+
+    def narrow(self, state: S_contra, candidates: Sequence[C_contra], /) -> Answers:
+        """An answer for each candidate in order, or nothing at all where none is refused."""
+
+
+class Gate(Generic[S, C]):
+    """One filter, and what it made of the last candidates."""
+
+    __slots__ = ("_answers", "_candidates", "_kept", "_narrow", "name", "refuse")
+
+    def __init__(self, plugin: Filter[S, C]) -> None:
+        self.name = plugin.name
+        self.refuse = plugin.refuse
+        self._narrow: Callable[[S, Sequence[C]], Answers] | None = None
+        if isinstance(plugin, SetFilter):
+            self._narrow = plugin.narrow
+        self._candidates: Sequence[C] = ()
+        self._answers: Answers = ()
+        self._kept: Sequence[C] = ()
+
+    def ask(self, state: S, candidates: Sequence[C]) -> Answers:
+        try:
+            if self._narrow is not None:
+                return self._narrow(state, candidates)
+            refuse = self.refuse
+            return [refuse(state, candidate) for candidate in candidates]
+        except Exception as error:
+            raise PluginFault(self.name, f"raised {type(error).__name__}: {error}") from error
+
+    def keep(self, candidates: Sequence[C], answers: Answers) -> Sequence[C]:
+        """Those without a refusal; the same object where none is refused."""
+        if answers is self._answers and candidates is self._candidates and type(answers) is tuple:
+            return self._kept
+        if len(answers) != len(candidates):
+            raise PluginFault(self.name, f"gave {len(answers)} answers for {len(candidates)} candidates")
+        admits_all = answers.count(None) == len(candidates)
+        kept = candidates if admits_all else tuple(compress(candidates, [answer is None for answer in answers]))
+        self._candidates, self._answers, self._kept = candidates, answers, kept
+        return kept

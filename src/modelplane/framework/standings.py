@@ -1,0 +1,340 @@
+"""Who scores best, kept up as candidates change.
+
+A *gauge* is a scorer that reads one number of each candidate, whatever is asked for: a queue, a share of memory. It is
+read again only of candidates that changed, and only what they moved is put right. So a decision costs what happened
+since the one before, and not what there is to choose from.
+
+That is easy where the number is the score. Where the score is *relative*, one candidate that moves the most or the
+least moves the scores of all. But candidates with equal numbers have equal relative scores whatever the others do, and
+numbers such as counts take few values. So candidates stand in *tiers*: one for each combination of relative numbers.
+Inside a tier the order is that of the other scores, the *height* of a candidate, and does not depend on anybody else;
+the relative scores are one number for the whole tier, its *grade*. The best of all is the best of the tiers' tops.
+
+A sum is the height and the grade in this order and nothing else, in a standing that was kept up and in sums that were
+made once (`Gauges.sums`): both give equal sums, and so equal ties, to the last bit.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from math import inf
+from typing import Generic, Never, Protocol, TypeVar, cast, runtime_checkable
+
+from modelplane.framework.faults import PluginFault
+from modelplane.framework.plugins import Scorer, Weighted
+
+S = TypeVar("S")
+C = TypeVar("C")
+S_contra = TypeVar("S_contra", contravariant=True)
+C_contra = TypeVar("C_contra", contravariant=True)
+
+Key = float | tuple[float, ...]
+"""What the relative gauges read of one candidate: a tuple but for one gauge, whose number alone is cheaper."""
+Extremes = Sequence[tuple[float, float]]
+Watch = Callable[[C, list[C]], None]
+"""Has a candidate append itself to the list when it changes: at its next change, and once."""
+
+
+@runtime_checkable
+class Gauge(Scorer[S_contra, C_contra], Protocol[S_contra, C_contra]):
+    """A scorer that reads the candidate alone. Without `grade`, what it reads is the score."""
+
+    def read(self, candidate: C_contra, /) -> float: ...
+
+
+@runtime_checkable
+class RelativeGauge(Gauge[S_contra, C_contra], Protocol[S_contra, C_contra]):
+    """A gauge whose score depends on the numbers of the others, by their least and most."""
+
+    def grade(self, number: float, least: float, most: float, /) -> float: ...
+
+
+class Gauges(Generic[C]):
+    """The gauges of a profile with their weights."""
+
+    __slots__ = ("_grades", "_own", "_relative", "read")
+
+    def __init__(self, scorers: Iterable[Weighted[S, C]]) -> None:
+        self._own: list[tuple[str, float, Callable[[C], float]]] = []
+        self._relative: list[tuple[str, Callable[[C], float]]] = []
+        self._grades: list[tuple[str, float, Callable[[float, float, float], float]]] = []
+        for weighted in scorers:
+            scorer, weight = weighted.scorer, float(weighted.weight)
+            if isinstance(scorer, RelativeGauge):
+                self._relative.append((scorer.name, scorer.read))
+                self._grades.append((scorer.name, weight, scorer.grade))
+            elif isinstance(scorer, Gauge):
+                self._own.append((scorer.name, weight, scorer.read))
+        one_of_each = len(self._own) == len(self._relative) == 1
+        self.read: Callable[[C], tuple[float, Key]] = self._read_one_of_each() if one_of_each else self._read
+        """The height of a candidate, and the key of its tier."""
+
+    def _read_one_of_each(self) -> Callable[[C], tuple[float, Key]]:
+        """What most profiles have, and what is read most often, without a loop."""
+        name, weight, read_score = self._own[0]
+        relative, read_number = self._relative[0]
+
+        def read(candidate: C) -> tuple[float, Key]:
+            plugin = name
+            try:
+                score = read_score(candidate)
+                if not 0.0 <= score <= 1.0:
+                    return _refuse(name, score)
+                plugin = relative
+                number = read_number(candidate)
+                if not -inf < number < inf:
+                    return _refuse_number(relative, number)
+                return weight * score, number
+            except PluginFault:
+                raise
+            except Exception as error:
+                raise raised(plugin, error) from error
+
+        return read
+
+    def _read(self, candidate: C) -> tuple[float, Key]:
+        height, name = 0.0, ""
+        numbers: list[float] = []
+        try:
+            for name, weight, read in self._own:
+                score = read(candidate)
+                # Written so that what is no number is wrong as well.
+                if not 0.0 <= score <= 1.0:
+                    return _refuse(name, score)
+                height += weight * score
+            for name, read in self._relative:
+                number = read(candidate)
+                if not -inf < number < inf:
+                    return _refuse_number(name, number)
+                numbers.append(number)
+        except PluginFault:
+            raise
+        except Exception as error:
+            raise raised(name, error) from error
+        return height, numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+    def extremes(self, keys: Collection[Key]) -> Extremes:
+        """The least and the most of each relative gauge."""
+        if len(self._grades) == 1:
+            numbers = cast("Collection[float]", keys)
+            return [(min(numbers), max(numbers))]
+        columns = zip(*cast("Collection[tuple[float, ...]]", keys), strict=True)
+        return [(min(column), max(column)) for column in columns]
+
+    def still(self, extremes: Extremes, came: Collection[Key], went: Collection[Key]) -> bool:
+        """Whether the extremes are sure to be the same after these keys came and those went."""
+        if not came and not went:
+            return True
+        if len(self._grades) != 1:
+            return False
+        ((least, most),) = extremes
+        numbers = cast("Collection[float]", came)
+        within = not numbers or (min(numbers) >= least and max(numbers) <= most)
+        return within and least not in went and most not in went
+
+    def grades(self, keys: Iterable[Key], extremes: Extremes) -> list[float]:
+        """The relative scores of each key, weighted."""
+        totals: list[float] = []
+        name = ""
+        try:
+            for key in keys:
+                total = 0.0
+                for at, (name, weight, grade) in enumerate(self._grades):
+                    score = grade(key[at] if isinstance(key, tuple) else key, *extremes[at])
+                    if not 0.0 <= score <= 1.0:
+                        return _refuse(name, score)
+                    total += weight * score
+                totals.append(total)
+        except PluginFault:
+            raise
+        except Exception as error:
+            raise raised(name, error) from error
+        return totals
+
+    def sums(self, candidates: Sequence[C]) -> list[float]:
+        """The sum for each candidate, made once and not kept up."""
+        read = [self.read(candidate) for candidate in candidates]
+        keys = list({key for _, key in read})
+        grades = dict(zip(keys, self.grades(keys, self.extremes(keys)), strict=True))
+        return [height + grades[key] for height, key in read]
+
+
+class _Tier:
+    """Candidates with one grade, by their heights."""
+
+    __slots__ = ("at", "grade", "heights")
+
+    def __init__(self) -> None:
+        self.at: dict[float, list[int]] = {}
+        """Places in ascending order."""
+        self.heights: list[float] = []
+        """The keys of it, in ascending order."""
+        self.grade = 0.0
+
+    def add(self, height: float, at: int) -> None:
+        alike = self.at.get(height)
+        if alike is None:
+            self.at[height] = [at]
+            insort(self.heights, height)
+        else:
+            insort(alike, at)
+
+    def take(self, height: float, at: int) -> None:
+        alike = self.at[height]
+        if len(alike) > 1:
+            del alike[bisect_left(alike, at)]
+        else:
+            del self.at[height]
+            del self.heights[bisect_left(self.heights, height)]
+
+    def best(self) -> list[list[int]]:
+        """Places of the top, one list a height: different heights can give the same sum, for sums are rounded."""
+        heights, grade, last = self.heights, self.grade, len(self.heights) - 1
+        found, top = [self.at[heights[last]]], heights[last] + grade
+        while last and heights[last - 1] + grade == top:
+            last -= 1
+            found.append(self.at[heights[last]])
+        return found
+
+
+class Standing(Generic[C]):
+    """The sums of candidates, and who is best. Candidates are different objects that say when they change."""
+
+    __slots__ = (
+        "_best", "_changed", "_extremes", "_gauges", "_heights", "_keys", "_places", "_tiers", "_tops", "_watch",
+        "candidates",
+    )  # fmt: skip
+
+    def __init__(self, gauges: Gauges[C], candidates: Sequence[C], watch: Watch[C]) -> None:
+        self.candidates = candidates
+        self._gauges = gauges
+        self._watch = watch
+        self._changed: list[C] = []
+        self._places = {candidate: at for at, candidate in enumerate(candidates)}
+        for candidate in candidates:
+            watch(candidate, self._changed)
+        read = [gauges.read(candidate) for candidate in candidates]
+        self._heights = [height for height, _ in read]
+        self._keys = [key for _, key in read]
+        self._tiers: dict[Key, _Tier] = {key: _Tier() for key in self._keys}
+        for at, (height, key) in enumerate(read):
+            self._tiers[key].add(height, at)
+        self._tops: dict[Key, float] = {}
+        """The highest sum of each tier."""
+        self._extremes: Extremes = ()
+        self._grade_all()
+        self._best: tuple[float, Sequence[int]] | None = None
+
+    def refresh(self) -> None:
+        """Takes in what changed. A standing that a gauge failed is of no use any more."""
+        changed = self._changed
+        if not changed:
+            return
+        watch, read, keys, heights = self._watch, self._gauges.read, self._keys, self._heights
+        tiers = self._tiers
+        touched: set[Key] = set()
+        taken = changed.copy()
+        changed.clear()
+        for candidate in taken:
+            watch(candidate, changed)
+            at = self._places[candidate]
+            height, key = read(candidate)
+            before = keys[at]
+            if key == before and height == heights[at]:
+                continue
+            tiers[before].take(heights[at], at)
+            heights[at], keys[at] = height, key
+            tier = tiers.get(key)
+            if tier is None:
+                tier = tiers[key] = _Tier()
+            tier.add(height, at)
+            touched.add(before)
+            touched.add(key)
+        if touched:
+            self._settle(touched)
+
+    def best(self, few: Sequence[tuple[float, Mapping[int, float]]] = ()) -> tuple[float, Sequence[int]]:
+        """The highest sum, and the places that have it, ascending. `few` are scores of few candidates, with weights."""
+        if self._best is None:
+            self._best = self._find_best()
+        if not few:
+            return self._best
+        sums: dict[int, float] = {}
+        for weight, scores in few:
+            for at, score in scores.items():
+                sums[at] = (sums[at] if at in sums else self.sum_of(at)) + weight * score
+        (total, places), highest = self._best, max(sums.values())
+        if highest < total:
+            return total, places
+        lifted = [at for at, reached in sums.items() if reached == highest]
+        return highest, sorted({*places, *lifted} if highest == total else lifted)
+
+    def sum_of(self, at: int) -> float:
+        return self._heights[at] + self._tiers[self._keys[at]].grade
+
+    def sums(self) -> list[float]:
+        tiers = self._tiers
+        return [height + tiers[key].grade for height, key in zip(self._heights, self._keys, strict=True)]
+
+    def _settle(self, touched: Iterable[Key]) -> None:
+        """Drops tiers that are empty, grades those that are new, and all where the most or the least is another."""
+        tiers, tops = self._tiers, self._tops
+        self._best = None
+        came: list[Key] = []
+        went: list[Key] = []
+        for key in touched:
+            tier = tiers[key]
+            if not tier.heights:
+                went.append(key)
+                del tiers[key]
+                tops.pop(key, None)
+            elif key in tops:
+                tops[key] = tier.heights[-1] + tier.grade
+            else:
+                came.append(key)
+        if not self._gauges.still(self._extremes, came, went):
+            self._grade_all()
+        elif came:
+            self._grade(came)
+
+    def _grade_all(self) -> None:
+        self._extremes = self._gauges.extremes(self._tiers)
+        self._grade(self._tiers)
+
+    def _grade(self, keys: Collection[Key]) -> None:
+        tiers, tops = self._tiers, self._tops
+        for key, grade in zip(keys, self._gauges.grades(keys, self._extremes), strict=True):
+            tier = tiers[key]
+            tier.grade = grade
+            tops[key] = tier.heights[-1] + grade
+
+    def _find_best(self) -> tuple[float, Sequence[int]]:
+        tops, total, best, tied = self._tops, -inf, None, False
+        for key, top in tops.items():
+            if top > total:
+                total, best, tied = top, key, False
+            elif top == total:
+                tied = True
+        if best is None:
+            return total, ()
+        if tied:
+            found = [places for key, top in tops.items() if top == total for places in self._tiers[key].best()]
+        else:
+            found = self._tiers[best].best()
+        return total, found[0] if len(found) == 1 else sorted(chain.from_iterable(found))
+
+
+def raised(plugin: str, error: Exception) -> PluginFault:
+    return PluginFault(plugin, f"raised {type(error).__name__}: {error}")
+
+
+def out_of_range(scorer: str, score: float) -> PluginFault:
+    return PluginFault(scorer, f"scored {score}, which is not in [0, 1]")
+
+
+def _refuse_number(gauge: str, number: float) -> Never:
+    raise PluginFault(gauge, f"read {number}, which is no finite number")
+
+
+def _refuse(scorer: str, score: float) -> Never:
+    raise out_of_range(scorer, score)
