@@ -125,7 +125,6 @@ def test_requests_of_a_drain_end_and_later_ones_are_refused(make_server, run):
             assert not stopping.done()
             await reading.write(body())
             refused = await reading.read()
-            await reading.done_writing()
             await running.done_writing()
             assert await running.read() is grpc.aio.EOF
             await stopping
