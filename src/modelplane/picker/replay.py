@@ -56,11 +56,14 @@ class Replayed(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_log(lines: Iterable[bytes], source: str) -> tuple[list[Logged], dict[str, str]]:
-    """The decisions of a log, and the texts of configurations by their digests."""
+    """The decisions of a log, and the texts of configurations by their digests.
+
+    A log on standard output has other lines between its own; those that hold no object of JSON are passed over.
+    """
     decisions: list[Logged] = []
     texts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
-        if not line.strip():
+        if not line.startswith(b"{"):
             continue
         try:
             found = msgspec.json.decode(line, type=Logged)

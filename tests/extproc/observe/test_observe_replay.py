@@ -317,4 +317,9 @@ def test_what_cannot_be_replayed_is_told_with_the_numbers():
 
 def test_a_line_of_something_else_is_named():
     with pytest.raises(InputError, match=r"log:2: not a line of a decision log"):
-        read_log([b'{"event": "decision"}\n', b"oops\n"], "log")
+        read_log([b'{"event": "decision"}\n', b'{"event":\n'], "log")
+
+
+def test_lines_of_others_are_passed_over():
+    decisions, _ = read_log([b"serving on port 9002\n", b"\n", b'{"event": "decision", "request": "r"}\n'], "log")
+    assert [one.request for one in decisions] == ["r"]
