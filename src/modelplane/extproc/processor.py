@@ -69,7 +69,8 @@ class Processor(TakesSeveral):
         if ask is not None:
             self._since_s = self._opened_s
             self._ask(ask)
-            self._spend()
+            if self._since_s >= 0.0:
+                self._request_s, self._since_s = self._clock() - self._since_s, -1.0
             return
         for message in messages:
             if self._opened_s >= 0.0:
@@ -149,7 +150,8 @@ class Processor(TakesSeveral):
         opened_s, self._opened_s = self._opened_s, -1.0
         observer = self._director.observer
         if observer is not None and opened_s >= 0.0:
-            self._spend()
+            if self._since_s >= 0.0:
+                self._spend()
             observer.closed(status.name, now_s - opened_s, self._request_s, self._response_s)
 
     def _leave_early(self, why: str) -> None:

@@ -38,6 +38,7 @@ from modelplane.picker.scheduler import Scheduler
 
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 0.01
+_CALM_S: Final = 1.0
 
 MakeServer = Callable[[Methods, Settings], Server]
 
@@ -75,6 +76,7 @@ class PickerServer:
         self.settings = settings or PickerSettings()
         self.source = source
         scheduler, flow = assemble(config)
+        self._is_calm = flow is None
         # What chance decides here is which of equals is picked: nobody gains by foreseeing it.
         chance = random.Random().random  # noqa: S311  see above
         self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
@@ -128,6 +130,7 @@ class PickerServer:
         """Decide by another configuration from here on."""
         scheduler, flow = assemble(config, self.director.scheduler.assembly)
         self.director.apis = apis_of(config)
+        self._is_calm = flow is None
         self.director.reload(scheduler, flow)
         self.on_reload(scheduler, config)
 
@@ -140,9 +143,10 @@ class PickerServer:
         return Processor(call, self.director, time.monotonic, self.settings.body_bytes, self._budget)
 
     async def _tick(self) -> None:
-        """Those who wait for room are looked at often while there are any."""
+        """Those who wait for room are looked at often while there are any; without flow control there never are."""
         while True:
-            await asyncio.sleep(_TICK_S if self.director.waiting else _TICK_S * 10)
+            idle_s = _CALM_S if self._is_calm else _TICK_S * 10
+            await asyncio.sleep(_TICK_S if self.director.waiting else idle_s)
             self.director.tick()
 
     async def _watch_config(self) -> None:

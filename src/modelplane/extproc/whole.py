@@ -18,6 +18,8 @@ _AND_AN_END: Final = 3
 _MOST_TAILS: Final = 256
 _TAILS: dict[bytes, Incoming] = {}
 """What stands behind headers or behind a piece of a body in their message, as it was read before."""
+_ENDS: set[bytes] = set()
+"""Messages that say nothing but that a body ends, as they were read before."""
 
 
 def read_whole(received: Sequence[bytes]) -> tuple[bytes, bytes, Incoming] | None:
@@ -29,13 +31,20 @@ def read_whole(received: Sequence[bytes]) -> tuple[bytes, bytes, Incoming] | Non
     head, body = _inside(received[0], _HEADERS_TAG), _inside(received[1], _BODY_TAG)
     if head is None or head[1] or head[2].observed or body is None or body[2].observed:
         return None
-    is_whole = body[1] == _THE_END if len(received) < _AND_AN_END else not body[1] and _is_end(received[2])
+    if len(received) < _AND_AN_END:
+        is_whole = body[1] == _THE_END
+    else:
+        is_whole = not body[1] and (received[2] in _ENDS or _is_end(received[2]))
     return (head[0], body[0], head[2]) if is_whole else None
 
 
 def _is_end(message: bytes) -> bool:
     told = _try_read(message)
-    return told is not None and told.phase is _BODY and told.ends and not told.body and not told.observed
+    if told is None or told.phase is not _BODY or not told.ends or told.body or told.observed:
+        return False
+    if len(_ENDS) < _MOST_TAILS:
+        _ENDS.add(message)
+    return True
 
 
 def _try_read(message: bytes) -> Incoming | None:

@@ -40,7 +40,7 @@ class ScrapeSettings(msgspec.Struct, frozen=True):
     uses: Uses = Uses()
     timeout_s: float = 1.0
     at_once: int = 32
-    tick_s: float = 0.05
+    tick_s: float = 0.1
 
 
 class ScrapeCounts(msgspec.Struct):
