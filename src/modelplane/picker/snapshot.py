@@ -37,13 +37,16 @@ class AdaptersState(Parameters, frozen=True):
     most: int = 0
 
 
+_NO_ADAPTERS = AdaptersState()
+
+
 class LoadState(Parameters, frozen=True, omit_defaults=True):
     waiting: float = 0.0
     running: float = 0.0
     kv_use: float = 0.0
     block_size: int = 0
     blocks: int = 0
-    adapters: AdaptersState = AdaptersState()
+    adapters: AdaptersState = _NO_ADAPTERS
     models: tuple[str, ...] = ()
     age: float | None = 0.0
     """Seconds since it was seen; null: never."""
@@ -166,7 +169,7 @@ def _written(endpoint: Endpoint, now_s: float) -> EndpointState:
             kv_use=load.kv_use,
             block_size=load.block_size,
             blocks=load.blocks,
-            adapters=adapters,
+            adapters=_NO_ADAPTERS if adapters == _NO_ADAPTERS else adapters,
             models=tuple(sorted(load.models)),
             age=None if load.seen_s < 0.0 else now_s - load.seen_s,
             requests_then=_unless(load.requests_then, endpoint.requests_in_flight),
