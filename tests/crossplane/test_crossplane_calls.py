@@ -119,19 +119,31 @@ def test_a_status_that_the_composer_leaves_alone_is_returned_as_it_was():
     assert answer(Call(cache), now=0.0).status == {"clusters": [{"name": "east", "phase": "Ready"}]}
 
 
-def test_what_must_outlive_something_is_held_until_that_is_gone():
-    """A workload that is no longer asked for stays while the route to it is there, and goes with the next call."""
-    cluster = {**CLUSTER, "status": {"gateway": {"address": "192.0.2.7"}}}
-    replica = _replica("engine-a")
-    required = {"cluster": (cluster,)}
-    first = answer(Call(replica, required=required), now=0.0)
-    workload = next(key for key in first.resources if key.startswith("workload"))
-    older = {**as_observed(first)[workload], "metadata": {**as_observed(first)[workload]["metadata"], "name": "old"}}
-    seen = {**as_observed(first), "workload-gone": older}
-    held = answer(Call(replica, seen, required), now=0.0)
-    assert "workload-gone" in held.resources
-    without_route = {key: item for key, item in seen.items() if key != "route"}
-    assert "workload-gone" not in answer(Call(replica, without_route, required), now=0.0).resources
+def _older(item, outlives):
+    """A composed object that nobody asks for any longer."""
+    metadata = item["metadata"]
+    annotations = {**metadata["annotations"], "modelplane.ai/outlives": outlives}
+    return {**item, "metadata": {**metadata, "name": f"old-{metadata['name']}", "annotations": annotations}}
+
+
+@pytest.mark.parametrize(
+    ("outlives", "is_there", "is_held"),
+    [
+        pytest.param("route-gone", True, True, id="a route that goes, too, and is still there"),
+        pytest.param("route-gone", False, False, id="a route that has gone"),
+        pytest.param("route", True, False, id="a route that stays, and leads elsewhere"),
+    ],
+)
+def test_what_must_outlive_something_that_goes_is_held_until_that_is_gone(outlives, is_there, is_held):
+    replica, required = _replica("engine-a"), {"cluster": ({**CLUSTER, "status": {"gateway": {"address": "a"}}},)}
+    seen = as_observed(answer(Call(replica, required=required), now=0.0))
+    workload = next(key for key in seen if key.startswith("workload"))
+    seen["workload-gone"] = _older(seen[workload], outlives)
+    if is_there:
+        seen["route-gone"] = _older(seen["route"], "")
+    found = answer(Call(replica, seen, required), now=0.0).resources
+    assert ("workload-gone" in found) is is_held
+    assert "route-gone" not in found
 
 
 def test_usages_are_asked_for_once_both_objects_are_there(problems):
@@ -141,6 +153,7 @@ def test_usages_are_asked_for_once_both_objects_are_there(problems):
     then = answer(Call(replica, as_observed(first), required), now=0.0)
     made = {key: item.manifest for key, item in then.resources.items() if key.startswith("usage-")}
     workload = next(key for key in first.resources if key.startswith("workload"))
+    assert made.keys() == {f"usage-{workload}-by-route", "usage-service-by-route"}
     between = made[f"usage-{workload}-by-route"]
     assert between["metadata"]["namespace"] == "team-a"
     assert between["spec"]["of"]["resourceRef"]["name"] == first.resources[workload].manifest["metadata"]["name"]

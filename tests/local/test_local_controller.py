@@ -57,6 +57,15 @@ class Fleet:
             self.report(store, GATEWAY_API, "HTTPRoute", parents=ROUTED)
         await self.settle()
 
+    def roll_out(self):
+        """Every workload runs what it was last told to."""
+        available = [{"type": "Available", "status": "True"}]
+        counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 1)
+        for store in self.clusters.values():
+            for item in store.list("apps", "Deployment"):
+                status = {"conditions": available, "observedGeneration": item["metadata"]["generation"], **counts}
+                store.replace_status({**item, "status": status})
+
     async def routes_take_effect(self):
         self.report(self.plane, GATEWAY_API, "HTTPRoute", parents=ROUTED)
         await self.settle()
@@ -288,6 +297,29 @@ def test_a_replica_that_stops_answering_loses_its_endpoint_and_the_service_says_
         assert route["spec"]["rules"][0]["backendRefs"] == []
 
     virtually(story)
+
+
+def test_claims_that_no_pod_needs_any_more_go_while_their_replica_stays():
+    async def story(fleet, clock):
+        await serve(fleet)
+        before = {name: claim_templates(store) for name, store in fleet.clusters.items()}
+        deployment = fleet.one("ModelDeployment")
+        wanted = {"devices": [{**deployment["spec"]["nodeSelector"]["devices"][0], "count": 2}]}
+        fleet.plane.replace({**deployment, "spec": {**deployment["spec"], "nodeSelector": wanted}})
+        for _ in before:
+            await fleet.settle()
+            fleet.roll_out()
+            await clock.sleep(5)
+        await fleet.settle()
+        for name, store in fleet.clusters.items():
+            assert len(claim_templates(store)) == 1
+            assert claim_templates(store) != before[name]
+
+    virtually(story)
+
+
+def claim_templates(store):
+    return [item["metadata"]["name"] for item in store.list("resource.k8s.io", "ResourceClaimTemplate")]
 
 
 def test_scaling_down_and_deleting_leave_nothing_behind():

@@ -1,7 +1,10 @@
 """What must not go before something else: Usages, which Crossplane's webhook enforces even when nobody is called.
 
-A Usage is asked for only when both of its objects are there, since it fails while one is missing. What a composer stops
-asking for while its composite lives needs no Usage: it is held in the desired state until what it outlives is gone.
+A Usage costs Crossplane a look at it every half minute, so there are few: for what a route leads requests to, which
+must not go before the route when the whole composite goes. The rest may then go in any order. A Usage is asked for only
+when both of its objects are there, since it fails while one is missing. What a composer stops asking for while its
+composite lives needs no Usage: it is held in the desired state until what it outlives, and what is not asked for any
+longer either, is gone.
 
 A Usage in a namespace cannot protect an object of the whole cluster unless it names a user, and one that names its own
 composite waits for itself. So a cluster that replicas run on protects itself, for as long as it knows of any.
@@ -15,6 +18,7 @@ from modelplane.crossplane.carrying import Carried, Composite
 PREFIX = "usage-"
 _ITSELF = f"{PREFIX}of-itself"
 _API = "protection.crossplane.io/v1beta1"
+_ROUTE = "HTTPRoute"
 
 
 def usages(
@@ -40,16 +44,16 @@ def of_itself(composite: Composite, users: Collection[object] | None, composed: 
 def _pairs(desired: Mapping[str, Desired], seen: Mapping[str, Carried]) -> Iterator[tuple[str, str]]:
     for key, item in desired.items():
         for by in item.outlives:
-            if key in seen and by in seen:
+            if key in seen and by in seen and seen[by].observed.manifest.get("kind") == _ROUTE:
                 yield key, by
 
 
 def held_back(desired: Mapping[str, Desired], seen: Mapping[str, Carried]) -> dict[str, Desired]:
-    """What is no longer asked for and must wait: something that it outlives is still there."""
+    """What is no longer asked for and must wait: something that it outlives is going, and still there."""
     return {
         key: Desired(carried.observed.target, carried.observed.ready, carried.outlives)
         for key, carried in seen.items()
-        if key not in desired and any(by in seen for by in carried.outlives)
+        if key not in desired and any(by in seen and by not in desired for by in carried.outlives)
     }
 
 

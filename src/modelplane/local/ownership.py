@@ -5,7 +5,7 @@ those marks is kept by listening to the stores.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from hashlib import blake2b
 
 import msgspec
@@ -123,10 +123,11 @@ class Ownership:
     def places(self, uid: str) -> Mapping[str, Place]:
         return dict(self._places.get(uid, {}))
 
-    def removable(self, uid: str, keys: Iterable[str]) -> list[Place]:
-        """Those of the objects that nothing else of the owner must precede: routes go before what they lead to."""
+    def removable(self, uid: str, keys: Collection[str]) -> list[Place]:
+        """Those of the objects to be removed that no other of them must precede: routes go before what they lead to."""
         places = self._places.get(uid, {})
-        return [places[key] for key in keys if key in places and not self._awaited(places[key]) & places.keys()]
+        going = places.keys() & set(keys)
+        return [places[key] for key in keys if key in going and not self._awaited(places[key]) & going]
 
     def _awaited(self, place: Place) -> set[str]:
         marks = marks_of(self._stores[place.cluster].get(place.ref) or {})
