@@ -60,7 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     execute.add_argument("command", nargs=argparse.REMAINDER)
     execute.set_defaults(run=_exec)
     end_to_end = commands.add_parser("e2e", help="the product on genuine components; starts a lab if none runs")
-    end_to_end.add_argument("--report", type=Path, default=REPORT, help="where the report goes")
+    told = f"where the report goes; {REPORT}, or the lab's folder of state where only some steps run"
+    end_to_end.add_argument("--report", type=Path, help=told)
     end_to_end.add_argument("--step", action="append", default=[], help="only this step; may be repeated")
     end_to_end.add_argument("--mode", choices=("live", "stateless"), default="live", help="of the function server")
     end_to_end.add_argument("--fleet", type=Path, default=FLEET)
@@ -162,6 +163,7 @@ def _exec(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _end_to_end(chosen: argparse.Namespace, places: Places) -> int:
+    chosen.report = chosen.report or (places.state / "report.md" if chosen.step else REPORT)
     status = 0 if chosen.gangs else _end_to_end_core(chosen, places)
     for scheduler in GANG_SETS if chosen.full else chosen.gangs:
         status = max(status, _end_to_end_gangs(chosen, places, scheduler))
