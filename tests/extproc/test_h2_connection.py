@@ -872,7 +872,7 @@ def test_whatever_comes_nothing_breaks_and_little_is_held(parts, cut, met):
 
 
 def held(connection):
-    inside = sum(len(stream._partial or b"") + stream.unsent_bytes for stream in connection.streams.values())
+    inside = sum(len(stream.partial or b"") + stream.unsent_bytes for stream in connection.streams.values())
     return connection._reader.held_bytes + inside + (len(connection.block[2]) if connection.block else 0)
 
 

@@ -38,8 +38,6 @@ from modelplane.extproc.h2.stream import CallFault, Stream
 
 _LOG = logging.getLogger(__name__)
 _MOST_OPENINGS: Final = 256
-_DATA: Final = int(Kind.DATA)
-_HEADERS: Final = int(Kind.HEADERS)
 _SETTINGS: Final = int(Kind.SETTINGS)
 _CONTINUATION: Final = int(Kind.CONTINUATION)
 _PREFIX_BYTES: Final = 5
@@ -228,13 +226,11 @@ class Connection:
             if end > size:
                 break
             self._since_s = now_s
-            place = 0
-            if kind == _HEADERS and flags == END_HEADERS:
-                place = usual.try_begin(self, identity & LARGEST_WINDOW, data, begin, end)
-            elif end == begin and flags == END_STREAM and kind == _DATA:
-                place = usual.try_end(self, identity & LARGEST_WINDOW, data, end)
+            identity &= LARGEST_WINDOW
+            attempt = usual.ATTEMPTS.get(kind << 8 | flags)
+            place = 0 if attempt is None else attempt(self, identity, data, begin, end)
             if not place:
-                self._frame(kind, flags, identity & LARGEST_WINDOW, data[begin:end])
+                self._frame(kind, flags, identity, data[begin:end])
                 if self.closing:
                     return
                 place = end

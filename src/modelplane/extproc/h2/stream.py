@@ -43,7 +43,6 @@ class Stream:
     """The server's end of a call (`Call`), and the receiving end of its frames."""
 
     __slots__ = (
-        "_partial",
         "_unsent",
         "answered",
         "connection",
@@ -52,6 +51,7 @@ class Stream:
         "ending",
         "handler",
         "identity",
+        "partial",
         "peer_done",
         "received",
         "resting",
@@ -82,7 +82,8 @@ class Stream:
         self.ending: bytes | None = None
         """The trailers, once the handler has finished the call."""
         # Most calls need neither: their messages are whole in one frame, and their answers fit the windows.
-        self._partial: bytearray | None = None
+        self.partial: bytearray | None = None
+        """Of a message that is not whole."""
         self._unsent: bytearray | None = None
 
     def send(self, *messages: bytes) -> None:
@@ -174,12 +175,12 @@ class Stream:
         handler = self.handler
         if handler is None:
             return
-        if not self._partial and len(data) >= _PREFIX_BYTES and len(data) == _PREFIX_BYTES + self._length(data):
+        if not self.partial and len(data) >= _PREFIX_BYTES and len(data) == _PREFIX_BYTES + self._length(data):
             handler.message(data[_PREFIX_BYTES:])
             return
-        if self._partial is None:
-            self._partial = bytearray()
-        partial = self._partial
+        if self.partial is None:
+            self.partial = bytearray()
+        partial = self.partial
         partial += data
         place = 0
         while len(partial) - place >= _PREFIX_BYTES and not self.done:
@@ -199,11 +200,6 @@ class Stream:
                 return
             self.handler.message(message)
 
-    @property
-    def plain(self) -> bool:
-        """Whether nothing is left to check when the peer ends it."""
-        return not self._partial and self.told < 0
-
     def _length(self, data: bytes | bytearray, place: int = 0) -> int:
         length = int.from_bytes(data[place + 1 : place + _PREFIX_BYTES], "big")
         if data[place]:
@@ -222,7 +218,7 @@ class Stream:
             raise StreamFault(
                 self.identity, Code.PROTOCOL_ERROR, f"content-length {self.told}, but {self.received} bytes came"
             )
-        if self._partial:
+        if self.partial:
             raise CallFault(self, Status.INTERNAL, "the stream ends in the middle of a message")
         handler = self.handler
         if handler is not None:
@@ -233,7 +229,7 @@ class Stream:
         handler, self.handler = self.handler, None
         unfinished = self.ending is None
         self.done = True
-        self._unsent = self._partial = None
+        self._unsent = self.partial = None
         if handler is not None and unfinished:
             handler.cancelled()
 

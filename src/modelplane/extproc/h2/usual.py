@@ -1,10 +1,10 @@
 """Calls as nearly all of them are, dealt with in one go.
 
 A call begins with a header block that was met before, and its first messages come with it, each whole in a frame of its
-own. It ends with an empty frame, after which Envoy resets the stream. Both are recognised among the bytes that came and
-are worth about half of what the rules cost frame by frame; everything else, and everything that breaks a rule, is left
-to the rules (`connection`), which would come to the same. The one difference is that a stream which is reset right
-after its end gets no trailers: nobody would read them.
+own; so do later ones. It ends with an empty frame, after which Envoy resets the stream. All this is recognised among
+the bytes that came and costs less than half of what the rules do frame by frame; everything else, and everything that
+breaks a rule, is left to the rules (`connection`), which would come to the same. The one difference is that a stream
+which is reset right after its end gets no trailers: nobody would read them.
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from modelplane.extproc.calls import TakesSeveral
 from modelplane.extproc.h2 import frames
-from modelplane.extproc.h2.frames import HEADER_BYTES, Kind
+from modelplane.extproc.h2.frames import END_HEADERS, END_STREAM, HEADER_BYTES, Kind
 from modelplane.extproc.h2.stream import Stream
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _LOG = logging.getLogger(__name__)
 _RESET: Final = int(Kind.RST_STREAM)
 _PREFIX_BYTES: Final = 5
 _FULL_RESET_BYTES: Final = HEADER_BYTES + frames.RESET_BYTES
+_read_prefix: Final = struct.Struct(">BI").unpack_from
 _read_message_head: Final = struct.Struct(">HBHIBI").unpack_from
 """Of a frame that begins with a message: its length, its type and flags in one, its stream; the message's prefix."""
 
@@ -77,16 +78,49 @@ def _whole_messages(connection: "Connection", identity: int, data: bytes, place:
     return messages, place
 
 
-def try_end(connection: "Connection", identity: int, data: bytes, place: int) -> int:
+def try_message(connection: "Connection", identity: int, data: bytes, begin: int, end: int) -> int:
+    """A message of an open call that is whole in its frame. Where what comes next begins; 0: it is something else."""
+    stream = connection.streams.get(identity)
+    size = end - begin
+    if (
+        stream is None
+        or stream.peer_done
+        or stream.partial
+        or stream.ending is not None
+        or connection.block is not None
+    ):
+        return 0
+    if not _PREFIX_BYTES <= size <= connection.most_in_one:
+        return 0
+    compressed, length = _read_prefix(data, begin)
+    withheld, room = stream.withheld + size, min(stream.room, connection.room)
+    if compressed or length != size - _PREFIX_BYTES or size > room or withheld >= connection.much_of_one:
+        return 0
+    handler = stream.handler
+    if handler is None or connection.withheld + size >= connection.much:
+        return 0
+    stream.room -= size
+    stream.withheld = withheld
+    stream.received += size
+    connection.room -= size
+    connection.withheld += size
+    try:
+        handler.message(data[begin + _PREFIX_BYTES : end])
+    except Exception:  # noqa: BLE001  as above
+        connection.failed(stream)
+    return end
+
+
+def try_end(connection: "Connection", identity: int, data: bytes, begin: int, place: int) -> int:
     """The end of a call and a reset right after it. Where what comes next begins; 0: it is something else."""
     end = place + _FULL_RESET_BYTES
     stream = connection.streams.get(identity)
-    if stream is None or end > len(data) or connection.block is not None:
+    if stream is None or begin != place or end > len(data) or connection.block is not None:
         return 0
     high, low, kind, _flags, other = frames.read_head(data, place)
     if kind != _RESET or other != identity or high or low != frames.RESET_BYTES:
         return 0
-    if stream.peer_done or not stream.answered or not stream.plain:
+    if stream.peer_done or not stream.answered or stream.partial or stream.told >= 0:
         return 0
     handler, stream.handler = stream.handler, None
     stream.peer_done = stream.done = True
@@ -99,3 +133,11 @@ def try_end(connection: "Connection", identity: int, data: bytes, place: int) ->
         except Exception:  # noqa: BLE001  as above
             _LOG.exception("a handler failed")
     return end
+
+
+ATTEMPTS: Final = {
+    Kind.DATA << 8: try_message,
+    Kind.DATA << 8 | END_STREAM: try_end,
+    Kind.HEADERS << 8 | END_HEADERS: try_begin,
+}
+"""By type and flags of a frame: where the usual may begin. All of them take the frame's stream and place."""
