@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.framework import Few, PluginFault, Profile, Recorder, Runner, Weighted
-from modelplane.framework.standings import Gauges, Standing
+from modelplane.framework.standings import SHORT, Gauges, LongStanding, ShortStanding, keep_up
 
 
 @dataclass(eq=False)
@@ -110,33 +110,60 @@ changes = st.lists(st.tuples(st.integers(0, COUNT - 1), values), max_size=4)
 few = st.dictionaries(st.integers(0, COUNT - 1), scores, max_size=3)
 
 
-def things():
-    return tuple(Thing(f"t{at}", 0.1 * at, float(at % 3)) for at in range(COUNT))
+def things(count=COUNT):
+    return tuple(Thing(f"t{at}", 0.1 * (at % COUNT), float(at % 3)) for at in range(count))
 
 
 def watching(profile):
     return Runner(profile, Thing.watch)
 
 
+def best_of(sums):
+    return max(sums), [at for at, total in enumerate(sums) if total == max(sums)]
+
+
 @pytest.mark.parametrize("which", GAUGES)
-@given(st.lists(changes, max_size=12))
-def test_what_is_kept_up_is_what_is_made_anew(which, steps):
+@pytest.mark.parametrize("kind", [ShortStanding, LongStanding])
+@given(st.lists(st.tuples(changes, few), max_size=12))
+def test_what_is_kept_up_is_what_is_made_anew(kind, which, steps):
     pool, gauges = things(), Gauges(GAUGES[which])
-    kept = Standing(gauges, pool, Thing.watch)
-    for step in steps:
+    kept = kind(gauges, pool, Thing.watch)
+    for step, scores in steps:
         for at, values in step:
             pool[at].change(**values)
         kept.refresh()
         sums = gauges.sums(pool)
+        lifted = [total + 1.5 * scores[at] if at in scores else total for at, total in enumerate(sums)]
         assert kept.sums() == sums
-        assert kept.best() == (max(sums), [at for at, total in enumerate(sums) if total == max(sums)])
+        assert [
+            (total, list(places)) for total, places in (kept.best(), kept.best([(1.5, scores)] if scores else ()))
+        ] == [
+            best_of(sums),
+            best_of(lifted),
+        ]
+
+
+def test_many_candidates_stand_in_tiers():
+    gauges = Gauges(GAUGES["one of each"])
+    few, many = (keep_up(gauges, [Thing(str(at)) for at in range(count)], Thing.watch) for count in (SHORT, SHORT + 1))
+    assert (type(few), type(many)) == (ShortStanding, LongStanding)
+
+
+def test_grades_that_are_kept_are_bounded():
+    pool = things()
+    kept = ShortStanding(Gauges(GAUGES["relative"]), pool, Thing.watch)
+    pool[0].change(queue=1e6)
+    for at in range(600):
+        pool[1].change(queue=at + 0.5)
+        kept.refresh()
+    assert len(kept._grades) < 300
 
 
 @pytest.mark.parametrize("which", GAUGES)
-@given(st.lists(st.tuples(changes, few), min_size=1, max_size=8))
-def test_a_runner_that_keeps_up_decides_as_one_that_does_not(which, steps):
+@given(st.sampled_from([COUNT, SHORT + 2]), st.lists(st.tuples(changes, few), min_size=1, max_size=8))
+def test_a_runner_that_keeps_up_decides_as_one_that_does_not(which, count, steps):
     profile = Profile("p", LastOfBest(), (), (*GAUGES[which], Weighted(Told(), 1.5)))
-    pool, kept = things(), watching(profile)
+    pool, kept = things(count), watching(profile)
     for step, told in steps:
         for at, values in step:
             pool[at].change(**values)

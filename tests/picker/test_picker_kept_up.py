@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from modelplane.framework import Profile, Runner, Weighted
+from modelplane.framework.standings import SHORT
 from modelplane.picker.endpoints import Endpoint, Load
 from modelplane.testing.picking import cycle_of, endpoint, make, seeded, with_prefix
 
@@ -36,7 +37,7 @@ def profile_of(names):
 
 
 class Pool(RuleBasedStateMachine):
-    @initialize(names=st.sets(st.sampled_from(sorted(SCORERS))), count=st.integers(1, 6))
+    @initialize(names=st.sets(st.sampled_from(sorted(SCORERS))), count=st.sampled_from([1, 2, 5, SHORT + 1]))
     def begin(self, names, count):
         self.profile = profile_of(names)
         self.kept = Runner(self.profile, Endpoint.watch)
@@ -65,7 +66,7 @@ class Pool(RuleBasedStateMachine):
     def scrape(self, place, load):
         self.at(place).load = load
 
-    @rule(count=st.integers(1, 6), kept=st.integers(0, 6))
+    @rule(count=st.integers(1, 6), kept=st.integers(0, 40))
     def resize(self, count, kept):
         self.endpoints = self.endpoints[:kept]
         self.replace(count)

@@ -311,7 +311,8 @@ class Director:
         heard = None if observer is None else observer.listen(request, self._chance())
         decision = scheduler.schedule(request, self._source.current, now_s, self._chance, heard)
         if observer is not None:
-            observer.decided(request, decision, self._clock() - now_s, heard, model=_asked(renamed))
+            asked = "" if renamed is None else renamed.asked
+            observer.decided(request, decision, self._clock() - now_s, heard, model=asked)
         flow = None if ticket is None else self._flow
         if not self._counts or decision.outcome is not Outcome.PICKED:
             return Verdict(request, decision, scheduler, renamed, False, ticket, flow)

@@ -15,7 +15,7 @@ candidates that say when they change costs what changed, however many they are: 
 A runner remembers its last answers, so two runs of one runner must not overlap.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, overload, runtime_checkable
 
 from modelplane.framework.faults import PluginFault
@@ -23,7 +23,17 @@ from modelplane.framework.gates import Answers, Gate
 from modelplane.framework.outcomes import Code, Refusal, RunOutcome
 from modelplane.framework.plugins import Reporter, Scored
 from modelplane.framework.profile import Profile, Result, rank
-from modelplane.framework.standings import Gauge, Gauges, Standing, Watch, out_of_range, raised
+from modelplane.framework.standings import (
+    Gauge,
+    Gauges,
+    Standing,
+    Watch,
+    highest_of,
+    keep_up,
+    lift,
+    out_of_range,
+    raised,
+)
 
 S = TypeVar("S")
 C = TypeVar("C")
@@ -91,7 +101,7 @@ class _Said:
     def add_to(self, sums: list[float]) -> list[float]:
         if self.columns or self.same:
             sums = _weighted(sums, self.same, self.columns)
-        return _lift(sums, self.few)
+        return lift(sums, self.few)
 
 
 _NOTHING_SAID = _Said()
@@ -231,7 +241,7 @@ class Runner(Generic[S, C]):
         if not any(seen is candidates for seen in self._once):
             self._once = [*self._once[1 - _MOST_KEPT :], candidates]
             return None
-        made = Standing(self._gauges, candidates, self._watch)
+        made = keep_up(self._gauges, candidates, self._watch)
         self._standings = [*self._standings[1 - _MOST_KEPT :], made]
         return made
 
@@ -244,10 +254,10 @@ class Runner(Generic[S, C]):
         Equal sums must be equal whether they are kept up or not, so both leave out what is the same for all.
         """
         if said.columns:
-            highest, best = _highest(self._sums(candidates, standing, said))
+            highest, best = highest_of(self._sums(candidates, standing, said))
         else:
             if standing is None:
-                highest, best = _highest(_lift(self._gauges.sums(candidates), said.few))
+                highest, best = highest_of(lift(self._gauges.sums(candidates), said.few))
             else:
                 highest, best = standing.best(said.few)
             highest += said.same
@@ -355,21 +365,6 @@ def _check_few(scorer: str, column: Few, count: int) -> None:
             raise out_of_range(scorer, value)
         if not 0 <= at < count:
             raise PluginFault(scorer, f"scored candidate {at} of {count}")
-
-
-def _lift(sums: list[float], few: Iterable[tuple[float, Mapping[int, float]]]) -> list[float]:
-    for weight, scores in few:
-        for at, score in scores.items():
-            sums[at] += weight * score
-    return sums
-
-
-def _highest(sums: Sequence[float]) -> tuple[float, Sequence[int]]:
-    """The highest sum, and where it is."""
-    highest = max(sums)
-    if sums.count(highest) == 1:
-        return highest, (sums.index(highest),)
-    return highest, [at for at, total in enumerate(sums) if total == highest]
 
 
 def _weighted(sums: list[float], same: float, counted: Sequence[tuple[float, Sequence[float]]]) -> list[float]:

@@ -10,6 +10,8 @@ numbers such as counts take few values. So candidates stand in *tiers*: one for 
 Inside a tier the order is that of the other scores, the *height* of a candidate, and does not depend on anybody else;
 the relative scores are one number for the whole tier, its *grade*. The best of all is the best of the tiers' tops.
 
+Where candidates are few (`SHORT`), adding all of them up costs less than keeping tiers in order.
+
 A sum is the height and the grade in this order and nothing else, in a standing that was kept up and in sums that were
 made once (`Gauges.sums`): both give equal sums, and so equal ties, to the last bit.
 """
@@ -18,7 +20,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from math import inf
-from typing import Generic, Never, Protocol, TypeVar, cast, runtime_checkable
+from typing import Generic, Never, Protocol, TypeVar, runtime_checkable
 
 from modelplane.framework.faults import PluginFault
 from modelplane.framework.plugins import Scorer, Weighted
@@ -28,9 +30,15 @@ C = TypeVar("C")
 S_contra = TypeVar("S_contra", contravariant=True)
 C_contra = TypeVar("C_contra", contravariant=True)
 
+SHORT = 32
+_MOST_GRADES = 256
 Key = float | tuple[float, ...]
 """What the relative gauges read of one candidate: a tuple but for one gauge, whose number alone is cheaper."""
-Extremes = Sequence[tuple[float, float]]
+Extremes = tuple[tuple[float, float], ...]
+Best = tuple[float, Sequence[int]]
+"""The highest sum, and the places that have it, ascending."""
+FewScores = Sequence[tuple[float, Mapping[int, float]]]
+"""Scores of few candidates by their places, with weights."""
 Watch = Callable[[C, list[C]], None]
 """Has a candidate append itself to the list when it changes: at its next change, and once."""
 
@@ -52,7 +60,7 @@ class RelativeGauge(Gauge[S_contra, C_contra], Protocol[S_contra, C_contra]):
 class Gauges(Generic[C]):
     """The gauges of a profile with their weights."""
 
-    __slots__ = ("_grades", "_own", "_relative", "read")
+    __slots__ = ("_grades", "_own", "_relative", "_single", "read")
 
     def __init__(self, scorers: Iterable[Weighted[S, C]]) -> None:
         self._own: list[tuple[str, float, Callable[[C], float]]] = []
@@ -65,6 +73,7 @@ class Gauges(Generic[C]):
                 self._grades.append((scorer.name, weight, scorer.grade))
             elif isinstance(scorer, Gauge):
                 self._own.append((scorer.name, weight, scorer.read))
+        self._single = len(self._relative) == 1
         one_of_each = len(self._own) == len(self._relative) == 1
         self.read: Callable[[C], tuple[float, Key]] = self._read_one_of_each() if one_of_each else self._read
         """The height of a candidate, and the key of its tier."""
@@ -115,22 +124,22 @@ class Gauges(Generic[C]):
 
     def extremes(self, keys: Collection[Key]) -> Extremes:
         """The least and the most of each relative gauge."""
-        if len(self._grades) == 1:
-            numbers = cast("Collection[float]", keys)
-            return [(min(numbers), max(numbers))]
-        columns = zip(*cast("Collection[tuple[float, ...]]", keys), strict=True)
-        return [(min(column), max(column)) for column in columns]
+        if self._single:
+            return ((min(keys), max(keys)),)  # type: ignore[return-value]  # of one gauge, keys are numbers
+        columns = zip(*keys, strict=True)
+        return tuple([(min(column), max(column)) for column in columns])
 
     def still(self, extremes: Extremes, came: Collection[Key], went: Collection[Key]) -> bool:
         """Whether the extremes are sure to be the same after these keys came and those went."""
         if not came and not went:
             return True
-        if len(self._grades) != 1:
+        if not self._single:
             return False
         ((least, most),) = extremes
-        numbers = cast("Collection[float]", came)
-        within = not numbers or (min(numbers) >= least and max(numbers) <= most)
-        return within and least not in went and most not in went
+        if least in went or most in went:
+            return False
+        ((lowest, highest),) = self.extremes(came) if came else extremes
+        return lowest >= least and highest <= most
 
     def grades(self, keys: Iterable[Key], extremes: Extremes) -> list[float]:
         """The relative scores of each key, weighted."""
@@ -201,8 +210,7 @@ class Standing(Generic[C]):
     """The sums of candidates, and who is best. Candidates are different objects that say when they change."""
 
     __slots__ = (
-        "_best", "_changed", "_extremes", "_gauges", "_heights", "_keys", "_places", "_tiers", "_tops", "_watch",
-        "candidates",
+        "_best", "_changed", "_extremes", "_gauges", "_heights", "_keys", "_places", "_watch", "candidates",
     )  # fmt: skip
 
     def __init__(self, gauges: Gauges[C], candidates: Sequence[C], watch: Watch[C]) -> None:
@@ -216,29 +224,111 @@ class Standing(Generic[C]):
         read = [gauges.read(candidate) for candidate in candidates]
         self._heights = [height for height, _ in read]
         self._keys = [key for _, key in read]
-        self._tiers: dict[Key, _Tier] = {key: _Tier() for key in self._keys}
-        for at, (height, key) in enumerate(read):
-            self._tiers[key].add(height, at)
-        self._tops: dict[Key, float] = {}
-        """The highest sum of each tier."""
-        self._extremes: Extremes = ()
-        self._grade_all()
-        self._best: tuple[float, Sequence[int]] | None = None
+        self._extremes = gauges.extremes(self._keys)
+        self._best: Best | None = None
 
     def refresh(self) -> None:
         """Takes in what changed. A standing that a gauge failed is of no use any more."""
         changed = self._changed
         if not changed:
             return
-        watch, read, keys, heights = self._watch, self._gauges.read, self._keys, self._heights
-        tiers = self._tiers
-        touched: set[Key] = set()
+        watch, read, places = self._watch, self._gauges.read, self._places
         taken = changed.copy()
         changed.clear()
+        moves: list[tuple[int, float, Key]] = []
         for candidate in taken:
             watch(candidate, changed)
-            at = self._places[candidate]
-            height, key = read(candidate)
+            moves.append((places[candidate], *read(candidate)))
+        self._take_in(moves)
+
+    def best(self, few: FewScores = ()) -> Best:
+        raise NotImplementedError
+
+    def sums(self) -> list[float]:
+        raise NotImplementedError
+
+    def _take_in(self, moves: Sequence[tuple[int, float, Key]]) -> None:
+        """Candidates by their places, each with its height and its key."""
+        raise NotImplementedError
+
+
+class ShortStanding(Standing[C]):
+    """All added up, whenever one changed."""
+
+    __slots__ = ("_grades", "_sums")
+
+    def __init__(self, gauges: Gauges[C], candidates: Sequence[C], watch: Watch[C]) -> None:
+        super().__init__(gauges, candidates, watch)
+        self._grades: dict[Key, float] = {}
+        """Those that hold while the extremes do."""
+        self._sums: list[float] = []
+        self._take_in(())
+
+    def best(self, few: FewScores = ()) -> Best:
+        if few:
+            return highest_of(lift(self._sums.copy(), few))
+        if self._best is None:
+            self._best = highest_of(self._sums)
+        return self._best
+
+    def sums(self) -> list[float]:
+        return self._sums.copy()
+
+    def _take_in(self, moves: Sequence[tuple[int, float, Key]]) -> None:
+        keys, gauges = self._keys, self._gauges
+        for at, height, key in moves:
+            self._heights[at], keys[at] = height, key
+        extremes = gauges.extremes(keys)
+        if extremes != self._extremes or len(self._grades) > _MOST_GRADES:
+            self._extremes, self._grades = extremes, {}
+        grades = self._grades
+        unknown = [key for key in keys if key not in grades]
+        if unknown:
+            grades.update(zip(unknown, gauges.grades(unknown, extremes), strict=True))
+        self._sums = [height + grades[key] for height, key in zip(self._heights, keys, strict=True)]
+        self._best = None
+
+
+class LongStanding(Standing[C]):
+    """In tiers."""
+
+    __slots__ = ("_tiers", "_tops")
+
+    def __init__(self, gauges: Gauges[C], candidates: Sequence[C], watch: Watch[C]) -> None:
+        super().__init__(gauges, candidates, watch)
+        self._tiers: dict[Key, _Tier] = {key: _Tier() for key in self._keys}
+        for at, (height, key) in enumerate(zip(self._heights, self._keys, strict=True)):
+            self._tiers[key].add(height, at)
+        self._tops: dict[Key, float] = {}
+        """The highest sum of each tier."""
+        self._grade(self._tiers)
+
+    def best(self, few: FewScores = ()) -> Best:
+        if self._best is None:
+            self._best = self._find_best()
+        if not few:
+            return self._best
+        sums: dict[int, float] = {}
+        for weight, scores in few:
+            for at, score in scores.items():
+                sums[at] = (sums[at] if at in sums else self._sum_of(at)) + weight * score
+        (total, places), highest = self._best, max(sums.values())
+        if highest < total:
+            return total, places
+        lifted = [at for at, reached in sums.items() if reached == highest]
+        return highest, sorted({*places, *lifted} if highest == total else lifted)
+
+    def sums(self) -> list[float]:
+        tiers = self._tiers
+        return [height + tiers[key].grade for height, key in zip(self._heights, self._keys, strict=True)]
+
+    def _sum_of(self, at: int) -> float:
+        return self._heights[at] + self._tiers[self._keys[at]].grade
+
+    def _take_in(self, moves: Sequence[tuple[int, float, Key]]) -> None:
+        tiers, keys, heights = self._tiers, self._keys, self._heights
+        touched: set[Key] = set()
+        for at, height, key in moves:
             before = keys[at]
             if key == before and height == heights[at]:
                 continue
@@ -252,29 +342,6 @@ class Standing(Generic[C]):
             touched.add(key)
         if touched:
             self._settle(touched)
-
-    def best(self, few: Sequence[tuple[float, Mapping[int, float]]] = ()) -> tuple[float, Sequence[int]]:
-        """The highest sum, and the places that have it, ascending. `few` are scores of few candidates, with weights."""
-        if self._best is None:
-            self._best = self._find_best()
-        if not few:
-            return self._best
-        sums: dict[int, float] = {}
-        for weight, scores in few:
-            for at, score in scores.items():
-                sums[at] = (sums[at] if at in sums else self.sum_of(at)) + weight * score
-        (total, places), highest = self._best, max(sums.values())
-        if highest < total:
-            return total, places
-        lifted = [at for at, reached in sums.items() if reached == highest]
-        return highest, sorted({*places, *lifted} if highest == total else lifted)
-
-    def sum_of(self, at: int) -> float:
-        return self._heights[at] + self._tiers[self._keys[at]].grade
-
-    def sums(self) -> list[float]:
-        tiers = self._tiers
-        return [height + tiers[key].grade for height, key in zip(self._heights, self._keys, strict=True)]
 
     def _settle(self, touched: Iterable[Key]) -> None:
         """Drops tiers that are empty, grades those that are new, and all where the most or the least is another."""
@@ -293,13 +360,10 @@ class Standing(Generic[C]):
             else:
                 came.append(key)
         if not self._gauges.still(self._extremes, came, went):
-            self._grade_all()
+            self._extremes = self._gauges.extremes(tiers)
+            self._grade(tiers)
         elif came:
             self._grade(came)
-
-    def _grade_all(self) -> None:
-        self._extremes = self._gauges.extremes(self._tiers)
-        self._grade(self._tiers)
 
     def _grade(self, keys: Collection[Key]) -> None:
         tiers, tops = self._tiers, self._tops
@@ -308,7 +372,7 @@ class Standing(Generic[C]):
             tier.grade = grade
             tops[key] = tier.heights[-1] + grade
 
-    def _find_best(self) -> tuple[float, Sequence[int]]:
+    def _find_best(self) -> Best:
         tops, total, best, tied = self._tops, -inf, None, False
         for key, top in tops.items():
             if top > total:
@@ -322,6 +386,25 @@ class Standing(Generic[C]):
         else:
             found = self._tiers[best].best()
         return total, found[0] if len(found) == 1 else sorted(chain.from_iterable(found))
+
+
+def keep_up(gauges: Gauges[C], candidates: Sequence[C], watch: Watch[C]) -> Standing[C]:
+    return (ShortStanding if len(candidates) <= SHORT else LongStanding)(gauges, candidates, watch)
+
+
+def lift(sums: list[float], few: FewScores) -> list[float]:
+    """Adds the scores of few candidates to sums of all."""
+    for weight, scores in few:
+        for at, score in scores.items():
+            sums[at] += weight * score
+    return sums
+
+
+def highest_of(sums: Sequence[float]) -> Best:
+    highest = max(sums)
+    if sums.count(highest) == 1:
+        return highest, (sums.index(highest),)
+    return highest, [at for at, total in enumerate(sums) if total == highest]
 
 
 def raised(plugin: str, error: Exception) -> PluginFault:

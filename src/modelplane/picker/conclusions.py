@@ -30,7 +30,9 @@ _ENDS = {
 def conclude(profile: str, result: Result[Endpoint], others: Others = (), headers: Headers = ()) -> Decision:
     """The decision where `profile` is the primary one."""
     if result.outcome is RunOutcome.PICKED:
-        return Decision(Outcome.PICKED, groups(result.ranked), profile, others, headers)
+        ranked = result.ranked
+        best = ((ranked[0].candidate,),) if len(ranked) == 1 else groups(ranked)
+        return Decision(Outcome.PICKED, best, profile, others, headers)
     outcome = _ENDS[result.outcome]
     if outcome is Outcome.EXCLUDED and result.refusals and isinstance(result.refusals[-1], OtherModel):
         outcome = Outcome.UNKNOWN_MODEL
@@ -39,8 +41,6 @@ def conclude(profile: str, result: Result[Endpoint], others: Others = (), header
 
 def groups(ranked: Sequence[Scored[Endpoint]]) -> tuple[tuple[Endpoint, ...], ...]:
     """Neighbours with one total are one group."""
-    if len(ranked) == 1:
-        return ((ranked[0].candidate,),)
     return tuple(
         tuple(found.candidate for found in alike) for _, alike in groupby(ranked, key=lambda found: found.total)
     )

@@ -36,7 +36,7 @@ class Outcome(Enum):
         self.reason = reason
 
 
-class Decision(msgspec.Struct, frozen=True, eq=False):
+class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What was decided for one request."""
 
     outcome: Outcome

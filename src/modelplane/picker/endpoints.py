@@ -180,6 +180,11 @@ class Endpoint:
             return min(1.0, load.kv_use + tokens / room)
         return load.kv_use
 
+    @property
+    def kv_free(self) -> float:
+        """The share of its KV cache that is free, as expected."""
+        return 1.0 - self.kv_use
+
     def expect(self) -> Load:
         """The load as it is expected to be, and kept in `expected`: the last look itself where nothing came since."""
         load = self._load

@@ -24,7 +24,7 @@ class Usage(msgspec.Struct, frozen=True):
     cached_tokens: int = -1
 
 
-class Served(msgspec.Struct, frozen=True, eq=False):
+class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
     """How a request that was sent on ended."""
 
     endpoint: Endpoint

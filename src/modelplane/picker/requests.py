@@ -20,7 +20,7 @@ class Api(StrEnum):
     OTHER = "other"
 
 
-class Request(msgspec.Struct, frozen=True, eq=False):
+class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What plugins may ask about. Header names are lower case."""
 
     id: str
@@ -58,4 +58,7 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     @property
     def tokens(self) -> int:
         """Those of the prompts; four bytes a token where no tokenizer was asked."""
-        return sum(map(len, self.token_ids)) if self.token_ids else (self.prompt_bytes + 3) // 4
+        if self.token_ids:
+            return sum(map(len, self.token_ids))
+        prompts = self.prompts
+        return ((len(prompts[0]) if len(prompts) == 1 else self.prompt_bytes) + 3) // 4

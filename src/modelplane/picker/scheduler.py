@@ -73,7 +73,8 @@ class Scheduler:
         """
         if not endpoints:
             return _NONE_READY
-        cycle = Cycle(request, self._narrower.of(endpoints, request.subset), now_s, chance, self._places)
+        allowed = endpoints if request.subset is None else self._narrower.of(endpoints, request.subset)
+        cycle = Cycle(request, allowed, now_s, chance, self._places)
         if reporter is not None and isinstance(reporter, Witness):
             return self._decide_before(reporter, cycle, endpoints)
         decision = self.decide(cycle, reporter)

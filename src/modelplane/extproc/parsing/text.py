@@ -68,8 +68,11 @@ class Message(msgspec.Struct):
         return isinstance(self.content, list) and any(part.is_media for part in self.content)
 
     def write(self, pieces: list[bytes]) -> None:
-        pieces.append(encode(f"\n{self.role or self.type}\n"))
-        write_content(self.content, pieces)
+        pieces.append(f"\n{self.role or self.type}\n".encode("utf-8", "replace"))
+        if type(self.content) is str:
+            pieces.append(self.content.encode("utf-8", "replace"))
+        else:
+            write_content(self.content, pieces)
         if self.arguments:
             pieces.append(encode(self.arguments))
         if self.tool_calls is not _ABSENT:
@@ -141,8 +144,10 @@ def _token(item: str | int | list[int]) -> int:
 
 
 def has_media(messages: Iterable[Message]) -> bool:
-    # A message is nearly always plain text, which one look tells.
-    return any([message.has_media for message in messages if type(message.content) is list])  # noqa: C419  cheaper
+    for message in messages:  # noqa: SIM110  nearly every message is plain text, and looking at it costs a call less
+        if type(message.content) is list and message.has_media:
+            return True
+    return False
 
 
 ABSENT: Final = _ABSENT

@@ -13,7 +13,7 @@ from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.headers import PREFILLER
 from modelplane.picker.memory.approximate import ApproximateIndex, Limits
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN
-from modelplane.picker.memory.prefix import PrefixMatch, prefix_of, put_prefix, read_prefix, write_prefix
+from modelplane.picker.memory.prefix import prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 
@@ -84,13 +84,11 @@ class ApproxPrefixProducer:
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         match = prefix_of(cycle, self.name)
         if match is not None and match.total_blocks:
-            self._tally(match, cycle.aligned(match.matched, (decision.picked,))[0] if match.any else 0)
+            held = cycle.aligned(match.matched, (decision.picked,))[0] if match.any else 0
+            self.hit_ratios.add(held / match.total_blocks)
+            self.hit_bytes.add(held * match.block_size * BYTES_A_TOKEN)
         self.index.record(cycle.request, computing(decision), match)
         return ()
-
-    def _tally(self, match: PrefixMatch, held: int) -> None:
-        self.hit_ratios.add(held / match.total_blocks)
-        self.hit_bytes.add(held * match.block_size * BYTES_A_TOKEN)
 
     def ended(self, request: Request, _decision: Decision, served: Served) -> None:
         if served.usage.prompt_tokens > 0 and request.prompts:

@@ -162,7 +162,7 @@ class ApproximateIndex:
             if landmarks and (holders := self._held[landmarks[0] & _SHARD].get(landmarks[0])):
                 found = self._matched(landmarks, length, holders, self._asked_about(endpoints))
                 matched = found if matched is None else _added(matched, found)
-        if matched is None and len(self._nowhere) != len(endpoints):
+        if matched is None and self._nowhere.length != len(endpoints):
             self._nowhere = Counts(len(endpoints), _NONE)
         counts = self._nowhere if matched is None else Counts(len(endpoints), matched)
         return PrefixMatch(sum(lengths), block_tokens, counts, None, chains, lengths)
@@ -275,8 +275,7 @@ class ApproximateIndex:
         at, path = self._follow(server, landmarks) if landmarks[0] in server.segments else (0, ())
         if at < len(landmarks):
             left = landmarks[at:] if at else landmarks
-            fresh = _Segment(at, array("Q", left))
-            server.segments[left[0]] = fresh
+            server.segments[left[0]] = fresh = _Segment(at, array("Q", left))
             self._count(server, len(left), fresh.blocks())
             held, bit = self._held, server.bit
             for landmark in left:
@@ -310,6 +309,12 @@ class ApproximateIndex:
         """Takes landmarks for at least so many blocks, but no more than so many, off the segment unused for longest."""
         head, segment = next(iter(server.segments.items()))
         start = len(segment.landmarks)
+        whole = segment.blocks()
+        if start <= most_landmarks and whole <= blocks:
+            self._count(server, -start, -whole)
+            self._release(server.bit, segment.landmarks)
+            del server.segments[head]
+            return start
         stop = max(0, start - most_landmarks)
         while start > stop and segment.blocks(start) < blocks:
             start -= 1

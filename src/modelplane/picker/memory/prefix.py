@@ -20,7 +20,7 @@ from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.requests import Request
 
 
-class PrefixMatch(msgspec.Struct, frozen=True, eq=False):
+class PrefixMatch(msgspec.Struct, frozen=True, eq=False, gc=False):
     """How many blocks of the request's prompts each endpoint holds."""
 
     total_blocks: int

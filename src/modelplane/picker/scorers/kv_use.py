@@ -1,7 +1,8 @@
 """The share of the KV cache that is free."""
 
+from operator import attrgetter
+
 from modelplane.picker.catalogue import NoParameters, plugin_type
-from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memo import EndpointGauge
 
 
@@ -9,11 +10,7 @@ class KvUseScorer(EndpointGauge):
     __slots__ = ()
 
     def __init__(self, name: str, _parameters: NoParameters) -> None:
-        super().__init__(name, _free)
-
-
-def _free(endpoint: Endpoint) -> float:
-    return 1.0 - endpoint.kv_use
+        super().__init__(name, attrgetter("kv_free"))
 
 
 TYPES = (plugin_type("kv-cache-utilization-scorer", KvUseScorer, NoParameters),)

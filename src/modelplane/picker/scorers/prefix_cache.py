@@ -15,7 +15,7 @@ from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.counts import Counts
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memory.prefix import PrefixMatch, prefix_of
+from modelplane.picker.memory.prefix import PREFIX, PrefixMatch, prefix_of
 
 APPROXIMATE, PRECISE = "approx-prefix-cache-producer", "precise-prefix-cache-producer"
 _BYTES_A_TOKEN = 4
@@ -77,7 +77,7 @@ class PrefixCacheScorer:
         self._none = Few(0, _NOTHING)
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
-        match = prefix_of(cycle, self._producer)
+        match = prefix_of(cycle, self._producer) if self._producer else cycle.get(PREFIX)
         if match is None or not match.total_blocks or not match.any:
             if self._none.length != len(endpoints):
                 self._none = Few(len(endpoints), _NOTHING)
