@@ -64,7 +64,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_ports(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")  # noqa: S104  for pods
+    parser.add_argument("--host", default="", help="address to listen on (default: all, of IPv4 and IPv6)")
     parser.add_argument("--grpc-port", default="9002", metavar="N", help="external processing (default: 9002)")
     parser.add_argument("--grpc-health-port", default="9003", metavar="N", help="health, plain text (default: 9003)")
     parser.add_argument("--metrics-port", default="9090", metavar="N", help="Prometheus and probes (default: 9090)")

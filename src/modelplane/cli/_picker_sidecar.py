@@ -31,7 +31,7 @@ told to end; running answers get --drain seconds to finish.
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "The routing sidecar of a decode server, for prefill and decode on different servers."
     parser.epilog = _EPILOG
-    parser.add_argument("--host", default="0.0.0.0", help="where to listen (default: %(default)s)")  # noqa: S104  pods are called from outside
+    parser.add_argument("--host", default="", help="address to listen on (default: all, of IPv4 and IPv6)")
     parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
     parser.add_argument("--decoder", default="127.0.0.1:8200", help="the local server (default: %(default)s)")
     parser.add_argument("--vllm-port", type=int, metavar="PORT", help="the same, by its port on this pod")
@@ -133,13 +133,14 @@ def _source(arguments: argparse.Namespace) -> "EndpointSource | None":
 async def _listen(arguments: argparse.Namespace, source: "EndpointSource | None", sidecars: "list[Sidecar]") -> None:
     """Opens a listener a rank; those that are open are in the list even if a later one fails."""
     from modelplane.extproc.sidecar import Sidecar
+    from modelplane.picker.subsets import join
 
     allows = _allows(arguments, source)
     for rank in range(arguments.data_parallel_size):
         sidecar = Sidecar(_settings(arguments, rank, allows))
         sidecars.append(sidecar)
         host, port = await sidecar.start(arguments.host, arguments.port + rank if arguments.port else 0)
-        print(f"listening on {host}:{port}", flush=True)
+        print(f"listening on {join(host, str(port))}", flush=True)
 
 
 def _allows(arguments: argparse.Namespace, source: "EndpointSource | None") -> "Callable[[str], bool]":

@@ -11,6 +11,7 @@ import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import grpc.aio  # type: ignore[import-untyped]  # as above
 
 from modelplane.extproc.calls import Handler, MakeHandler, Methods, Settings, Status
+from modelplane.extproc.listening import EVERYWHERE
 from modelplane.extproc.tls import Identity
 
 _CANCELLATION_S = 0.01
@@ -35,7 +36,11 @@ class GrpcAioServer:
         ]
         server = grpc.aio.server(options=options)
         server.add_generic_rpc_handlers((_Routes(self._methods),))
-        address = f"{settings.host}:{settings.port}"
+        # As it spells them: every address of both families, and IPv6 addresses in brackets.
+        host = (
+            "[::]" if settings.host == EVERYWHERE else f"[{settings.host}]" if ":" in settings.host else settings.host
+        )
+        address = f"{host}:{settings.port}"
         if settings.identity is None:
             port = server.add_insecure_port(address)
         else:

@@ -25,6 +25,7 @@ from modelplane.extproc.endpoints import EndpointSource
 from modelplane.extproc.exchange import Budget
 from modelplane.extproc.h2.server import H2Server
 from modelplane.extproc.health import Health
+from modelplane.extproc.listening import EVERYWHERE
 from modelplane.extproc.messages import METHOD
 from modelplane.extproc.parties import Flow, Observer
 from modelplane.extproc.processor import Processor
@@ -46,7 +47,7 @@ MakeServer = Callable[[Methods, Settings], Server]
 class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How the picker serves. A port of 0 is chosen by the system; a health port of -1 is none."""
 
-    host: str = "0.0.0.0"  # noqa: S104  a picker is called from other pods
+    host: str = EVERYWHERE
     port: int = 9002
     health_port: int = 9003
     identity: Identity | None = None

@@ -38,6 +38,7 @@ from modelplane.extproc.disaggregation import (
     shared_decode_leg,
     shared_prefill_leg,
 )
+from modelplane.extproc.listening import EVERYWHERE, listen_everywhere
 from modelplane.picker.headers import DATA_PARALLEL, ENCODERS, PREFILLER, PREFILLER_URL
 
 _log = logging.getLogger(__name__)
@@ -108,7 +109,11 @@ class Sidecar:
             timeout=timeout, connector=connector, auto_decompress=False, skip_auto_headers=("User-Agent",)
         )
         self._connections = web.Server(self._handle, handler_cancellation=True, access_log=None)
-        self._listener = await asyncio.get_running_loop().create_server(self._connections, host, port)
+        loop = asyncio.get_running_loop()
+        if host == EVERYWHERE:
+            self._listener = await loop.create_server(self._connections, sock=listen_everywhere(port))
+        else:
+            self._listener = await loop.create_server(self._connections, host, port)
         bound = self._listener.sockets[0].getsockname()
         return bound[0], bound[1]
 

@@ -12,6 +12,7 @@ from modelplane.extproc.calls import Methods, Settings
 from modelplane.extproc.h2.connection import Connection
 from modelplane.extproc.h2.frames import Code
 from modelplane.extproc.h2.limits import H2Limits
+from modelplane.extproc.listening import EVERYWHERE, listen_everywhere
 from modelplane.extproc.tls import server_context
 
 _TICK_S: Final = 1.0
@@ -40,9 +41,13 @@ class H2Server:
         settings = self._settings
         context = server_context(settings.identity) if settings.identity else None
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: _Link(self), settings.host, settings.port, ssl=context, backlog=1024
-        )
+        if settings.host == EVERYWHERE:
+            sock = listen_everywhere(settings.port)
+            self._server = await loop.create_server(lambda: _Link(self), sock=sock, ssl=context, backlog=1024)
+        else:
+            self._server = await loop.create_server(
+                lambda: _Link(self), settings.host, settings.port, ssl=context, backlog=1024
+            )
         self._tick()
         port: int = self._server.sockets[0].getsockname()[1]
         return port

@@ -16,6 +16,7 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 
+from modelplane.extproc.listening import EVERYWHERE, listen_everywhere
 from modelplane.extproc.observe.families import CONTENT_TYPE
 
 
@@ -60,7 +61,10 @@ class AdminServer:
             application.router.add_get("/debug/state", self._dump)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self.port).start()
+        if self._host == EVERYWHERE:
+            await web.SockSite(self._runner, listen_everywhere(self.port)).start()
+        else:
+            await web.TCPSite(self._runner, self._host, self.port).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:

@@ -1,0 +1,21 @@
+"""Listening on every address of a machine: pods of clusters without IPv4 are called at their IPv6 addresses."""
+
+import errno
+import socket
+from typing import Final
+
+EVERYWHERE: Final = ""
+"""As a host: every address, of IPv4 and IPv6 alike."""
+_BACKLOG: Final = 1024
+_NO_IPV6: Final = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT))
+
+
+def listen_everywhere(port: int) -> socket.socket:
+    """One socket, so that a port of 0 comes to one number for both. Without IPv6 on the machine, IPv4 alone."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
+        except OSError as error:
+            if error.errno not in _NO_IPV6:
+                raise
+    return socket.create_server(("", port), backlog=_BACKLOG)
