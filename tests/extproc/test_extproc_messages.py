@@ -73,6 +73,33 @@ def test_trailers(phase):
     assert messages.read(request.SerializeToString()) == Incoming(phase=phase, ends=True)
 
 
+@pytest.mark.parametrize("size", [16_370, 16_380, 16_384, 20_000, 300_000])
+@pytest.mark.parametrize("phase", [Phase.REQUEST_BODY, Phase.RESPONSE_BODY])
+def test_large_bodies_are_read_as_the_library_writes_them(phase, size):
+    for ends, observed in ((False, False), (True, False), (False, True)):
+        request = REQUEST()
+        message = getattr(request, phase.name.lower())
+        message.body, message.end_of_stream = bytes(range(250)) * (size // 250) + b"x" * (size % 250), ends
+        request.observability_mode = observed
+        expected = Incoming(phase, body=message.body, ends=ends, observed=observed)
+        written = request.SerializeToString()
+        assert messages.read(written) == expected
+        # Of a field that comes twice the last counts, in this message and in the one around it.
+        assert messages.read(written + nested(phase.value, nested(1, b"last"))).body == b"last"
+        for cut in (1, size // 2, size):
+            with pytest.raises(WireError):
+                messages.read(written[:-cut] if not observed else written[: -cut - 2])
+
+
+def test_large_bodies_that_are_not_first_in_their_message():
+    body = b"x" * 20_000
+    written = nested(Phase.REQUEST_BODY.value, b"\x10\x01" + nested(1, body))
+    assert messages.read(written) == Incoming(Phase.REQUEST_BODY, body=body, ends=True)
+    assert messages.read(nested(8, b"m") + written) == Incoming(Phase.REQUEST_BODY, body=body, ends=True, metadata=b"m")
+    with pytest.raises(WireError):
+        messages.read(nested(Phase.REQUEST_BODY.value, b"\x0a" + number(30_000) + body))
+
+
 def test_a_message_about_nothing_known():
     assert messages.read(b"") == Incoming()
     assert messages.read(nested(77, b"later")) == Incoming()

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.extproc.wire import WireError, fields, first_field, nested, number, whole
+from modelplane.extproc.wire import WireError, fields, first_field, nested, number, varint, whole
 
 METHOD: Final = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 SUBSET_NAMESPACE: Final = b"envoy.lb.subset_hint"
@@ -62,7 +62,11 @@ class Incoming(msgspec.Struct):
 
 
 _OBSERVABILITY: Final = 10
+_BODY_TAG: Final = 0x0A
 _FEW_BYTES: Final = 16
+_LARGE_BYTES: Final = 16_384
+_BODY_PHASES: Final = {0x22: Phase.REQUEST_BODY, 0x2A: Phase.RESPONSE_BODY}
+"""By the first byte of a message."""
 _THE_END: Final = b"\x10\x01"
 _MOST_SHORT: Final = 256
 _SHORT: dict[bytes, Incoming] = {}
@@ -81,7 +85,8 @@ def read(message: bytes) -> Incoming:
 
 def _read(message: bytes) -> Incoming:
     found = Incoming()
-    for field, value in fields(message):
+    place = _read_large_body(found, message) if len(message) >= _LARGE_BYTES else 0
+    for field, value in fields(message[place:] if place else message):
         reader = _READERS.get(field)
         if reader is None:
             if field == _OBSERVABILITY:
@@ -89,6 +94,24 @@ def _read(message: bytes) -> Incoming:
         elif isinstance(value, bytes):
             reader(found, value)
     return found
+
+
+def _read_large_body(found: Incoming, message: bytes) -> int:
+    """A body at the beginning of a message, copied once and not with everything around it; where it ends, else 0."""
+    phase = _BODY_PHASES.get(message[0])
+    if phase is None:
+        return 0
+    length, place = varint(message, 1)
+    last = place + length
+    if last > len(message) or length < 1 or message[place] != _BODY_TAG:
+        return 0
+    length, place = varint(message, place + 1)
+    end = place + length
+    if end > last:
+        return 0
+    found.phase, found.body = phase, message[place:end]
+    _read_body(found, message[end:last])
+    return last
 
 
 @lru_cache(maxsize=64)
