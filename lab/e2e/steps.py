@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.client import ApiError, Manifest, condition, items, name_of, text, until, value
+from lab.e2e.commands import typed
 from lab.e2e.world import EXAMPLES, OURS, World, clusters_of, conditions, pooled, running
 from lab.manifests import read_folder
 from lab.scenario import FailedError
@@ -162,20 +163,40 @@ async def _devices(world: World, site: str, pod: Manifest, claim: str) -> int:
 
 
 async def scale(world: World) -> str:
-    """By the scale subresource, as kubectl and autoscalers do it."""
-    return await _scaled(world, REPLICAS + 1)
+    """By kubectl, and what an autoscaler then reads: the count, and a selector."""
+    count = REPLICAS + 1
+    await asyncio.to_thread(typed, world, ["kubectl", "scale", "modeldeployment", DEPLOYMENT, f"--replicas={count}"])
+    told = await _scaled(world, count)
+    shown = await world.control.call("GET", await _scale_path(world))
+    expect(value(shown, "status", "replicas") == count, f"the scale shows {value(shown, 'status')}")
+    selector = text(shown, "status", "selector")
+    expect(selector, "the scale shows no selector")
+    return f"kubectl scale: {told}; its scale selects {selector}"
 
 
 async def shrink(world: World) -> str:
-    """Back to what the example says. Of a change that is younger than 30 s the provider first waits to see its end."""
+    """Back to what the example says, as an autoscaler does it: it reads the scale and writes it back whole.
+
+    Of a change that is younger than 30 s the provider first waits to see its end.
+    """
+    path = await _scale_path(world)
+    for _ in range(_CONFLICTS):
+        shown = await world.control.call("GET", path)
+        try:
+            await world.control.call("PUT", path, body={**shown, "spec": {"replicas": REPLICAS}})
+            break
+        except ApiError as error:
+            if error.reason != "Conflict":
+                raise
     return await _scaled(world, REPLICAS)
 
 
-async def _scaled(world: World, count: int) -> str:
+async def _scale_path(world: World) -> str:
     kind = await world.control.kind(OURS, "ModelDeployment")
-    path = kind.path("default", DEPLOYMENT, "scale")
-    await world.control.call("PATCH", path, body={"spec": {"replicas": count}}, content="application/merge-patch+json")
+    return kind.path("default", DEPLOYMENT, "scale")
 
+
+async def _scaled(world: World, count: int) -> str:
     async def reached() -> bool:
         found = await world.control.get(OURS, "ModelDeployment", DEPLOYMENT)
         pods = [pod for _, pod in await world.all_pods(DEPLOYMENT)]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shlex
-import subprocess
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from lab.build import binary
 from lab.client import Manifest, name_of, text, value
-from lab.components import COMPONENTS
+from lab.e2e.commands import typed
 from lab.e2e.steps import DEPLOYMENT, SERVICE, expect
 from lab.e2e.world import OURS
 from lab.upgrade import NEXT_PORT
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 UNINSTALL = Path("docs/operations/uninstall.md")
 _OK = 200
 _ASK_S = 0.25
-_COMMAND_WITHIN_S = 600.0
 _PART_OF = "app.kubernetes.io/part-of=modelplane"
 
 
@@ -103,7 +99,7 @@ async def uninstall(world: World) -> str:
     """Types what the docs say, then looks for anything of ours."""
     for command in documented(UNINSTALL.read_text()):  # noqa: ASYNC240 - one small file
         world.say(f"  {shlex.join(command)}")
-        await asyncio.to_thread(_typed, world, command)
+        await asyncio.to_thread(typed, world, command)
 
     async def nothing() -> bool:
         return not await _left(world)
@@ -125,20 +121,6 @@ def documented(page: str) -> Iterator[list[str]]:
             end = words.index("&&") if "&&" in words else len(words)
             yield words[:end]
             words = words[end + 1 :]
-
-
-def _typed(world: World, command: list[str]) -> None:
-    kubectl = binary(world.places, next(part for part in COMPONENTS if part.name == "kubectl"))
-    folders = [str(kubectl.parent), os.environ.get("PATH", "")]
-    environment = {
-        **os.environ,
-        "PATH": os.pathsep.join(folders),
-        "KUBECONFIG": str(world.kubeconfigs["control"]),
-    }
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=_COMMAND_WITHIN_S
-    )
-    expect(done.returncode == 0, f"`{shlex.join(command)}` ended with {done.returncode}: {done.stderr[-600:]}")
 
 
 async def _left(world: World) -> list[str]:

@@ -1,0 +1,30 @@
+"""Commands as users type them, with the kubectl of the lab and the rights of an administrator."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from typing import TYPE_CHECKING
+
+from lab.build import binary
+from lab.components import COMPONENTS
+from lab.scenario import FailedError
+
+if TYPE_CHECKING:
+    from lab.e2e.world import World
+
+_WITHIN_S = 600.0
+
+
+def typed(world: World, command: list[str]) -> None:
+    """Against the control cluster. A command that fails fails the step, with its own words."""
+    kubectl = binary(world.places, next(part for part in COMPONENTS if part.name == "kubectl"))
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(kubectl.parent), os.environ.get("PATH", "")]),
+        "KUBECONFIG": str(world.kubeconfigs["control"]),
+    }
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_WITHIN_S)
+    if done.returncode:
+        raise FailedError(f"`{shlex.join(command)}` ended with {done.returncode}: {done.stderr[-600:]}")
