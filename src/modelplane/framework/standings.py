@@ -232,14 +232,9 @@ class Standing(Generic[C]):
         changed = self._changed
         if not changed:
             return
-        watch, read, places = self._watch, self._gauges.read, self._places
         taken = changed.copy()
         changed.clear()
-        moves: list[tuple[int, float, Key]] = []
-        for candidate in taken:
-            watch(candidate, changed)
-            moves.append((places[candidate], *read(candidate)))
-        self._take_in(moves)
+        self._take_in(taken)
 
     def best(self, few: FewScores = ()) -> Best:
         raise NotImplementedError
@@ -247,8 +242,8 @@ class Standing(Generic[C]):
     def sums(self) -> list[float]:
         raise NotImplementedError
 
-    def _take_in(self, moves: Sequence[tuple[int, float, Key]]) -> None:
-        """Candidates by their places, each with its height and its key."""
+    def _take_in(self, changed: Sequence[C]) -> None:
+        """These are to be watched and read again."""
         raise NotImplementedError
 
 
@@ -262,7 +257,7 @@ class ShortStanding(Standing[C]):
         self._grades: dict[Key, float] = {}
         """Those that hold while the extremes do."""
         self._sums: list[float] = []
-        self._take_in(())
+        self._add_up()
 
     def best(self, few: FewScores = ()) -> Best:
         if few:
@@ -274,19 +269,27 @@ class ShortStanding(Standing[C]):
     def sums(self) -> list[float]:
         return self._sums.copy()
 
-    def _take_in(self, moves: Sequence[tuple[int, float, Key]]) -> None:
-        keys, gauges = self._keys, self._gauges
-        for at, height, key in moves:
-            self._heights[at], keys[at] = height, key
-        extremes = gauges.extremes(keys)
+    def _take_in(self, changed: Sequence[C]) -> None:
+        places, heights, keys, watch, read = self._places, self._heights, self._keys, self._watch, self._gauges.read
+        for candidate in changed:
+            watch(candidate, self._changed)
+            at = places[candidate]
+            heights[at], keys[at] = read(candidate)
+        self._add_up()
+
+    def _add_up(self) -> None:
+        keys = self._keys
+        extremes = self._gauges.extremes(keys)
         if extremes != self._extremes or len(self._grades) > _MOST_GRADES:
             self._extremes, self._grades = extremes, {}
         grades = self._grades
-        unknown = [key for key in keys if key not in grades]
-        if unknown:
-            grades.update(zip(unknown, gauges.grades(unknown, extremes), strict=True))
-        self._sums = [height + grades[key] for height, key in zip(self._heights, keys, strict=True)]
         self._best = None
+        try:
+            self._sums = [height + grades[key] for height, key in zip(self._heights, keys, strict=True)]
+        except KeyError:
+            unknown = [key for key in keys if key not in grades]
+            grades.update(zip(unknown, self._gauges.grades(unknown, extremes), strict=True))
+            self._sums = [height + grades[key] for height, key in zip(self._heights, keys, strict=True)]
 
 
 class LongStanding(Standing[C]):
@@ -325,10 +328,13 @@ class LongStanding(Standing[C]):
     def _sum_of(self, at: int) -> float:
         return self._heights[at] + self._tiers[self._keys[at]].grade
 
-    def _take_in(self, moves: Sequence[tuple[int, float, Key]]) -> None:
-        tiers, keys, heights = self._tiers, self._keys, self._heights
+    def _take_in(self, changed: Sequence[C]) -> None:
+        tiers, keys, heights, watch, read = self._tiers, self._keys, self._heights, self._watch, self._gauges.read
         touched: set[Key] = set()
-        for at, height, key in moves:
+        for candidate in changed:
+            watch(candidate, self._changed)
+            at = self._places[candidate]
+            height, key = read(candidate)
             before = keys[at]
             if key == before and height == heights[at]:
                 continue

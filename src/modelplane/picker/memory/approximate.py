@@ -198,7 +198,9 @@ class ApproximateIndex:
 
     def _chains(self, request: Request, block_tokens: int) -> tuple[tuple[Sequence[int], ...], tuple[int, ...]]:
         """The landmarks of each prompt, and how many blocks it has."""
-        seed = self._seed(request.model, request.salt)
+        model, salt, seed = self._known_seed
+        if model != request.model or salt != request.salt:
+            seed = self._seed(request.model, request.salt)
         width = block_tokens * BYTES_A_TOKEN
         most = self._most_bytes or self._limits.most_blocks * width or request.prompt_bytes
         chains: list[Sequence[int]] = []
@@ -210,11 +212,10 @@ class ApproximateIndex:
         return tuple(chains), tuple(lengths)
 
     def _seed(self, model: str, salt: str) -> int:
-        """Most requests of a pool are for one model."""
-        known = self._known_seed
-        if known[0] != model or known[1] != salt:
-            known = self._known_seed = (model, salt, seed_of(model, salt))
-        return known[2]
+        """Kept, for most requests of a pool are for one model."""
+        seed = seed_of(model, salt)
+        self._known_seed = (model, salt, seed)
+        return seed
 
     def _room(self, endpoint: Endpoint, block_tokens: int) -> int:
         load = endpoint.load
