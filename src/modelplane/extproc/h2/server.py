@@ -88,16 +88,17 @@ class H2Server:
         if self._links:
             await self._gone.wait()
 
-    def doze(self) -> None:
+    def doze(self, wait_s: float = _DOZE_S) -> None:
         """A link has stopped to listen for ends: look for them together, before long."""
         if self._dozing is None:
-            self._dozing = asyncio.get_running_loop().call_later(_DOZE_S, self._look)
+            self._dozing = asyncio.get_running_loop().call_later(wait_s, self._look)
 
     def _look(self) -> None:
         self._dozing = None
-        heard_s = asyncio.get_running_loop().time() - _DOZE_S
-        for link in self._links:
-            link.look(heard_s)
+        now_s = asyncio.get_running_loop().time()
+        waits_s = [wait_s for link in self._links if (wait_s := link.look(now_s)) > 0.0]
+        if waits_s:
+            self.doze(min(waits_s))
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
@@ -151,7 +152,8 @@ class _Link(asyncio.Protocol):
         else:
             self.flush()
         if not connection.restless and connection.streams and connection.dozes:
-            self._doze()
+            if not self._dozes:
+                self._doze()
         elif self._dozes:
             self.wake()
 
@@ -172,18 +174,18 @@ class _Link(asyncio.Protocol):
         The kernel wakes us once there is more than an end: a call that begins, a message, several ends.
         """
         if self._socket is not None:
+            self._dozes = True
             self._server.doze()
-            if not self._dozes:
-                self._dozes = True
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _MORE_THAN_AN_END)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _MORE_THAN_AN_END)
 
-    def look(self, heard_s: float) -> None:
-        """Read what there is, unless something was read since a time."""
-        if self._dozes:
-            if self._heard_s > heard_s:
-                self._server.doze()
-            else:
-                self.wake()
+    def look(self, now_s: float) -> float:
+        """Read what there is, unless something was read a moment ago: then the seconds until it is time."""
+        if not self._dozes:
+            return 0.0
+        wait_s = self._heard_s + _DOZE_S - now_s
+        if wait_s <= 0.0:
+            self.wake()
+        return wait_s
 
     def wake(self) -> None:
         """Hear everything again, from what is there already on."""
