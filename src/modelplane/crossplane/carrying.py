@@ -173,7 +173,20 @@ class Carried:
 
 
 def read_back(item: Manifest) -> Carried:
-    """What a composed object says of the thing that it carries."""
+    """What a composed object says of the thing that it carries. Objects that did not change are the same objects."""
+    known = _known.get(id(item))
+    if known is None or known.item is not item:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[id(item)] = _read_back(item)
+    return known
+
+
+_known: dict[int, "Carried"] = {}
+_MOST_KNOWN = 2048
+
+
+def _read_back(item: Manifest) -> Carried:
     outlives = tuple(_annotation(item, OUTLIVES).split())
     reference = (text_at(item, "apiVersion"), text_at(item, "kind"), name_of(item))
     observed = _read_target(item)
