@@ -63,6 +63,23 @@ def test_the_order_in_which_fields_come_is_no_other_content():
     assert first == {"status": {name: f"value of {name}" for name in names}}
 
 
+def _shown(content):
+    struct = struct_pb2.Struct()
+    struct.update(content)
+    return structs.seen(struct)
+
+
+def test_objects_of_one_version_are_read_once_and_others_each_by_themselves():
+    metadata = {"uid": "u-seen", "resourceVersion": "7"}
+    first = _shown({"metadata": metadata, "status": {"count": 1}})
+    assert first == {"metadata": metadata, "status": {"count": 1}}
+    assert _shown({"metadata": metadata, "status": {"count": 1}}) is first
+    newer = {"metadata": {**metadata, "resourceVersion": "8"}, "status": {"count": 2}}
+    assert _shown(newer) == newer
+    for unnamed in ({}, {"metadata": {"uid": "u-seen"}}, {"metadata": "none"}):
+        assert _shown(unnamed) == unnamed
+
+
 @given(_OBJECTS)
 def test_what_is_written_is_what_protobuf_writes(content):
     ours, theirs = struct_pb2.Struct(), struct_pb2.Struct()

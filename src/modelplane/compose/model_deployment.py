@@ -7,7 +7,7 @@ stays and a condition says what is missing. A replica's endpoint exists while th
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from modelplane.api.codec import decode, encode
+from modelplane.api.codec import encode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.errors import InputError
 from modelplane.api.labels import CLUSTER, DEPLOYMENT, REPLICA, REPLICA_INDEX
@@ -21,14 +21,11 @@ from modelplane.api.models import (
     ModelDeployment,
     ModelDeploymentStatus,
     ModelDeploymentStatusCluster,
-    ModelEndpoint,
-    ModelEndpointSpec,
     ModelReplica,
     ModelReplicaSpec,
     Preemption,
     ReplicaEngine,
     ReplicaMember,
-    ReplicaReference,
     Serving,
     StatusPlacement,
 )
@@ -50,7 +47,7 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.inventory import fleet_of
 from modelplane.compose.lowering import Engine, Lowered, lower
-from modelplane.compose.manifests import text_at
+from modelplane.compose.manifests import manifest, name_of, text_at, value_at
 from modelplane.compose.readiness import serves, stopped_at
 from modelplane.compose.rolling import Rollout, roll
 from modelplane.dra.cel import CompileError, compile_selector
@@ -169,7 +166,7 @@ def _decided(
         doubted_for_s = 0.0 if answers or seen is None or known is None else _doubted_for_s(seen, request.now)
         endpoint = _endpoint(target, holding.cluster, seen) if seen is not None and (answers or doubted_for_s) else None
         if endpoint is not None:
-            desired[key] = Desired(Local(encode(endpoint), ReadyWhen.READY), known is not None and known.ready)
+            desired[key] = Desired(Local(endpoint, ReadyWhen.READY), known is not None and known.ready)
             serving[holding.cluster] += answers
             doubts.append(doubted_for_s)
     conditions = (
@@ -285,17 +282,18 @@ def _device_requests(member: MemberSeat) -> tuple[DeviceRequest, ...]:
     )
 
 
-def _endpoint(target: Local, cluster: ClusterName, seen: Observed) -> ModelEndpoint | None:
+def _endpoint(target: Local, cluster: ClusterName, seen: Observed) -> Manifest | None:
     address = text_at(seen.manifest, "status", "address")
-    metadata = target.manifest.get("metadata")
-    if not address or not isinstance(metadata, Mapping):
+    if not address:
         return None
-    replica = decode(ObjectMeta, metadata)
-    return ModelEndpoint(
-        metadata=ObjectMeta(
-            name=replica.name, namespace=replica.namespace, labels={**replica.labels, REPLICA: replica.name}
-        ),
-        spec=ModelEndpointSpec(url=address, replica=ReplicaReference(name=replica.name, cluster_name=cluster)),
+    name, labels = name_of(target.manifest), value_at(target.manifest, "metadata", "labels")
+    return manifest(
+        API_VERSION,
+        "ModelEndpoint",
+        name,
+        namespace=text_at(target.manifest, "metadata", "namespace"),
+        labels={**(labels if isinstance(labels, Mapping) else {}), REPLICA: name},
+        spec={"url": address, "replica": {"name": name, "clusterName": cluster}},
     )
 
 

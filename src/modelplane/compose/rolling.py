@@ -75,7 +75,21 @@ def roll(wanted: Sequence[ModelReplica], seen: Mapping[str, Manifest]) -> Rollou
 def _known(wanted: ModelReplica, seen: Manifest | None) -> _Known:
     if seen is None:
         return _Known(wanted, None, serving=False)
-    return _Known(wanted, decode(ModelReplica, seen), serves(seen))
+    return _Known(wanted, _decoded(seen), serves(seen))
+
+
+_latest: dict[int, tuple[Manifest, ModelReplica]] = {}
+_MOST_LATEST = 1024
+
+
+def _decoded(seen: Manifest) -> ModelReplica:
+    """Hosts may show what did not change as the same object: it is read once."""
+    known = _latest.get(id(seen))
+    if known is None or known[0] is not seen:
+        if len(_latest) >= _MOST_LATEST:
+            _latest.clear()
+        known = _latest[id(seen)] = (seen, decode(ModelReplica, seen))
+    return known[1]
 
 
 def _version(replica: ModelReplica) -> tuple[object, ...]:

@@ -14,6 +14,7 @@ to it is not ours to state.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
@@ -95,7 +96,7 @@ def carry(composite: Composite, key: str, desired: Desired, seen: Mapping[str, "
 def _made(composite: Composite, key: str, target: Target) -> Manifest:
     match target:
         case Local():
-            return _stated(target.manifest)
+            return target.manifest
         case Remote():
             return _object(composite, key, target)
         case Helm():
@@ -247,7 +248,7 @@ def _annotation(item: Manifest, name: str) -> str:
 
 _SIGNALS = {when.value: when for when in ReadyWhen}
 _OURS = frozenset({"name", "namespace", "labels", "annotations"})
-_CROSSPLANE = "crossplane.io/"
+_CROSSPLANE = "crossplane.io"
 
 
 def _stated(item: Manifest) -> Manifest:
@@ -268,8 +269,9 @@ def _foreign_free(marks: object) -> dict[str, object]:
     """Crossplane writes its own marks on what it composes; the external name is the one that is ours to give."""
     if not isinstance(marks, Mapping):
         return {}
-    return {
-        name: text
-        for name, text in marks.items()
-        if name == EXTERNAL_NAME or not name.partition("/")[0].endswith(_CROSSPLANE.rstrip("/"))
-    }
+    return {name: text for name, text in marks.items() if not _is_foreign(name)}
+
+
+@lru_cache(maxsize=1024)
+def _is_foreign(mark: str) -> bool:
+    return mark != EXTERNAL_NAME and mark.partition("/")[0].endswith(_CROSSPLANE)

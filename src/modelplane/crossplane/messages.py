@@ -8,7 +8,7 @@ from modelplane.api.conditions import Condition, Status
 from modelplane.compose.contract import Event, EventType, Manifest, Requirement
 from modelplane.compose.manifests import value_at
 from modelplane.crossplane.calls import Answer, Call
-from modelplane.crossplane.structs import fill, plain
+from modelplane.crossplane.structs import fill, plain, seen
 
 MOST_BYTES = 4 * 1024 * 1024
 """What Crossplane takes in one response; it has no flag for more."""
@@ -26,7 +26,7 @@ SIZE_CONDITION = "WithinMessageLimit"
 def read(request: fnv1.RunFunctionRequest) -> Call:
     return Call(
         composite=plain(request.observed.composite.resource),
-        composed={key: plain(item.resource) for key, item in request.observed.resources.items()},
+        composed={key: seen(item.resource) for key, item in request.observed.resources.items()},
         required={key: tuple(_items(found)) for key, found in request.required_resources.items()},
     )
 

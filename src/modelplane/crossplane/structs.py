@@ -21,6 +21,7 @@ MOST_REMEMBERED: Final = 32 * 1024 * 1024
 """Bytes of protobuf whose meaning is remembered, in each direction. As plain objects they take several times that."""
 _SMALL: Final = 256 * 1024
 """Larger objects are walked each time: a few of them would push out everything else."""
+_MOST_VERSIONS: Final = 8192
 _WORTH_IT: Final = 48
 """Smaller parts are walked as fast as they are looked up."""
 _BOOKS: Final = b"managedFields"
@@ -28,7 +29,7 @@ _BOOKS: Final = b"managedFields"
 
 K = TypeVar("K")
 T = TypeVar("T")
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder().encode
 
 
 class Memory(Generic[K, T]):
@@ -61,6 +62,7 @@ class Memory(Generic[K, T]):
 
 
 _objects: Memory[bytes, dict[str, object]] = Memory(MOST_REMEMBERED)
+_versions: Memory[tuple[str, str], dict[str, object]] = Memory(_MOST_VERSIONS)
 _parts: Memory[bytes, object] = Memory(MOST_REMEMBERED)
 """By the bytes of a Value, which begin with its kind."""
 _packed: Memory[int, bytes] = Memory(MOST_REMEMBERED)
@@ -83,6 +85,19 @@ def plain(struct: struct_pb2.Struct) -> dict[str, object]:
     if known is None:
         known = _fields(packed)
         _objects.put(packed, known, len(packed))
+    return known
+
+
+def seen(struct: struct_pb2.Struct) -> dict[str, object]:
+    """The same for an object as an API server showed it: one with the same version has the same content."""
+    metadata = struct.fields["metadata"].struct_value.fields if "metadata" in struct.fields else {}
+    if "uid" not in metadata or "resourceVersion" not in metadata:
+        return plain(struct)
+    key = (metadata["uid"].string_value, metadata["resourceVersion"].string_value)
+    known = _versions.get(key, 1)
+    if known is None:
+        known = plain(struct)
+        _versions.put(key, known, 1)
     return known
 
 
