@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test lint types bench generate lock package lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev demo test lint types bench generate lock package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,16 @@ lock: ## resolve the lock files anew (needs uv; nothing younger than 7 days)
 
 package: setup-dev ## build the Crossplane packages into dist/packages, without a container daemon
 	@$(BIN)/python tools/build_packages.py
+
+compiled: setup-dev ## the picker's request path in C: build/compiled and a wheel in dist/ (needs a C compiler; minutes)
+	@$(BIN)/python tools/compile_picker.py --wheel
+
+uncompiled: ## remove what `make compiled` has made
+	@rm -rf build/compiled dist/modelplane-*-cp*.whl
+
+test-compiled: compiled ## the picker's tests on the compiled modules
+	@PYTHONPATH=build/compiled $(BIN)/python -c 'from modelplane.extproc.compiled import is_compiled; assert is_compiled()'
+	@PYTHONPATH=build/compiled $(BIN)/python -m pytest -n 2 -q tests/framework tests/picker tests/extproc tests/tools
 
 lab: setup-dev ## genuine Kubernetes, Crossplane, KWOK and LWS as processes on this machine (docs/lab.md)
 	@$(BIN)/python -m lab up

@@ -22,13 +22,14 @@ import msgspec
 
 from modelplane.extproc.director import Director
 from modelplane.extproc.endpoints import StaticEndpoints
-from modelplane.extproc.exchange import Ask
 from modelplane.extproc.observe import Numbers, Observer
 from modelplane.extproc.parties import Verdict
+from modelplane.extproc.steps import Ask
 from modelplane.framework import run
 from modelplane.picker.config import load
 from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler

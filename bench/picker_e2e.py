@@ -8,7 +8,8 @@ as vLLM's (33 kB), and every picker reads them at its own pace.
 CPU is that of the picker's process, from the kernel's accounts. `lean` shows the picker requests, and of responses only
 that they end; `requests` shows it their headers, too; `both ways` every byte, as the inference extension's chart sets
 its Envoy. What ours may cost is judged in lean mode. The Go picker is measured in all of them, mode by mode.
-Without it, the rows that compare with it are left out.
+Without it, the rows that compare with it are left out. Where `make compiled` has been run, the compiled picker is
+measured beside the plain one in lean mode; its rows end in `.compiled`, and no other row is of it.
 
     python bench/picker_e2e.py [--rounds N] [--best] [--keep FILE]     prints the tables, and what has a limit
 """
@@ -32,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from load.accounts import cpu_s, resident_mib
 from load.client import ClientError, Sample, closed_loop, open_loop, post
 from load.front import Running, Way, addresses, front, instant_pool
-from load.pickers import Which, find_go_picker, picker
+from load.pickers import Which, find_go_picker, is_compiled_there, picker
 from load.pool import MODEL, engine_pool, vllm_page
 from load.prompts import large_chats, short_chats
 from load.saturate import saturate
@@ -48,6 +49,8 @@ _SETTLE_S: Final = 2.0
 """Until a picker has found its endpoints."""
 _IDLE_S: Final = 8.0
 _AGES: Final = 4
+_AS_COMPILED: Final = ".compiled"
+"""The end of rows whose limit is that of the same row of the plain picker."""
 Row = dict[str, object]
 T = TypeVar("T")
 
@@ -60,6 +63,7 @@ class Contestant(msgspec.Struct, frozen=True):
 
 ALONE: Final = Contestant("Envoy alone", None, Way.ROUND_ROBIN)
 LEAN: Final = Contestant("ours, lean", Which.OWN, Way.LEAN)
+COMPILED: Final = Contestant("ours compiled, lean", Which.COMPILED, Way.LEAN)
 GO_LEAN: Final = Contestant("Go, lean", Which.GO, Way.LEAN)
 OURS: Final = Contestant("ours, requests", Which.OWN, Way.REQUESTS)
 OURS_BOTH: Final = Contestant("ours, both ways", Which.OWN, Way.BOTH_WAYS)
@@ -93,7 +97,8 @@ class Chain(msgspec.Struct, frozen=True):
 
 def contestants() -> tuple[Contestant, ...]:
     go = (GO_LEAN, GO, GO_BOTH) if find_go_picker() else ()
-    return (ALONE, LEAN, OURS, OURS_BOTH, GRPC, *go)
+    compiled = (COMPILED,) if is_compiled_there() else ()
+    return (ALONE, LEAN, *compiled, OURS, OURS_BOTH, GRPC, *go)
 
 
 @contextlib.asynccontextmanager
@@ -265,7 +270,10 @@ def rows(rounds: int = 1) -> list[Row]:
 
 def judged(results: Results) -> list[Row]:
     limits = msgspec.json.decode(_LIMITS.read_bytes(), type=dict[str, Limit])
-    return [_row(name, value, limits[name], baseline) for name, value, baseline in _figures(results)]
+    return [
+        _row(name, value, limits[name.removesuffix(_AS_COMPILED)], baseline)
+        for name, value, baseline in _figures(results)
+    ]
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -281,9 +289,15 @@ def _row(name: str, value: float, limit: Limit, baseline: Row) -> Row:
 
 
 def _figures(results: Results) -> Iterator[tuple[str, float, Row]]:
-    yield from _ours(results)
+    yield from _loaded(results, LEAN)
+    yield from _lasting(results)
+    measured = results.loads["500 QPS"]
+    if COMPILED.name in measured:
+        yield from _named(_loaded(results, COMPILED))
+        if GO_LEAN.name in measured:
+            yield from _named(_against(results, COMPILED, GO_LEAN))
     for mine, peer in ((LEAN, GO_LEAN), (OURS, GO), (OURS_BOTH, GO_BOTH)):
-        if peer.name in results.loads["500 QPS"]:
+        if peer.name in measured:
             yield from _against(results, mine, peer)
     idle = results.idle["10 endpoints"]
     if GO_LEAN.name in idle:
@@ -291,22 +305,30 @@ def _figures(results: Results) -> Iterator[tuple[str, float, Row]]:
         yield "e2e.go.idle", share, _beside(GO_LEAN.name, idle[GO_LEAN.name].cores, "cores")
 
 
-def _ours(results: Results) -> Iterator[tuple[str, float, Row]]:
-    loads = {name: figures[LEAN.name] for name, figures in results.loads.items()}
+def _named(figures: Iterator[tuple[str, float, Row]]) -> Iterator[tuple[str, float, Row]]:
+    for name, value, baseline in figures:
+        yield f"{name}{_AS_COMPILED}", value, baseline
+
+
+def _loaded(results: Results, who: Contestant) -> Iterator[tuple[str, float, Row]]:
+    loads = {name: figures[who.name] for name, figures in results.loads.items()}
     alone = {name: figures[ALONE.name] for name, figures in results.loads.items()}
     slower = {name: figures.get(GRPC.name, _UNKNOWN) for name, figures in results.loads.items()}
-    paced, ages = loads["500 QPS"], results.ages[LEAN.name]
     for name, load in (("e2e.cores_at_500_qps", "500 QPS"), ("e2e.cores_at_500_qps.engines", "500 QPS, engines")):
         # By requests and not by seconds: a machine that is too slow for the rate must not look cheap.
         yield name, loads[load].us * _RATE / 1e6, _beside("grpc.aio", slower[load].us * _RATE / 1e6, "cores")
-    added = paced.p95_ms - alone["500 QPS"].p95_ms
+    added = loads["500 QPS"].p95_ms - alone["500 QPS"].p95_ms
     yield "e2e.added_p95_at_500_qps", added, _beside("Envoy alone, p95", alone["500 QPS"].p95_ms, "ms")
     per_core = 1e6 / loads["saturated"].us
     yield "e2e.rate.per_picker_core", per_core, _beside("grpc.aio", 1e6 / slower["saturated"].us, "requests/s")
     yield "e2e.rate.220_kB", loads["220 kB"].rate, _beside("Envoy alone", alone["220 kB"].rate, "requests/s")
-    idle = {count: figures[LEAN.name] for count, figures in results.idle.items()}
+
+
+def _lasting(results: Results) -> Iterator[tuple[str, float, Row]]:
+    loads = [figures[LEAN.name] for figures in results.loads.values()]
+    idle, ages = {count: figures[LEAN.name] for count, figures in results.idle.items()}, results.ages[LEAN.name]
     yield "e2e.idle.100_endpoints", idle["100 endpoints"].cores, _beside("10", idle["10 endpoints"].cores, "cores")
-    most = max(figure.resident_mib for figure in (*loads.values(), *idle.values(), *ages))
+    most = max(figure.resident_mib for figure in (*loads, *idle.values(), *ages))
     yield "e2e.memory", most, _beside("idle with 10 endpoints", idle["10 endpoints"].resident_mib, "MiB")
     yield "e2e.age", ages[-1].us / ages[0].us, _beside("a request of the first part", ages[0].us, "µs")
 

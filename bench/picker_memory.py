@@ -12,14 +12,16 @@ from dataclasses import asdict, dataclass
 
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision, Outcome
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.flow import BandSettings, FlowControl, FlowSettings
 from modelplane.picker.flow.fairness import FairnessPolicy, RoundRobin, Strict, TokenFair
 from modelplane.picker.flow.least_served import LeastServed
-from modelplane.picker.memory.approximate import ApproximateIndex, Limits
+from modelplane.picker.loads import Load
+from modelplane.picker.memory.approximate import ApproximateIndex
 from modelplane.picker.memory.in_flight import InFlightProducer
 from modelplane.picker.memory.kv_events import BlockStored, KvBatch
 from modelplane.picker.memory.latency import LatencyProducer
+from modelplane.picker.memory.limits import Limits
 from modelplane.picker.memory.precise import PreciseIndex
 from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Request

@@ -35,7 +35,8 @@ from modelplane.engine.sequence import Sequence as Prompt
 from modelplane.engine.steps import Limits
 from modelplane.engine.text import token_id
 from modelplane.picker.config import load
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
 

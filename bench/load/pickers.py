@@ -1,4 +1,4 @@
-"""The contestants: our picker on its own HTTP/2 server, the same one on grpc.aio, and the inference extension's.
+"""The contestants: our picker on its own HTTP/2 server, that compiled, that on grpc.aio, and the inference extension's.
 
 The last is a Go program. It is looked for in $MODELPLANE_EPP, then where `python -m lab build picker` keeps it; where
 it is not, benchmarks do without it and say so. It finds its pods at a small API of ours (`pods`); everything else is as
@@ -51,10 +51,13 @@ schedulingProfiles:
 """
 """Instead of the servers' queues and caches, as they were at the last look: what the picker itself has sent them."""
 _START_S = 90.0
+_ROOT = Path(__file__).resolve().parents[2]
+_COMPILED = _ROOT / "build" / "compiled"
 
 
 class Which(Enum):
     OWN = "ours"
+    COMPILED = "ours, compiled"
     GRPC = "ours on grpc.aio"
     GO = "Go"
 
@@ -65,6 +68,12 @@ def find_go_picker(environment: Mapping[str, str] = os.environ) -> Path | None:
     caches = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", ".")) / ".cache")
     cache = Path(environment.get(CACHE_VARIABLE) or f"{caches}/modelplane-lab")
     return next(iter(sorted(cache.glob("bin/epp/v1.5.0-*/epp"))), None)
+
+
+def is_compiled_there() -> bool:
+    """Whether `make compiled` was run, and on the sources as they are: an older build would be another contestant."""
+    words = [sys.executable, str(_ROOT / "tools" / "compile_picker.py"), "--check"]
+    return subprocess.run(words, check=False).returncode == 0  # noqa: S603  our own program
 
 
 @contextlib.asynccontextmanager
@@ -80,6 +89,8 @@ async def picker(
             words = _go_words(port)
         else:
             words = _own_words(which, port, folder, pool)
+            if which is Which.COMPILED:
+                environment["PYTHONPATH"] = str(_COMPILED)
         words += ["--config-text", config, "--secure-serving=false"]
         log = stack.enter_context((folder / f"picker-{port}.log").open("wb"))
         process = await asyncio.create_subprocess_exec(

@@ -14,7 +14,8 @@ from modelplane.cli import main
 from modelplane.engine import Engine, EngineConfig
 from modelplane.extproc.observe import DecisionLog, Observer
 from modelplane.picker.config import load
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
 from modelplane.testing.extproc_envoy import EnvoyPlan, Mode, envoy

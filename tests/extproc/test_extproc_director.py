@@ -9,11 +9,12 @@ import pytest
 
 from modelplane.extproc.director import DEFAULT_TENANT, Director
 from modelplane.extproc.endpoints import StaticEndpoints
-from modelplane.extproc.exchange import Ask
 from modelplane.extproc.server import apis_of, assemble
+from modelplane.extproc.steps import Ask
 from modelplane.picker.config import load
 from modelplane.picker.decisions import Outcome
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Api
 

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.extproc import messages
-from modelplane.extproc.exchange import NOTHING, Ask, Budget, Exchange, Rename, Stage, Step
-from modelplane.extproc.messages import UNCHANGED, BodyMode, Incoming, Phase
+from modelplane.extproc.exchange import Budget, Exchange, Stage
+from modelplane.extproc.incoming import BodyMode, Incoming, Phase
+from modelplane.extproc.messages import UNCHANGED
 from modelplane.extproc.refusals import body as error_body
+from modelplane.extproc.steps import NOTHING, Ask, Rename, Step
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.plugins import Usage

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.extproc import messages
-from modelplane.extproc.messages import UNCHANGED, Incoming, Phase
+from modelplane.extproc.incoming import Incoming, Phase
+from modelplane.extproc.messages import UNCHANGED
 from modelplane.extproc.wire import WireError, fields, nested, number, varint
 from modelplane.testing.extproc_protos import load
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.extproc.exchange import Ask, Budget, Exchange
-from modelplane.extproc.messages import Incoming, Phase, read, read_headers
+from modelplane.extproc.exchange import Budget, Exchange
+from modelplane.extproc.incoming import Incoming, Phase
+from modelplane.extproc.messages import read, read_headers
+from modelplane.extproc.steps import Ask
 from modelplane.extproc.whole import read_whole
 from modelplane.extproc.wire import WireError
 from modelplane.testing.extproc_protos import load

@@ -9,7 +9,8 @@ import pytest
 from modelplane.cli import main
 from modelplane.extproc.calls import Settings
 from modelplane.extproc.h2.server import H2Server
-from modelplane.extproc.messages import METHOD, UNCHANGED, Phase, pass_body, read, refuse, send_on
+from modelplane.extproc.incoming import Phase
+from modelplane.extproc.messages import METHOD, UNCHANGED, pass_body, read, refuse, send_on
 from modelplane.local.picker_kit import CASES, Picker, conduct
 from modelplane.local.picker_kit.upstreams import Upstreams
 

@@ -14,7 +14,8 @@ from modelplane.picker.config import load
 from modelplane.picker.config_places import ConfigError
 from modelplane.picker.config_profiles import ProfilePlan
 from modelplane.picker.declared import ScrapeParameters
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.outline import outline
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.picker.config import load
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from modelplane.picker.config import load
 from modelplane.picker.config_places import ConfigError
-from modelplane.picker.endpoints import Adapters, Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.explain import explain
+from modelplane.picker.loads import Adapters, Load
 from modelplane.picker.requests import Api, Request
 from modelplane.picker.scheduler import Scheduler
 from modelplane.picker.snapshot import decode, decode_request, encode

@@ -8,7 +8,8 @@ from modelplane.api.errors import InputError
 from modelplane.framework import Code, Profile, Recorder, Runner, RunOutcome
 from modelplane.picker.config import load as read_config
 from modelplane.picker.decisions import Outcome
-from modelplane.picker.endpoints import Load, Role
+from modelplane.picker.endpoints import Role
+from modelplane.picker.loads import Load
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
 from modelplane.picker.slots import PEER

@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.picker.config import load
 from modelplane.picker.decisions import Outcome
-from modelplane.picker.endpoints import Load
+from modelplane.picker.loads import Load
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
 from modelplane.testing.picking import chances, cycle_of, endpoint, make, with_prefix

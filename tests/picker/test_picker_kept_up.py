@@ -6,7 +6,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from modelplane.framework import Profile, Runner, Weighted
 from modelplane.framework.standings import SHORT
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.testing.picking import cycle_of, endpoint, make, seeded, with_prefix
 
 SCORERS = {

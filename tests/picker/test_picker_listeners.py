@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.picker.decisions import Decision, Outcome
-from modelplane.picker.endpoints import Load
+from modelplane.picker.loads import Load
 from modelplane.picker.requests import Request
 from modelplane.testing.picking import cycle_of, endpoint, endpoints_with, make, with_headroom, with_prefix
 

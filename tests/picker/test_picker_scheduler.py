@@ -10,7 +10,8 @@ from modelplane.picker.conclusions import conclude
 from modelplane.picker.config import load
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision, Outcome
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler

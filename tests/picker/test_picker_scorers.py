@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from modelplane.api.errors import InputError
 from modelplane.framework import Scorer
 from modelplane.picker.builtin import catalogue
-from modelplane.picker.endpoints import Load
+from modelplane.picker.loads import Load
 from modelplane.picker.requests import Request
 from modelplane.picker.slots import PEER
 from modelplane.testing.picking import cycle_of, endpoint, endpoints_with, lora, make, with_headroom, with_prefix

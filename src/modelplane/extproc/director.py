@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from modelplane.extproc.endpoints import Endpoints, EndpointSource
-from modelplane.extproc.exchange import Ask, Rename
 from modelplane.extproc.parsing import Parsed, ParseError, find_api, parse, rename
 from modelplane.extproc.parties import Asker, AsksTokenizer, Flow, Observer, Rules, TokenIds, Verdict
+from modelplane.extproc.steps import Ask, Rename
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.flow import FULL, Ticket
 from modelplane.picker.memory.in_flight import InFlightProducer
@@ -39,10 +39,13 @@ _MALFORMED_API: Final = Parsed()
 _STOPPING: Final = Decision(Outcome.STOPPING, why="the picker is stopping")
 
 
-class _Waiting(msgspec.Struct, frozen=True, eq=False):
-    asker: Asker
-    ticket: Ticket
-    rename: Rename | None
+class _Waiting:
+    __slots__ = ("asker", "rename", "ticket")
+
+    def __init__(self, asker: Asker, ticket: Ticket, renamed: Rename | None) -> None:
+        self.asker = asker
+        self.ticket = ticket
+        self.rename = renamed
 
 
 class Director:

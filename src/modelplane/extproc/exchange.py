@@ -19,16 +19,16 @@ Whether a request goes on when this server is away or fails is Envoy's to decide
 is a status of the call, and a decision not to serve is an answer to the client.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import ClassVar, Final
-
-import msgspec
+from typing import Final
 
 from modelplane.extproc import messages
-from modelplane.extproc.messages import UNCHANGED, BodyMode, Incoming, Phase
+from modelplane.extproc.incoming import BodyMode, Incoming, Phase
+from modelplane.extproc.messages import UNCHANGED
 from modelplane.extproc.refusals import refuse
 from modelplane.extproc.sse import ModelRenamer, UsageReader
+from modelplane.extproc.steps import NOTHING, Ask, Rename, Step
 from modelplane.extproc.whole import read_whole
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.headers import DESTINATION_SERVED, DESTINATION_SUBSET
@@ -59,31 +59,8 @@ class Stage(Enum):
     REFUSED = auto()
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """The question for whoever picks."""
-
-    headers: Mapping[str, str]
-    body: bytes
-    whole: bool
-    """Whether `body` is the request's body: not where Envoy keeps it to itself, or may have cut it."""
-    subset: tuple[str, ...] | None
-    refused: Decision | None = None
-    """How it ends whoever picks: it is told, so that it counts, and the answer is this."""
-
-
-class Step(msgspec.Struct, frozen=True):
-    """What one message, or one decision, leads to."""
-
-    replies: tuple[bytes, ...] = ()
-    ask: Ask | None = None
-    broken: str = ""
-    """Envoy broke the protocol: the call ends with this sentence."""
-    over: bool = False
-    """The call ends, after the replies."""
-
-
-NOTHING: Final = Step()
 _BEGINNING: Final = Stage.BEGINNING
+_OTHER: Final = Api.OTHER
 _ASKED: Final = Stage.ASKED
 _SENT_ON: Final = Stage.SENT_ON
 _PICKED: Final = Outcome.PICKED
@@ -92,14 +69,6 @@ _REQUEST_BODY: Final = Phase.REQUEST_BODY
 _FULL_DUPLEX: Final = int(BodyMode.FULL_DUPLEX)
 _NO_USAGE: Final = Usage()
 _NO_HEADERS: Final[Mapping[str, str]] = {}
-
-
-class Rename(msgspec.Struct, frozen=True):
-    """Another model serves than was asked for: the body to send on, and both names for the response."""
-
-    body: bytes
-    asked: str
-    served: str
 
 
 class Budget:
@@ -122,7 +91,7 @@ class Exchange:
     served = ""
     """The address that served, where Envoy told."""
     _held = 0
-    _api = Api.OTHER
+    _api: Api = _OTHER
     _for_client: tuple[tuple[str, str], ...] = ()
     _mode: int = _FULL_DUPLEX
     _response_mode: int = _FULL_DUPLEX
@@ -173,9 +142,22 @@ class Exchange:
         """A message from Envoy."""
         if incoming.observed or self.stage is Stage.REFUSED:
             return NOTHING
-        handle = self._handlers.get(incoming.phase)
-        # A message of a later version: whether it waits for an answer, and which, cannot be known.
-        return NOTHING if handle is None else handle(self, incoming, now_s)
+        match incoming.phase:
+            case Phase.REQUEST_HEADERS:
+                return self._request_headers(incoming)
+            case Phase.REQUEST_BODY:
+                return self._request_body(incoming)
+            case Phase.REQUEST_TRAILERS:
+                return self._request_trailers()
+            case Phase.RESPONSE_HEADERS:
+                return self._response_headers(incoming, now_s)
+            case Phase.RESPONSE_BODY:
+                return self._response_body(incoming)
+            case Phase.RESPONSE_TRAILERS:
+                return self._response_trailers()
+            case _:
+                # A message of a later version: whether it waits for an answer, and which, cannot be known.
+                return NOTHING
 
     def decided(self, decision: Decision, api: Api = Api.OTHER, rename: Rename | None = None) -> Step:
         """The answer to the question."""
@@ -239,7 +221,7 @@ class Exchange:
 
     # The request.
 
-    def _request_headers(self, incoming: Incoming, _now_s: float) -> Step:
+    def _request_headers(self, incoming: Incoming) -> Step:
         if self.stage is not Stage.BEGINNING:
             return Step(broken="request headers came twice")
         headers = self._headers = incoming.headers
@@ -257,7 +239,7 @@ class Exchange:
             return self._too_large(length)
         return NOTHING if self._mode in _DUPLEX else Step((UNCHANGED[Phase.REQUEST_HEADERS],))
 
-    def _request_body(self, incoming: Incoming, _now_s: float) -> Step:
+    def _request_body(self, incoming: Incoming) -> Step:
         if self.stage is not Stage.READING:
             return self._stray_body()
         self._size += len(incoming.body)
@@ -279,7 +261,7 @@ class Exchange:
             return Step(broken="a request body came before its headers")
         return Step((UNCHANGED[Phase.REQUEST_BODY],)) if self._mode not in _DUPLEX else NOTHING
 
-    def _request_trailers(self, _incoming: Incoming, _now_s: float) -> Step:
+    def _request_trailers(self) -> Step:
         if self.stage is Stage.BEGINNING:
             return Step(broken="request trailers came before headers")
         if self._mode in _DUPLEX:
@@ -347,7 +329,7 @@ class Exchange:
         if isinstance(served, str):
             self.served = served
 
-    def _response_body(self, incoming: Incoming, _now_s: float) -> Step:
+    def _response_body(self, incoming: Incoming) -> Step:
         body = incoming.body
         if incoming.metadata:
             self._read_served(incoming.metadata)
@@ -361,7 +343,7 @@ class Exchange:
             return Step((messages.replace_body(Phase.RESPONSE_BODY, body),))
         return Step((UNCHANGED[Phase.RESPONSE_BODY],))
 
-    def _response_trailers(self, _incoming: Incoming, _now_s: float) -> Step:
+    def _response_trailers(self) -> Step:
         return Step((*self._rest_of_response(), UNCHANGED[Phase.RESPONSE_TRAILERS]))
 
     def _rest_of_response(self) -> tuple[bytes, ...]:
@@ -370,15 +352,6 @@ class Exchange:
         if not rest or self._response_mode not in _DUPLEX:
             return ()
         return (messages.pass_body(Phase.RESPONSE_BODY, rest, ends=False),)
-
-    _handlers: ClassVar[Mapping[int, Callable[["Exchange", Incoming, float], Step]]] = {
-        Phase.REQUEST_HEADERS: _request_headers,
-        Phase.REQUEST_BODY: _request_body,
-        Phase.REQUEST_TRAILERS: _request_trailers,
-        Phase.RESPONSE_HEADERS: _response_headers,
-        Phase.RESPONSE_BODY: _response_body,
-        Phase.RESPONSE_TRAILERS: _response_trailers,
-    }
 
 
 def _subset_of(metadata: bytes) -> tuple[str, ...] | None:

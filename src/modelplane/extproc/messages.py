@@ -6,59 +6,16 @@ that are not known here are skipped, as the format demands.
 """
 
 import struct
-from collections.abc import Callable, Mapping
-from enum import IntEnum
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-import msgspec
-
+from modelplane.extproc.incoming import Incoming, Phase
 from modelplane.extproc.wire import WireError, fields, first_field, nested, number, varint, whole
 
 METHOD: Final = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 SUBSET_NAMESPACE: Final = b"envoy.lb.subset_hint"
 LB_NAMESPACE: Final = b"envoy.lb"
-
-_NO_HEADERS: Final[Mapping[str, str]] = {}
-
-
-class Phase(IntEnum):
-    """What a message is about: the number of its field in ProcessingRequest."""
-
-    NOTHING = 0
-    REQUEST_HEADERS = 2
-    RESPONSE_HEADERS = 3
-    REQUEST_BODY = 4
-    RESPONSE_BODY = 5
-    REQUEST_TRAILERS = 6
-    RESPONSE_TRAILERS = 7
-
-
-class BodyMode(IntEnum):
-    """How Envoy hands over bodies."""
-
-    NONE = 0
-    STREAMED = 1
-    BUFFERED = 2
-    BUFFERED_PARTIAL = 3
-    FULL_DUPLEX = 4
-    GRPC = 5
-
-
-class Incoming(msgspec.Struct):
-    """One ProcessingRequest."""
-
-    phase: Phase = Phase.NOTHING
-    headers: Mapping[str, str] = _NO_HEADERS
-    body: bytes = b""
-    ends: bool = False
-    metadata: bytes = b""
-    """The metadata context, unread."""
-    request_mode: int = -1
-    """Negative: not told."""
-    response_mode: int = -1
-    observed: bool = False
-    """Envoy waits for no answer to it."""
 
 
 _OBSERVABILITY: Final = 10

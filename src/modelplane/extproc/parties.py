@@ -5,8 +5,8 @@ from typing import Protocol
 
 import msgspec
 
-from modelplane.extproc.exchange import Rename
 from modelplane.extproc.observe.heard import Heard
+from modelplane.extproc.steps import Rename
 from modelplane.picker.decisions import Decision
 from modelplane.picker.flow import Ending, Evictor, FlowControl, PoolGauge, Ticket
 from modelplane.picker.plugins import Served

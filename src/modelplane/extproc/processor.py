@@ -5,9 +5,10 @@ from typing import Final
 
 from modelplane.extproc.calls import Call, Status, TakesSeveral
 from modelplane.extproc.director import Director
-from modelplane.extproc.exchange import Ask, Budget, Exchange, Step
+from modelplane.extproc.exchange import Budget, Exchange
 from modelplane.extproc.messages import read
 from modelplane.extproc.parties import Verdict
+from modelplane.extproc.steps import Ask, Step
 from modelplane.extproc.wire import WireError
 from modelplane.picker.decisions import Outcome
 from modelplane.picker.plugins import Served
@@ -26,8 +27,9 @@ class Processor(TakesSeveral):
     _sent_s = 0.0
     _is_answered = False
     """Whether the response has begun."""
-    _request_s = _response_s = 0.0
-    """Time spent here on the request and on its response."""
+    _request_s = 0.0
+    _response_s = 0.0
+    """Time spent here on the request, and on its response."""
     _since_s = -1.0
     """When the message came that is being worked on."""
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from modelplane import __version__
+from modelplane.extproc.compiled import way_of_running
 from modelplane.extproc.data_layer import kv_listener_of, models_watcher_of, precise_of, scraper_of, tokenizer_of
 from modelplane.extproc.endpoints import Endpoints, EndpointSource
 from modelplane.extproc.h2.server import H2Server
@@ -103,6 +104,7 @@ class Program:
 
     async def start(self) -> None:
         """Serves when it returns."""
+        _LOG.info("the request path is %s", way_of_running())
         for follower in self._followers:
             follower.follow(self._source)
         for each in self._beside:

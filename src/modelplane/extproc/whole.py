@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from modelplane.extproc.messages import Incoming, Phase, read
+from modelplane.extproc.incoming import Incoming, Phase
+from modelplane.extproc.messages import read
 from modelplane.extproc.wire import WireError
 
 _HEADERS_TAG: Final = 0x12

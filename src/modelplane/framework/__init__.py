@@ -10,15 +10,25 @@ scores outside [0, 1], is a defect and surfaces as `PluginFault` with the plugin
 Who listens pays. Each step is told to a `Reporter` when there is one; without one no text is made.
 """
 
-from modelplane.framework.columns import Chooser, Few, Runner, Taker
+from modelplane.framework.columns import Few, Runner
 from modelplane.framework.faults import PluginFault, ProfileError
-from modelplane.framework.gates import SetFilter
 from modelplane.framework.outcomes import Code, Refusal, RunOutcome
-from modelplane.framework.plugins import Filter, Picker, Reporter, Scored, Scorer, Weighted
+from modelplane.framework.plugins import (
+    Chooser,
+    Filter,
+    Gauge,
+    Picker,
+    RelativeGauge,
+    Reporter,
+    Scored,
+    Scorer,
+    SetFilter,
+    Taker,
+    Weighted,
+)
 from modelplane.framework.profile import Profile, Result, admit, rank, run, score
 from modelplane.framework.registry import NoParameters, PluginSpec, ProfileSpec, Registry
 from modelplane.framework.reporters import Chorus, Recorder
-from modelplane.framework.standings import Gauge, RelativeGauge
 from modelplane.framework.state import RunState, Slot
 
 __all__ = [

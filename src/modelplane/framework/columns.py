@@ -16,50 +16,19 @@ A runner remembers its last answers, so two runs of one runner must not overlap.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, Protocol, TypeVar, overload, runtime_checkable
+from typing import Generic, TypeVar, overload
 
 from modelplane.framework.faults import PluginFault
-from modelplane.framework.gates import Answers, Gate
+from modelplane.framework.gates import Gate
 from modelplane.framework.outcomes import Code, Refusal, RunOutcome
-from modelplane.framework.plugins import Reporter, Scored
+from modelplane.framework.plugins import Answers, Chooser, Gauge, Reporter, Scored, Taker
 from modelplane.framework.profile import Profile, Result, rank
-from modelplane.framework.standings import (
-    Gauge,
-    Gauges,
-    Standing,
-    Watch,
-    highest_of,
-    keep_up,
-    lift,
-    out_of_range,
-    raised,
-)
+from modelplane.framework.standings import Gauges, Standing, Watch, highest_of, keep_up, lift, out_of_range, raised
 
 S = TypeVar("S")
 C = TypeVar("C")
-S_contra = TypeVar("S_contra", contravariant=True)
-C_contra = TypeVar("C_contra", contravariant=True)
 
 Parts = tuple[tuple[str, float], ...]
-
-
-@runtime_checkable
-class Chooser(Protocol[S_contra, C_contra]):
-    """A picker that needs the sums of scores only."""
-
-    def order(self, state: S_contra, candidates: Sequence[C_contra], sums: Sequence[float], /) -> Sequence[int]:
-        """Positions of the picked, best first.
-
-        Sums are weighted and not yet divided by the weights: they compare as totals do, and equal ones stay equal.
-        """
-
-
-@runtime_checkable
-class Taker(Protocol[S_contra, C_contra]):
-    """A picker that takes one of the best."""
-
-    def take(self, state: S_contra, candidates: Sequence[C_contra], best: Sequence[int], /) -> int:
-        """One of the positions, which are several in ascending order: those of equals with the highest sum."""
 
 
 class Few(Sequence[float]):

@@ -2,26 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, TypeVar
 
 from modelplane.framework.faults import PluginFault
-from modelplane.framework.outcomes import Refusal
-from modelplane.framework.plugins import Filter
+from modelplane.framework.plugins import Answers, Filter, SetFilter
 
 S = TypeVar("S")
 C = TypeVar("C")
-S_contra = TypeVar("S_contra", contravariant=True)
-C_contra = TypeVar("C_contra", contravariant=True)
-
-Answers = Sequence[Refusal | None]
-
-
-@runtime_checkable
-class SetFilter(Filter[S_contra, C_contra], Protocol[S_contra, C_contra]):
-    """A filter that sees all candidates which earlier filters left. `refuse` is its answer for one that is alone."""
-
-    def narrow(self, state: S_contra, candidates: Sequence[C_contra], /) -> Answers:
-        """An answer for each candidate in order, or nothing at all where none is refused."""
 
 
 class Gate(Generic[S, C]):

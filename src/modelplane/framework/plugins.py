@@ -16,6 +16,8 @@ C_contra = TypeVar("C_contra", contravariant=True)
 S = TypeVar("S")
 C = TypeVar("C")
 
+Answers = Sequence[Refusal | None]
+
 
 class Scored(msgspec.Struct, Generic[C], frozen=True, eq=False):
     """A candidate that was admitted: the weighted mean of its scores, and each score beside its scorer's name."""
@@ -73,3 +75,44 @@ class Reporter(Protocol[C_contra]):
 
     def picked(self, profile: str, candidate: C_contra, /) -> None:
         """The first of the ranking."""
+
+
+@runtime_checkable
+class SetFilter(Filter[S_contra, C_contra], Protocol[S_contra, C_contra]):
+    """A filter that sees all candidates which earlier filters left. `refuse` is its answer for one that is alone."""
+
+    def narrow(self, state: S_contra, candidates: Sequence[C_contra], /) -> Answers:
+        """An answer for each candidate in order, or nothing at all where none is refused."""
+
+
+@runtime_checkable
+class Chooser(Protocol[S_contra, C_contra]):
+    """A picker that needs the sums of scores only."""
+
+    def order(self, state: S_contra, candidates: Sequence[C_contra], sums: Sequence[float], /) -> Sequence[int]:
+        """Positions of the picked, best first.
+
+        Sums are weighted and not yet divided by the weights: they compare as totals do, and equal ones stay equal.
+        """
+
+
+@runtime_checkable
+class Taker(Protocol[S_contra, C_contra]):
+    """A picker that takes one of the best."""
+
+    def take(self, state: S_contra, candidates: Sequence[C_contra], best: Sequence[int], /) -> int:
+        """One of the positions, which are several in ascending order: those of equals with the highest sum."""
+
+
+@runtime_checkable
+class Gauge(Scorer[S_contra, C_contra], Protocol[S_contra, C_contra]):
+    """A scorer that reads the candidate alone. Without `grade`, what it reads is the score."""
+
+    def read(self, candidate: C_contra, /) -> float: ...
+
+
+@runtime_checkable
+class RelativeGauge(Gauge[S_contra, C_contra], Protocol[S_contra, C_contra]):
+    """A gauge whose score depends on the numbers of the others, by their least and most."""
+
+    def grade(self, number: float, least: float, most: float, /) -> float: ...

@@ -20,15 +20,13 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from math import inf
-from typing import Generic, Never, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Never, TypeVar
 
 from modelplane.framework.faults import PluginFault
-from modelplane.framework.plugins import Scorer, Weighted
+from modelplane.framework.plugins import Gauge, RelativeGauge, Weighted
 
 S = TypeVar("S")
 C = TypeVar("C")
-S_contra = TypeVar("S_contra", contravariant=True)
-C_contra = TypeVar("C_contra", contravariant=True)
 
 SHORT = 32
 _MOST_GRADES = 256
@@ -41,20 +39,6 @@ FewScores = Sequence[tuple[float, Mapping[int, float]]]
 """Scores of few candidates by their places, with weights."""
 Watch = Callable[[C, list[C]], None]
 """Has a candidate append itself to the list when it changes: at its next change, and once."""
-
-
-@runtime_checkable
-class Gauge(Scorer[S_contra, C_contra], Protocol[S_contra, C_contra]):
-    """A scorer that reads the candidate alone. Without `grade`, what it reads is the score."""
-
-    def read(self, candidate: C_contra, /) -> float: ...
-
-
-@runtime_checkable
-class RelativeGauge(Gauge[S_contra, C_contra], Protocol[S_contra, C_contra]):
-    """A gauge whose score depends on the numbers of the others, by their least and most."""
-
-    def grade(self, number: float, least: float, most: float, /) -> float: ...
 
 
 class Gauges(Generic[C]):

@@ -8,7 +8,8 @@ from typing import TypeVar, cast
 
 from modelplane.framework import Result, RunState
 from modelplane.picker.counts import Counts
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.requests import Request
 
 T = TypeVar("T")

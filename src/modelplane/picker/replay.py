@@ -115,7 +115,7 @@ class Replayer:
 def replay(config: Config, recording: Recording, request: str = "", at: str = "") -> Replayed:
     endpoints = tuple(read_endpoint(each, recording.now) for each in recording.endpoints)
     state = State(recording.now, endpoints)
-    scheduler = _Reminded(config, recording.memories)
+    scheduler = _reminded(config, recording.memories)
     facts = recording.request
     found = explain_by(scheduler, config, _request(facts, request), state, _drawing(recording.chance))
     differences = _differences(recording.ending, _ending(found, [endpoint.name for endpoint in endpoints]))
@@ -124,19 +124,18 @@ def replay(config: Config, recording: Recording, request: str = "", at: str = ""
     return Replayed(request, at, found, differences)
 
 
-class _Reminded(Scheduler):
-    """Decides by what others remembered."""
-
-    def __init__(self, config: Config, memories: Mapping[str, object]) -> None:
-        super().__init__(config)
-        asked: list[tuple[str, Callable[[Cycle], None]]] = []
-        for plugin in self.assembly.plugins.values():
-            if isinstance(plugin, Remembers):
-                if plugin.name in memories:
-                    asked.append((plugin.name, partial(_remind, plugin, memories[plugin.name])))
-            elif isinstance(plugin, Producer):
-                asked.append((plugin.name, plugin.produce))
-        self._producers = asked
+def _reminded(config: Config, memories: Mapping[str, object]) -> Scheduler:
+    """One that decides by what others remembered."""
+    scheduler = Scheduler(config)
+    asked: list[tuple[str, Callable[[Cycle], None]]] = []
+    for plugin in scheduler.assembly.plugins.values():
+        if isinstance(plugin, Remembers):
+            if plugin.name in memories:
+                asked.append((plugin.name, partial(_remind, plugin, memories[plugin.name])))
+        elif isinstance(plugin, Producer):
+            asked.append((plugin.name, plugin.produce))
+    scheduler.producers = asked
+    return scheduler
 
 
 def _remind(plugin: Remembers, memory: object, cycle: Cycle) -> None:

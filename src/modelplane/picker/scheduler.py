@@ -45,7 +45,8 @@ class Scheduler:
         self._runners = {name: Runner(profile, Endpoint.watch) for name, profile in built.profiles.items()}
         self._narrower = Narrower()
         self._places = Places()
-        self._producers = [(plugin.name, plugin.produce) for plugin in built.producers]
+        self.producers = [(plugin.name, plugin.produce) for plugin in built.producers]
+        """Who is asked before the profiles run, in order. A rehearsal may put others in their place."""
         self._admitters = [(plugin.name, plugin.turn_away) for plugin in built.admitters]
         self._pick_listeners = built.pick_listeners
         self._client_tellers = built.client_tellers
@@ -101,7 +102,7 @@ class Scheduler:
 
     def recall(self, cycle: Cycle, decision: Decision) -> None:
         """A request was sent on before: let the plugins remember it, without deciding anew."""
-        for plugin, produce in self._producers:
+        for plugin, produce in self.producers:
             try:
                 produce(cycle)
             except Exception as error:  # noqa: BLE001  as where it decides, but there is no request to end
@@ -154,7 +155,7 @@ class Scheduler:
     def _decide(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
         plugin = ""
         try:
-            for plugin, produce in self._producers:  # noqa: B007  it is named where it fails
+            for plugin, produce in self.producers:  # noqa: B007  it is named where it fails
                 produce(cycle)
             for plugin, turn_away in self._admitters:
                 if why := turn_away(cycle):

@@ -23,7 +23,8 @@ import msgspec
 from modelplane.admission.documents import parse_documents
 from modelplane.picker.catalogue import Parameters
 from modelplane.picker.config_places import ConfigError, Finding, Places
-from modelplane.picker.endpoints import Adapters, Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Adapters, Load
 from modelplane.picker.requests import Api, Request
 
 KIND = "PickerState"

@@ -7,7 +7,8 @@ from random import Random
 from modelplane.api.errors import InputError
 from modelplane.picker.builtin import catalogue
 from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import NOTHING, Adapters, Endpoint, Load
+from modelplane.picker.endpoints import NOTHING, Endpoint
+from modelplane.picker.loads import Adapters, Load
 from modelplane.picker.memory.latency import LATENCY, Prediction
 from modelplane.picker.memory.prefix import PrefixMatch, put_prefix
 from modelplane.picker.requests import Request

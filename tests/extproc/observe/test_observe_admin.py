@@ -6,7 +6,8 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.extproc.observe import AdminServer, Numbers, PickerCollector, Pool
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.snapshot import decode, encode
 
 ENDPOINT = Endpoint("team/p", "10.0.0.1:8000", load=Load(waiting=2, seen_s=9.0), requests_in_flight=3)

@@ -8,7 +8,8 @@ from modelplane.extproc.observe import Numbers, PickerCollector, Pool
 from modelplane.extproc.observe.collector import PrefixShown
 from modelplane.extproc.observe.numbers import Histogram
 from modelplane.picker.decisions import Decision, Outcome
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Request
 

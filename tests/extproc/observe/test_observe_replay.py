@@ -13,7 +13,8 @@ from modelplane.picker.builtin import catalogue
 from modelplane.picker.catalogue import NoParameters, plugin_type
 from modelplane.picker.config import load
 from modelplane.picker.decisions import Outcome
-from modelplane.picker.endpoints import Adapters, Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Adapters, Load
 from modelplane.picker.memory.in_flight import InFlightProducer
 from modelplane.picker.plugins import Admitter, PickListener, Producer, Served, Usage
 from modelplane.picker.replay import Replayer, read_log

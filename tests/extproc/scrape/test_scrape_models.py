@@ -13,7 +13,8 @@ from modelplane.extproc.scrape import ModelsWatcher
 from modelplane.extproc.scrape.connections import Connection, Target
 from modelplane.extproc.scrape.targets import models_of
 from modelplane.extproc.tls import self_signed, server_context
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.testing.kube_api import until
 
 

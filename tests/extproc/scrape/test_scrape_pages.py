@@ -9,7 +9,7 @@ from modelplane.engine.figures import Figures
 from modelplane.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
 from modelplane.extproc.scrape.engines import BUILT_IN, Engine, Metric
 from modelplane.extproc.scrape.pages import Reader, Seen
-from modelplane.picker.endpoints import Adapters, Load
+from modelplane.picker.loads import Adapters, Load
 
 ENGINES = {engine.name: engine for engine in BUILT_IN}
 

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.filters import detectors
 from modelplane.picker.filters.detectors import ConcurrencyParameters, UtilizationParameters
 from modelplane.picker.flow.saturation import Concurrency, PoolGauge, Utilization, detector_of, pool_saturation
+from modelplane.picker.loads import Load
 from modelplane.picker.units import convert
 
 NOW_S = 100.0

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.picker.endpoints import Endpoint, Load
-from modelplane.picker.memory.approximate import ApproximateIndex, Limits
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
+from modelplane.picker.memory.approximate import ApproximateIndex
+from modelplane.picker.memory.limits import Limits
 from modelplane.picker.requests import Request
 
 BLOCK = 64 * 4

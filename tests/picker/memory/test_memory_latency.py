@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision, Outcome
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.memory.latency import LATENCY, LatencyParameters, LatencyProducer
 from modelplane.picker.memory.regression import LEAST_SAMPLES, Regression
 from modelplane.picker.plugins import Served, Usage

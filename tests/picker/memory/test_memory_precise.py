@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision, Outcome
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.memory.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvBatch
 from modelplane.picker.memory.precise import Applied, PreciseIndex
 from modelplane.picker.memory.precise_producer import PrecisePrefixParameters, PrecisePrefixProducer

@@ -6,7 +6,8 @@ from itertools import count
 import pytest
 
 from modelplane.picker.config import load
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.memory.precise_producer import PrecisePrefixProducer
 from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Request

@@ -11,7 +11,7 @@ change nothing are paid from a bucket that refills slowly (`Patience`), because 
 
 import logging
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import Final
 
 from modelplane.extproc.calls import MakeHandler, Methods, Status
 from modelplane.extproc.h2 import control, frames, hpack, usual
@@ -38,6 +38,9 @@ from modelplane.extproc.h2.stream import CallFault, Stream
 
 _LOG = logging.getLogger(__name__)
 _MOST_OPENINGS: Final = 256
+_DATA: Final = int(Kind.DATA)
+_HEADERS: Final = int(Kind.HEADERS)
+_RESET: Final = int(Kind.RST_STREAM)
 _SETTINGS: Final = int(Kind.SETTINGS)
 _CONTINUATION: Final = int(Kind.CONTINUATION)
 _PREFIX_BYTES: Final = 5
@@ -246,11 +249,23 @@ class Connection:
             self.spend_trifle()
             return
         try:
-            self._rules[kind](self, flags, identity, payload)
+            self._obey(kind, flags, identity, payload)
         except StreamFault as fault:
             self._reset(fault.stream, fault.code)
-        except CallFault as fault:
-            self._give_up(fault.stream, fault.status, str(fault))
+        except CallFault as defect:
+            self._give_up(defect.stream, defect.status, str(defect))
+
+    def _obey(self, kind: int, flags: int, identity: int, payload: bytes) -> None:
+        if kind == _DATA:
+            self._on_data(flags, identity, payload)
+        elif kind == _HEADERS:
+            self._on_headers(flags, identity, payload)
+        elif kind == _RESET:
+            self._on_reset(flags, identity, payload)
+        elif kind == _CONTINUATION:
+            self._on_continuation(flags, identity, payload)
+        else:
+            control.RULES[kind](self, flags, identity, payload)
 
     def _on_data(self, flags: int, identity: int, payload: bytes) -> None:
         size = len(payload)
@@ -321,9 +336,9 @@ class Connection:
             headers = self.decoder.read(block)
         except hpack.HpackError as error:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from error
-        except hpack.TooLongError as error:
+        except hpack.TooLongError as excess:
             self.last = max(self.last, identity)
-            raise StreamFault(identity, Code.ENHANCE_YOUR_CALM, str(error)) from error
+            raise StreamFault(identity, Code.ENHANCE_YOUR_CALM, str(excess)) from excess
         if identity > self.last:
             self.last = identity
             opening = judge(headers)
@@ -504,20 +519,6 @@ class Connection:
             step()
         except Exception:  # noqa: BLE001  as above
             _LOG.exception("a handler failed")
-
-    _rules: ClassVar[tuple[Callable[["Connection", int, int, bytes], None], ...]] = (
-        _on_data,
-        _on_headers,
-        control.priority,
-        _on_reset,
-        control.settings,
-        control.push,
-        control.ping,
-        control.goaway,
-        control.window,
-        _on_continuation,
-    )
-    """By type of frame."""
 
 
 def _unpad(payload: bytes) -> bytes:

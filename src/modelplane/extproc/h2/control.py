@@ -1,5 +1,6 @@
 """Rules for the frames that carry no call: those about the connection, and those about streams as such."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from modelplane.extproc.h2 import frames
@@ -118,3 +119,14 @@ def _widen(connection: "Connection", increment: int) -> None:
         connection.push_waiting()
     else:
         connection.spend_trifle()
+
+
+RULES: Final[dict[int, Callable[["Connection", int, int, bytes], None]]] = {
+    Kind.PRIORITY: priority,
+    Kind.SETTINGS: settings,
+    Kind.PUSH_PROMISE: push,
+    Kind.PING: ping,
+    Kind.GOAWAY: goaway,
+    Kind.WINDOW_UPDATE: window,
+}
+"""By type of frame."""

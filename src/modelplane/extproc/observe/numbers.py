@@ -11,8 +11,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-import msgspec
-
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.plugins import Served, Usage
@@ -121,12 +119,15 @@ class Bounded:
         return name
 
 
-class Waits(msgspec.Struct):
+class Waits:
     """How long requests waited before they were sent on, by how the wait ended."""
 
-    ended: dict[tuple[str, str], int] = msgspec.field(default_factory=dict)
-    """By outcome and priority."""
-    seconds: dict[tuple[Labels, str], Histogram] = msgspec.field(default_factory=dict)
+    __slots__ = ("ended", "seconds")
+
+    def __init__(self) -> None:
+        self.ended: dict[tuple[str, str], int] = {}
+        """By outcome and priority."""
+        self.seconds: dict[tuple[Labels, str], Histogram] = {}
 
 
 class Numbers:

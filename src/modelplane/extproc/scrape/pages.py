@@ -16,7 +16,7 @@ from math import isfinite
 import msgspec
 
 from modelplane.extproc.scrape.engines import Engine, Metric
-from modelplane.picker.endpoints import Adapters, Load
+from modelplane.picker.loads import Adapters, Load
 
 _LINES_MOST = 4096
 _LINE_MOST = 65_536

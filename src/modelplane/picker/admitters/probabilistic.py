@@ -11,7 +11,7 @@ import msgspec
 
 from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Load
+from modelplane.picker.loads import Load
 
 
 class ProbabilisticParameters(Parameters, frozen=True):

@@ -16,7 +16,8 @@ import msgspec
 from modelplane.framework import Code, Refusal
 from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Load
 from modelplane.picker.units import Duration
 
 _NOT_NEGATIVE = msgspec.Meta(ge=0.0)

@@ -17,10 +17,10 @@ beyond as many as the server was running: at each look a server may be given as 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelplane.api.errors import InputError
-from modelplane.picker.endpoints import Endpoint, Load
+from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.filters import detectors
 from modelplane.picker.filters.detectors import (
     REQUESTS_WITHOUT_METRICS,
@@ -28,6 +28,9 @@ from modelplane.picker.filters.detectors import (
     Mode,
     UtilizationParameters,
 )
+
+if TYPE_CHECKING:
+    from modelplane.picker.loads import Load
 
 ROLE_LABEL = "llm-d.ai/role"
 FULL = 1.0

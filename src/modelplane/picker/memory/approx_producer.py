@@ -11,8 +11,9 @@ from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.headers import PREFILLER
-from modelplane.picker.memory.approximate import ApproximateIndex, Limits
+from modelplane.picker.memory.approximate import ApproximateIndex
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN
+from modelplane.picker.memory.limits import Limits
 from modelplane.picker.memory.prefix import prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request

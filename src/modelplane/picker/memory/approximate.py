@@ -31,15 +31,13 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-import msgspec
-
 from modelplane.picker.counts import Counts
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN, marks_of_text, seed_of
+from modelplane.picker.memory.limits import LEAST_BLOCK_TOKENS, Limits
 from modelplane.picker.memory.prefix import PrefixMatch
 from modelplane.picker.requests import Request
 
-LEAST_BLOCK_TOKENS = 64
 _SHARDS = 64
 _SHARD = _SHARDS - 1
 _SETS_KEPT = 256
@@ -63,21 +61,6 @@ _UNLEARNED = 8.0
 _TRUSTED_TOKENS = 10_000
 """What is learned from fewer tokens than this weighs less than what was taken for true before."""
 _RECENT_TOKENS = 10_000_000
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """What is compared, and how much is remembered."""
-
-    block_tokens: int = LEAST_BLOCK_TOKENS
-    follow_servers: bool = True
-    """Take the block size and the room from the servers where they tell them."""
-    most_tokens: int = 131072
-    """Of a prompt; 0: all of it."""
-    most_blocks: int = 2048
-    """Of a prompt, where `most_tokens` is 0; 0: all of it."""
-    blocks_a_server: int = 31250
-    most_landmarks: int = 500_000
-    """Of all servers together; about 100 bytes each."""
 
 
 class _Segment:
@@ -105,15 +88,18 @@ class _Server:
         self.segments: OrderedDict[int, _Segment] = OrderedDict()
 
 
-class _Asked(msgspec.Struct, frozen=True, eq=False):
+class _Asked:
     """Endpoints in the order they are asked about, the bit of each (0: nothing known), and where sets of them are."""
 
-    endpoints: Sequence[Endpoint]
-    bits: Sequence[int]
-    where: dict[int, Sequence[int]]
+    __slots__ = ("bits", "endpoints", "where")
+
+    def __init__(self, endpoints: Sequence[Endpoint], bits: Sequence[int]) -> None:
+        self.endpoints = endpoints
+        self.bits = bits
+        self.where: dict[int, Sequence[int]] = {}
 
 
-_NOBODY = _Asked((), (), {})
+_NOBODY = _Asked((), ())
 _NONE: Mapping[int, int] = MappingProxyType({})
 
 
@@ -235,7 +221,7 @@ class ApproximateIndex:
             return self._asked
         servers = self._servers
         bits = [server.bit if (server := servers.get(endpoint)) is not None else 0 for endpoint in endpoints]
-        asked = _Asked(endpoints, bits, {})
+        asked = _Asked(endpoints, bits)
         if isinstance(endpoints, tuple):
             self._asked = asked
         return asked

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from modelplane.picker.catalogue import NoParameters, plugin_type
 from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Adapters, Endpoint
+from modelplane.picker.endpoints import Endpoint
+from modelplane.picker.loads import Adapters
 
 RUNNING, ROOM, WAITING, NEITHER = 1.0, 0.8, 0.6, 0.0
 

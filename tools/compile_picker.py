@@ -1,0 +1,251 @@
+"""Compiles the endpoint picker's request path with mypyc: the same sources, for machines that have a C compiler.
+
+    compile_picker.py             build/compiled: the package, with extension modules beside what they are made of
+    compile_picker.py --wheel     the same, and a wheel of it in dist/ for this platform and version of Python
+    compile_picker.py --check     whether build/compiled is of the sources as they are
+
+Whoever puts build/compiled first on the path (PYTHONPATH), or installs the wheel, runs compiled; nobody else does. What
+is given up and why it is worth it: design/0005-compiled-picker.md.
+
+mypyc compiles what it does not support into something else, without a word, where it comes to classes of msgspec
+(keywords of the class are lost: what was frozen is not), to protocols (nothing is an instance of them any more) and to
+errors of two types under one name in one function (the second one fails). Modules with any of these are refused here,
+in `complaints`, and by a test that needs no compiler.
+"""
+
+import argparse
+import ast
+import base64
+import contextlib
+import hashlib
+import shutil
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SOURCES: Final = ROOT / "src"
+BUILT: Final = ROOT / "build" / "compiled"
+_SCRATCH: Final = ROOT / "build" / "compiling"
+_STAMP: Final = "made-of"
+_OUT_OF_PLACE: Final = frozenset(("msgspec.Struct", "Struct", "typing.Protocol", "Protocol"))
+MODULES: Final = (
+    "modelplane.extproc.director",
+    "modelplane.extproc.exchange",
+    "modelplane.extproc.h2.connection",
+    "modelplane.extproc.h2.control",
+    "modelplane.extproc.h2.departed",
+    "modelplane.extproc.h2.frames",
+    "modelplane.extproc.h2.hpack",
+    "modelplane.extproc.h2.huffman",
+    "modelplane.extproc.h2.reader",
+    "modelplane.extproc.h2.server",
+    "modelplane.extproc.h2.stream",
+    "modelplane.extproc.h2.usual",
+    "modelplane.extproc.messages",
+    "modelplane.extproc.observe.heard",
+    "modelplane.extproc.observe.numbers",
+    "modelplane.extproc.observe.observer",
+    "modelplane.extproc.parsing.paths",
+    "modelplane.extproc.processor",
+    "modelplane.extproc.refusals",
+    "modelplane.extproc.whole",
+    "modelplane.extproc.wire",
+    "modelplane.framework.columns",
+    "modelplane.framework.gates",
+    "modelplane.framework.standings",
+    "modelplane.framework.state",
+    "modelplane.picker.arithmetic",
+    "modelplane.picker.counts",
+    "modelplane.picker.cycle",
+    "modelplane.picker.endpoints",
+    "modelplane.picker.handlers.single",
+    "modelplane.picker.headers",
+    "modelplane.picker.memory.approximate",
+    "modelplane.picker.memory.hashing",
+    "modelplane.picker.scheduler",
+    "modelplane.picker.slots",
+    "modelplane.picker.steady",
+    "modelplane.picker.subsets",
+)
+"""What each request passes through. Values (msgspec structs) stay out: their classes are C as they are."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wheel", action="store_true", help="make a wheel of it, too")
+    parser.add_argument("--check", action="store_true", help="build nothing; exit 1 where a build would")
+    chosen = parser.parse_args()
+    if chosen.check:
+        return 0 if is_current() else 1
+    if not is_current():
+        problem = _missing()
+        if problem:
+            print(f"cannot compile: {problem}. The picker runs without; see docs/picker.md.", file=sys.stderr)
+            return 1
+        build()
+    print(f"compiled: PYTHONPATH={BUILT.relative_to(ROOT)} runs it")
+    if chosen.wheel:
+        print(f"wheel: {write_wheel().relative_to(ROOT)}")
+    return 0
+
+
+def complaints(source: str) -> Iterator[str]:
+    """What mypyc would make something else of."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            bases = {ast.unparse(base).split("[")[0] for base in node.bases}
+            if node.keywords or bases & _OUT_OF_PLACE:
+                yield f"line {node.lineno}: {node.name} is a struct, a protocol or has keywords; it belongs elsewhere"
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _one_name_for_two(node)
+
+
+def _one_name_for_two(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    types: dict[str, str] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.ExceptHandler) and node.name and node.type is not None:
+            caught = ast.unparse(node.type)
+            if types.setdefault(node.name, caught) != caught:
+                yield f"line {node.lineno}: {node.name} is {types[node.name]} above; give {caught} another name"
+
+
+def heirs() -> Iterator[str]:
+    """Classes of plain modules that inherit from compiled ones, which no interpreter lets them."""
+    compiled = {source_of(module) for module in MODULES}
+    for path in sorted(SOURCES.rglob("*.py")):
+        if path not in compiled and "class " in path.read_text():
+            for heir in _heirs_in(ast.parse(path.read_text())):
+                yield f"{path.relative_to(SOURCES)}: {heir}, which is compiled"
+
+
+def _heirs_in(tree: ast.Module) -> Iterator[str]:
+    names = {name for node in tree.body if isinstance(node, ast.ImportFrom) for name in _compiled_names(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for base in names & {ast.unparse(base).split("[")[0] for base in node.bases}:
+                yield f"{node.name} inherits from {base}"
+
+
+def _compiled_names(imported: ast.ImportFrom) -> Iterator[str]:
+    """Of what is imported, the names that a compiled module defines, also where a package hands them on."""
+    for module in MODULES:
+        if imported.module is not None and (module == imported.module or module.startswith(f"{imported.module}.")):
+            defined = _classes_of(module)
+            yield from (alias.asname or alias.name for alias in imported.names if alias.name in defined)
+
+
+@cache
+def _classes_of(module: str) -> frozenset[str]:
+    tree = ast.parse(source_of(module).read_text())
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+
+
+def source_of(module: str) -> Path:
+    return SOURCES / f"{module.replace('.', '/')}.py"
+
+
+def is_current() -> bool:
+    stamp = BUILT / _STAMP
+    return stamp.is_file() and stamp.read_text() == _fingerprint()
+
+
+def _fingerprint() -> str:
+    found = hashlib.sha256(f"{sys.version} {version('mypy')} {MODULES}".encode())
+    for path in sorted(SOURCES.rglob("*.py")):
+        found.update(str(path.relative_to(SOURCES)).encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _missing() -> str:
+    """What this machine lacks, or what the sources have too much of."""
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        return f"there is no C compiler ({compiler}) on this machine"
+    if not Path(sysconfig.get_paths()["include"], "Python.h").is_file():
+        return "the headers of Python (Python.h) are not on this machine"
+    with contextlib.suppress(ImportError):
+        import setuptools  # type: ignore[import-untyped]  # noqa: F401  it has none; only whether it is there
+
+        return _refused()
+    return "there is no setuptools here, which mypyc builds with, and with which newer versions of Python do not come"
+
+
+def _refused() -> str:
+    for module in MODULES:
+        for problem in complaints(source_of(module).read_text()):
+            return f"{source_of(module).relative_to(ROOT)}, {problem}"
+    return next(heirs(), "")
+
+
+def build() -> None:
+    for folder in (BUILT, _SCRATCH):
+        shutil.rmtree(folder, ignore_errors=True)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SOURCES / "modelplane", BUILT / "modelplane", ignore=ignored)
+    _compile([str(source_of(module).relative_to(SOURCES)) for module in MODULES])
+    (BUILT / _STAMP).write_text(_fingerprint())
+    shutil.rmtree(_SCRATCH)
+
+
+def _compile(paths: Sequence[str]) -> None:
+    import setuptools
+    from mypyc.build import mypycify
+
+    # Types are checked in full by `make lint`; in the order in which mypyc reads modules, mypy does not find the type
+    # of one list of plugins, which is compiled nowhere.
+    options = [f"--config-file={ROOT / 'pyproject.toml'}", "--disable-error-code=has-type"]
+    with contextlib.chdir(BUILT):
+        extensions = mypycify(
+            [*options, f"--cache-dir={_SCRATCH / 'types'}", *paths],
+            opt_level="2",
+            debug_level="0",
+            target_dir=str(_SCRATCH),
+            group_name="modelplane_picker",
+        )
+        words = ["--quiet", "build_ext", "--inplace", "--build-temp", str(_SCRATCH), "--build-lib", str(_SCRATCH)]
+        setuptools.setup(name="modelplane", packages=[], ext_modules=extensions, script_args=words)
+
+
+def write_wheel() -> Path:
+    from flit_core import buildapi  # type: ignore[import-untyped]  # it has none
+
+    made = _SCRATCH / "wheel"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    with contextlib.chdir(ROOT):
+        info = made / buildapi.prepare_metadata_for_build_wheel(str(made))
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    tag = f"{tag}-{tag}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: modelplane\nRoot-Is-Purelib: false\nTag: {tag}\n")
+    wheel = ROOT / "dist" / f"{info.name.removesuffix('.dist-info')}-{tag}.whl"
+    wheel.parent.mkdir(exist_ok=True)
+    _zip(wheel, info)
+    shutil.rmtree(_SCRATCH)
+    return wheel
+
+
+def _zip(wheel: Path, info: Path) -> None:
+    programs = [path for path in sorted(BUILT.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    files = [(path, path.relative_to(BUILT)) for path in programs if path.name != _STAMP]
+    files += [(path, path.relative_to(info.parent)) for path in sorted(info.rglob("*")) if path.is_file()]
+    lines = []
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, name in files:
+            data = path.read_bytes()
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            lines.append(f"{name.as_posix()},sha256={digest},{len(data)}\n")
+            archive.writestr(name.as_posix(), data)
+        record = f"{info.name}/RECORD"
+        archive.writestr(record, "".join([*lines, f"{record},,\n"]))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
