@@ -26,7 +26,7 @@ from modelplane.crossplane.messages import read, refuse, write
 from modelplane.fleet.plugins import PlacementProfile
 from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.kube import KubeClient, load_config
-from modelplane.reconcile.collector import calm_collector
+from modelplane.reconcile.collector import calm_collector, collect_between_calls
 
 _log = structlog.get_logger()
 _MEGABYTE = 1024 * 1024
@@ -210,6 +210,7 @@ class Server:
         self._live: Live | None = None
         self._watching: asyncio.Task[None] | None = None
         self._settling: asyncio.Task[None] | None = None
+        self._collecting: asyncio.Task[None] | None = None
         self._grpc: grpc.aio.Server | None = None
         self._admin: web.AppRunner | None = None
         self.port = 0
@@ -225,6 +226,7 @@ class Server:
         self.port = self._listen(self._grpc)
         if self._options.live:
             self._watch()
+        self._collecting = asyncio.create_task(collect_between_calls())
         await self._grpc.start()
         self.admin_port = await self._start_admin()
         _log.info("serving", address=self._options.address, tls=self._options.certificates is not None)
@@ -295,7 +297,7 @@ class Server:
             await self._grpc.stop(self._options.limits.drain_s)
         if self._admin is not None:
             await self._admin.cleanup()
-        tasks = [task for task in (self._watching, self._settling) if task is not None]
+        tasks = [task for task in (self._watching, self._settling, self._collecting) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
