@@ -17,7 +17,7 @@ import msgspec
 import xxhash
 from google.protobuf import struct_pb2  # type: ignore[import-untyped]  # it ships no types
 
-MOST_REMEMBERED: Final = 32 * 1024 * 1024
+MOST_REMEMBERED: Final = 64 * 1024 * 1024
 """Bytes of protobuf whose meaning is remembered, in each direction. As plain objects they take several times that."""
 _SMALL: Final = 256 * 1024
 """Larger objects are walked each time: a few of them would push out everything else."""
