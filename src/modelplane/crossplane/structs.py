@@ -21,7 +21,7 @@ MOST_REMEMBERED: Final = 64 * 1024 * 1024
 """Bytes of protobuf whose meaning is remembered, in each direction. As plain objects they take several times that."""
 _SMALL: Final = 256 * 1024
 """Larger objects are walked each time: a few of them would push out everything else."""
-_MOST_VERSIONS: Final = 8192
+_MOST_VERSIONS: Final = 65_536
 _WORTH_IT: Final = 48
 """Smaller parts are walked as fast as they are looked up."""
 _BOOKS: Final = b"managedFields"
@@ -146,12 +146,14 @@ def _fields(packed: bytes) -> dict[str, object]:
         size, at = packed[at + 1], at + 2
         if size >= _MORE:
             size, at = _length(packed, at - 1)
-        name, at = packed[at : at + size], at + size
+        name, at = packed[at : at + size], at + size + 2
         if name != _BOOKS:
-            size, at = packed[at + 1], at + 2
-            if size >= _MORE:
-                size, at = _length(packed, at - 1)
-            found[_names.get(name) or _name(name)] = _value(packed[at:stop])
+            if packed[at - 1] >= _MORE:
+                at = _length(packed, at - 1)[1]
+            # Most fields are short texts: they are worth a way of their own.
+            is_short_text = at < stop and packed[at] == _TEXT and packed[at + 1] < _MORE
+            value = packed[at + 2 : stop].decode() if is_short_text else _value(packed[at:stop])
+            found[_names.get(name) or _name(name)] = value
         at = stop
     return found
 
