@@ -13,8 +13,9 @@ from lab.scale.stages import Size
 from modelplane.crossplane.calls import NET_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from lab.scale.calls import Cost
     from lab.scale.stages import Measured, Outcome
 
 PAGE = Path("docs/benchmarks/crossplane.md")
@@ -36,14 +37,14 @@ def rows(measured: Sequence[Measured]) -> Iterator[Row]:
     if not measured:
         return
     small, large = measured[0], measured[-1]
-    for kind, cost in large.cost.items():
+    for kind, cost in large.at_rest.items():
         yield _row(f"work-p99-{kind}", cost.work_p99_ms, "ms", _WORK_MS)
-    yield _row("quiet-minute-unexplained-calls", large.quiet_caused, "calls", 0)
+    yield _row("unexplained-calls-at-rest", large.quiet_caused, "calls", 0)
     if small is large:
         return
-    for kind in large.cost.keys() & small.cost.keys():
+    for kind in large.growing.keys() & small.growing.keys():
         for direction in ("request_bytes", "response_bytes"):
-            growth = getattr(large.cost[kind], direction) / max(1, getattr(small.cost[kind], direction))
+            growth = getattr(large.growing[kind], direction) / max(1, getattr(small.growing[kind], direction))
             yield _row(f"{direction.replace('_', '-')}-growth-{kind}", round(growth, 2), "ratio", _GROWTH)
     for change, calls in large.per_change.items():
         before = max(1, sum(small.per_change[change].values()))
@@ -84,12 +85,18 @@ def page(outcome: Outcome, found: Sequence[Row]) -> str:
         *([f"The run ended early: {outcome.ended}", ""] if outcome.ended else []),
         "## Calls",
         "",
-        *_cost_table(last),
+        f"At {last.size}: {last.quiet_s:.0f} s in which nothing changes and the clock asks for composites, then the",
+        "changes below. The limits are for these.",
+        "",
+        *_cost_table(last.at_rest),
+        "While it grew to that size, with the other programs taking all of both processors:",
+        "",
+        *_cost_table(last.growing),
         "## One change",
         "",
         *_change_table(outcome.measured),
         f"Answers ask to be called again after {NET_S:.0f} s. A call that came sooner after the one before was caused",
-        "by a change; in a quiet minute there should be none of those.",
+        "by a change; while nothing changes there should be none of those.",
         "",
         "## Limits",
         "",
@@ -122,7 +129,7 @@ def _sizes_table(measured: Sequence[Measured]) -> list[str]:
         "replicas/s",
         "calls",
         "calls/s",
-        "quiet minute: by the clock",
+        "at rest: by the clock",
         "unexplained",
         "memory, MiB",
         "processor, s",
@@ -139,7 +146,7 @@ def _sizes_table(measured: Sequence[Measured]) -> list[str]:
                 f"{each.added_replicas / each.ready_after_s:.2f}",
                 str(each.calls),
                 f"{each.calls / each.settled_after_s:.1f}",
-                str(each.quiet_due),
+                f"{each.quiet_due} in {each.quiet_s:.0f} s",
                 str(each.quiet_caused),
                 ", ".join(f"{name.removeprefix('control-')} {mib}" for name, mib in memory.items()),
                 ", ".join(f"{name.removeprefix('control-')} {seconds:.0f}" for name, seconds in spent.items()),
@@ -149,10 +156,10 @@ def _sizes_table(measured: Sequence[Measured]) -> list[str]:
     return [*table, ""]
 
 
-def _cost_table(measured: Measured) -> list[str]:
+def _cost_table(costs: Mapping[str, Cost]) -> list[str]:
     head = ("kind", "calls", "work p50, ms", "work p99, ms", "largest request, bytes", "largest response, bytes")
-    table = [f"At {measured.size}.", "", _line(*head), _line(*("---" for _ in head))]
-    for kind, cost in measured.cost.items():
+    table = [_line(*head), _line(*("---" for _ in head))]
+    for kind, cost in costs.items():
         figures = (cost.calls, cost.work_p50_ms, cost.work_p99_ms, cost.request_bytes, cost.response_bytes)
         table.append(_line(kind, *map(str, figures)))
     return [*table, ""]

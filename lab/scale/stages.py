@@ -18,6 +18,7 @@ from lab.e2e.world import enter
 from lab.scale import fleet
 from lab.scale.calls import Account, Cost, Entry, by_kind, costs
 from lab.scale.provider import Provider, cancelled
+from modelplane.crossplane.calls import NET_S
 from modelplane.kube import Informer, Kind, KubeClient, Query, load_config
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _SETTLED_S = 30.0
 _SETTLED_WITHIN_S = 900.0
 _QUIET_S = 60.0
+_ROUND_S = NET_S * 1.1
+"""In which the clock asks for every composite once: it is spread by a tenth."""
 _AT_ONCE = 4
 _TELL_S = 15.0
 
@@ -59,9 +62,13 @@ class Measured:
     ready_after_s: float
     settled_after_s: float
     calls: int
-    cost: Mapping[str, Cost]
+    growing: Mapping[str, Cost]
+    """While the machine is full of work for the other programs."""
+    at_rest: Mapping[str, Cost]
+    """At this size: when the clock asks, and after the changes."""
+    quiet_s: float
     quiet_due: int
-    """Calls of a quiet minute that the clock asked for."""
+    """Calls of a quiet time that the clock asked for."""
     quiet_caused: int
     """And those that nothing explains."""
     per_change: Mapping[str, Mapping[str, int]]
@@ -178,7 +185,9 @@ async def _grow(bench: _Bench, sizes: Sequence[Size], outcome: Outcome) -> None:
     for size in sizes:
         bench.world.say(f"growing to {size}")
         try:
-            outcome.measured.append(await _measure(bench, before, size))
+            # Whoever is asked for by the clock has had its turn after a whole round; smaller sizes are for comparison.
+            quiet_s = _ROUND_S if size is sizes[-1] else _QUIET_S
+            outcome.measured.append(await _measure(bench, before, size, quiet_s))
         except WaitedTooLongError as error:
             outcome.ended = f"{size}: {error}"
             bench.world.say(outcome.ended)
@@ -187,7 +196,7 @@ async def _grow(bench: _Bench, sizes: Sequence[Size], outcome: Outcome) -> None:
         bench.world.say(f"measured {size}")
 
 
-async def _measure(bench: _Bench, before: Size, size: Size) -> Measured:
+async def _measure(bench: _Bench, before: Size, size: Size, quiet_s: float) -> Measured:
     first, used = len(bench.account.entries), await _programs(bench.world, "cpu_s")
     began = time.monotonic()
     new_clusters = [fleet.cluster(number) for number in range(before.clusters, size.clusters)]
@@ -202,8 +211,10 @@ async def _measure(bench: _Bench, before: Size, size: Size) -> Measured:
     settled_after_s = time.monotonic() - began - _SETTLED_S
     entries = bench.account.entries[first:]
     spent = {name: seconds - used.get(name, 0.0) for name, seconds in (await _programs(bench.world, "cpu_s")).items()}
-    bench.world.say(f"{size}: Ready after {ready_after_s:.0f} s with {len(entries)} calls; a quiet minute")
-    quiet = await _quiet(bench)
+    bench.world.say(f"{size}: Ready after {ready_after_s:.0f} s with {len(entries)} calls; {quiet_s:.0f} s of quiet")
+    resting = len(bench.account.entries)
+    await asyncio.sleep(quiet_s)
+    quiet = bench.account.read()
     per_change = {name: by_kind(await _changed(bench, change)) for name, change in _CHANGES.items()}
     return Measured(
         size=size,
@@ -211,7 +222,9 @@ async def _measure(bench: _Bench, before: Size, size: Size) -> Measured:
         ready_after_s=ready_after_s,
         settled_after_s=settled_after_s,
         calls=len(entries),
-        cost=costs(bench.account.entries[first:]),
+        growing=costs(entries),
+        at_rest=costs(bench.account.entries[resting:]),
+        quiet_s=quiet_s,
         quiet_due=sum(not entry.caused for entry in quiet),
         quiet_caused=sum(entry.caused for entry in quiet),
         per_change=per_change,
@@ -219,11 +232,6 @@ async def _measure(bench: _Bench, before: Size, size: Size) -> Measured:
         processor_s={name: round(seconds, 1) for name, seconds in spent.items() if seconds >= 1},
         load=os.getloadavg()[0],
     )
-
-
-async def _quiet(bench: _Bench) -> list[Entry]:
-    await asyncio.sleep(_QUIET_S)
-    return bench.account.read()
 
 
 async def _changed(bench: _Bench, change: Manifest) -> list[Entry]:

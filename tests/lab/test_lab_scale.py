@@ -87,7 +87,9 @@ def measured(size, *, work=1.0, response=1000, quiet=0, change=5):
         ready_after_s=10.0,
         settled_after_s=12.0,
         calls=100,
-        cost={"ModelReplica": Cost(100, 0.5, work, 900, response)},
+        growing={"ModelReplica": Cost(100, 0.5, 9.0, 900, response)},
+        at_rest={"ModelReplica": Cost(100, 0.5, work, 900, 1000)},
+        quiet_s=60.0,
         quiet_due=3,
         quiet_caused=quiet,
         per_change={"a replica more": {"ModelReplica": change}},
@@ -103,7 +105,7 @@ def measured(size, *, work=1.0, response=1000, quiet=0, change=5):
         ({}, set()),
         ({"work": 6.0}, {"crossplane/work-p99-ModelReplica"}),
         ({"response": 2000}, {"crossplane/response-bytes-growth-ModelReplica"}),
-        ({"quiet": 1}, {"crossplane/quiet-minute-unexplained-calls"}),
+        ({"quiet": 1}, {"crossplane/unexplained-calls-at-rest"}),
         ({"change": 10}, {"crossplane/calls-growth-a-replica-more"}),
     ],
 )
@@ -114,7 +116,7 @@ def test_each_limit_is_kept_or_not(large, over):
 
 def test_a_single_size_has_no_growth():
     found = {row["id"] for row in rows([measured(Size(20, 200))])}
-    assert found == {"crossplane/work-p99-ModelReplica", "crossplane/quiet-minute-unexplained-calls"}
+    assert found == {"crossplane/work-p99-ModelReplica", "crossplane/unexplained-calls-at-rest"}
 
 
 def test_the_page_says_when_the_run_ended_early():
