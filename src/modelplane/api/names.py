@@ -30,7 +30,7 @@ def is_dns_subdomain(text: str) -> bool:
     return len(text) <= _MAX_SUBDOMAIN and _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=65_536)
 def make_name(readable: str, *parts: str, limit: int = MAX_LABEL) -> str:
     """A stable name for what `parts` identify; `readable` is for people and does not make it unique."""
     room = limit - _HASH_LENGTH - 1

@@ -79,7 +79,7 @@ def _known(wanted: ModelReplica, seen: Manifest | None) -> _Known:
 
 
 _latest: dict[int, tuple[Manifest, ModelReplica]] = {}
-_MOST_LATEST = 1024
+_MOST_LATEST = 8192
 
 
 def _decoded(seen: Manifest) -> ModelReplica:

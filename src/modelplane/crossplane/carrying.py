@@ -184,7 +184,7 @@ def read_back(item: Manifest) -> Carried:
 
 
 _known: dict[int, "Carried"] = {}
-_MOST_KNOWN = 2048
+_MOST_KNOWN = 32_768
 
 
 def _read_back(item: Manifest) -> Carried:
