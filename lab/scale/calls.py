@@ -93,11 +93,16 @@ class Cost:
     """The largest of each."""
 
 
+ALL = "all"
+
+
 def costs(entries: Iterable[Entry]) -> dict[str, Cost]:
-    """By kind."""
+    """By kind, and of all calls together."""
     by_kind: dict[str, list[Entry]] = {}
     for entry in entries:
         by_kind.setdefault(entry.kind, []).append(entry)
+    if by_kind:
+        by_kind[ALL] = [entry for some in by_kind.values() for entry in some]
     return {kind: _cost(some) for kind, some in sorted(by_kind.items())}
 
 

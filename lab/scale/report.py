@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.components import CROSSPLANE, ETCD, KUBERNETES
+from lab.scale.calls import ALL
 from lab.scale.stages import Size
 from modelplane.crossplane.calls import NET_S
 
@@ -37,12 +38,12 @@ def rows(measured: Sequence[Measured]) -> Iterator[Row]:
     if not measured:
         return
     small, large = measured[0], measured[-1]
-    for kind, cost in large.at_rest.items():
-        yield _row(f"work-p99-{kind}", cost.work_p99_ms, "ms", _WORK_MS)
+    if ALL in large.at_rest:
+        yield _row("work-p99", large.at_rest[ALL].work_p99_ms, "ms", _WORK_MS)
     yield _row("unexplained-calls-at-rest", large.quiet_caused, "calls", 0)
     if small is large:
         return
-    for kind in large.growing.keys() & small.growing.keys():
+    for kind in (large.growing.keys() & small.growing.keys()) - {ALL}:
         for direction in ("request_bytes", "response_bytes"):
             growth = getattr(large.growing[kind], direction) / max(1, getattr(small.growing[kind], direction))
             yield _row(f"{direction.replace('_', '-')}-growth-{kind}", round(growth, 2), "ratio", _GROWTH)
@@ -85,8 +86,8 @@ def page(outcome: Outcome, found: Sequence[Row]) -> str:
         *([f"The run ended early: {outcome.ended}", ""] if outcome.ended else []),
         "## Calls",
         "",
-        f"At {last.size}: {last.quiet_s:.0f} s in which nothing changes and the clock asks for composites, then the",
-        "changes below. The limits are for these.",
+        f"At {last.size}: {last.quiet_s:.0f} s in which nothing changes and the clock asks for composites, after a",
+        "round in which it asked for each; then the changes below. The limit is for these.",
         "",
         *_cost_table(last.at_rest),
         "While it grew to that size, with the other programs taking all of both processors:",

@@ -185,9 +185,7 @@ async def _grow(bench: _Bench, sizes: Sequence[Size], outcome: Outcome) -> None:
     for size in sizes:
         bench.world.say(f"growing to {size}")
         try:
-            # Whoever is asked for by the clock has had its turn after a whole round; smaller sizes are for comparison.
-            quiet_s = _ROUND_S if size is sizes[-1] else _QUIET_S
-            outcome.measured.append(await _measure(bench, before, size, quiet_s))
+            outcome.measured.append(await _measure(bench, before, size, is_last=size is sizes[-1]))
         except WaitedTooLongError as error:
             outcome.ended = f"{size}: {error}"
             bench.world.say(outcome.ended)
@@ -196,7 +194,7 @@ async def _grow(bench: _Bench, sizes: Sequence[Size], outcome: Outcome) -> None:
         bench.world.say(f"measured {size}")
 
 
-async def _measure(bench: _Bench, before: Size, size: Size, quiet_s: float) -> Measured:
+async def _measure(bench: _Bench, before: Size, size: Size, *, is_last: bool) -> Measured:
     first, used = len(bench.account.entries), await _programs(bench.world, "cpu_s")
     began = time.monotonic()
     new_clusters = [fleet.cluster(number) for number in range(before.clusters, size.clusters)]
@@ -211,8 +209,12 @@ async def _measure(bench: _Bench, before: Size, size: Size, quiet_s: float) -> M
     settled_after_s = time.monotonic() - began - _SETTLED_S
     entries = bench.account.entries[first:]
     spent = {name: seconds - used.get(name, 0.0) for name, seconds in (await _programs(bench.world, "cpu_s")).items()}
-    bench.world.say(f"{size}: Ready after {ready_after_s:.0f} s with {len(entries)} calls; {quiet_s:.0f} s of quiet")
-    resting = len(bench.account.entries)
+    bench.world.say(f"{size}: Ready after {ready_after_s:.0f} s with {len(entries)} calls; nothing changes for a while")
+    if is_last:
+        # What changed while it grew is read once more when the clock asks; after a round of that the fleet is at rest.
+        await asyncio.sleep(_ROUND_S)
+        bench.account.read()
+    quiet_s, resting = _ROUND_S if is_last else _QUIET_S, len(bench.account.entries)
     await asyncio.sleep(quiet_s)
     quiet = bench.account.read()
     per_change = {name: by_kind(await _changed(bench, change)) for name, change in _CHANGES.items()}

@@ -53,7 +53,12 @@ def test_costs_are_by_kind_and_name_the_largest_messages():
         Entry(0, kind, "x", work_ms, size, 2 * size, "composed", caused=True)
         for kind, work_ms, size in (("A", 1.0, 10), ("A", 3.0, 5), ("B", 2.0, 7))
     ]
-    assert costs(entries) == {"A": Cost(2, 3.0, 3.0, 10, 10 * 2), "B": Cost(1, 2.0, 2.0, 7, 14)}
+    assert costs(entries) == {
+        "A": Cost(2, 3.0, 3.0, 10, 10 * 2),
+        "B": Cost(1, 2.0, 2.0, 7, 14),
+        "all": Cost(3, 2.0, 3.0, 10, 20),
+    }
+    assert costs([]) == {}
 
 
 def test_the_smaller_sizes_come_first():
@@ -88,7 +93,7 @@ def measured(size, *, work=1.0, response=1000, quiet=0, change=5):
         settled_after_s=12.0,
         calls=100,
         growing={"ModelReplica": Cost(100, 0.5, 9.0, 900, response)},
-        at_rest={"ModelReplica": Cost(100, 0.5, work, 900, 1000)},
+        at_rest={"ModelReplica": Cost(90, 0.5, 8.0, 900, 1000), "all": Cost(100, 0.5, work, 900, 1000)},
         quiet_s=60.0,
         quiet_due=3,
         quiet_caused=quiet,
@@ -103,7 +108,7 @@ def measured(size, *, work=1.0, response=1000, quiet=0, change=5):
     ("large", "over"),
     [
         ({}, set()),
-        ({"work": 6.0}, {"crossplane/work-p99-ModelReplica"}),
+        ({"work": 6.0}, {"crossplane/work-p99"}),
         ({"response": 2000}, {"crossplane/response-bytes-growth-ModelReplica"}),
         ({"quiet": 1}, {"crossplane/unexplained-calls-at-rest"}),
         ({"change": 10}, {"crossplane/calls-growth-a-replica-more"}),
@@ -116,7 +121,7 @@ def test_each_limit_is_kept_or_not(large, over):
 
 def test_a_single_size_has_no_growth():
     found = {row["id"] for row in rows([measured(Size(20, 200))])}
-    assert found == {"crossplane/work-p99-ModelReplica", "crossplane/unexplained-calls-at-rest"}
+    assert found == {"crossplane/work-p99", "crossplane/unexplained-calls-at-rest"}
 
 
 def test_the_page_says_when_the_run_ended_early():
