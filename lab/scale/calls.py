@@ -73,6 +73,11 @@ class Account:
         )
 
 
+def starts(log: Path) -> int:
+    """How often the server began to serve."""
+    return log.read_bytes().count(b'"msg": "serving"')
+
+
 def _decoded(line: bytes) -> dict[str, object]:
     try:
         said = json.loads(line)

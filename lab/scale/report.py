@@ -84,6 +84,7 @@ def page(outcome: Outcome, found: Sequence[Row]) -> str:
         "",
         *_sizes_table(outcome.measured),
         *([f"The run ended early: {outcome.ended}", ""] if outcome.ended else []),
+        *(_restarts(outcome.starts) if outcome.starts > 1 else []),
         "## Calls",
         "",
         f"At {last.size}: {last.quiet_s:.0f} s in which nothing changes and the clock asks for composites, after a",
@@ -109,6 +110,15 @@ def page(outcome: Outcome, found: Sequence[Row]) -> str:
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _restarts(starts: int) -> list[str]:
+    return [
+        f"The function server was killed and started anew {starts - 1} times on the way. A new one has read nothing",
+        "yet, so its first calls cost about twice as much, and until it has listed the fleet Crossplane sends it the",
+        "whole of it.",
+        "",
+    ]
 
 
 def _how_measured() -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from lab.client import Manifest, WaitedTooLongError, condition, items, text, until, value
 from lab.e2e.world import enter
 from lab.scale import fleet
-from lab.scale.calls import Account, Cost, Entry, by_kind, costs
+from lab.scale.calls import Account, Cost, Entry, by_kind, costs, starts
 from lab.scale.provider import Provider, cancelled
 from modelplane.crossplane.calls import NET_S
 from modelplane.kube import Informer, Kind, KubeClient, Query, load_config
@@ -84,6 +84,8 @@ class Outcome:
     measured: list[Measured] = field(default_factory=list)
     ended: str = ""
     """Why the run stopped early; empty: it did not."""
+    starts: int = 1
+    """How often the function server was started: one that was killed knows nothing at first."""
 
 
 async def run(places: Places, sizes: Sequence[Size], patience_s: float, say: Callable[[str], None]) -> Outcome:
@@ -100,6 +102,7 @@ async def run(places: Places, sizes: Sequence[Size], patience_s: float, say: Cal
                 await _grow(_Bench(world, watching, Account(places.logs / "function.log"), patience_s), sizes, outcome)
             finally:
                 await cancelled(work)
+    outcome.starts = starts(places.logs / "function.log")
     return outcome
 
 
