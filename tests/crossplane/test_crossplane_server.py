@@ -81,6 +81,21 @@ def test_a_call_is_answered_whole(run):
     assert list(response.results) == []
 
 
+def test_calls_are_held_until_the_server_is_ready_for_them(run):
+    async def work(server):
+        ready = asyncio.Event()
+        server.function.waits_for(ready.wait)
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            held = asyncio.create_task(call(channel, request_for(GATEWAY)))
+            done, _ = await asyncio.wait([held], timeout=0.3)
+            ready.set()
+            return bool(done), await held
+
+    early, response = run(served(work))
+    assert not early
+    assert set(response.desired.resources) == {"gateway"}
+
+
 def test_what_was_required_and_is_not_there_is_told_apart_from_what_was_not_fetched(run):
     cluster = {
         "apiVersion": API,

@@ -8,8 +8,10 @@ tries again; nothing was applied.
 import asyncio
 import signal
 import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]  # it ships no types
@@ -30,6 +32,8 @@ from modelplane.reconcile.collector import calm_collector, collect_between_calls
 
 _log = structlog.get_logger()
 _MEGABYTE = 1024 * 1024
+_LISTED_WITHIN_S = 8.0
+_LOOK_S = 0.05
 
 
 class CannotStartError(InputError):
@@ -114,6 +118,7 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
         self._log_calls = log_calls
         self._profile = profile
         self._known: Knowledge = NoKnowledge()
+        self._ready: Callable[[], Awaitable[None]] | None = None
         self._helm = helm
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
         self._in_hand = 0
@@ -123,10 +128,16 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
         """Answer with what the host knows from now on."""
         self._known = known
 
+    def waits_for(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Hold calls until this returns."""
+        self._ready = ready
+
     async def RunFunction(  # noqa: N802  the protocol's name
         self, request: fnv1.RunFunctionRequest, context: grpc.aio.ServicerContext
     ) -> fnv1.RunFunctionResponse:
         kind = request.observed.composite.resource.fields["kind"].string_value
+        if self._ready is not None:
+            await self._ready()
         if self._in_hand >= self._limits.threads + self._limits.waiting:
             self.figures.calls.labels(kind, "turned-away").inc()
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{self._in_hand} calls wait already; try again")
@@ -190,6 +201,13 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+async def _listed(live: Live) -> None:
+    """Lists of a fleet take a moment, in which Crossplane would have to send all of it with each call."""
+    deadline = time.monotonic() + _LISTED_WITHIN_S
+    while not live.synced and not live.problems and time.monotonic() < deadline:  # noqa: ASYNC110  problems ring no bell
+        await asyncio.sleep(_LOOK_S)
+
+
 def _identity(request: fnv1.RunFunctionRequest) -> tuple[str, str]:
     """Namespace and name of the composite. To look for a field that is not there would make it."""
     fields = request.observed.composite.resource.fields
@@ -236,6 +254,7 @@ class Server:
         self._client = KubeClient(load_config(self._options.kubeconfig))
         self._live = Live(self._client, self.function.figures.registry, observe=self._options.observe)
         self.function.knows(self._live)
+        self.function.waits_for(partial(_listed, self._live))
         self._watching = asyncio.create_task(self._live.run())
         self._settling = asyncio.create_task(self._settle(self._live))
 
