@@ -115,11 +115,12 @@ def test_a_picker_is_ready_once_its_pool_was_read_even_if_it_is_empty(make_serve
 def test_requests_of_a_drain_end_and_later_ones_are_refused(make_server, run):
     async def scenario():
         async with picking(make_server) as (picker, call):
+            # What is answered tells that what was sent before it has arrived.
+            reading = call()
+            await reading.write(headers(4))
             running = call()
             await running.write(headers())
             await running.read()
-            reading = call()
-            await reading.write(headers(4))
             stopping = asyncio.create_task(picker.stop())
             await asyncio.sleep(0.05)
             assert not stopping.done()
