@@ -184,11 +184,12 @@ async def shrink(world: World) -> str:
         shown = await world.control.call("GET", path)
         try:
             await world.control.call("PUT", path, body={**shown, "spec": {"replicas": REPLICAS}})
-            break
         except ApiError as error:
             if error.reason != "Conflict":
                 raise
-    return await _scaled(world, REPLICAS)
+        else:
+            return await _scaled(world, REPLICAS)
+    raise FailedError(f"{path}: only conflicts")
 
 
 async def _scale_path(world: World) -> str:

@@ -115,8 +115,7 @@ def page(outcome: Outcome, found: Sequence[Row]) -> str:
 def _restarts(starts: int) -> list[str]:
     return [
         f"The function server was killed and started anew {starts - 1} times on the way. A new one has read nothing",
-        "yet, so its first calls cost about twice as much, and until it has listed the fleet Crossplane sends it the",
-        "whole of it.",
+        "yet, so its first calls cost about twice as much.",
         "",
     ]
 

@@ -15,11 +15,13 @@ whether they find their devices says nothing of the version.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, Status
+from modelplane.api.identity import ByIdentity
 from modelplane.api.models import ModelReplica
 from modelplane.compose.contract import Manifest
 from modelplane.compose.readiness import serves
@@ -78,18 +80,8 @@ def _known(wanted: ModelReplica, seen: Manifest | None) -> _Known:
     return _Known(wanted, _decoded(seen), serves(seen))
 
 
-_latest: dict[int, tuple[Manifest, ModelReplica]] = {}
-_MOST_LATEST = 8192
-
-
-def _decoded(seen: Manifest) -> ModelReplica:
-    """Hosts may show what did not change as the same object: it is read once."""
-    known = _latest.get(id(seen))
-    if known is None or known[0] is not seen:
-        if len(_latest) >= _MOST_LATEST:
-            _latest.clear()
-        known = _latest[id(seen)] = (seen, decode(ModelReplica, seen))
-    return known[1]
+_decoded: ByIdentity[Manifest, ModelReplica] = ByIdentity(partial(decode, ModelReplica), 8192)
+"""Hosts may show what did not change as the same object: it is read once."""
 
 
 def _version(replica: ModelReplica) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from modelplane.api.identity import ByIdentity
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.names import make_name
@@ -173,25 +174,16 @@ class Carried:
         return _stated(self.item)
 
 
-def read_back(item: Manifest) -> Carried:
-    """What a composed object says of the thing that it carries. Objects that did not change are the same objects."""
-    known = _known.get(id(item))
-    if known is None or known.item is not item:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[id(item)] = _read_back(item)
-    return known
-
-
-_known: dict[int, "Carried"] = {}
-_MOST_KNOWN = 32_768
-
-
 def _read_back(item: Manifest) -> Carried:
+    """What a composed object says of the thing that it carries."""
     outlives = tuple(_annotation(item, OUTLIVES).split())
     reference = (text_at(item, "apiVersion"), text_at(item, "kind"), name_of(item))
     observed = _read_target(item)
     return Carried(observed, item, reference, outlives)
+
+
+read_back: ByIdentity[Manifest, Carried] = ByIdentity(_read_back, 32_768)
+"""The same; objects that did not change are the same objects."""
 
 
 def _read_target(item: Manifest) -> Observed:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import xxhash
 
+from modelplane.api.identity import ByIdentity
 from modelplane.api.meta import ClusterName, Key
 from modelplane.compose.contract import Manifest
 from modelplane.compose.manifests import text_at, value_at
@@ -88,18 +89,8 @@ def _room(fleet: Fleet) -> str:
     return _text([clusters, held])
 
 
-_known_pools: dict[int, tuple[object, str]] = {}
-_MOST_POOLS = 20_000
-
-
-def _pools(pools: object) -> str:
-    """Clusters that read alike share one value of their pools, so it is put into words once."""
-    known = _known_pools.get(id(pools))
-    if known is None or known[0] is not pools:
-        if len(_known_pools) > _MOST_POOLS:
-            _known_pools.clear()
-        known = _known_pools[id(pools)] = (pools, xxhash.xxh3_64_hexdigest(repr(pools).encode()))
-    return known[1]
+_pools: ByIdentity[object, str] = ByIdentity(lambda pools: xxhash.xxh3_64_hexdigest(repr(pools).encode()), 20_000)
+"""Clusters that read alike share one value of their pools, so it is put into words once."""
 
 
 def _text(facts: object) -> str:

@@ -21,7 +21,6 @@ MOST_REMEMBERED: Final = 64 * 1024 * 1024
 """Bytes of protobuf whose meaning is remembered, in each direction. As plain objects they take several times that."""
 _SMALL: Final = 256 * 1024
 """Larger objects are walked each time: a few of them would push out everything else."""
-_MOST_VERSIONS: Final = 65_536
 _WORTH_IT: Final = 48
 """Smaller parts are walked as fast as they are looked up."""
 _BOOKS: Final = b"managedFields"
@@ -33,36 +32,39 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Memory(Generic[K, T]):
-    """The latest of what was converted. Threads of the server share it: each step is one that they cannot interrupt.
+    """The latest of what was converted.
 
     What was used since the last clearing is in `_young`; at each clearing the old goes, and the young is the old.
+    Threads share it without a lock. Where two meet, something is forgotten or counted twice, and nothing is ever wrong:
+    what is kept under a key follows from the key.
     """
 
     __slots__ = ("_held", "_most", "_old", "_young")
 
     def __init__(self, most: int) -> None:
         self._most = most // 2
-        self._young: dict[K, T] = {}
-        self._old: dict[K, T] = {}
+        self._young: dict[K, tuple[T, int]] = {}
+        self._old: dict[K, tuple[T, int]] = {}
         self._held = 0
 
-    def get(self, key: K, size: int) -> T | None:
+    def get(self, key: K) -> T | None:
         found = self._young.get(key)
         if found is None:
             found = self._old.get(key)
-            if found is not None:
-                self.put(key, found, size)
-        return found
+            if found is None:
+                return None
+            self.put(key, *found)
+        return found[0]
 
     def put(self, key: K, value: T, size: int) -> None:
         if self._held + size > self._most:
             self._old, self._young, self._held = self._young, {}, 0
-        self._young[key] = value
+        self._young[key] = (value, size)
         self._held += size
 
 
 _objects: Memory[bytes, dict[str, object]] = Memory(MOST_REMEMBERED)
-_versions: Memory[tuple[str, str], dict[str, object]] = Memory(_MOST_VERSIONS)
+_versions: Memory[tuple[str, str], dict[str, object]] = Memory(2 * MOST_REMEMBERED)
 _parts: Memory[bytes, object] = Memory(MOST_REMEMBERED)
 """By the bytes of a Value, which begin with its kind."""
 _packed: Memory[int, bytes] = Memory(MOST_REMEMBERED)
@@ -81,7 +83,7 @@ def plain(struct: struct_pb2.Struct) -> dict[str, object]:
     packed: bytes = struct.SerializeToString(deterministic=True)
     if len(packed) > _SMALL:
         return _fields(packed)
-    known = _objects.get(packed, len(packed))
+    known = _objects.get(packed)
     if known is None:
         known = _fields(packed)
         _objects.put(packed, known, len(packed))
@@ -94,10 +96,10 @@ def seen(struct: struct_pb2.Struct) -> dict[str, object]:
     if "uid" not in metadata or "resourceVersion" not in metadata:
         return plain(struct)
     key = (metadata["uid"].string_value, metadata["resourceVersion"].string_value)
-    known = _versions.get(key, 1)
+    known = _versions.get(key)
     if known is None:
         known = plain(struct)
-        _versions.put(key, known, 1)
+        _versions.put(key, known, struct.ByteSize())
     return known
 
 
@@ -105,7 +107,7 @@ def fill(struct: struct_pb2.Struct, content: Mapping[str, object]) -> None:
     """Put an object into an empty Struct."""
     encoded = _encode(content)
     key = xxhash.xxh3_128_intdigest(encoded)
-    packed = _packed.get(key, len(encoded))
+    packed = _packed.get(key)
     if packed is None:
         packed = _pack_fields(msgspec.json.decode(encoded, type=dict[str, object]))
         if len(encoded) <= _SMALL:
@@ -192,7 +194,7 @@ def _value(packed: bytes) -> object:
 def _container(packed: bytes) -> object:
     size = len(packed)
     is_kept = _WORTH_IT <= size <= _SMALL
-    known = _parts.get(packed, size) if is_kept else None
+    known = _parts.get(packed) if is_kept else None
     if known is None:
         content = packed[2:] if packed[1] < _MORE else packed[_length(packed, 1)[1] :]
         known = _fields(content) if packed[0] == _STRUCT else _items(content)
