@@ -64,7 +64,8 @@ def _measured(world: "_World", kind: str) -> tuple[float, int]:
         message = request.SerializeToString()
         started = time.process_time()
         received = fnv1.RunFunctionRequest.FromString(message)
-        response = write(received, answer(read(received), _NOW, world)).SerializeToString()
+        call = read(received)
+        response = write(received, call, answer(call, _NOW, world))
         spent.append((time.process_time() - started) * 1_000)
         largest = max(largest, len(message), len(response))
     spent.sort()
@@ -94,7 +95,8 @@ class _World:
     def _remember(self, composite: Manifest) -> Mapping[str, Manifest]:
         """Compose it until nothing new comes, and keep what Crossplane would show next time."""
         request = self.request(composite)
-        response = write(request, answer(read(request), _NOW, self))
+        call = read(request)
+        response = fnv1.RunFunctionResponse.FromString(write(request, call, answer(call, _NOW, self)))
         made = {key: {**plain(item.resource), **_seen()} for key, item in response.desired.resources.items()}
         self._composed[text_at(composite, "kind") + text_at(composite, "metadata", "name")] = made
         return made

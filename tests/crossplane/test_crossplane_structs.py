@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.crossplane import structs
+from modelplane.crossplane.memory import Memory
 
 _WHOLE = st.integers(-(2**53), 2**53)
 _JSON = st.recursive(
@@ -39,7 +40,7 @@ def test_what_is_too_large_to_remember_is_converted_all_the_same():
 
 
 def test_memory_is_bounded_and_keeps_what_is_used():
-    memory = structs.Memory(80)
+    memory = Memory(80)
     for number in range(100):
         memory.put(number, str(number), 10)
         assert memory.get(0) == "0"

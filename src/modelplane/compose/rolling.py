@@ -16,6 +16,7 @@ whether they find their devices says nothing of the version.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
 import msgspec
 
@@ -28,6 +29,7 @@ from modelplane.compose.readiness import serves
 
 _VERSIONED = ("priority", "serving", "tolerations", "caches", "engines")
 """What the pods of a replica are made from. The rest of a replica can change without them."""
+_version = attrgetter(*_VERSIONED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class _Known:
 
     @property
     def outdated(self) -> bool:
-        return self.seen is not None and _version(self.seen) != _version(self.wanted)
+        return self.seen is not None and bool(_version(self.seen.spec) != _version(self.wanted.spec))
 
     @property
     def changing(self) -> bool:
@@ -84,15 +86,11 @@ _decoded: ByIdentity[Manifest, ModelReplica] = ByIdentity(partial(decode, ModelR
 """Hosts may show what did not change as the same object: it is read once."""
 
 
-def _version(replica: ModelReplica) -> tuple[object, ...]:
-    return tuple(getattr(replica.spec, field) for field in _VERSIONED)
-
-
 def _as_it_runs(item: _Known) -> ModelReplica:
     """The replica with the pods that it has and whatever else is new."""
     if item.seen is None:
         return item.wanted
-    running = {field: getattr(item.seen.spec, field) for field in _VERSIONED}
+    running = dict(zip(_VERSIONED, _version(item.seen.spec), strict=True))
     return msgspec.structs.replace(item.wanted, spec=msgspec.structs.replace(item.wanted.spec, **running))
 
 

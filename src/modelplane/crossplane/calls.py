@@ -21,6 +21,7 @@ from modelplane.compose.manifests import name_of, text_at
 from modelplane.compose.registry import COMPOSERS
 from modelplane.crossplane import access, protection, tenants
 from modelplane.crossplane.carrying import Carried, Composite, carry, read_back
+from modelplane.crossplane.memory import Memory
 from modelplane.fleet.plugins import PlacementProfile
 from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.fleet.snapshot import Fleet
@@ -32,6 +33,9 @@ _SOONEST_S = 1.0
 _OURS = (protection.PREFIX, access.PREFIX)
 _REPLICAS = "replicas"
 """What the composer of a cluster calls the replicas on it, where it requires them."""
+_MOST_WANTED = 65_536
+_wanted: Memory[str, Mapping[str, Requirement]] = Memory(2 * _MOST_WANTED)
+"""What each composite required last time, by its uid."""
 
 
 class Refused(Exception):  # noqa: N818  what the user is told, not a defect
@@ -120,7 +124,7 @@ def answer(
     observed = {key: carried.observed for key, carried in seen.items() if not key.startswith(tenants.PREFIX)}
     result, required, asked = _settled(
         lambda required: entry.compose(ComposeRequest(resource, observed, required, host.fleet(), now, profile)),
-        call.required,
+        call,
         host,
     )
     extra: dict[str, Manifest] = {}
@@ -143,28 +147,35 @@ def answer(
 
 def _settled(
     compose: Callable[[Mapping[str, tuple[Manifest, ...]]], ComposeResult],
-    fetched: Mapping[str, tuple[Manifest, ...]],
+    call: Call,
     host: Knowledge,
 ) -> tuple[ComposeResult, Mapping[str, tuple[Manifest, ...]], dict[str, Requirement]]:
     """Composes with what the host knows added to what came with the call, and says what Crossplane must fetch.
 
-    What a composer requires follows from its resource alone, so one look tells what to add.
+    What a composer requires follows from its resource alone, so one look tells what to add; and what it required last
+    time mostly saves the look.
     """
-    result = compose(fetched)
-    added = {
-        name: found
-        for name, requirement in result.requirements.items()
-        if (found := host.find(requirement)) is not None
-    }
-    required = {**fetched, **added}
-    if added:
+    uid = text_at(call.composite, "metadata", "uid")
+    wanted = _wanted.get(uid) or {}
+    added = _added(wanted, host)
+    required = {**call.required, **added}
+    result = compose(required)
+    if result.requirements != wanted:
+        added = _added(result.requirements, host)
+        required = {**call.required, **added}
         result = compose(required)
+        _wanted.put(uid, result.requirements, 1)
     asked = {
         name: requirement
         for name, requirement in result.requirements.items()
         if name not in added and requirement.cluster is None
     }
     return result, required, asked
+
+
+def _added(wanted: Mapping[str, Requirement], host: Knowledge) -> dict[str, tuple[Manifest, ...]]:
+    known = ((name, host.find(requirement)) for name, requirement in wanted.items())
+    return {name: found for name, found in known if found is not None}
 
 
 def _identity(composite: Manifest) -> Composite:

@@ -35,8 +35,8 @@ def _items(found: fnv1.Resources) -> list[Manifest]:
     return [plain(item.resource) for item in found.items]
 
 
-def write(request: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionResponse:
-    """The response: what earlier functions of the pipeline asked for, with ours over it."""
+def write(request: fnv1.RunFunctionRequest, call: Call, answer: Answer) -> bytes:
+    """The response, packed: what earlier functions of the pipeline asked for, with ours over it."""
     response = _begun(request)
     response.meta.ttl.FromTimedelta(timedelta(seconds=answer.ttl_s))
     for key, composed in answer.resources.items():
@@ -52,14 +52,14 @@ def write(request: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionR
     response.results.extend(_result(event) for event in answer.events)
     for name, requirement in answer.requirements.items():
         response.requirements.resources[name].CopyFrom(_selector(requirement))
-    return _measured(request, response)
+    return _measured(request, response, told=_was_told(call.composite))
 
 
-def refuse(request: fnv1.RunFunctionRequest, why: str) -> fnv1.RunFunctionResponse:
+def refuse(request: fnv1.RunFunctionRequest, why: str) -> bytes:
     """Nothing is applied, and the composite says why."""
     response = _begun(request)
     response.results.append(fnv1.Result(severity=fnv1.SEVERITY_FATAL, message=why))
-    return response
+    return _packed(response)
 
 
 def _begun(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
@@ -69,27 +69,34 @@ def _begun(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
     return response
 
 
-def _measured(request: fnv1.RunFunctionRequest, response: fnv1.RunFunctionResponse) -> fnv1.RunFunctionResponse:
+def _measured(request: fnv1.RunFunctionRequest, response: fnv1.RunFunctionResponse, *, told: bool) -> bytes:
     """A response that Crossplane would not take is not sent: the composite is told instead, and before it happens."""
-    size = response.ByteSize()
-    shown = f"the response has {size / 2**20:.1f} MiB; Crossplane takes {MOST_BYTES / 2**20:.0f} MiB"
-    if size > MOST_BYTES:
+    packed = _packed(response)
+    near = len(packed) > MOST_BYTES * _NEARLY
+    if not near and not told:
+        return packed
+    shown = f"the response has {len(packed) / 2**20:.1f} MiB; Crossplane takes {MOST_BYTES / 2**20:.0f} MiB"
+    if len(packed) > MOST_BYTES:
         return refuse(request, f"{shown}. What runs stays. Divide this among several objects")
-    near = size > MOST_BYTES * _NEARLY
-    if near or _was_told(request):
-        response.conditions.append(
-            fnv1.Condition(
-                type=SIZE_CONDITION,
-                status=fnv1.STATUS_CONDITION_FALSE if near else fnv1.STATUS_CONDITION_TRUE,
-                reason="NearlyTooLarge" if near else "Fits",
-                message=f"{shown}. Divide this among several objects before it grows" if near else "",
-            )
+    response.conditions.append(
+        fnv1.Condition(
+            type=SIZE_CONDITION,
+            status=fnv1.STATUS_CONDITION_FALSE if near else fnv1.STATUS_CONDITION_TRUE,
+            reason="NearlyTooLarge" if near else "Fits",
+            message=f"{shown}. Divide this among several objects before it grows" if near else "",
         )
-    return response
+    )
+    return _packed(response)
 
 
-def _was_told(request: fnv1.RunFunctionRequest) -> bool:
-    conditions = value_at(plain(request.observed.composite.resource), "status", "conditions")
+def _packed(response: fnv1.RunFunctionResponse) -> bytes:
+    """Packed here rather than by gRPC, for its size: to tell that, protobuf would pack it a second time."""
+    packed: bytes = response.SerializeToString()
+    return packed
+
+
+def _was_told(composite: Manifest) -> bool:
+    conditions = value_at(composite, "status", "conditions")
     return any(item.get("type") == SIZE_CONDITION for item in conditions) if isinstance(conditions, list) else False
 
 

@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import grpc  # type: ignore[import-untyped]  # it ships no types
 import structlog
 from aiohttp import web
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
-from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from modelplane.api.errors import InputError
@@ -32,6 +32,7 @@ from modelplane.reconcile.collector import calm_collector, collect_between_calls
 
 _log = structlog.get_logger()
 _MEGABYTE = 1024 * 1024
+_SERVICE = "apiextensions.fn.proto.v1.FunctionRunnerService"
 _LISTED_WITHIN_S = 8.0
 _LOOK_S = 0.05
 
@@ -105,7 +106,18 @@ class Figures:
         self.waiting = Gauge("modelplane_function_calls_in_hand", "Calls not answered yet.", registry=self.registry)
 
 
-class Function(grpcv1.FunctionRunnerServiceServicer):
+class Received(NamedTuple):
+    """A call and its size, which protobuf would find out only by packing it again."""
+
+    request: fnv1.RunFunctionRequest
+    size: int
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        return cls(fnv1.RunFunctionRequest.FromString(packed), len(packed))
+
+
+class Function:
     def __init__(
         self,
         limits: Limits,
@@ -132,10 +144,13 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
         """Hold calls until this returns."""
         self._ready = ready
 
-    async def RunFunction(  # noqa: N802  the protocol's name
-        self, request: fnv1.RunFunctionRequest, context: grpc.aio.ServicerContext
-    ) -> fnv1.RunFunctionResponse:
-        kind = request.observed.composite.resource.fields["kind"].string_value
+    def handler(self) -> grpc.GenericRpcHandler:
+        """The service as gRPC asks for it. The answer is packed when it comes out of here."""
+        run = grpc.unary_unary_rpc_method_handler(self.run, Received.unpack, response_serializer=None)
+        return grpc.method_handlers_generic_handler(_SERVICE, {"RunFunction": run})
+
+    async def run(self, received: Received, context: grpc.aio.ServicerContext) -> bytes:
+        kind = received.request.observed.composite.resource.fields["kind"].string_value
         if self._ready is not None:
             await self._ready()
         if self._in_hand >= self._limits.threads + self._limits.waiting:
@@ -143,7 +158,7 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{self._in_hand} calls wait already; try again")
         self._in_hand += 1
         self.figures.waiting.set(self._in_hand)
-        work = asyncio.get_running_loop().run_in_executor(self._pool, self._run, kind, request)
+        work = asyncio.get_running_loop().run_in_executor(self._pool, self._run, kind, received)
         work.add_done_callback(self._let_go)
         try:
             return await asyncio.wait_for(asyncio.shield(work), self._limits.call_s)
@@ -157,12 +172,13 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
         self._in_hand -= 1
         self.figures.waiting.set(self._in_hand)
 
-    def _run(self, kind: str, request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
-        started, began, received = time.perf_counter(), time.thread_time(), request.ByteSize()
+    def _run(self, kind: str, received: Received) -> bytes:
+        started, began, request = time.perf_counter(), time.thread_time(), received.request
         namespace, name = _identity(request)
         log = _log.bind(kind=kind, namespace=namespace, name=name, tag=request.meta.tag)
         try:
-            response, outcome = write(request, self._decide(kind, read(request))), "composed"
+            call = read(request)
+            response, outcome = write(request, call, self._decide(kind, call)), "composed"
         except Refused as why:
             log.warning("refused", why=str(why))
             response, outcome = refuse(request, str(why)), "refused"
@@ -171,17 +187,15 @@ class Function(grpcv1.FunctionRunnerServiceServicer):
             log.exception("broke")
             response, outcome = refuse(request, f"a defect in modelplane: {type(error).__name__}: {error}"), "broke"
         seconds, work = time.perf_counter() - started, time.thread_time() - began
-        sent = response.ByteSize()
-        self._count(kind, outcome, seconds, received, sent)
+        self._count(kind, outcome, seconds, received.size, len(response))
         self.figures.work.labels(kind).observe(work)
         (log.info if self._log_calls else log.debug)(
             "answered",
             outcome=outcome,
             milliseconds=round(seconds * 1000, 2),
             work_ms=round(work * 1000, 3),
-            request_bytes=received,
-            response_bytes=sent,
-            resources=len(response.desired.resources),
+            request_bytes=received.size,
+            response_bytes=len(response),
         )
         return response
 
@@ -240,7 +254,7 @@ class Server:
         self._grpc = grpc.aio.server(
             options=[("grpc.max_receive_message_length", size), ("grpc.so_reuseport", 0)],
         )
-        grpcv1.add_FunctionRunnerServiceServicer_to_server(self.function, self._grpc)  # type: ignore[no-untyped-call]  # generated
+        self._grpc.add_generic_rpc_handlers((self.function.handler(),))
         self.port = self._listen(self._grpc)
         if self._options.live:
             self._watch()

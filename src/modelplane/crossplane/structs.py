@@ -11,11 +11,13 @@ shuffles the fields of a map each time. What comes out is shared between calls: 
 
 import struct as binary
 from collections.abc import Iterator, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import msgspec
 import xxhash
 from google.protobuf import struct_pb2  # type: ignore[import-untyped]  # it ships no types
+
+from modelplane.crossplane.memory import Memory
 
 MOST_REMEMBERED: Final = 64 * 1024 * 1024
 """Bytes of protobuf whose meaning is remembered, in each direction. As plain objects they take several times that."""
@@ -26,45 +28,11 @@ _WORTH_IT: Final = 48
 _BOOKS: Final = b"managedFields"
 """Who set which field: half of every object that a server sends, and nothing here reads it."""
 
-K = TypeVar("K")
-T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 
-class Memory(Generic[K, T]):
-    """The latest of what was converted.
-
-    What was used since the last clearing is in `_young`; at each clearing the old goes, and the young is the old.
-    Threads share it without a lock. Where two meet, something is forgotten or counted twice, and nothing is ever wrong:
-    what is kept under a key follows from the key.
-    """
-
-    __slots__ = ("_held", "_most", "_old", "_young")
-
-    def __init__(self, most: int) -> None:
-        self._most = most // 2
-        self._young: dict[K, tuple[T, int]] = {}
-        self._old: dict[K, tuple[T, int]] = {}
-        self._held = 0
-
-    def get(self, key: K) -> T | None:
-        found = self._young.get(key)
-        if found is None:
-            found = self._old.get(key)
-            if found is None:
-                return None
-            self.put(key, *found)
-        return found[0]
-
-    def put(self, key: K, value: T, size: int) -> None:
-        if self._held + size > self._most:
-            self._old, self._young, self._held = self._young, {}, 0
-        self._young[key] = (value, size)
-        self._held += size
-
-
 _objects: Memory[bytes, dict[str, object]] = Memory(MOST_REMEMBERED)
-_versions: Memory[tuple[str, str], dict[str, object]] = Memory(2 * MOST_REMEMBERED)
+_versions: Memory[tuple[str, str], dict[str, object]] = Memory(3 * MOST_REMEMBERED)
 _parts: Memory[bytes, object] = Memory(MOST_REMEMBERED)
 """By the bytes of a Value, which begin with its kind."""
 _packed: Memory[int, bytes] = Memory(MOST_REMEMBERED)
@@ -75,12 +43,7 @@ _MOST_NAMES: Final = 8192
 
 def plain(struct: struct_pb2.Struct) -> dict[str, object]:
     """The object that a Struct holds. Of the Struct, who set which field is gone afterwards."""
-    if "metadata" in struct.fields:
-        metadata = struct.fields["metadata"].struct_value.fields
-        # To look for a field that is not there would make it.
-        if "managedFields" in metadata:
-            del metadata["managedFields"]
-    packed: bytes = struct.SerializeToString(deterministic=True)
+    packed = _bytes_of(struct)
     if len(packed) > _SMALL:
         return _fields(packed)
     known = _objects.get(packed)
@@ -98,9 +61,20 @@ def seen(struct: struct_pb2.Struct) -> dict[str, object]:
     key = (metadata["uid"].string_value, metadata["resourceVersion"].string_value)
     known = _versions.get(key)
     if known is None:
-        known = plain(struct)
-        _versions.put(key, known, struct.ByteSize())
+        packed = _bytes_of(struct)
+        known = _fields(packed)
+        _versions.put(key, known, len(packed))
     return known
+
+
+def _bytes_of(struct: struct_pb2.Struct) -> bytes:
+    if "metadata" in struct.fields:
+        metadata = struct.fields["metadata"].struct_value.fields
+        # To look for a field that is not there would make it.
+        if "managedFields" in metadata:
+            del metadata["managedFields"]
+    packed: bytes = struct.SerializeToString(deterministic=True)
+    return packed
 
 
 def fill(struct: struct_pb2.Struct, content: Mapping[str, object]) -> None:
