@@ -108,6 +108,32 @@ def test_what_the_host_knows_is_not_asked_of_crossplane():
     assert set(found.requirements) == {"replicas"}
 
 
+def test_what_a_composite_required_before_is_looked_up_first_and_what_it_requires_today_is_what_counts():
+    class Knows(NoKnowledge):
+        def __init__(self):
+            self.asked = []
+
+        def find(self, requirement):
+            if requirement.kind != "InferenceClass":
+                return None
+            self.asked.append(requirement.name)
+            return (classes[requirement.name],)
+
+    classes = {name: {**CLASS, "metadata": {"name": name}} for name in ("h200", "b200")}
+    metadata = {**CLUSTER["metadata"], "uid": "requires-once"}
+    other_pools = [{"name": "pool", "className": "b200", "nodeCount": 3}]
+    asked = []
+    for spec in (CLUSTER["spec"], CLUSTER["spec"], {**CLUSTER["spec"], "nodePools": other_pools}):
+        host = Knows()
+        found = answer(Call({**CLUSTER, "metadata": metadata, "spec": spec}, required={"replicas": ()}), 0.0, host)
+        asked.append((host.asked, found.status["nodes"], set(found.requirements)))
+    assert asked == [
+        (["h200"], 2, {"replicas"}),
+        (["h200"], 2, {"replicas"}),
+        (["h200", "b200"], 3, {"replicas"}),
+    ]
+
+
 def test_a_status_that_the_composer_leaves_alone_is_returned_as_it_was():
     cache = {
         "apiVersion": API,

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.crossplane import structs
-from modelplane.crossplane.memory import Memory
 
 _WHOLE = st.integers(-(2**53), 2**53)
 _JSON = st.recursive(
@@ -37,16 +36,6 @@ def test_whole_numbers_are_integers_and_others_are_not():
 def test_what_is_too_large_to_remember_is_converted_all_the_same():
     content = {"text": "x" * 300_000, "count": 7}
     assert through(content) == content
-
-
-def test_memory_is_bounded_and_keeps_what_is_used():
-    memory = Memory(80)
-    for number in range(100):
-        memory.put(number, str(number), 10)
-        assert memory.get(0) == "0"
-    kept = {**memory._old, **memory._young}
-    assert {0, 99} <= kept.keys() <= {0, *range(91, 100)}
-    assert memory.get(1) is None
 
 
 def test_the_order_in_which_fields_come_is_no_other_content():
