@@ -127,8 +127,8 @@ def _how_measured() -> list[str]:
         "- played: the workload clusters. provider-kubernetes rests; a small writer watches its Objects and says of",
         "  each that its cluster took it and that it is well, through the same status",
         f"- {os.cpu_count()} processors for all of it; the machine's load is in the table",
-        "- work of a call is processor time of its thread, as the server says with `--log-calls`, so other guests of",
-        "  the machine hardly count",
+        "- work of a call is processor time of its thread, from the message to the bytes of the answer, as the server",
+        "  says with `--log-calls`: other guests of the machine hardly count. That gRPC reads the message is not in it",
     ]
 
 
