@@ -194,6 +194,18 @@ def test_requests_in_flight_are_counted_once(config):
     assert desk.counts == [(0, 0, 0)]
 
 
+def test_of_a_prompt_only_what_the_endpoint_does_not_hold_is_in_flight():
+    desk = Desk("", count=1)
+    body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "hello " * 1000}]})
+    first = desk.ask(body)[0]
+    assert desk.counts[0][:2] == (1, first.request.tokens)
+    again = desk.ask(body)[0]
+    assert desk.counts[0][:2] == (2, first.request.tokens)
+    assert again.decision.cached_tokens >= again.request.tokens
+    desk.director.began(first)
+    assert desk.counts[0][:2] == (2, 0)
+
+
 def test_failures_in_a_row_are_counted_where_they_happened():
     desk = Desk()
     picked = desk.ask(subset=("10.0.0.0:8000",))[0]

@@ -24,3 +24,4 @@ def test_counts_are_aligned_as_lists_are(held, kept):
     assert list(cycle.aligned(counts, some)) == cycle.aligned(held, some)
     assert cycle.aligned(counts, pool) is counts
     assert cycle.aligned(counts, [some[0]]) == [held[max(kept)]]
+    assert [cycle.value(counts, each) for each in pool] == [cycle.value(held, each) for each in pool] == held

@@ -319,7 +319,7 @@ class Director:
         flow = None if ticket is None else self._flow
         if not self._counts or decision.outcome is not Outcome.PICKED:
             return Verdict(request, decision, scheduler, renamed, False, ticket, flow)
-        tokens = request.tokens
+        tokens = max(0, request.tokens - decision.cached_tokens)
         decision.picked.count(1, tokens)
         return Verdict(request, decision, scheduler, renamed, True, ticket, flow, tokens)
 

@@ -82,5 +82,12 @@ class Cycle(RunState):
         places = known.of(self.endpoints)
         return [column[places[endpoint]] for endpoint in endpoints]
 
+    def value(self, column: Sequence[T], endpoint: Endpoint) -> T:
+        """Of such a column, the value for one endpoint."""
+        known = self._places
+        if known is None:
+            known = self._places = Places()
+        return column[known.of(self.endpoints)[endpoint]]
+
 
 Results = Mapping[str, Result[Endpoint]]

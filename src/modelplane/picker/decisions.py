@@ -57,6 +57,8 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What profiles that only watch would have picked; empty where one picked nothing."""
     why: str = ""
     """One sentence for the client and the log where nothing was picked."""
+    cached_tokens: int = 0
+    """Of the prompts, how many the first choice is taken to hold; found when the request is sent on."""
 
     @property
     def picked(self) -> Endpoint:

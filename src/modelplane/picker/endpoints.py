@@ -6,9 +6,14 @@ never sees half of a scrape. In-flight numbers are the picker's own: what it sen
 Between two looks at a server many requests are decided, and by the last look alone they would all go to whichever
 server looked best then. So decisions go by `expected`: the load as last seen, and on top of it what this picker has
 itself sent since and what it has seen end since. A request that was sent since counts as waiting and as running, one
-that ended counts as neither, and prompts that were sent since and are not yet computed take their share of the KV
-cache. A server never looked at is expected to hold what was sent to it. Several pickers before one pool each know their
-own part of it; the next look tells the rest.
+that ended counts as neither. A server never looked at is expected to hold what was sent to it. Several pickers before
+one pool each know their own part of it; the next look tells the rest.
+
+What is new of a prompt takes its share of the KV cache from when it is sent: engines take blocks piece by piece as they
+compute, so a look shows next to nothing of a long prompt that was sent a moment ago, and the server would look free for
+as long as it takes to compute. So it counts until its response begins, however many looks come in between. What a look
+shows of it by then counts twice, on the server that is busy with it. Where the proxy does not tell when responses
+begin, it counts until the next look.
 
 Whoever keeps something that was made of an endpoint's load or counts asks to be told of the next change (`watch`), so
 that what did not change costs nothing.
@@ -46,7 +51,8 @@ class Endpoint:
     """One `ip:port` of one pod. Two endpoints are the same only if they are the same object."""
 
     __slots__ = (
-        "_load", "_requests", "_tokens", "_watchers", "address", "attributes", "expected", "failures", "labels", "name",
+        "_hears_beginnings", "_load", "_requests", "_tokens", "_watchers",
+        "address", "attributes", "expected", "failures", "labels", "name",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917  a record, written with names where it is long
@@ -72,6 +78,9 @@ class Endpoint:
         self._load = load
         self._requests = requests_in_flight
         self._tokens = tokens_in_flight
+        self._hears_beginnings = True
+        """Until a request ends of whose beginning nobody told."""
+
         self.expected: Load | None = None
         """The load as it is expected to be; None: something changed, and `expect` finds it anew."""
 
@@ -106,10 +115,24 @@ class Endpoint:
         self._change()
 
     def count(self, requests: int, tokens: int) -> None:
-        """So many more are in flight."""
+        """So many more are in flight.
+
+        Tokens that go without a request are those of one that begins, and those that go with it of one that did not.
+        """
         self._requests += requests
         self._tokens += tokens
+        if tokens < 0:
+            self._hears_beginnings = not requests
         self._change()
+
+    @property
+    def tokens_shown(self) -> int:
+        """Tokens in flight that a look at this moment tells of, as far as is known.
+
+        None while beginnings are heard of, for what is in flight then is not computed. Else some are in flight whose
+        prompts were computed long ago, and nobody knows which.
+        """
+        return 0 if self._hears_beginnings else self._tokens
 
     @property
     def waiting(self) -> float:

@@ -38,7 +38,7 @@ class Load(msgspec.Struct, frozen=True):
     requests_then: int = 0
     """Requests of this picker that were in flight at the look: what it tells includes them."""
     tokens_then: int = 0
-    """Tokens of theirs that were not computed yet."""
+    """Tokens of theirs that `kv_use` is taken to include."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.kv_use <= 1.0:

@@ -93,7 +93,11 @@ class Scheduler:
             return Decision(Outcome.FAULT, why=str(fault))
         if decision.outcome is not Outcome.PICKED:
             return decision
-        if PREFER in request.headers and IF_AVAILABLE in request.headers[PREFER] and not _is_cached(cycle, decision):
+        if (
+            PREFER in request.headers
+            and IF_AVAILABLE in request.headers[PREFER]
+            and not _cached_tokens(cycle, decision)
+        ):
             return Decision(
                 Outcome.NOT_CACHED, profile=decision.profile, why="no endpoint holds the prompt's beginning"
             )
@@ -202,6 +206,8 @@ class Scheduler:
                 added.extend(listener.sent(cycle, decision))
             except Exception as error:  # noqa: BLE001  what a listener misses must not cost the request its endpoint
                 self._count(_fault(listener.name, error))
+        if cached := _cached_tokens(cycle, decision):
+            decision = msgspec.structs.replace(decision, cached_tokens=cached)
         if not added:
             return decision
         headers = (*decision.set_headers, *added)
@@ -226,6 +232,8 @@ def _fault(plugin: str, error: Exception) -> PluginFault:
     return PluginFault(plugin, f"raised {type(error).__name__}: {error}")
 
 
-def _is_cached(cycle: Cycle, decision: Decision) -> bool:
+def _cached_tokens(cycle: Cycle, decision: Decision) -> int:
     match = cycle.get(PREFIX)
-    return match is not None and cycle.aligned(match.matched, (decision.picked,))[0] > 0
+    if match is None or not match.any:
+        return 0
+    return cycle.value(match.matched, decision.picked) * match.block_size

@@ -222,6 +222,27 @@ def test_requests_under_way_hurry_the_next_look():
     story(body)
 
 
+@pytest.mark.parametrize(
+    ("ended", "tokens_then"),
+    [
+        pytest.param((0, -64), 0, id="its response has begun"),
+        pytest.param((-1, -64), 160, id="nobody told that it began"),
+    ],
+)
+def test_a_look_has_the_requests_in_flight_and_of_their_prompts_what_may_be_computed(ended, tokens_then):
+    async def body(server):
+        endpoint = endpoint_of(server)
+        endpoint.count(1, 64)
+        endpoint.count(*ended)
+        endpoint.count(1, 160)
+        async with looking(endpoint):
+            await until(lambda: endpoint.load.seen_s >= 0)
+        load = endpoint.load
+        assert (load.requests_then, load.tokens_then) == (endpoint.requests_in_flight, tokens_then)
+
+    story(body)
+
+
 def test_where_no_plugin_reads_the_load_it_is_looked_at_once():
     async def body(server):
         endpoint = endpoint_of(server)

@@ -57,6 +57,21 @@ def test_a_prompt_weighs_until_the_response_begins():
     assert loads(endpoints) == [(0, 0)] * 3
 
 
+def test_the_end_of_an_answer_does_not_say_that_it_never_began():
+    producer = InFlightProducer("p", InFlightParameters(add_estimated_output_tokens=True))
+    (endpoint,) = endpoints = pool(1)
+    for begins, shown in ((True, 0), (False, 100 + 7)):
+        first, second = (Request("r", prompts=(b"x" * 400,), most_output_tokens=7) for _ in range(2))
+        decision = send(producer, endpoints, first)
+        if begins:
+            producer.began(first, decision)
+        further = send(producer, endpoints, second)
+        producer.ended(first, decision, Served(endpoint, 200, 0.0))
+        assert (endpoint.tokens_in_flight, endpoint.tokens_shown) == (107, shown)
+        producer.began(second, further)
+        producer.ended(second, further, Served(endpoint, 200, 0.0))
+
+
 def test_output_is_estimated_where_wanted():
     endpoints = pool(1)
     for parameters, most, expected in (

@@ -171,7 +171,7 @@ class Scraper:
                 continue
             self._asking += 1
             watched.started_s = self._clock()
-            watched.then = (watched.endpoint.requests_in_flight, watched.endpoint.tokens_in_flight)
+            watched.then = (watched.endpoint.requests_in_flight, watched.endpoint.tokens_shown)
             self.counts.looks += 1
             watched.connection.ask(lambda page, problem, watched=watched: self._answered(watched, page, problem))  # type: ignore[misc]  # a default argument binds the loop's variable
 

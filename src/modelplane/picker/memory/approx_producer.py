@@ -85,7 +85,7 @@ class ApproxPrefixProducer:
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         match = prefix_of(cycle, self.name)
         if match is not None and match.total_blocks:
-            held = cycle.aligned(match.matched, (decision.picked,))[0] if match.any else 0
+            held = cycle.value(match.matched, decision.picked) if match.any else 0
             self.hit_ratios.add(held / match.total_blocks)
             self.hit_bytes.add(held * match.block_size * BYTES_A_TOKEN)
         self.index.record(cycle.request, computing(decision), match)

@@ -67,8 +67,7 @@ class InFlightProducer:
             for endpoint in computing(decision)
         )
         for endpoint, prompt, further in shares:
-            endpoint.requests_in_flight += 1
-            endpoint.tokens_in_flight += prompt + further
+            endpoint.count(1, prompt + further)
         self._counted[request] = _Counted(cycle.now_s, shares)
         self._give_up_lost(cycle.now_s)
         return ()
@@ -80,11 +79,11 @@ class InFlightProducer:
             return
         kept = []
         for endpoint, prompt, further in counted.shares:
-            endpoint.tokens_in_flight -= prompt
+            endpoint.count(0, -prompt)
             if endpoint is decision.picked:
                 kept.append((endpoint, 0, further))
             else:
-                endpoint.requests_in_flight -= 1
+                endpoint.count(-1, 0)
         self._counted[request] = _Counted(counted.at_s, tuple(kept))
 
     def ended(self, request: Request, _decision: Decision, _served: Served) -> None:
@@ -96,8 +95,10 @@ class InFlightProducer:
         if counted is None:
             return False
         for endpoint, prompt, further in counted.shares:
-            endpoint.requests_in_flight -= 1
-            endpoint.tokens_in_flight -= prompt + further
+            if further:
+                # Apart from those of a prompt, which tell that its response never began.
+                endpoint.tokens_in_flight -= further
+            endpoint.count(-1, -prompt)
         return True
 
     def _prompt_tokens(self, cycle: Cycle, endpoint: Endpoint) -> int:
