@@ -2,18 +2,20 @@
 
 Engines are those of the product, driven by a clock that jumps. Our picker is its scheduler with the configuration that
 the ecosystem installs, its endpoints looked at every tenth of a second as its scraper does; a request takes a
-millisecond to reach its engine, as does a look. What a network and a proxy do to these figures is for
-`picker_quality.py`, which has both.
+millisecond to reach its engine. What is in flight is counted as the product counts it where the proxy shows it the
+headers of responses. What a network and a proxy do to these figures is for `picker_quality.py`, which has both.
 
-    python bench/picker_routing.py [--shape NAME] [--policy NAME]…       prints a table for each shape
+A run has few requests that wait long, and where the first prompts of it happen to go decides how many: one seed says
+little. So every row is of several, with the percentiles of all their requests together and the p90 of each alone.
+
+    python bench/picker_routing.py [--shape NAME] [--policy NAME] [--look SECONDS]… [--seeds COUNT]
 """
 
 import argparse
 import random
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -25,6 +27,7 @@ from load.oracle import Oracle
 from load.pickers import CONFIG, COUNTING
 from load.prompts import words
 from load.shapes import LONG, PUBLISHED, SHORT, Shape
+from load.virtual import VirtualTime
 
 from modelplane.engine.batch import Batch
 from modelplane.engine.figures import Figures
@@ -35,53 +38,33 @@ from modelplane.engine.sequence import Sequence as Prompt
 from modelplane.engine.steps import Limits
 from modelplane.engine.text import token_id
 from modelplane.picker.config import load
+from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.loads import Load
+from modelplane.picker.memory.in_flight import InFlightProducer
+from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
 
-_SEED: Final = 23
+_SEEDS: Final = (23, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 _BLOCK: Final = 16
 _LOOK_S: Final = 0.1
 _WAY_S: Final = 0.001
+_OK: Final = 200
 _BUDGET: Final = 8_192
+_HEAD: Final = """\
+| policy | TTFT p50 | TTFT p90 | p90 of single seeds | TTFT mean | output tokens/s | prefix hit rate |
+|---|---|---|---|---|---|---|"""
 
 
-class _Timer:
-    __slots__ = ("callback",)
+class Trial(msgspec.Struct, frozen=True):
+    shape: Shape
+    seed: int = _SEEDS[0]
+    look_s: float = _LOOK_S
+    """How often our picker looks at each server."""
 
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
-
-
-class VirtualTime:
-    """A clock that runs whatever is due next, at once; in the order of asking where two are due together."""
-
-    tick = 0.0
-
-    def __init__(self) -> None:
-        self._now_s = 0.0
-        self._due: list[tuple[float, int, _Timer]] = []
-        self._asked = 0
-
-    def now(self) -> float:
-        return self._now_s
-
-    def call_at(self, when: float, callback: Callable[[], None]) -> _Timer:
-        timer = _Timer(callback)
-        self._asked += 1
-        heappush(self._due, (when, self._asked, timer))
-        return timer
-
-    def run(self, until: Callable[[], bool]) -> None:
-        while self._due and not until():
-            when, _, timer = heappop(self._due)
-            self._now_s = max(self._now_s, when)
-            if timer.callback is not None:
-                timer.callback()
+    def chance(self) -> random.Random:
+        return random.Random(self.seed)  # noqa: S311  not a secret
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
@@ -89,6 +72,8 @@ class Question(msgspec.Struct, frozen=True, eq=False):
     text: bytes
     ids: Sequence[int]
     answer: int
+    names: list[int] = msgspec.field(default_factory=list)
+    """Of its blocks, as far as an engine found them: the same for every policy, and most of the work of a run."""
 
 
 class Sample(msgspec.Struct):
@@ -120,10 +105,18 @@ class Pool:
 class Policy(Protocol):
     def choose(self, question: Question, prompt: Prompt) -> int: ...
 
-    def ended(self, at: int, prompt: Prompt) -> None: ...
+    def began(self, _prompt: Prompt) -> None:
+        """Its first token is there."""
+        return
+
+    def ended(self, _prompt: Prompt) -> None:
+        return
 
 
-class RoundRobin:
+Make = Callable[[Trial, Pool, VirtualTime], Policy]
+
+
+class RoundRobin(Policy):
     def __init__(self, pool: Pool) -> None:
         self._count, self._next = len(pool.engines), -1
 
@@ -131,26 +124,20 @@ class RoundRobin:
         self._next = (self._next + 1) % self._count
         return self._next
 
-    def ended(self, at: int, prompt: Prompt) -> None:
-        """Nothing to it."""
 
-
-class LeastRequest:
+class LeastRequest(Policy):
     """As Envoy does it: the less busy of two that chance names."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, chance: random.Random) -> None:
         self._pool = pool
-        self._chance = random.Random(_SEED)  # noqa: S311  not a secret
+        self._chance = chance
 
     def choose(self, _question: Question, _prompt: Prompt) -> int:
         first, second = (self._chance.randrange(len(self._pool.engines)) for _ in range(2))
         return first if self._pool.in_flight[first] <= self._pool.in_flight[second] else second
 
-    def ended(self, at: int, prompt: Prompt) -> None:
-        """The pool counts."""
 
-
-class Greedy:
+class Greedy(Policy):
     """The oracle."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
@@ -159,33 +146,52 @@ class Greedy:
     def choose(self, _question: Question, prompt: Prompt) -> int:
         return self._oracle.choose(prompt)
 
-    def ended(self, at: int, prompt: Prompt) -> None:
-        """It sees that by itself."""
+
+class _Sent(msgspec.Struct, eq=False):
+    request: Request
+    decision: Decision
+    tokens: int
+    """Of a prompt, those that are still to be computed."""
 
 
-class Ours:
+class Ours(Policy):
     """The picker. One that is `blind` takes servers to be as they were at the last look, whatever it sent since."""
 
-    def __init__(self, pool: Pool, clock: VirtualTime, config: str, *, blind: bool = False) -> None:
-        self._pool, self._clock, self._blind = pool, clock, blind
+    def __init__(self, trial: Trial, pool: Pool, clock: VirtualTime, config: str, *, blind: bool = False) -> None:
+        self._pool, self._clock, self._look_s = pool, clock, trial.look_s
         self._scheduler = Scheduler(load(config))
+        plugins = self._scheduler.assembly.plugins.values()
+        self._counts = not blind and not any(isinstance(plugin, InFlightProducer) for plugin in plugins)
+        self._sent: dict[Prompt, _Sent] = {}
         self.endpoints = tuple(Endpoint(f"pool/{at}", f"10.0.0.{at}:8000") for at in range(len(pool.engines)))
         self._places = {endpoint: at for at, endpoint in enumerate(self.endpoints)}
         self._scheduler.changed(self.endpoints)
-        self._chance = random.Random(_SEED).random  # noqa: S311  not a secret
+        self._chance = trial.chance().random
         for at in range(len(self.endpoints)):
             # Looks at different servers fall at different moments.
-            clock.call_at(_LOOK_S * at / len(self.endpoints), lambda at=at: self._look(at))  # type: ignore[misc]  # a default argument binds the loop's variable
+            clock.call_at(self._look_s * at / len(self.endpoints), lambda at=at: self._look(at))  # type: ignore[misc]  # a default argument binds the loop's variable
 
-    def choose(self, question: Question, _prompt: Prompt) -> int:
+    def choose(self, question: Question, prompt: Prompt) -> int:
         request = Request("r", "m", prompts=(question.text,), most_output_tokens=question.answer)
         decision = self._scheduler.schedule(request, self.endpoints, self._clock.now(), self._chance)
-        picked = decision.picked
-        picked.requests_in_flight += not self._blind
-        return self._places[picked]
+        sent = self._sent[prompt] = _Sent(request, decision, max(0, request.tokens - decision.cached_tokens))
+        if self._counts:
+            decision.picked.count(1, sent.tokens)
+        return self._places[decision.picked]
 
-    def ended(self, at: int, _prompt: Prompt) -> None:
-        self.endpoints[at].requests_in_flight -= not self._blind
+    def began(self, prompt: Prompt) -> None:
+        sent = self._sent[prompt]
+        if self._counts:
+            sent.decision.picked.count(0, -sent.tokens)
+            sent.tokens = 0
+        self._scheduler.began(sent.request, sent.decision)
+
+    def ended(self, prompt: Prompt) -> None:
+        sent = self._sent.pop(prompt)
+        if self._counts:
+            sent.decision.picked.count(-1, -sent.tokens)
+        served = Served(sent.decision.picked, _OK, started_s=0.0)
+        self._scheduler.ended(sent.request, sent.decision, served)
 
     def _look(self, at: int) -> None:
         engine, now_s = self._pool.engines[at], self._clock.now()
@@ -197,14 +203,14 @@ class Ours:
             blocks=engine.limits.blocks,
             seen_s=now_s,
             requests_then=self.endpoints[at].requests_in_flight,
-            tokens_then=self.endpoints[at].tokens_in_flight,
+            tokens_then=self.endpoints[at].tokens_shown,
         )
-        self._clock.call_at(now_s + _LOOK_S, lambda: self._look(at))
+        self._clock.call_at(now_s + self._look_s, lambda: self._look(at))
 
 
-def questions(shape: Shape) -> Iterator[Question]:
+def questions(trial: Trial) -> Iterator[Question]:
     """Every request of a run, by the seed."""
-    chance = random.Random(_SEED)  # noqa: S311  not a secret
+    shape, chance = trial.shape, trial.chance()
     prefixes = [_spoken(chance, shape.prefix_tokens) for _ in range(shape.prefixes)]
     at_s, number = 0.0, 0
     while at_s < shape.seconds:
@@ -223,12 +229,12 @@ def _spoken(chance: random.Random, tokens: int) -> tuple[str, list[int]]:
     return text, [token_id(word) for word in text.split(" ")]
 
 
-def measure(shape: Shape, make: Callable[[Shape, Pool, VirtualTime], Policy]) -> list[Sample]:
+def measure(trial: Trial, make: Make, asked: Iterable[Question]) -> list[Sample]:
     clock = VirtualTime()
-    pool = Pool(shape, clock)
-    policy = make(shape, pool, clock)
+    pool = Pool(trial.shape, clock)
+    policy = make(trial, pool, clock)
     samples: list[Sample] = []
-    arrivals = questions(shape)
+    arrivals = iter(asked)
     left = 1
 
     def arrive(question: Question) -> None:
@@ -236,16 +242,23 @@ def measure(shape: Shape, make: Callable[[Shape, Pool, VirtualTime], Policy]) ->
         sample = Sample(question.at_s)
         samples.append(sample)
 
+        def told() -> None:
+            if prompt.ended:
+                ended()
+            elif prompt.first_token == prompt.last_token:
+                policy.began(prompt)
+
         def ended() -> None:
             nonlocal left
             left -= 1
             pool.in_flight[at] -= 1
-            policy.ended(at, prompt)
+            policy.ended(prompt)
             sample.first_s, sample.ended_s = prompt.first_token or 0.0, clock.now()
             sample.prompt, sample.cached, sample.answered = len(prompt.prompt), prompt.cached, prompt.emitted
 
-        draft = Draft(key="", prompt=question.ids, answer=range(question.answer), reason="length")
-        prompt = Prompt(draft, ended)
+        draft = Draft(key="", prompt=question.ids, answer=range(question.answer), reason="length", each=True)
+        prompt = Prompt(draft, told)
+        prompt._hashes = question.names  # noqa: SLF001  no engine needs to be given them
         at = policy.choose(question, prompt)
         pool.in_flight[at] += 1
         left += 1
@@ -265,33 +278,53 @@ def measure(shape: Shape, make: Callable[[Shape, Pool, VirtualTime], Policy]) ->
     return samples
 
 
-POLICIES: Final[dict[str, Callable[[Shape, Pool, VirtualTime], Policy]]] = {
-    "round robin": lambda _shape, pool, _clock: RoundRobin(pool),
-    "least request": lambda _shape, pool, _clock: LeastRequest(pool),
-    "ours": lambda _shape, pool, clock: Ours(pool, clock, CONFIG),
-    "ours, as last seen": lambda _shape, pool, clock: Ours(pool, clock, CONFIG, blind=True),
-    "ours, counting": lambda _shape, pool, clock: Ours(pool, clock, COUNTING),
-    "oracle": lambda shape, pool, _clock: Greedy(shape, pool),
+POLICIES: Final[dict[str, Make]] = {
+    "round robin": lambda _trial, pool, _clock: RoundRobin(pool),
+    "least request": lambda trial, pool, _clock: LeastRequest(pool, trial.chance()),
+    "ours": lambda trial, pool, clock: Ours(trial, pool, clock, CONFIG),
+    "ours, as last seen": lambda trial, pool, clock: Ours(trial, pool, clock, CONFIG, blind=True),
+    "ours, counting": lambda trial, pool, clock: Ours(trial, pool, clock, COUNTING),
+    "oracle": lambda trial, pool, _clock: Greedy(trial.shape, pool),
 }
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    ttft_p50_s: float
-    ttft_p90_s: float
+    """Of one run, or of several together."""
+
+    firsts_s: Sequence[float]
+    """From leaving to the first token, of every request."""
     tokens_per_s: float
     hit_rate: float
+
+    def first_s(self, tenths: int) -> float:
+        return statistics.quantiles(self.firsts_s, n=10)[tenths - 1]
 
 
 def outcome(shape: Shape, samples: Sequence[Sample]) -> Outcome:
     counted = [sample for sample in samples if sample.at_s >= shape.skipped_s]
-    firsts = statistics.quantiles([sample.first_s - sample.at_s for sample in counted], n=10)
     seconds = max(sample.ended_s for sample in counted) - counted[0].at_s
     return Outcome(
-        firsts[4],
-        firsts[8],
+        [sample.first_s - sample.at_s for sample in counted],
         sum(sample.answered for sample in counted) / seconds,
         sum(sample.cached for sample in counted) / sum(sample.prompt for sample in counted),
     )
+
+
+def together(runs: Sequence[Outcome]) -> Outcome:
+    return Outcome(
+        [first_s for run in runs for first_s in run.firsts_s],
+        statistics.fmean(run.tokens_per_s for run in runs),
+        statistics.fmean(run.hit_rate for run in runs),
+    )
+
+
+def play(shape: Shape, contests: Sequence[tuple[str, float]], seeds: Sequence[int]) -> Iterator[list[Outcome]]:
+    """For every seed, what each policy comes to with looks that often."""
+    for seed in seeds:
+        asked = list(questions(Trial(shape, seed)))
+        yield [
+            outcome(shape, measure(Trial(shape, seed, look_s), POLICIES[policy], asked)) for policy, look_s in contests
+        ]
 
 
 def rows() -> list[dict[str, object]]:
@@ -302,9 +335,9 @@ def rows() -> list[dict[str, object]]:
     )
     ours, turns = _outcomes(short, "round robin")
     held, known = _outcomes(long, "oracle")
-    first, hits = ours.ttft_p90_s / turns.ttft_p90_s, held.hit_rate / known.hit_rate
+    first, hits = ours.first_s(9) / turns.first_s(9), held.hit_rate / known.hit_rate
     return [
-        _row("routing.short.ttft_p90", first, 1.15, first <= 1.15, "round robin", turns.ttft_p90_s * 1e3, "ms"),  # noqa: PLR2004  the limit
+        _row("routing.short.ttft_p90", first, 1.15, first <= 1.15, "round robin", turns.first_s(9) * 1e3, "ms"),  # noqa: PLR2004  the limit
         {
             **_row("routing.long.hit_rate", hits, 0.95, hits >= 0.95, "the oracle", known.hit_rate, "of tokens"),  # noqa: PLR2004  the limit
             "better": "higher",
@@ -313,7 +346,7 @@ def rows() -> list[dict[str, object]]:
 
 
 def _outcomes(shape: Shape, other: str) -> tuple[Outcome, Outcome]:
-    ours, theirs = (outcome(shape, measure(shape, POLICIES[policy])) for policy in ("ours", other))
+    ((ours, theirs),) = play(shape, (("ours", _LOOK_S), (other, _LOOK_S)), _SEEDS[:1])
     return ours, theirs
 
 
@@ -329,23 +362,37 @@ def _row(name: str, value: float, limit: float, ok: bool, what: str, than: float
     }
 
 
+def _line(policy: str, runs: Sequence[Outcome]) -> str:
+    whole, alone = together(runs), sorted(run.first_s(9) * 1e3 for run in runs)
+    return (
+        f"| {policy} | {whole.first_s(5) * 1e3:,.0f} ms | {whole.first_s(9) * 1e3:,.0f} ms "
+        f"| {alone[0]:,.0f} to {alone[-1]:,.0f} ms | {statistics.fmean(whole.firsts_s) * 1e3:,.0f} ms "
+        f"| {whole.tokens_per_s:,.0f} | {whole.hit_rate:.1%} |"
+    )
+
+
+def _contests(policies: Sequence[str], looks: Sequence[float]) -> list[tuple[str, float]]:
+    """Only our picker looks at servers."""
+    return [(policy, look_s) for policy in policies for look_s in (looks if policy.startswith("ours") else looks[:1])]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", action="append", choices=[shape.name for shape in PUBLISHED])
     parser.add_argument("--policy", action="append", choices=list(POLICIES))
+    parser.add_argument("--look", action="append", type=float, help="how often servers are looked at, in seconds")
+    parser.add_argument("--seeds", type=int, default=len(_SEEDS), choices=range(1, len(_SEEDS) + 1))
     chosen = parser.parse_args()
+    contests = _contests(chosen.policy or list(POLICIES), chosen.look or [_LOOK_S])
     for shape in PUBLISHED:
         if chosen.shape and shape.name not in chosen.shape:
             continue
-        print(f"\n{shape.says}; {shape.rate:g} requests a second.\n", flush=True)
-        print("| policy | TTFT p50 | TTFT p90 | output tokens/s | prefix hit rate |\n|---|---|---|---|---|", flush=True)
-        for name in chosen.policy or POLICIES:
-            found = outcome(shape, measure(shape, POLICIES[name]))
-            print(
-                f"| {name} | {found.ttft_p50_s * 1e3:,.0f} ms | {found.ttft_p90_s * 1e3:,.0f} ms "
-                f"| {found.tokens_per_s:,.0f} | {found.hit_rate:.0%} |",
-                flush=True,
-            )
+        print(f"\n{shape.says}; {shape.rate:g} requests a second; {chosen.seeds} seeds.\n", flush=True)
+        print(_HEAD, flush=True)
+        played = list(play(shape, contests, _SEEDS[: chosen.seeds]))
+        for at, (policy, look_s) in enumerate(contests):
+            looks = f", looks each {look_s:g} s" if chosen.look and policy.startswith("ours") else ""
+            print(_line(f"{policy}{looks}", [outcomes[at] for outcomes in played]), flush=True)
 
 
 if __name__ == "__main__":
