@@ -20,6 +20,7 @@ import msgspec
 
 from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
 from modelplane.picker.assembly import Assembly
+from modelplane.picker.conclusions import picked_of
 from modelplane.picker.config import Config
 from modelplane.picker.cycle import Cycle, Places
 from modelplane.picker.decisions import Decision, Outcome
@@ -228,4 +229,4 @@ def _fault(plugin: str, error: Exception) -> PluginFault:
 
 def _is_cached(cycle: Cycle, decision: Decision) -> bool:
     match = cycle.get(PREFIX)
-    return match is not None and cycle.aligned(match.matched, (decision.picked,))[0] > 0
+    return match is not None and cycle.aligned(match.matched, (picked_of(decision),))[0] > 0
