@@ -16,6 +16,14 @@ PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00"
 PONG = b"\x00\x00\x08\x06\x01\x00\x00\x00\x00"
 
 
+async def until(condition):
+    for _ in range(20_000):
+        if condition():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError("it did not come to pass")
+
+
 @pytest.fixture
 def pair():
     here, there = socket.socketpair()
@@ -122,3 +130,42 @@ def test_timers_threads_and_callbacks_go_on_beside_what_is_read_straight():
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         assert runner.run(scenario()) == "from a thread"
+
+
+def test_what_a_socket_does_not_take_is_written_in_its_order():
+    pieces = [bytes([number]) * size for number, size in enumerate((10, 3 << 20, 10, 2 << 20, 1000))]
+
+    async def scenario():
+        server = H2Server({}, Settings(host="127.0.0.1", port=0))
+        reader, writer = await asyncio.open_connection("127.0.0.1", await server.start())
+        writer.write(PREFACE + SETTINGS)
+        greeting = await reader.readexactly(9)
+        (link,) = server._links
+        for piece in pieces:
+            link._connection.queue(piece)
+            link.flush()
+            await asyncio.sleep(0)
+        found = bytearray(greeting)
+        while not found.endswith(pieces[-1]):
+            found += await reader.read(1 << 16)
+        writer.close()
+        await server.stop(5.0)
+        return bytes(found)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        assert runner.run(asyncio.wait_for(scenario(), 60)).endswith(b"".join(pieces))
+
+
+def test_a_peer_that_resets_is_gone():
+    async def scenario():
+        server = H2Server({}, Settings(host="127.0.0.1", port=0))
+        with socket.create_connection(("127.0.0.1", await server.start())) as peer:
+            peer.sendall(PREFACE + SETTINGS)
+            await until(lambda: server._links)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        await until(lambda: not server._links)
+        await server.stop(5.0)
+        return asyncio.get_running_loop().straight._readers
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        assert runner.run(asyncio.wait_for(scenario(), 60)) == {}
