@@ -1,14 +1,19 @@
 """Builds the Crossplane packages, without a container daemon: dist/packages/*.xpkg.
 
-    build_packages.py [--function REPOSITORY] [--runtime none|debian]
+    build_packages.py [--function REPOSITORY] [--runtime none|debian] [--plain]
 
 The Configuration package holds definitions and compositions. The Function package holds, beside its metadata, the image
 that Crossplane runs: Python from Debian's packages (fetched by apt-get from wherever this machine is set up to), and
 the program with what it needs from requirements-image.lock. Push them with `crossplane xpkg push -f FILE REFERENCE`.
 The same image with other entry points is what workload clusters run: push *.tar with any tool that reads an archive.
+
+The picker's image has its request path compiled, as a layer of its own, where this machine can compile for it: Python
+of the image's version, the image's platform, and a C compiler (tools/compile_picker.py). A line says which it became
+and why. The libraries that the modules are linked with are those of this machine's distribution, as the image's are.
 """
 
 import argparse
+import platform
 import shutil
 import subprocess
 import sys
@@ -16,8 +21,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import compile_picker
 import yaml
-from oci import Image, layer_of_folder, package_image, write_archive
+from oci import Image, Layer, layer_of, layer_of_folder, package_image, write_archive
 
 from modelplane import __version__
 from modelplane.crossplane.packaging import CONFIGURATION, FUNCTION, configuration, function_meta
@@ -31,7 +37,10 @@ DEBIAN = (
 """What Python 3.11 needs, and no shell: nothing in the image is there to be run but the program."""
 USER = "65532:65532"
 PROGRAM = ("/usr/bin/python3.11", "-m", "modelplane")
-IMAGES = {"modelplane-picker": ("picker", "serve"), "modelplane-routing-sidecar": ("picker", "sidecar")}
+PYTHON = (3, 11)
+PLATFORM = ("linux", "x86_64")
+PICKER = "modelplane-picker"
+IMAGES = {PICKER: ("picker", "serve"), "modelplane-routing-sidecar": ("picker", "sidecar")}
 """What workload clusters run beside engines; `spec.backend.images` of an InferenceCluster names where they are."""
 
 
@@ -39,6 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--function", default="", help="repository of the Function package, for the dependency on it")
     parser.add_argument("--runtime", choices=("debian", "none"), default="debian", help="what the function runs on")
+    parser.add_argument("--plain", action="store_true", help="leave the picker uncompiled, also where it could be")
     parser.add_argument(
         "--output", type=Path, default=ROOT / "dist" / "packages", help="where to (default: %(default)s)"
     )
@@ -47,11 +57,43 @@ def main() -> int:
     runtime = _runtime() if options.runtime == "debian" else None
     _write(options.output, FUNCTION, package_image(_stream((function_meta(),)), runtime))
     if runtime is not None:
+        compiled = _compiled_layers(_why_plain(plain=options.plain))
         for name, command in IMAGES.items():
-            image = replace(runtime, entrypoint=(*PROGRAM, *command))
+            layers = (*runtime.layers, *(compiled if name == PICKER else ()))
+            image = replace(runtime, layers=layers, entrypoint=(*PROGRAM, *command))
             write_archive(image, options.output / f"{name}-v{__version__}.tar", f"{name}:v{__version__}")
             print(f"{options.output / name}-v{__version__}.tar  {' '.join(image.entrypoint[1:])}")
     return 0
+
+
+def _why_plain(*, plain: bool) -> str:
+    """Why the picker is not compiled, in half a sentence; empty where it is."""
+    if plain:
+        return "--plain says so"
+    version, machine = tuple(sys.version_info[:2]), (sys.platform, platform.machine())
+    if version != PYTHON:
+        return f"the image has Python {_dotted(PYTHON)}, and this is {_dotted(version)}"
+    if machine != PLATFORM:
+        return f"the image is for {' '.join(PLATFORM)}, and this is {' '.join(machine)}"
+    return "" if compile_picker.is_current() else compile_picker.obstacle()
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _compiled_layers(why_plain: str) -> tuple[Layer, ...]:
+    """The picker's extension modules, which Python prefers to the sources beside them in the layer below."""
+    if why_plain:
+        print(f"{PICKER}: plain Python, because {why_plain}")
+        return ()
+    if not compile_picker.is_current():
+        print(f"{PICKER}: compiling its request path, which takes minutes; --plain leaves it out")
+        compile_picker.build()
+    built = compile_picker.BUILT
+    modules = {f"app/{path.relative_to(built)}": path.read_bytes() for path in sorted(built.rglob("*.so"))}
+    print(f"{PICKER}: compiled, {len(modules)} modules")
+    return (layer_of(modules),)
 
 
 def _write(folder: Path, name: str, image: Image) -> None:

@@ -13,6 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from modelplane.extproc.calls import Status
 from modelplane.extproc.grpc_aio import GrpcAioServer
 from modelplane.extproc.h2.server import H2Server
+from modelplane.extproc.loop import make_loop
 from modelplane.extproc.tls import Identity, self_signed
 
 ECHO = "/test.Echo/Talk"
@@ -100,10 +101,14 @@ def client_identity():
 
 @pytest.fixture
 def run():
-    """Runs a coroutine to its end within a generous time."""
+    """Runs a coroutine to its end within a generous time, on the loop that the picker is served with."""
 
     async def limited(scenario):
         async with asyncio.timeout(50):
             return await scenario
 
-    return lambda scenario: asyncio.run(limited(scenario))
+    def run_on_its_loop(scenario):
+        with asyncio.Runner(loop_factory=make_loop) as runner:
+            return runner.run(limited(scenario))
+
+    return run_on_its_loop

@@ -17,6 +17,8 @@ from modelplane.extproc.endpoints import Endpoints, EndpointSource
 from modelplane.extproc.parsing import Parsed, ParseError, find_api, parse, rename
 from modelplane.extproc.parties import Asker, AsksTokenizer, Flow, Observer, Rules, TokenIds, Verdict
 from modelplane.extproc.steps import Ask, Rename
+from modelplane.picker.arithmetic import tokens_of
+from modelplane.picker.conclusions import picked_of
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.flow import FULL, Ticket
 from modelplane.picker.memory.in_flight import InFlightProducer
@@ -80,6 +82,8 @@ class Director:
         """Sent on, with a priority that may be evicted."""
         self._stopping = False
         self._by_address: dict[str, Endpoint] = {}
+        self._endpoints: Endpoints = ()
+        """Those of the source, which tells of every change."""
         self._changed(source.current)
         source.on_change(self._changed)
 
@@ -160,12 +164,12 @@ class Director:
     def began(self, verdict: Verdict) -> None:
         """The response to a request that was sent on has begun, so its prompt is computed."""
         if verdict.counted:
-            verdict.decision.picked.count(0, -verdict.tokens)
+            picked_of(verdict.decision).count(0, -verdict.tokens)
         verdict.scheduler.began(verdict.request, verdict.decision)
 
     def ended(self, verdict: Verdict, served: Served, *, told: str = "") -> None:
         """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
-        request, picked = verdict.request, verdict.decision.picked
+        request, picked = verdict.request, picked_of(verdict.decision)
         if verdict.counted:
             picked.count(-1, -verdict.tokens if served.first_byte_s < 0.0 else 0)
         if verdict.flow is not None:
@@ -312,15 +316,15 @@ class Director:
     ) -> Verdict:
         observer, scheduler = self.observer, self._scheduler
         heard = None if observer is None else observer.listen(request, self._chance())
-        decision = scheduler.schedule(request, self._source.current, now_s, self._chance, heard)
+        decision = scheduler.schedule(request, self._endpoints, now_s, self._chance, heard)
         if observer is not None:
             asked = "" if renamed is None else renamed.asked
             observer.decided(request, decision, self._clock() - now_s, heard, model=asked)
         flow = None if ticket is None else self._flow
         if not self._counts or decision.outcome is not Outcome.PICKED:
             return Verdict(request, decision, scheduler, renamed, False, ticket, flow)
-        tokens = max(0, request.tokens - decision.cached_tokens)
-        decision.picked.count(1, tokens)
+        tokens = max(0, tokens_of(request.prompts, request.token_ids) - decision.cached_tokens)
+        picked_of(decision).count(1, tokens)
         return Verdict(request, decision, scheduler, renamed, True, ticket, flow, tokens)
 
     def _conclude(self, request: Request, decision: Decision, now_s: float) -> Verdict:
@@ -337,6 +341,7 @@ class Director:
         raise ParseError("no parser is configured for this path")
 
     def _changed(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
         self._by_address = {endpoint.address: endpoint for endpoint in endpoints}
         self._scheduler.changed(endpoints)
         self.tick()

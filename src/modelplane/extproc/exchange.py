@@ -30,6 +30,7 @@ from modelplane.extproc.refusals import refuse
 from modelplane.extproc.sse import ModelRenamer, UsageReader
 from modelplane.extproc.steps import NOTHING, Ask, Rename, Step
 from modelplane.extproc.whole import read_whole
+from modelplane.picker.conclusions import destinations_of
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.headers import DESTINATION_SERVED, DESTINATION_SUBSET
 from modelplane.picker.plugins import Usage
@@ -176,7 +177,9 @@ class Exchange:
             body = rename.body
         if self._mode != _FULL_DUPLEX or self._by_trailers or len(body) > _LARGEST_PIECE:
             return Step(tuple(self._send_on(decision, body, changed=rename is not None)))
-        head = messages.send_on(_REQUEST_HEADERS, decision.destinations, decision.set_headers, decision.remove_headers)
+        head = messages.send_on(
+            _REQUEST_HEADERS, destinations_of(decision), decision.set_headers, decision.remove_headers
+        )
         return Step((head, messages.pass_body(_REQUEST_BODY, body, ends=True)))
 
     def evict(self) -> Step:
@@ -292,7 +295,7 @@ class Exchange:
         return Step((refuse(decision, api),), over=True)
 
     def _send_on(self, decision: Decision, body: bytes, *, changed: bool) -> list[bytes]:
-        where = (decision.destinations, decision.set_headers, decision.remove_headers)
+        where = (destinations_of(decision), decision.set_headers, decision.remove_headers)
         if self._mode in _UNSEEN:
             return [messages.send_on(Phase.REQUEST_HEADERS, *where)]
         if self._mode not in _DUPLEX:

@@ -10,12 +10,14 @@ from modelplane.extproc.messages import read
 from modelplane.extproc.parties import Verdict
 from modelplane.extproc.steps import Ask, Step
 from modelplane.extproc.wire import WireError
+from modelplane.picker.conclusions import picked_of
 from modelplane.picker.decisions import Outcome
 from modelplane.picker.plugins import Served
 
 _PICKED: Final = Outcome.PICKED
 _CANCELLED: Final = Status.CANCELLED
 _OK: Final = Status.OK
+_NAMES: Final = {status: status.name for status in Status}
 
 
 class Processor(TakesSeveral):
@@ -140,7 +142,7 @@ class Processor(TakesSeveral):
         if verdict is not None:
             exchange = self._exchange
             served = Served(
-                verdict.decision.picked,
+                picked_of(verdict.decision),
                 exchange.status,
                 self._sent_s,
                 exchange.first_byte_s,
@@ -154,7 +156,7 @@ class Processor(TakesSeveral):
         if observer is not None and opened_s >= 0.0:
             if self._since_s >= 0.0:
                 self._spend()
-            observer.closed(status.name, now_s - opened_s, self._request_s, self._response_s)
+            observer.closed(_NAMES[status], now_s - opened_s, self._request_s, self._response_s)
 
     def _leave_early(self, why: str) -> None:
         """Nothing was sent on."""

@@ -13,13 +13,14 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from modelplane.api.errors import ModelplaneError
-from modelplane.extproc.calls import Call, Methods, Server, Settings
+from modelplane.extproc.calls import Methods, Server, Settings
 from modelplane.extproc.director import Director
 from modelplane.extproc.endpoints import EndpointSource
 from modelplane.extproc.exchange import Budget
@@ -105,7 +106,9 @@ class PickerServer:
             host=settings.host, port=settings.port, identity=settings.identity, streams=settings.streams,
             message_bytes=settings.body_bytes + (1 << 20),
         )  # fmt: skip
-        methods = {METHOD: self._processor, **self._health.methods}
+        clock, limit, budget = time.monotonic, settings.body_bytes, self._budget
+        process = partial(Processor, director=self.director, clock=clock, body_limit=limit, budget=budget)
+        methods: Methods = {METHOD: process, **self._health.methods}
         self.port = await self._serve(self._make_server(methods, common))
         if settings.health_port >= 0:
             plain = Settings(host=settings.host, port=settings.health_port)
@@ -139,9 +142,6 @@ class PickerServer:
         port = await server.start()
         self._servers.append(server)
         return port
-
-    def _processor(self, call: Call) -> Processor:
-        return Processor(call, self.director, time.monotonic, self.settings.body_bytes, self._budget)
 
     async def _tick(self) -> None:
         """Those who wait for room are looked at often while there are any; without flow control there never are."""

@@ -22,9 +22,10 @@ from modelplane.picker.handlers.disaggregated import (
     Stages,
     find_decider,
 )
-from modelplane.picker.memory.approx_producer import ApproxPrefixParameters, ApproxPrefixProducer
+from modelplane.picker.memory.approx_producer import ApproxPrefixProducer
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN
 from modelplane.picker.memory.sessions import SessionAffinityFilter, SessionAffinityParameters
+from modelplane.picker.parameters import ApproxPrefixParameters
 from modelplane.picker.plugins import Decider
 from modelplane.picker.scorers import kv_use
 from modelplane.picker.scorers.latency import LatencyParameters, LatencyScorer, Strategy, Weight

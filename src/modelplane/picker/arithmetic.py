@@ -4,3 +4,16 @@
 def within_unit(value: float) -> float:
     """The nearest number in [0, 1]; what is no number is 0."""
     return 0.0 if not value > 0.0 else min(value, 1.0)
+
+
+def least_first(number: float, least: float, most: float, /) -> float:
+    """1 for the least of all, 0 for the most; 1 where they are one."""
+    span = most - least
+    return (most - number) / span if span else 1.0
+
+
+def tokens_of(prompts: tuple[bytes, ...], token_ids: tuple[tuple[int, ...], ...]) -> int:
+    """Those of the prompts; four bytes a token where no tokenizer was asked."""
+    if token_ids:
+        return sum([len(each) for each in token_ids])
+    return ((len(prompts[0]) if len(prompts) == 1 else sum([len(prompt) for prompt in prompts])) + 3) // 4

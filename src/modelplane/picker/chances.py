@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memo import RememberedFor
+from modelplane.picker.remembered import RememberedFor
 
 
 class ByName:

@@ -8,16 +8,12 @@ models only, the model is not to be had here: 404.
 from collections.abc import Sequence
 from itertools import groupby
 
-from modelplane.framework import Refusal, Result, RunOutcome, Scored
-from modelplane.picker.decisions import Decision, Outcome
+from modelplane.framework import Result, RunOutcome, Scored
+from modelplane.picker.decisions import Decision, OtherModel, Outcome
 from modelplane.picker.endpoints import Endpoint
 
 Others = tuple[tuple[str, tuple[Endpoint, ...]], ...]
 Headers = tuple[tuple[str, str], ...]
-
-
-class OtherModel(Refusal, frozen=True, gc=False):
-    """The server answers to other names than that of the model that is asked for."""
 
 
 _ENDS = {
@@ -37,6 +33,19 @@ def conclude(profile: str, result: Result[Endpoint], others: Others = (), header
     if outcome is Outcome.EXCLUDED and result.refusals and isinstance(result.refusals[-1], OtherModel):
         outcome = Outcome.UNKNOWN_MODEL
     return Decision(outcome, profile=profile, why=why(profile, result))
+
+
+def picked_of(decision: Decision) -> Endpoint:
+    """`Decision.picked`, for those who ask for it with every request."""
+    return decision.groups[0][0]
+
+
+def destinations_of(decision: Decision) -> str:
+    """`Decision.destinations`, as above: nearly always the address of one endpoint."""
+    groups_ = decision.groups
+    if len(groups_) == 1 and len(groups_[0]) == 1 and not decision.addresses:
+        return groups_[0][0].address
+    return decision.destinations
 
 
 def groups(ranked: Sequence[Scored[Endpoint]]) -> tuple[tuple[Endpoint, ...], ...]:

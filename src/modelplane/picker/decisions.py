@@ -7,6 +7,7 @@ from enum import Enum
 
 import msgspec
 
+from modelplane.framework import Refusal
 from modelplane.picker.endpoints import Endpoint
 
 
@@ -34,6 +35,10 @@ class Outcome(Enum):
         self.title = title
         self.status = status
         self.reason = reason
+
+
+class OtherModel(Refusal, frozen=True, gc=False):
+    """The server answers to other names than that of the model that is asked for."""
 
 
 class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):

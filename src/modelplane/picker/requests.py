@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+from modelplane.picker.arithmetic import tokens_of
 from modelplane.picker.endpoints import NOTHING
 
 
@@ -57,8 +58,4 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def tokens(self) -> int:
-        """Those of the prompts; four bytes a token where no tokenizer was asked."""
-        if self.token_ids:
-            return sum(map(len, self.token_ids))
-        prompts = self.prompts
-        return ((len(prompts[0]) if len(prompts) == 1 else self.prompt_bytes) + 3) // 4
+        return tokens_of(self.prompts, self.token_ids)

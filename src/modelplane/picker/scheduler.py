@@ -20,12 +20,13 @@ import msgspec
 
 from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
 from modelplane.picker.assembly import Assembly
+from modelplane.picker.conclusions import picked_of
 from modelplane.picker.config import Config
 from modelplane.picker.cycle import Cycle, Places
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.headers import IF_AVAILABLE, PREFER, forged
-from modelplane.picker.memory.prefix import PREFIX
+from modelplane.picker.memory.prefix import PREFIX, any_held
 from modelplane.picker.plugins import Remembers, Served, Watches, Witness
 from modelplane.picker.requests import Request
 from modelplane.picker.subsets import Narrower
@@ -234,6 +235,6 @@ def _fault(plugin: str, error: Exception) -> PluginFault:
 
 def _cached_tokens(cycle: Cycle, decision: Decision) -> int:
     match = cycle.get(PREFIX)
-    if match is None or not match.any:
+    if match is None or not any_held(match):
         return 0
-    return cycle.value(match.matched, decision.picked) * match.block_size
+    return cycle.value(match.matched, picked_of(decision)) * match.block_size

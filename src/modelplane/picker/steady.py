@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from modelplane.framework import Refusal
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memo import RememberedFor
+from modelplane.picker.remembered import RememberedFor
 
 
 class SteadyFilter:

@@ -10,7 +10,8 @@ from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import NOTHING, Endpoint
 from modelplane.picker.loads import Adapters, Load
 from modelplane.picker.memory.latency import LATENCY, Prediction
-from modelplane.picker.memory.prefix import PrefixMatch, put_prefix
+from modelplane.picker.memory.matches import PrefixMatch
+from modelplane.picker.memory.prefix import put_prefix
 from modelplane.picker.requests import Request
 from modelplane.picker.units import convert
 

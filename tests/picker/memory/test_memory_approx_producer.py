@@ -6,8 +6,9 @@ import pytest
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memory.approx_producer import ApproxPrefixParameters, ApproxPrefixProducer
-from modelplane.picker.memory.prefix import PREFIX, prefix_of
+from modelplane.picker.memory.approx_producer import ApproxPrefixProducer
+from modelplane.picker.memory.prefix import PREFIX, any_held, prefix_of
+from modelplane.picker.parameters import ApproxPrefixParameters
 from modelplane.picker.plugins import Served, Usage
 from modelplane.picker.requests import Request
 
@@ -29,7 +30,7 @@ def test_the_primary_and_the_prefill_pick_are_recorded():
     assert producer.sent(cycle_of(producer), decision) == ()
     cycle = cycle_of(producer)
     match = cycle.get(PREFIX)
-    assert (match.total_blocks, match.block_size, list(match.matched), match.any) == (3, 64, [3, 0, 3, 0], True)
+    assert (match.total_blocks, match.block_size, list(match.matched), any_held(match)) == (3, 64, [3, 0, 3, 0], True)
     assert (prefix_of(cycle), prefix_of(cycle, "mine"), prefix_of(cycle, "other")) == (match, match, None)
 
 
@@ -45,7 +46,7 @@ def test_endpoints_that_left_are_forgotten():
     producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
     producer.sent(cycle_of(producer), Decision(Outcome.PICKED, ((POOL[0],),)))
     producer.changed(POOL[1:])
-    assert prefix_of(cycle_of(producer)).any is False
+    assert any_held(prefix_of(cycle_of(producer))) is False
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.cold import NoHitLruParameters, NoHitLruScorer
-from modelplane.picker.memory.prefix import PrefixMatch, put_prefix
+from modelplane.picker.memory.matches import PrefixMatch
+from modelplane.picker.memory.prefix import put_prefix
 from modelplane.picker.requests import Request
 
 POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(5))

@@ -7,7 +7,8 @@ from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision, Outcome
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.in_flight import LOST_AFTER_S, InFlightParameters, InFlightProducer
-from modelplane.picker.memory.prefix import PrefixMatch, put_prefix
+from modelplane.picker.memory.matches import PrefixMatch
+from modelplane.picker.memory.prefix import put_prefix
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 

@@ -2,12 +2,14 @@
 
     paths      which API a path means
     bodies     the fields of each API that matter, and the text of its prompts
+    shapes     the types that bodies are decoded into
     text       how conversations become bytes with equal beginnings
 
 Bodies are decoded into types that name only what is needed; the rest is checked to be JSON and not looked at.
 """
 
-from modelplane.extproc.parsing.bodies import Parsed, ParseError, parse, rename
+from modelplane.extproc.parsing.bodies import ParseError, parse, rename
 from modelplane.extproc.parsing.paths import find_api
+from modelplane.extproc.parsing.shapes import Parsed
 
 __all__ = ["ParseError", "Parsed", "find_api", "parse", "rename"]

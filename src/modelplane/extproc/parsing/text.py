@@ -6,11 +6,13 @@ they come from: the picture itself may be megabytes, and what matters is whether
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 import xxhash
+
+from modelplane.extproc.parsing.shapes import ABSENT, Content, Message, Part, Prompt
 
 _LARGEST_TOKEN: Final = 0xFFFFFFFF
 _LONGEST_PLAIN: Final = 64
@@ -18,75 +20,39 @@ _MEDIA: Final = frozenset(
     ("image_url", "input_image", "image", "input_audio", "audio_url", "audio", "video_url", "video", "input_video")
 )
 _TEXTS: Final = frozenset(("text", "input_text", "output_text"))
-_ABSENT: Final = msgspec.Raw()
 
 
-class Part(msgspec.Struct):
-    """A piece of a message's content: text, or something else that is told apart by its bytes."""
-
-    type: str = "text"
-    text: str | None = None
-    image_url: msgspec.Raw = _ABSENT
-    audio_url: msgspec.Raw = _ABSENT
-    video_url: msgspec.Raw = _ABSENT
-    input_audio: msgspec.Raw = _ABSENT
-    source: msgspec.Raw = _ABSENT
-    content: msgspec.Raw = _ABSENT
-    input: msgspec.Raw = _ABSENT
-    thinking: str | None = None
-    refusal: str | None = None
-
-    @property
-    def is_media(self) -> bool:
-        return self.type in _MEDIA
-
-    def write(self, pieces: list[bytes]) -> None:
-        if self.text and self.type in _TEXTS:
-            pieces.append(encode(self.text))
-            return
-        media = (self.image_url, self.audio_url, self.video_url, self.input_audio, self.source)
-        pieces.extend(encode(text) for text in (self.text, self.thinking, self.refusal) if text)
-        pieces.extend(digest(bytes(raw)) for raw in media if raw is not _ABSENT)
-        pieces.extend(bytes(raw) for raw in (self.content, self.input) if raw is not _ABSENT)
+def _write_part(part: Part, pieces: list[bytes]) -> None:
+    if part.text and part.type in _TEXTS:
+        pieces.append(encode(part.text))
+        return
+    media = (part.image_url, part.audio_url, part.video_url, part.input_audio, part.source)
+    pieces.extend([encode(text) for text in (part.text, part.thinking, part.refusal) if text])
+    pieces.extend([digest(bytes(raw)) for raw in media if raw is not ABSENT])
+    pieces.extend([bytes(raw) for raw in (part.content, part.input) if raw is not ABSENT])
 
 
-Content = str | list[Part] | None
+def _write_message(message: Message, pieces: list[bytes]) -> None:
+    pieces.append(f"\n{message.role or message.type}\n".encode("utf-8", "replace"))
+    content = message.content
+    if isinstance(content, str):
+        pieces.append(content.encode("utf-8", "replace"))
+    else:
+        _write_content(content, pieces)
+    if message.arguments:
+        pieces.append(encode(message.arguments))
+    if message.tool_calls is not ABSENT:
+        pieces.append(bytes(message.tool_calls))
+    if message.output is not ABSENT:
+        pieces.append(bytes(message.output))
 
 
-class Message(msgspec.Struct):
-    """One turn of a conversation."""
-
-    role: str = ""
-    content: Content = None
-    tool_calls: msgspec.Raw = _ABSENT
-    type: str = ""
-    arguments: str | None = None
-    output: msgspec.Raw = _ABSENT
-
-    @property
-    def has_media(self) -> bool:
-        return isinstance(self.content, list) and any(part.is_media for part in self.content)
-
-    def write(self, pieces: list[bytes]) -> None:
-        pieces.append(f"\n{self.role or self.type}\n".encode("utf-8", "replace"))
-        if type(self.content) is str:
-            pieces.append(self.content.encode("utf-8", "replace"))
-        else:
-            write_content(self.content, pieces)
-        if self.arguments:
-            pieces.append(encode(self.arguments))
-        if self.tool_calls is not _ABSENT:
-            pieces.append(bytes(self.tool_calls))
-        if self.output is not _ABSENT:
-            pieces.append(bytes(self.output))
-
-
-def write_content(content: Content, pieces: list[bytes]) -> None:
+def _write_content(content: Content, pieces: list[bytes]) -> None:
     if isinstance(content, str):
         pieces.append(encode(content))
     elif content:
         for part in content:
-            part.write(pieces)
+            _write_part(part, pieces)
 
 
 def encode(text: str) -> bytes:
@@ -97,13 +63,13 @@ def encode(text: str) -> bytes:
 def conversation(tools: msgspec.Raw, system: Content, messages: Sequence[Message]) -> bytes:
     """The bytes of a chat, in the order in which an engine reads it."""
     pieces: list[bytes] = []
-    if tools is not _ABSENT:
+    if tools is not ABSENT:
         pieces.append(bytes(tools))
     if system:
         pieces.append(b"\nsystem\n")
-        write_content(system, pieces)
+        _write_content(system, pieces)
     for message in messages:
-        message.write(pieces)
+        _write_message(message, pieces)
     return b"".join(pieces)
 
 
@@ -115,9 +81,6 @@ def digest(data: bytes) -> bytes:
 def tokens(identities: Sequence[int]) -> bytes:
     """Token ids, four bytes each. Raises OverflowError for what is no token id."""
     return array("I", identities).tobytes()
-
-
-Prompt = str | list[str | int | list[int]] | None
 
 
 def prompts(prompt: Prompt) -> tuple[bytes, ...]:
@@ -143,11 +106,11 @@ def _token(item: str | int | list[int]) -> int:
     return item
 
 
-def has_media(messages: Iterable[Message]) -> bool:
-    for message in messages:  # noqa: SIM110  nearly every message is plain text, and looking at it costs a call less
-        if type(message.content) is list and message.has_media:
-            return True
+def has_media(messages: Sequence[Message]) -> bool:
+    for message in messages:
+        content = message.content
+        if isinstance(content, list):
+            for part in content:
+                if part.type in _MEDIA:
+                    return True
     return False
-
-
-ABSENT: Final = _ABSENT

@@ -5,8 +5,8 @@ A server that does not tell which names it answers to, or how many adapters it t
 
 from modelplane.framework import Code, Refusal
 from modelplane.picker.catalogue import NoParameters, Parameters, plugin_type
-from modelplane.picker.conclusions import OtherModel
 from modelplane.picker.cycle import Cycle
+from modelplane.picker.decisions import OtherModel
 from modelplane.picker.endpoints import Endpoint
 
 

@@ -10,7 +10,7 @@ from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.headers import CACHE_SOURCE
-from modelplane.picker.memory.prefix import prefix_of
+from modelplane.picker.memory.prefix import any_held, prefix_of
 
 
 class PeerSourceParameters(Parameters, frozen=True):
@@ -29,7 +29,7 @@ class PeerSourceListener:
 
     def sent(self, cycle: Cycle, decision: Decision, /) -> Sequence[tuple[str, str]]:
         match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
-        if match is None or not match.any:
+        if match is None or not any_held(match):
             return ()
         best = max(match.matched)
         own = cycle.aligned(match.matched, (self._computes(decision),))[0]

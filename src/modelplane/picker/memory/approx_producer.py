@@ -2,11 +2,9 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Annotated
 
-import msgspec
-
-from modelplane.picker.catalogue import Parameters, plugin_type
+from modelplane.picker.catalogue import plugin_type
+from modelplane.picker.conclusions import picked_of
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
@@ -14,7 +12,8 @@ from modelplane.picker.headers import PREFILLER
 from modelplane.picker.memory.approximate import ApproximateIndex
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN
 from modelplane.picker.memory.limits import Limits
-from modelplane.picker.memory.prefix import prefix_of, put_prefix, read_prefix, write_prefix
+from modelplane.picker.memory.prefix import any_held, prefix_of, put_prefix, read_prefix, write_prefix
+from modelplane.picker.parameters import ApproxPrefixParameters
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 
@@ -23,20 +22,6 @@ PREFILL = "prefill"
 
 RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SIZES = (0.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0)
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Size = Annotated[int, msgspec.Meta(ge=1)]
-
-
-class ApproxPrefixParameters(Parameters, frozen=True):
-    auto_tune: bool = True
-    """Take the block size and the room for blocks from the servers' metrics where they tell them."""
-    block_size_tokens: Size = 16
-    block_size: Count = 0
-    """The old way to say it, in characters."""
-    max_prefix_tokens_to_match: Count = 131072
-    max_prefix_blocks_to_match: Count = 2048
-    lru_capacity_per_server: Size = 31250
 
 
 class Tally:
@@ -85,7 +70,7 @@ class ApproxPrefixProducer:
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
         match = prefix_of(cycle, self.name)
         if match is not None and match.total_blocks:
-            held = cycle.value(match.matched, decision.picked) if match.any else 0
+            held = cycle.value(match.matched, picked_of(decision)) if any_held(match) else 0
             self.hit_ratios.add(held / match.total_blocks)
             self.hit_bytes.add(held * match.block_size * BYTES_A_TOKEN)
         self.index.record(cycle.request, computing(decision), match)
@@ -105,12 +90,12 @@ def computing(decision: Decision) -> tuple[Endpoint, ...]:
     The latter is the pick of a profile called prefill, or of the one that the decoding pod is told to ask.
     """
     if not decision.others:
-        return (decision.picked,)
+        return (picked_of(decision),)
     told = dict(decision.set_headers).get(PREFILLER)
     prefill = tuple(
         picks[0] for profile, picks in decision.others if picks and (profile == PREFILL or picks[0].address == told)
     )
-    return (decision.picked, *(endpoint for endpoint in prefill if endpoint is not decision.picked))
+    return (picked_of(decision), *(endpoint for endpoint in prefill if endpoint is not picked_of(decision)))
 
 
 TYPES = (plugin_type("approx-prefix-cache-producer", ApproxPrefixProducer, ApproxPrefixParameters, gives="prefix"),)

@@ -35,7 +35,7 @@ from modelplane.picker.counts import Counts
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.hashing import BYTES_A_TOKEN, marks_of_text, seed_of
 from modelplane.picker.memory.limits import LEAST_BLOCK_TOKENS, Limits
-from modelplane.picker.memory.prefix import PrefixMatch
+from modelplane.picker.memory.matches import PrefixMatch
 from modelplane.picker.requests import Request
 
 _SHARDS = 64

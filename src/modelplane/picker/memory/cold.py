@@ -15,7 +15,7 @@ from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.approx_producer import computing
-from modelplane.picker.memory.prefix import prefix_of
+from modelplane.picker.memory.prefix import any_held, prefix_of
 
 NEUTRAL = 0.5
 
@@ -75,7 +75,7 @@ class NoHitLruScorer:
 
     def _is_cold(self, cycle: Cycle) -> bool:
         match = prefix_of(cycle, self._producer)
-        return match is None or not match.any
+        return match is None or not any_held(match)
 
 
 TYPES = (plugin_type("no-hit-lru-scorer", NoHitLruScorer, NoHitLruParameters, reads=("prefix",)),)

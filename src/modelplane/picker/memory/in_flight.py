@@ -18,7 +18,7 @@ from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.approx_producer import computing
-from modelplane.picker.memory.prefix import prefix_of
+from modelplane.picker.memory.prefix import any_held, prefix_of
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 
@@ -104,7 +104,7 @@ class InFlightProducer:
     def _prompt_tokens(self, cycle: Cycle, endpoint: Endpoint) -> int:
         tokens = cycle.request.tokens
         match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
-        if match is not None and match.any:
+        if match is not None and any_held(match):
             tokens = max(0, tokens - cycle.aligned(match.matched, (endpoint,))[0] * match.block_size)
         return tokens
 

@@ -18,7 +18,7 @@ from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memory.prefix import prefix_of
+from modelplane.picker.memory.prefix import any_held, prefix_of
 from modelplane.picker.memory.regression import LEAST_SAMPLES, Regression
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
@@ -185,7 +185,7 @@ class LatencyProducer:
     def _uncached(self, cycle: Cycle) -> Sequence[int]:
         tokens = cycle.request.tokens
         match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
-        if match is None or not match.any:
+        if match is None or not any_held(match):
             return [tokens] * len(cycle.endpoints)
         return [max(0, tokens - blocks * match.block_size) for blocks in match.matched]
 

@@ -24,7 +24,7 @@ import msgspec
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.hashing import chain_of_blocks, seed_of
 from modelplane.picker.memory.kv_events import GPU, BlockRemoved, BlockStored, KvBatch
-from modelplane.picker.memory.prefix import PrefixMatch
+from modelplane.picker.memory.matches import PrefixMatch
 
 SLOW_TIER_WEIGHT = 0.8
 _SWEPT_A_BATCH = 1024

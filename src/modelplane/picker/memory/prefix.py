@@ -8,66 +8,17 @@ Matches are contiguous for each server: a count of n says that the server holds 
 them, and not block n + 1. With several prompts in a request the counts are added up.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from modelplane.framework import Slot
 from modelplane.picker.counts import Counts
 from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.requests import Request
+from modelplane.picker.memory.matches import PrefixFacts, PrefixMatch
 
-
-class PrefixMatch(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """How many blocks of the request's prompts each endpoint holds."""
-
-    total_blocks: int
-    block_size: int
-    """Tokens of a block."""
-    matched: Sequence[int]
-    """Blocks held, aligned with the endpoints that were asked about: those of the cycle."""
-    weighted: Sequence[float] | None = None
-    """The same where a block in a slower tier counts less; None: every block counts whole."""
-    chains: tuple[Sequence[int], ...] = ()
-    """The hashes behind it, one for each prompt's block or landmark, so that recording need not find them again."""
-    lengths: tuple[int, ...] = ()
-    """Blocks of each prompt, where its hashes do not tell."""
-
-    @property
-    def any(self) -> bool:
-        """Whether some endpoint holds something."""
-        matched = self.matched
-        return bool(matched.values) if type(matched) is Counts else any(matched)
-
-
-class PrefixIndex(Protocol):
-    """Remembers which endpoint was sent which prompts, or heard which it holds."""
-
-    def match(self, request: Request, endpoints: Sequence[Endpoint]) -> PrefixMatch:
-        """The matches, aligned with `endpoints`."""
-
-    def record(self, request: Request, endpoints: Iterable[Endpoint], known: PrefixMatch | None = None) -> None:
-        """The endpoints are sent this request; `known` is what `match` said of it."""
-
-    def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Forget every endpoint but these."""
-
-
-_HASHES_SHOWN = 16
-
-
-class PrefixFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A match as it is written down: hashes of the prompts' first blocks stand for their text."""
-
-    blocks: int
-    block_size: int
-    held: tuple[int, ...]
-    weighted: tuple[float, ...] | None = None
-    hashes: tuple[tuple[str, ...], ...] = ()
-
-
+_HASHES_SHOWN: Final = 16
 PREFIX: Slot[PrefixMatch] = Slot("prefix")
 PREFIXES: Slot[dict[str, PrefixMatch]] = Slot("prefixes")
 TOKENS: Slot[Sequence[Sequence[int]]] = Slot("tokens")
@@ -89,6 +40,12 @@ def prefix_of(cycle: Cycle, producer: str = "") -> PrefixMatch | None:
         return cycle.get(PREFIX)
     matches = cycle.get(PREFIXES)
     return None if matches is None else matches.get(producer)
+
+
+def any_held(match: PrefixMatch) -> bool:
+    """Whether some endpoint holds something."""
+    matched = match.matched
+    return bool(matched.values) if type(matched) is Counts else any(matched)
 
 
 def write_prefix(cycle: Cycle, producer: str) -> PrefixFacts | None:

@@ -4,15 +4,11 @@ from collections.abc import Callable, Sequence
 from heapq import nlargest
 
 from modelplane.framework import Scored
-from modelplane.picker.catalogue import Parameters, plugin_type
+from modelplane.picker.catalogue import plugin_type
 from modelplane.picker.chances import ByName, shuffled
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-
-
-class MaxScoreParameters(Parameters, frozen=True):
-    max_num_of_endpoints: int = 1
-    """How many endpoints the proxy is told, for falling back along them; less than 1 counts as 1."""
+from modelplane.picker.parameters import MaxScoreParameters
 
 
 class BestPicker:

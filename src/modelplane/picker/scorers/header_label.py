@@ -6,7 +6,7 @@ from modelplane.api.errors import InputError
 from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memo import Constant
+from modelplane.picker.remembered import Constant
 
 
 class HeaderLabelParameters(Parameters, frozen=True):

@@ -6,7 +6,7 @@ from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.declared import INERT
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memo import Constant
+from modelplane.picker.remembered import Constant
 
 
 class MultimodalParameters(Parameters, frozen=True):

@@ -6,65 +6,17 @@ than half of a short one.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
-
-import msgspec
 
 from modelplane.framework import Few
-from modelplane.picker.catalogue import Parameters, plugin_type
+from modelplane.picker.catalogue import plugin_type
 from modelplane.picker.counts import Counts
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memory.prefix import PREFIX, PrefixMatch, prefix_of
+from modelplane.picker.memory.matches import PrefixMatch
+from modelplane.picker.memory.prefix import PREFIX, any_held, prefix_of
+from modelplane.picker.parameters import PRECISE, PrecisePrefixParameters, PrefixCacheParameters
 
-APPROXIMATE, PRECISE = "approx-prefix-cache-producer", "precise-prefix-cache-producer"
-_BYTES_A_TOKEN = 4
 _NOTHING: Mapping[int, float] = {}
-
-
-class PrefixCacheParameters(Parameters, frozen=True, omit_defaults=True):
-    """The fields after the first three are those of older configurations, in which scorer and index were one."""
-
-    prefix_match_info_producer_name: str = ""
-    match_length_weight: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
-    match_length_scale_tokens: Annotated[int, msgspec.Meta(gt=0)] = 8192
-    auto_tune: bool | None = None
-    block_size_tokens: int | None = None
-    block_size: int | None = None
-    hash_block_size: int | None = None
-    """In characters."""
-    max_prefix_blocks_to_match: int | None = None
-    max_prefix_tokens_to_match: int | None = None
-    lru_capacity_per_server: int | None = None
-
-    def names_producer(self) -> tuple[str, Mapping[str, object]] | None:
-        given = {name: value for name, value in self._of_the_index().items() if value is not None}
-        return (APPROXIMATE, given) if given else None
-
-    def _of_the_index(self) -> Mapping[str, object]:
-        tokens = None if self.hash_block_size is None else max(1, self.hash_block_size // _BYTES_A_TOKEN)
-        return {
-            "autoTune": self.auto_tune,
-            "blockSizeTokens": tokens if self.block_size_tokens is None else self.block_size_tokens,
-            "blockSize": self.block_size,
-            "maxPrefixBlocksToMatch": self.max_prefix_blocks_to_match,
-            "maxPrefixTokensToMatch": self.max_prefix_tokens_to_match,
-            "lruCapacityPerServer": self.lru_capacity_per_server,
-        }
-
-
-class PrecisePrefixParameters(Parameters, frozen=True):
-    """All of them are the precise producer's."""
-
-    token_processor_config: dict[str, object] | None = None
-    indexer_config: dict[str, object] | None = None
-    kv_events_config: dict[str, object] | None = None
-    speculative_indexing: bool = False
-    speculative_ttl: str = msgspec.field(default="2s", name="speculativeTTL")
-
-    def names_producer(self) -> tuple[str, Mapping[str, object]]:
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return PRECISE, {name: value for name, value in plain.items() if value is not None}
 
 
 class PrefixCacheScorer:
@@ -78,7 +30,7 @@ class PrefixCacheScorer:
 
     def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
         match = prefix_of(cycle, self._producer) if self._producer else cycle.get(PREFIX)
-        if match is None or not match.total_blocks or not match.any:
+        if match is None or not match.total_blocks or not any_held(match):
             if self._none.length != len(endpoints):
                 self._none = Few(len(endpoints), _NOTHING)
             return self._none

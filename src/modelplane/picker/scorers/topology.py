@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from modelplane.picker.catalogue import Parameters, plugin_type
 from modelplane.picker.cycle import Cycle
 from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.memo import Constant
+from modelplane.picker.remembered import Constant
 from modelplane.picker.slots import PEER
 from modelplane.picker.topology import Level, shared
 

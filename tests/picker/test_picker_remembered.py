@@ -1,6 +1,6 @@
 from modelplane.picker.arithmetic import within_unit
 from modelplane.picker.loads import Load
-from modelplane.picker.memo import Constant, RememberedFor
+from modelplane.picker.remembered import Constant, RememberedFor
 from modelplane.testing.picking import cycle_of, endpoints_with, make
 
 

@@ -1,0 +1,75 @@
+"""The picker's image: whether it is compiled, by what this machine is and has. No compiler is needed to test it."""
+
+import importlib.util
+import sys
+import tarfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOOLS))
+    spec = importlib.util.spec_from_file_location("build_packages", TOOLS / "build_packages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "PYTHON", tuple(sys.version_info[:2]))
+    monkeypatch.setattr(module, "PLATFORM", (sys.platform, module.platform.machine()))
+    monkeypatch.setattr(module.compile_picker, "is_current", lambda: False)
+    monkeypatch.setattr(module.compile_picker, "obstacle", lambda: "")
+    return module
+
+
+def test_a_machine_like_the_image_compiles_for_it(tool):
+    assert tool._why_plain(plain=False) == ""
+
+
+def test_who_asks_for_plain_gets_it(tool):
+    assert tool._why_plain(plain=True) == "--plain says so"
+
+
+def test_another_version_of_python_does_not(tool, monkeypatch):
+    monkeypatch.setattr(tool, "PYTHON", (3, 4))
+    version = ".".join(map(str, sys.version_info[:2]))
+    assert tool._why_plain(plain=False) == f"the image has Python 3.4, and this is {version}"
+
+
+def test_another_platform_does_not(tool, monkeypatch):
+    monkeypatch.setattr(tool, "PLATFORM", ("plan9", "mips"))
+    assert tool._why_plain(plain=False).startswith("the image is for plan9 mips, and this is ")
+
+
+def test_a_machine_without_a_compiler_does_not(tool, monkeypatch):
+    monkeypatch.setattr(tool.compile_picker, "obstacle", lambda: "there is no C compiler (cc) on this machine")
+    assert tool._why_plain(plain=False) == "there is no C compiler (cc) on this machine"
+
+
+def test_what_was_compiled_before_needs_no_compiler(tool, monkeypatch):
+    monkeypatch.setattr(tool.compile_picker, "obstacle", lambda: "there is no C compiler (cc) on this machine")
+    monkeypatch.setattr(tool.compile_picker, "is_current", lambda: True)
+    assert tool._why_plain(plain=False) == ""
+
+
+def test_the_layer_has_the_extension_modules_beside_their_sources(tool, monkeypatch, tmp_path, capsys):
+    for name in ("shared.so", "modelplane/extproc/director.so", "modelplane/extproc/director.py", "made-of"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(tool.compile_picker, "is_current", lambda: True)
+    monkeypatch.setattr(tool.compile_picker, "BUILT", tmp_path)
+    (layer,) = tool._compiled_layers("")
+    with tarfile.open(fileobj=BytesIO(layer.packed)) as archive:
+        held = {entry.name: archive.extractfile(entry).read().decode() for entry in archive}
+    assert held == {
+        "app/modelplane/extproc/director.so": "modelplane/extproc/director.so",
+        "app/shared.so": "shared.so",
+    }
+    assert capsys.readouterr().out == "modelplane-picker: compiled, 2 modules\n"
+
+
+def test_a_plain_image_says_why(tool, capsys):
+    assert tool._compiled_layers("the moon is full") == ()
+    assert capsys.readouterr().out == "modelplane-picker: plain Python, because the moon is full\n"
