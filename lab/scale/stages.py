@@ -135,6 +135,9 @@ class _Watching:
             await cancelled(task)
         await self._client.close()
 
+    def count(self, plural: str) -> int:
+        return len(self._informers[plural].snapshot)
+
     def ready(self, plural: str) -> int:
         return sum(self._informers[plural].snapshot.values())
 
@@ -220,7 +223,7 @@ async def _measure(bench: _Bench, before: Size, size: Size, *, is_last: bool) ->
     quiet_s, resting = _ROUND_S if is_last else _QUIET_S, len(bench.account.entries)
     await asyncio.sleep(quiet_s)
     quiet = bench.account.read()
-    per_change = {name: by_kind(await _changed(bench, change)) for name, change in _CHANGES.items()}
+    per_change = {name: by_kind(await _changed(bench, change, size)) for name, change in _CHANGES.items()}
     return Measured(
         size=size,
         added_replicas=size.replicas - before.replicas,
@@ -239,25 +242,40 @@ async def _measure(bench: _Bench, before: Size, size: Size, *, is_last: bool) ->
     )
 
 
-async def _changed(bench: _Bench, change: Manifest) -> list[Entry]:
-    """The calls that one change causes."""
-    target, patch = change["target"], change["patch"]
-    await bench.world.control.patch(dict(target) if isinstance(target, dict) else {}, patch)
-    return await bench.settled()
+async def _changed(bench: _Bench, change: _Change, size: Size) -> list[Entry]:
+    """The calls that one change causes. A busy Crossplane comes to a new replica late, so the effect is awaited."""
+    first = len(bench.account.entries)
+    await bench.world.control.patch(_target(change.target), change.patch)
+    replicas = size.replicas + change.replicas
+
+    async def shows() -> bool:
+        found, ready = bench.watching.count("modelreplicas"), bench.watching.ready("modelreplicas")
+        bench.account.read()
+        bench.tell(f"{found} replicas, {ready} Ready; {replicas} should be")
+        return found == ready == replicas
+
+    await until(f"{replicas} replicas after a change", shows, within_s=bench.patience_s)
+    await bench.settled()
+    return [entry for entry in bench.account.entries[first:] if entry.caused]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    target: Manifest
+    patch: Manifest
+    replicas: int = 0
+    """How many more there are afterwards than the size has."""
 
 
 def _target(manifest: Manifest) -> Manifest:
     return {key: manifest[key] for key in ("apiVersion", "kind", "metadata")}
 
 
-_CHANGES: Mapping[str, Manifest] = {
-    "a replica more": {
-        "target": _target(fleet.deployment(0)),
-        "patch": {"spec": {"replicas": fleet.REPLICAS_EACH + 1}},
-    },
-    "a replica less": {"target": _target(fleet.deployment(0)), "patch": {"spec": {"replicas": fleet.REPLICAS_EACH}}},
-    "a cluster cordoned": {"target": _target(fleet.cluster(0)), "patch": {"spec": {"cordoned": True}}},
-    "a cluster uncordoned": {"target": _target(fleet.cluster(0)), "patch": {"spec": {"cordoned": False}}},
+_CHANGES: Mapping[str, _Change] = {
+    "a replica more": _Change(fleet.deployment(0), {"spec": {"replicas": fleet.REPLICAS_EACH + 1}}, replicas=1),
+    "a replica less": _Change(fleet.deployment(0), {"spec": {"replicas": fleet.REPLICAS_EACH}}),
+    "a cluster cordoned": _Change(fleet.cluster(0), {"spec": {"cordoned": True}}),
+    "a cluster uncordoned": _Change(fleet.cluster(0), {"spec": {"cordoned": False}}),
 }
 
 
