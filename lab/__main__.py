@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lab.places import Places
 
 EXIT_FAILED = 1
+EXIT_USAGE = 2
 EXIT_CANNOT = 3
 FLEET = Path("examples/quickstart")
 FLEETS = Path("lab/fleets")
@@ -163,6 +164,13 @@ def _exec(chosen: argparse.Namespace, places: Places) -> int:
 
 
 def _end_to_end(chosen: argparse.Namespace, places: Places) -> int:
+    from lab.e2e.run import known_steps
+
+    known = known_steps()
+    if not chosen.gangs and not known.issuperset(chosen.step):
+        wrong, there_are = sorted({*chosen.step} - known), ", ".join(sorted(known))
+        _say(f"--step: there is no {', '.join(wrong)}; there are {there_are}")
+        return EXIT_USAGE
     chosen.report = chosen.report or (places.state / "report.md" if chosen.step else REPORT)
     status = 0 if chosen.gangs else _end_to_end_core(chosen, places)
     for scheduler in GANG_SETS if chosen.full else chosen.gangs:

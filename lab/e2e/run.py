@@ -67,6 +67,11 @@ async def run(places: Places, target: Path, say: Callable[[str], None], *, mode:
     return scenario
 
 
+def known_steps() -> frozenset[str]:
+    """The names of steps and comparisons."""
+    return frozenset((*(_name(action) for _, action, _ in (*_STEPS, *_GATEWAY_STEPS)), *oracles.NAMES))
+
+
 def _steps(places: Places) -> Iterable[tuple[str, Callable[[World], Awaitable[str]], bool]]:
     """Those of the core set, with what options add before everything is deleted."""
     extra = _GATEWAY_STEPS if _has(ask(places, "status") or {}, Set.GATEWAY) else ()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import launch
-from lab.__main__ import EXIT_CANNOT, EXIT_FAILED, main
+from lab.__main__ import EXIT_CANNOT, EXIT_FAILED, EXIT_USAGE, main
 from lab.oracles.finding import Difference, Finding
 from lab.places import Places
 from lab.scenario import Mark, Scenario, report
@@ -78,6 +78,15 @@ def test_without_a_lab_commands_say_so(monkeypatch, tmp_path, capsys):
     told = capsys.readouterr()
     assert "the lab is not running" in told.out
     assert "the lab is not running: `make lab` starts it" in told.err
+
+
+def test_a_step_that_there_is_not_starts_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("MODELPLANE_LAB_STATE", str(tmp_path))
+    assert main(["e2e", "--step", "install", "--step", "instal"]) == EXIT_USAGE
+    told = capsys.readouterr().out
+    assert told.startswith("--step: there is no instal; there are claims, ")
+    assert "install" in told
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_go_a_lab_is_not_started(monkeypatch, tmp_path, capsys):
