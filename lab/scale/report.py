@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PAGE = Path("docs/benchmarks/crossplane.md")
 LIMITS = Path("bench/limits_crossplane.json")
-_STEPS = ((4, 40), (20, 200), (50, 500))
+_STEPS = ((20, 200), (50, 500))
 _WORK_MS = 5.0
 _GROWTH = 1.5
 Row = dict[str, object]

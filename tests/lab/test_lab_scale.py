@@ -63,7 +63,6 @@ def test_costs_are_by_kind_and_name_the_largest_messages():
 
 def test_the_smaller_sizes_come_first():
     assert [str(size) for size in sizes(200, 2000)] == [
-        "4 clusters, 40 replicas",
         "20 clusters, 200 replicas",
         "50 clusters, 500 replicas",
         "200 clusters, 2000 replicas",
