@@ -11,8 +11,8 @@ import celpy
 import celpy.adapter
 from cel_expr_python import cel as cel_cpp  # type: ignore[import-untyped]  # it ships no types
 
-from modelplane.dra.cel import CompileError, compile_selector
-from modelplane.dra.device import Device
+from modelplane.k8s.cel import CompileError, compile_selector
+from modelplane.k8s.device import Device
 
 _COMPILE_LIMIT_US = 500.0
 _EVALUATE_LIMIT_US = 2.0

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 
-from modelplane.dra.allocate import (
+from modelplane.k8s.dra import (
     Allocated,
     Allocator,
     DeviceId,

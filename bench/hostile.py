@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from modelplane.admission.documents import parse_documents
 from modelplane.api.errors import DocumentError
-from modelplane.dra.cel import CompileError, compile_selector
-from modelplane.dra.device import Device
-from modelplane.dra.quantity import is_quantity
-from modelplane.dra.semver import is_version
+from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.cel import CompileError, compile_selector
+from modelplane.k8s.device import Device
+from modelplane.k8s.quantity import is_quantity
+from modelplane.k8s.semver import is_version
 
 _TESTS = Path(__file__).resolve().parent.parent / "tests"
 _LIMIT_MS = 100.0
@@ -25,10 +25,10 @@ _DEVICE = Device.from_dict("d", {"attributes": {"s": {"string": "a" * 64}}, "cap
 def rows() -> list[dict[str, object]]:
     """The slowest text of each table, by name."""
     return [
-        _row("documents", _read, _table("admission/test_admission_hostile.py", "CORPUS"), _MANIFEST),
-        _row("selectors", _select, _table("dra/cel/test_cel_hostile.py", "HOSTILE"), "true"),
-        _row("quantities", is_quantity, _table("dra/test_dra_quantity.py", "HOSTILE"), "4Gi"),
-        _row("versions", is_version, _table("dra/test_dra_semver.py", "HOSTILE"), "1.2.3"),
+        _row("documents", _read, _table("k8s/admission/test_admission_hostile.py", "CORPUS"), _MANIFEST),
+        _row("selectors", _select, _table("k8s/cel/test_cel_hostile.py", "HOSTILE"), "true"),
+        _row("quantities", is_quantity, _table("k8s/test_k8s_quantity.py", "HOSTILE"), "4Gi"),
+        _row("versions", is_version, _table("k8s/test_k8s_semver.py", "HOSTILE"), "1.2.3"),
     ]
 
 

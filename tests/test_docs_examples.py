@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.admission.documents import parse_documents
-from modelplane.admission.references import Severity
-from modelplane.admission.review import review
+from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.admission.references import Severity
+from modelplane.k8s.admission.review import review
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)

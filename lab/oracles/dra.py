@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lab.client import Api, ApiError, Manifest, condition, items, name_of, text, until
 from lab.oracles.dra_cases import API, CASE_LABEL, Case, make_case
 from lab.oracles.finding import Difference, Finding
-from modelplane.dra.allocate import (
+from modelplane.k8s.dra import (
     Allocated,
     Features,
     Outcome,
@@ -33,7 +33,7 @@ from modelplane.dra.allocate import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from modelplane.dra.allocate import ResourceSlice
+    from modelplane.k8s.dra import ResourceSlice
 
 NAMESPACE = "dra"
 _FEATURES = Features()

@@ -8,8 +8,6 @@ import sys
 import msgspec
 import pytest
 
-from modelplane.admission.documents import parse_documents
-from modelplane.admission.review import review
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, ModelDeployment
 from modelplane.compose import inference_cluster, model_deployment
@@ -19,6 +17,8 @@ from modelplane.fleet.ask import CacheAsk
 from modelplane.fleet.schedule import schedule
 from modelplane.fleet.snapshot import Fleet
 from modelplane.fleet.values import Cache
+from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.admission.review import review
 from modelplane.testing.fleets import (
     ask,
     claim,

@@ -17,7 +17,7 @@ from lab.oracles.dra_cases import make_case
 from lab.oracles.finding import Difference, Finding
 from lab.oracles.golden import changed
 from lab.workload import addressed, bound_roles
-from modelplane.dra.allocate import decode_claims, decode_classes, decode_slices
+from modelplane.k8s.dra import decode_claims, decode_classes, decode_slices
 from modelplane.testing.cluster import gpu_pool
 
 

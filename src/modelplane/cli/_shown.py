@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from modelplane.admission.references import Severity
-from modelplane.admission.review import review
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import read_documents
 from modelplane.compose.moments import epoch_s
+from modelplane.k8s.admission.references import Severity
+from modelplane.k8s.admission.review import review
 from modelplane.views.inputs import API_VERSION, KINDS, SNAPSHOT_KIND, Inputs, gather, merge
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from modelplane.api.errors import DocumentError, InputError, NotFoundError
-from modelplane.dra.conformance import Case, CaseResult, read_cases, run_case
+from modelplane.conformance.dra import Case, CaseResult, read_cases, run_case
 
 _EPILOG = """\
 examples:

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
-from modelplane.admission.layout import Document
 from modelplane.api.codec import decode
 from modelplane.api.definitions import definitions
 from modelplane.api.errors import UnavailableError
 from modelplane.api.models import ModelDeployment, ModelService
 from modelplane.cli.terminal import Progress
 from modelplane.compose.manifests import name_of, text_at
+from modelplane.k8s.admission.layout import Document
 from modelplane.local.plane import Plane
 from modelplane.reconcile.store import ObjectRef
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from modelplane.admission.documents import parse_documents
-from modelplane.admission.layout import Document
-from modelplane.admission.text import MAX_BYTES, escape
 from modelplane.api.errors import InputError
+from modelplane.k8s.admission.decode import MAX_BYTES, escape
+from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.admission.layout import Document
 
 STDIN = "-"
 _CLASS = """\

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modelplane.admission.documents import parse_documents
-from modelplane.admission.layout import Document
-from modelplane.admission.references import Severity
-from modelplane.admission.review import Finding, Review, review
-from modelplane.admission.text import TextError, escape
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import expand, read, shown
+from modelplane.k8s.admission.decode import TextError, escape
+from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.admission.layout import Document
+from modelplane.k8s.admission.references import Severity
+from modelplane.k8s.admission.review import Finding, Review, review
 
 _DESCRIPTION = """\
 Checks manifests offline, as an API server would before it stores them: schema, defaults, unknown fields, rules, device

@@ -29,7 +29,6 @@ from modelplane.api.models import Taint as TaintSpec
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Manifest
 from modelplane.compose.moments import epoch_s
-from modelplane.dra.device import Device, DeviceError
 from modelplane.fleet.hardware import DeviceKind, Hardware
 from modelplane.fleet.matching import Claim
 from modelplane.fleet.snapshot import Fleet
@@ -47,6 +46,7 @@ from modelplane.fleet.values import (
     Taint,
     shared_seats,
 )
+from modelplane.k8s.device import Device, DeviceError
 
 _MAX_HARDWARE = 4_096
 _MAX_POOLS = 16_384

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from modelplane.dra.device import Device
+from modelplane.k8s.device import Device
 
 
 class DeviceKind(msgspec.Struct, frozen=True, cache_hash=True, gc=False):

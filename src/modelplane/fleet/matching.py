@@ -16,11 +16,11 @@ from functools import lru_cache
 
 import msgspec
 
-from modelplane.dra.cel import Outcome
 from modelplane.fleet.ask import DeviceRequest, EngineAsk
 from modelplane.fleet.flow import Demand, feasible
 from modelplane.fleet.hardware import Hardware, count_in
 from modelplane.fleet.selectors import meets
+from modelplane.k8s.cel import Outcome
 
 PodShape = tuple[Demand, ...]
 """The devices that one pod claims of its node: counts by mask, sorted. Empty for a pod that claims nothing."""

@@ -7,8 +7,8 @@ when a selector cannot be evaluated on a device that the request considers; that
 from functools import lru_cache
 
 from modelplane.api.errors import InputError
-from modelplane.dra.cel import CompileError, Evaluation, Outcome, compile_selector
-from modelplane.dra.device import Device
+from modelplane.k8s.cel import CompileError, Evaluation, Outcome, compile_selector
+from modelplane.k8s.device import Device
 
 _MAX_PAIRS = 65_536
 _TRUE = Evaluation(Outcome.TRUE)

@@ -5,8 +5,6 @@ from functools import lru_cache
 
 import msgspec
 
-from modelplane.dra.cel import Outcome
-from modelplane.dra.device import Device
 from modelplane.fleet.ask import EngineAsk
 from modelplane.fleet.hardware import Hardware
 from modelplane.fleet.matching import EngineWay, Unmatched, engine_ways
@@ -14,6 +12,8 @@ from modelplane.fleet.packing import Packable, pack
 from modelplane.fleet.room import Use, add, devices_in, spare
 from modelplane.fleet.selectors import evaluate
 from modelplane.fleet.site import PoolKind
+from modelplane.k8s.cel import Outcome
+from modelplane.k8s.device import Device
 
 _MAX_TEXT = 160
 _CACHED = 4_096

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from modelplane.admission.admit import Refused, UnknownFields, admit
-from modelplane.admission.layout import Document
-from modelplane.admission.names import NAME_LENGTH
-from modelplane.admission.objectmeta import check_metadata
-from modelplane.admission.references import Severity
-from modelplane.admission.review import review
 from modelplane.api.definitions import definitions
 from modelplane.api.errors import InvalidObject
+from modelplane.k8s.admission.admit import Refused, UnknownFields, admit
+from modelplane.k8s.admission.layout import Document
+from modelplane.k8s.admission.names import NAME_LENGTH
+from modelplane.k8s.admission.objectmeta import check_metadata
+from modelplane.k8s.admission.references import Severity
+from modelplane.k8s.admission.review import review
 from modelplane.local.composition import ref_of
 from modelplane.local.store import Database
 from modelplane.reconcile.store import Manifest, ObjectRef

@@ -18,10 +18,10 @@ from typing import IO, Self
 
 from aiohttp import web
 
-from modelplane.admission.layout import Document
 from modelplane.api.errors import UnavailableError
 from modelplane.fleet.plugins import PlacementProfile
 from modelplane.fleet.profile import DEFAULT_PROFILE
+from modelplane.k8s.admission.layout import Document
 from modelplane.local.apply import admitted, apply_documents
 from modelplane.local.certificates import server_context
 from modelplane.local.cluster.engines import EngineFactory, LocalEngines

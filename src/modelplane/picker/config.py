@@ -20,10 +20,10 @@ from difflib import get_close_matches
 
 import msgspec
 
-from modelplane.admission.documents import parse_documents
-from modelplane.admission.layout import Document
-from modelplane.admission.paths import Path
 from modelplane.framework import Filter, Picker, Scorer
+from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.admission.layout import Document
+from modelplane.k8s.admission.paths import Path
 from modelplane.picker.assembly import Assembly
 from modelplane.picker.building import Entry, build, with_producers
 from modelplane.picker.builtin import catalogue as builtin_catalogue

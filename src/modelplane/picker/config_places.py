@@ -4,9 +4,9 @@ import re
 
 import msgspec
 
-from modelplane.admission.layout import Document
-from modelplane.admission.paths import Path, render
 from modelplane.api.errors import InputError
+from modelplane.k8s.admission.layout import Document
+from modelplane.k8s.admission.paths import Path, render
 
 _AT = re.compile(r" - at `(?:key in )?\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from modelplane.admission.paths import Path
+from modelplane.k8s.admission.paths import Path
 from modelplane.picker.building import Entry
 from modelplane.picker.catalogue import Catalogue
 from modelplane.picker.config_fields import BandFields, ConfigFields, Ref

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import msgspec
 
-from modelplane.admission.documents import parse_documents
+from modelplane.k8s.admission.documents import parse_documents
 from modelplane.picker.catalogue import Parameters
 from modelplane.picker.config_places import ConfigError, Finding, Places
 from modelplane.picker.endpoints import Endpoint

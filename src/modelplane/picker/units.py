@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from modelplane.dra.quantity import QuantityError, as_integer, quantity_from_json, sign
+from modelplane.k8s.quantity import QuantityError, as_integer, quantity_from_json, sign
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from modelplane.dra.allocate import (
+from modelplane.k8s.dra import (
     Features,
     Outcome,
     allocate,

@@ -6,11 +6,11 @@ import msgspec
 
 from modelplane.api.meta import ClusterName, Key, PoolName, Uid
 from modelplane.api.models import LabelRequirement, LabelSelector, Toleration
-from modelplane.dra.device import Device
 from modelplane.fleet.ask import Ask, DeviceRequest, EngineAsk, MemberAsk
 from modelplane.fleet.hardware import DeviceKind, Hardware
 from modelplane.fleet.matching import Claim
 from modelplane.fleet.values import Cluster, Effect, Holding, MemberSeat, Packing, Pool, Price, Seat, Taint
+from modelplane.k8s.device import Device
 
 DRIVER = "gpu.nvidia.com"
 MAIN = "main"

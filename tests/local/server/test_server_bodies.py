@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.admission.admit import UnknownFields
+from modelplane.k8s.admission.admit import UnknownFields
 from modelplane.local.server.bodies import read_json, read_object, read_yaml
 from modelplane.local.server.failures import ApiError
 from modelplane.local.server.media import Form, media_of, wanted_form

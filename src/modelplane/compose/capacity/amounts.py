@@ -8,7 +8,7 @@ them how much of something they have: bytes of memory, say, which are no devices
 import math
 from collections.abc import Mapping
 
-from modelplane.dra.quantity import Quantity, QuantityError, as_approximate_float, quantity_from_json
+from modelplane.k8s.quantity import Quantity, QuantityError, as_approximate_float, quantity_from_json
 
 UNLIMITED = -1
 CLAIMED = "deviceclass/"

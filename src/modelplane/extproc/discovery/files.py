@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelplane.admission.documents import parse_documents
-from modelplane.admission.layout import Document
 from modelplane.api.errors import DocumentError, InputError
+from modelplane.k8s.admission.documents import parse_documents
+from modelplane.k8s.admission.layout import Document
 
 _MOST_BYTES = 1024 * 1024
 

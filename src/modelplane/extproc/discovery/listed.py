@@ -27,11 +27,11 @@ from pathlib import Path
 
 import msgspec
 
-from modelplane.admission.layout import Document
 from modelplane.api.errors import InputError
 from modelplane.api.names import is_dns_subdomain
 from modelplane.extproc.discovery.files import documents_of, read_file
 from modelplane.extproc.discovery.roster import Found, Roster, address_of
+from modelplane.k8s.admission.layout import Document
 from modelplane.picker.endpoints import NOTHING
 
 _log = logging.getLogger(__name__)

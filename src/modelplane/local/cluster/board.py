@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from modelplane.compose.manifests import name_of
-from modelplane.dra.allocate import Allocated
+from modelplane.k8s.dra import Allocated
 from modelplane.local.cluster.devices import DeviceBook
 from modelplane.local.cluster.filters import NodeState
 from modelplane.local.cluster.gangs import packs

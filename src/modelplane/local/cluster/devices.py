@@ -1,6 +1,6 @@
 """What the cluster's devices are and who holds them, for one pass of the scheduler.
 
-The rules are those of `modelplane.dra.allocate`. This module feeds it the cluster's objects, keeps what is costly to
+The rules are those of `modelplane.k8s.dra`. This module feeds it the cluster's objects, keeps what is costly to
 prepare while the objects behind it are the same, and writes results the way kube-scheduler does.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from modelplane.compose.manifests import name_of, text_at
-from modelplane.dra.allocate import (
+from modelplane.k8s.dra import (
     Allocator,
     ClaimResult,
     DeviceClass,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import msgspec
 
 from modelplane.compose.manifests import value_at
-from modelplane.dra.allocate import decode_node
-from modelplane.dra.allocate.nodes import NodeScope, reaches
-from modelplane.dra.allocate.resources import NodeSelector
+from modelplane.k8s.dra import decode_node
+from modelplane.k8s.dra.nodes import NodeScope, reaches
+from modelplane.k8s.dra.resources import NodeSelector
 from modelplane.local.cluster.node_lifecycle import UNSCHEDULABLE, tolerates
 from modelplane.local.cluster.objects import items_at, labels_of, mapping_at
 from modelplane.reconcile.store import Manifest

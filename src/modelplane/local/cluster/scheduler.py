@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from modelplane.compose.manifests import name_of, text_at, value_at
-from modelplane.dra.allocate import Fatal, GaveUp, Placed
+from modelplane.k8s.dra import Fatal, GaveUp, Placed
 from modelplane.local.cluster.board import GATED, SCHEDULER_ERROR, UNSCHEDULABLE, Binding, Board, Waits
 from modelplane.local.cluster.claims import CLAIM_FINALIZER, claim_names, is_finished
 from modelplane.local.cluster.controller import Site, changed

@@ -1,7 +1,7 @@
 """The body of a request as plain values, with the keys that it has twice.
 
 JSON is read twice where it may matter: quickly, and with a scanner that notices duplicate keys, which clients are
-warned of. YAML is held to the limits of `modelplane.admission.documents`, which refuses duplicates altogether.
+warned of. YAML is held to the limits of `modelplane.k8s.admission.documents`, which refuses duplicates altogether.
 """
 
 import json
@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from modelplane.admission.documents import parse_documents
 from modelplane.api.errors import DocumentError
+from modelplane.k8s.admission.documents import parse_documents
 from modelplane.local.server.failures import bad_request
 from modelplane.local.server.media import JSON, YAML
 from modelplane.local.server.protobuf import MEDIA, read_protobuf

@@ -10,8 +10,8 @@ beats refusing the question.
 from collections.abc import Mapping
 from typing import Final
 
-from modelplane.admission.schemas import Schema
 from modelplane.api.definitions import Definition, Names, Scope
+from modelplane.k8s.admission.schemas import Schema
 from modelplane.local.server.metadata_schema import OBJECT_META, TYPE_META
 
 

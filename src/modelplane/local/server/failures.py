@@ -2,16 +2,16 @@
 
 The words are those of the real API server wherever a client or a person may rely on them. Two differences: where the
 real one answers 500 to a request that is wrong, this one answers 400 with the same sentence, and what a schema or a
-rule finds wrong is said in the sentences of `modelplane.admission`, under the same reasons and field paths.
+rule finds wrong is said in the sentences of `modelplane.k8s.admission`, under the same reasons and field paths.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.admission.problems import Cause as Why
-from modelplane.admission.problems import Problem
 from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
+from modelplane.k8s.admission.problems import Cause as Why
+from modelplane.k8s.admission.problems import Problem
 from modelplane.local.server.resources import Resource
 from modelplane.local.server.values import Json
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.admission.schemas import Schema
+from modelplane.k8s.admission.schemas import Schema
 from modelplane.local.server.failures import ApiError, Cause, apply_conflict, bad_request
 from modelplane.local.server.field_sets import EMPTY, Field, FieldSet, read, spelled, under, written
 from modelplane.local.server.resources import Resource

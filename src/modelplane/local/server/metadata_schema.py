@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from modelplane.admission.schemas import Schema
+from modelplane.k8s.admission.schemas import Schema
 
 _TEXT: Final[Schema] = {"type": "string"}
 _NUMBER: Final[Schema] = {"type": "integer", "format": "int64"}

@@ -14,12 +14,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from modelplane.admission.admit import Admitted, Refused, UnknownFields, Verdict, admit
-from modelplane.admission.names import fault_in_namespace
-from modelplane.admission.paths import Key
-from modelplane.admission.problems import Cause, Problem
-from modelplane.admission.schemas import META_FIELDS, properties_of
 from modelplane.api.definitions import Definition
+from modelplane.k8s.admission.admit import Admitted, Refused, UnknownFields, Verdict, admit
+from modelplane.k8s.admission.names import fault_in_namespace
+from modelplane.k8s.admission.paths import Key
+from modelplane.k8s.admission.problems import Cause, Problem
+from modelplane.k8s.admission.schemas import META_FIELDS, properties_of
 from modelplane.local.server import event_views
 from modelplane.local.server.failures import ApiError, bad_request, invalid_object
 from modelplane.local.server.resources import Resource, resource_of

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.admission.schemas import Schema, properties_of
+from modelplane.k8s.admission.schemas import Schema, properties_of
 from modelplane.local.server.discovery import group_versions
 from modelplane.local.server.metadata_schema import OBJECT_META
 from modelplane.local.server.resources import Resource, resources

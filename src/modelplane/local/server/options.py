@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from modelplane.admission.admit import UnknownFields
-from modelplane.admission.problems import Cause
+from modelplane.k8s.admission.admit import UnknownFields
+from modelplane.k8s.admission.problems import Cause
 from modelplane.local.server.failures import ApiError, bad_request, invalid_option
 from modelplane.local.server.protobuf import MAGIC, read_protobuf
 from modelplane.local.server.tables import Include

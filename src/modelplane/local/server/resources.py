@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from modelplane.admission.schemas import Schema, properties_of
 from modelplane.api.definitions import Definition, Scale, definitions
+from modelplane.k8s.admission.schemas import Schema, properties_of
 from modelplane.local.server import event_views
 from modelplane.local.server.core_kinds import READ_ONLY, WRITABLE
 from modelplane.local.server.metadata_schema import OBJECT_META, TYPE_META

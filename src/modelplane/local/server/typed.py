@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from modelplane.admission.schemas import Schema, find_child, items_of, keeps_unknown, properties_of
+from modelplane.k8s.admission.schemas import Schema, find_child, items_of, keeps_unknown, properties_of
 from modelplane.local.server.field_sets import EMPTY, Field, FieldSet
 
 

@@ -1,1 +1,0 @@
-"""Device semantics as Kubernetes has them: quantity, semver, CEL selectors, the structured allocator."""

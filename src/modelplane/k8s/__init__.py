@@ -1,0 +1,1 @@
+"""Kubernetes semantics in Python: quantity, semver, CEL, the structured allocator of DRA, admission."""

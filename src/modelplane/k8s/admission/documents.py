@@ -1,0 +1,41 @@
+"""From bytes to documents, without trusting the bytes.
+
+YAML can name, repeat and retype its parts, and a loader that follows lets a few hundred bytes become megabytes or
+objects. A manifest needs none of that, so this reader takes the event stream of the C parser and builds only what JSON
+can hold. Refused, each with one line that names the place: text over 3 MiB, more than 64 levels, 60,000 nodes or
+1,000 documents, anchors, aliases, explicit tags, merge keys, duplicate keys, keys that are not strings, control
+characters, and anything that is not UTF-8. JSON is held to the same limits.
+
+Plain scalars mean what `kubectl` takes them for (see `scalars`). Places are kept beside the value, not in it: three
+numbers per node, so `Document.line_of` finds any field and the value stays plain dicts and lists.
+"""
+
+from collections.abc import Iterator
+
+from modelplane.k8s.admission._builder import MAX_NODES, TOO_MANY_NODES, build_documents
+from modelplane.k8s.admission._json import as_yaml, build_json_documents, looks_like_json
+from modelplane.k8s.admission._size_guard import is_crowd
+from modelplane.k8s.admission.decode import TextError, decode_text
+from modelplane.k8s.admission.layout import Document
+
+
+def parse_documents(text: bytes, *, source: str) -> tuple[Document, ...]:
+    """The documents of a text in order, with lists unfolded and empty ones left out; or DocumentError."""
+    decoded = decode_text(text, source=source)
+    if is_crowd(decoded, MAX_NODES):
+        raise TextError(TOO_MANY_NODES, source=source)
+    documents = build_json_documents(decoded, source=source) if looks_like_json(decoded) else None
+    if documents is None:
+        documents = build_documents(as_yaml(decoded), source=source)
+    return tuple(part for document in documents for part in unfold(document))
+
+
+def unfold(document: Document) -> Iterator[Document]:
+    """The items of a `List` (or of a list of one kind) as documents of their own; any other document as it is."""
+    value = document.value
+    items = value.get("items") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not str(value.get("kind")).endswith("List") or not isinstance(items, list):
+        yield document
+        return
+    for item in document.items_of(("items",)):
+        yield from unfold(item)

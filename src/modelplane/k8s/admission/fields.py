@@ -1,0 +1,107 @@
+"""Fields whose text has a grammar of its own: device selectors, quantities and versions.
+
+The table names each such field by kind. `[]` stands for every item of a list and `{}` for every value of a map.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from modelplane.k8s.admission.paths import ROOT, Key, Path
+from modelplane.k8s.admission.problems import Problem, collect, describe
+from modelplane.k8s.cel import CompileError, compile_selector
+from modelplane.k8s.quantity import QuantityError, quantity_from_json
+from modelplane.k8s.semver import VersionError, parse_version
+
+Fault: TypeAlias = Callable[[object], str]
+"""What is wrong with a value; the empty string when nothing is."""
+
+
+def check_fields(value: object, kind: str) -> tuple[Problem, ...]:
+    """What is wrong with the fields of an object of the kind that have a grammar of their own."""
+    return collect(
+        Problem(path, f"{describe(text)} is not a valid {noun}", fault)
+        for pattern, noun, fault_in in _FIELDS.get(kind, ())
+        for path, text in _select(value, pattern, ROOT)
+        if (fault := fault_in(text))
+    )
+
+
+def patterns_of(kind: str) -> frozenset[str]:
+    """The fields of a kind that are checked here, as the table spells them."""
+    return frozenset("".join(pattern) for pattern, _, _ in _FIELDS.get(kind, ()))
+
+
+def _select(value: object, pattern: tuple[str, ...], path: Path) -> Iterator[tuple[Path, object]]:
+    if not pattern:
+        yield path, value
+        return
+    step, rest = pattern[0], pattern[1:]
+    if step == "[]" and isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _select(item, rest, (*path, index))
+    elif step == "{}" and isinstance(value, dict):
+        for key, item in value.items():
+            yield from _select(item, rest, (*path, Key(key)))
+    elif isinstance(value, dict) and step[1:] in value:
+        yield from _select(value[step[1:]], rest, (*path, step[1:]))
+
+
+def _fault_in_selector(value: object) -> str:
+    try:
+        compile_selector(str(value))
+    except CompileError as error:
+        place = f"line {error.line}, column {error.column}: " if error.line else ""
+        return f"{place}{error.message}"
+    return ""
+
+
+def _fault_in_quantity(value: object) -> str:
+    try:
+        quantity_from_json(value)
+    except QuantityError:
+        return "must be a number with an optional suffix, such as 80Gi or 1500m"
+    return ""
+
+
+def _fault_in_version(value: object) -> str:
+    try:
+        parse_version(str(value))
+    except VersionError:
+        return "must be a semantic version of three numbers, such as 9.0.0"
+    return ""
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    """`.a.b[].c` as `.a`, `.b`, `[]`, `.c`."""
+    return tuple(re.findall(r"\.[A-Za-z]+|\[\]|\{\}", text))
+
+
+_MEMBERS: Final = ".engines[].members[]"
+_DEPLOYED: Final = ("", ".decode", ".prefill", _MEMBERS, f".template.spec{_MEMBERS}")
+_TEMPLATED: Final = (".workers", ".decode.workers", ".prefill.workers", _MEMBERS, f".template.spec{_MEMBERS}")
+
+
+def _selectors(*places: str) -> tuple[tuple[tuple[str, ...], str, Fault], ...]:
+    return tuple((_steps(f".spec{place}[].selectors[].cel"), "device selector", _fault_in_selector) for place in places)
+
+
+def _resources(*places: str) -> tuple[tuple[tuple[str, ...], str, Fault], ...]:
+    return tuple(
+        (_steps(f".spec{place}.template.spec.containers[].resources.{part}{{}}"), "quantity", _fault_in_quantity)
+        for place in places
+        for part in ("requests", "limits")
+    )
+
+
+_FIELDS: Final[Mapping[str, tuple[tuple[tuple[str, ...], str, Fault], ...]]] = {
+    "InferenceClass": (
+        (_steps(".spec.devices[].attributes{}.version"), "version", _fault_in_version),
+        (_steps(".spec.devices[].capacity{}.value"), "quantity", _fault_in_quantity),
+    ),
+    "ModelDeployment": (
+        *_selectors(*(f"{place}.nodeSelector.devices" for place in _DEPLOYED)),
+        *_resources(*_TEMPLATED),
+    ),
+    "ModelReplica": (*_selectors(f"{_MEMBERS}.deviceRequests"), *_resources(_MEMBERS)),
+}

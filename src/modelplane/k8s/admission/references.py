@@ -1,0 +1,186 @@
+"""What the objects of one set say about each other.
+
+A set is whatever was given together, such as a folder of manifests. It need not be everything there is, so what is
+missing is judged by what is present:
+
+- A name that is not in the set is an **error** when the set has objects of that kind in that place, since then it is
+  probably misspelled, and a **warning** when it has none, since then they are probably kept elsewhere. This goes for
+  the InferenceClass of a node pool and for the ModelCache (of the same namespace) of a deployment.
+- A service whose selector matches nothing is always a **warning**: endpoints come and go, and a selector may wait.
+  What a deployment's endpoints will carry is known: its labels, and `modelplane.ai/deployment` with its name. Other
+  labels under `modelplane.ai/` are ours to set, so conditions on them are taken as met.
+- The same kind, namespace and name twice is an **error**. An absent namespace is `default`, as for `kubectl`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from modelplane.api.codec import decode
+from modelplane.api.labels import DEPLOYMENT, RESERVED_PREFIX, selects
+from modelplane.api.models import LabelSelector
+from modelplane.k8s.admission.paths import Path
+from modelplane.k8s.admission.problems import Cause, Problem, describe
+from modelplane.k8s.admission.structure import nearest
+
+DEFAULT_NAMESPACE: Final = "default"
+
+
+class Severity(StrEnum):
+    """An error refuses the set; a warning does so only when asked to."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Name(NamedTuple):
+    """What an object is called; cluster-scoped ones have no namespace."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An object of the set. One that is not valid by itself can be named by others; its own references wait."""
+
+    name: Name
+    value: Mapping[str, object]
+    is_valid: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A problem of one member, by its place in the set. `other` is the member it clashes with, where there is one."""
+
+    member: int
+    problem: Problem
+    severity: Severity
+    other: int | None = None
+
+
+def check_references(members: Sequence[Member]) -> tuple[Remark, ...]:
+    """What is wrong between the members, in the order of the set."""
+    names = {member.name for member in members}
+    endpoints = _Endpoints(members)
+    remarks = [*_duplicates(members)]
+    for index, member in enumerate(members):
+        if member.is_valid:
+            remarks += [Remark(index, *found) for found in _check_member(member, names, endpoints)]
+    return tuple(sorted(remarks, key=lambda remark: remark.member))
+
+
+def _duplicates(members: Sequence[Member]) -> Iterator[Remark]:
+    first: dict[Name, int] = {}
+    for index, member in enumerate(members):
+        seen = first.setdefault(member.name, index)
+        if seen != index and member.name.name:
+            problem = Problem(("metadata", "name"), "is given twice in this set", "keep one", Cause.DUPLICATE)
+            yield Remark(index, problem, Severity.ERROR, seen)
+
+
+def _check_member(member: Member, names: set[Name], endpoints: "_Endpoints") -> Iterator[tuple[Problem, Severity]]:
+    match member.name.kind:
+        case "InferenceCluster":
+            for path, name in _named(member.value, ("spec", "nodePools"), "className"):
+                yield from _missing(path, Name("InferenceClass", "", name), names)
+        case "ModelDeployment":
+            for path, name in _caches(member.value):
+                yield from _missing(path, Name("ModelCache", member.name.namespace, name), names)
+        case "ModelService":
+            yield from _idle_selectors(member, endpoints)
+
+
+def _caches(value: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
+    yield from _named(value, ("spec", "caches"), "name")
+    path = ("spec", "template", "spec", "modelCacheRef", "name")
+    name = _at(value, path)
+    if isinstance(name, str):
+        yield path, name
+
+
+def _named(value: Mapping[str, object], path: Path, field: str) -> Iterator[tuple[Path, str]]:
+    found = _at(value, path)
+    for index, item in enumerate(found if isinstance(found, list) else ()):
+        yield (*path, index, field), item[field]
+
+
+def _missing(path: Path, target: Name, names: set[Name]) -> Iterator[tuple[Problem, Severity]]:
+    if target in names:
+        return
+    present = sorted(each.name for each in names if each[:2] == target[:2])
+    guess = nearest(target.name, present)
+    place = f" in namespace {target.namespace}" if target.namespace else ""
+    wrong = f"{target.kind} {describe(target.name)} is not in this set{place}"
+    right = f"did you mean {guess}?" if guess else "add it, or make sure that it exists"
+    yield Problem(path, wrong, right), Severity.ERROR if present else Severity.WARNING
+
+
+def _idle_selectors(service: Member, endpoints: "_Endpoints") -> Iterator[tuple[Problem, Severity]]:
+    namespace = service.name.namespace
+    groups = _at(service.value, ("spec", "endpoints"))
+    for index, group in enumerate(groups if isinstance(groups, list) else ()):
+        if not endpoints.have(namespace, _knowable(decode(LabelSelector, group["selector"]))):
+            right = "compare it with the labels of deployments and endpoints, or make sure that endpoints exist"
+            wrong = f"matches no endpoint in namespace {namespace} of this set"
+            yield Problem(("spec", "endpoints", index, "selector"), wrong, right), Severity.WARNING
+
+
+class _Endpoints:
+    """The labels of the endpoints that members are or will have, found by namespace and any one of them."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._all: dict[str, list[dict[str, str]]] = {}
+        self._by_label: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+        for member in members:
+            labels = _endpoint_labels(member)
+            if labels is not None:
+                self._add(member.name.namespace, labels)
+
+    def have(self, namespace: str, selector: LabelSelector) -> bool:
+        """Whether the selector matches an endpoint of the namespace."""
+        candidates = self._all.get(namespace, [])
+        for key, value in selector.match_labels.items():
+            found = self._by_label.get((namespace, key, value), [])
+            candidates = min(candidates, found, key=len)
+        return any(selects(selector, labels) for labels in candidates)
+
+    def _add(self, namespace: str, labels: dict[str, str]) -> None:
+        self._all.setdefault(namespace, []).append(labels)
+        for key, value in labels.items():
+            self._by_label.setdefault((namespace, key, value), []).append(labels)
+
+
+def _endpoint_labels(member: Member) -> dict[str, str] | None:
+    if member.name.kind == "ModelEndpoint":
+        return _texts(member.value, ("metadata", "labels"))
+    if member.name.kind != "ModelDeployment":
+        return None
+    written = _texts(member.value, ("spec", "labels"))
+    templated = _texts(member.value, ("spec", "template", "metadata", "labels"))
+    return {**written, **templated, DEPLOYMENT: member.name.name}
+
+
+def _knowable(selector: LabelSelector) -> LabelSelector:
+    """The selector without conditions on labels that only a running plane knows."""
+    return LabelSelector(
+        match_labels={key: value for key, value in selector.match_labels.items() if _is_knowable(key)},
+        match_expressions=tuple(each for each in selector.match_expressions if _is_knowable(each.key)),
+    )
+
+
+def _is_knowable(key: str) -> bool:
+    return key == DEPLOYMENT or not key.startswith(RESERVED_PREFIX)
+
+
+def _texts(value: Mapping[str, object], path: Path) -> dict[str, str]:
+    found = _at(value, path)
+    return {key: text for key, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
+
+
+def _at(value: object, path: Path) -> object:
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,151 @@
+"""Documents judged together: each by itself, then what they say about each other.
+
+Kinds of other groups are counted and left alone. An object that claims to be of one of our groups has to be of a kind
+and version that exist. One that has the name of our kind under a foreign group gets a warning, since a misspelled group
+would otherwise make every check pass.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from modelplane.api.definitions import Definition, definitions
+from modelplane.k8s.admission.admit import Admitted, admit
+from modelplane.k8s.admission.layout import Document
+from modelplane.k8s.admission.problems import Cause, Problem, describe, listing
+from modelplane.k8s.admission.references import DEFAULT_NAMESPACE, Member, Name, Severity, check_references
+from modelplane.k8s.admission.structure import nearest
+
+_DOMAIN: Final = "modelplane.ai"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem of one object, and where it was written."""
+
+    source: str
+    line: int
+    kind: str
+    namespace: str
+    name: str
+    problem: Problem
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """How many objects were looked at, what was found in their order, and how many of which kinds were left alone."""
+
+    objects: int
+    findings: tuple[Finding, ...]
+    skipped: Mapping[str, int]
+
+    def count(self, severity: Severity) -> int:
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A document of ours, and what is wrong with it by itself."""
+
+    document: Document
+    member: Member
+    problems: tuple[tuple[Problem, Severity], ...]
+
+    def finding(self, problem: Problem, severity: Severity) -> Finding:
+        spelling = self.document.spelling_of(problem.path) if problem.quote else ""
+        spelled = replace(problem, quote=spelling) if spelling else problem
+        line = self.document.line_of(problem.path)
+        return Finding(self.document.source, line, *self.member.name, spelled, severity)
+
+
+def review(documents: Sequence[Document]) -> Review:
+    """Judge the documents as one set."""
+    skipped: Counter[str] = Counter()
+    entries: list[_Entry] = []
+    for document in documents:
+        found = _classify(document.value)
+        if found is None:
+            skipped[_name_of(document.value).kind] += 1
+        else:
+            entries.append(_judge(document, found))
+    return Review(len(entries), tuple(_findings(entries)), dict(sorted(skipped.items())))
+
+
+def _findings(entries: Sequence[_Entry]) -> Iterator[Finding]:
+    between: dict[int, list[Finding]] = {}
+    for remark in check_references([entry.member for entry in entries]):
+        problem = remark.problem
+        if remark.other is not None:
+            first = entries[remark.other].document
+            problem = replace(problem, wrong=f"{problem.wrong}, first at {first.source}:{first.line}")
+        between.setdefault(remark.member, []).append(entries[remark.member].finding(problem, remark.severity))
+    for index, entry in enumerate(entries):
+        own = [entry.finding(problem, severity) for problem, severity in entry.problems]
+        yield from sorted((*own, *between.get(index, ())), key=lambda finding: finding.line)
+
+
+def _judge(document: Document, found: "Definition | _Misfit") -> _Entry:
+    if isinstance(found, _Misfit):
+        return _Entry(
+            document, Member(_name_of(document.value), {}, is_valid=False), ((found.problem, found.severity),)
+        )
+    name = _name_of(document.value, namespaced=found.namespaced)
+    verdict = admit(document.value, found)
+    if isinstance(verdict, Admitted):
+        warnings = tuple((problem, Severity.WARNING) for problem in verdict.warnings)
+        return _Entry(document, Member(name, verdict.value), warnings)
+    given = document.value if isinstance(document.value, dict) else {}
+    errors = tuple((problem, Severity.ERROR) for problem in verdict.problems)
+    return _Entry(document, Member(name, given, is_valid=False), errors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Misfit:
+    """A document that is of no kind we can check, and should be."""
+
+    problem: Problem
+    severity: Severity = Severity.ERROR
+
+
+def _classify(value: object) -> Definition | _Misfit | None:
+    """The kind of an object; nothing where it is none of our business."""
+    if not isinstance(value, dict):
+        right = "a manifest is an object with apiVersion and kind"
+        return _Misfit(Problem((), f"is {describe(value)}", right, Cause.TYPE))
+    for field in ("apiVersion", "kind"):
+        if not isinstance(value.get(field), str) or not value[field]:
+            return _Misfit(Problem((field,), "is required", "give a string", Cause.REQUIRED))
+    known = definitions()
+    version, kind = value["apiVersion"], value["kind"]
+    if (version, kind) in known:
+        return known[version, kind]
+    return _explain_stranger(version, kind)
+
+
+def _explain_stranger(version: str, kind: str) -> _Misfit | None:
+    homes = sorted(home for home, name in definitions() if name == kind)
+    group = version.rpartition("/")[0]
+    ours = group == _DOMAIN or group.endswith(f".{_DOMAIN}")
+    if homes:
+        severity = Severity.ERROR if ours else Severity.WARNING
+        return _Misfit(Problem(("apiVersion",), f"{describe(version)} has no {kind}", f"use {homes[0]}"), severity)
+    if not ours:
+        return None
+    kinds = sorted({name for _, name in definitions()})
+    guess = nearest(kind, kinds)
+    right = f"did you mean {guess}?" if guess else f"the kinds are {listing(kinds, last='and')}"
+    return _Misfit(Problem(("kind",), f"{describe(kind)} is not a kind of {_DOMAIN}", right))
+
+
+def _name_of(value: object, *, namespaced: bool = True) -> Name:
+    fields = value if isinstance(value, dict) else {}
+    metadata = fields.get("metadata")
+    texts = metadata if isinstance(metadata, dict) else {}
+    namespace = (_text(texts.get("namespace")) or DEFAULT_NAMESPACE) if namespaced else ""
+    return Name(_text(fields.get("kind")), namespace, _text(texts.get("name")))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

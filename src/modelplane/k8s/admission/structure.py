@@ -1,0 +1,128 @@
+"""Defaults and unknown fields, as the API server of Kubernetes treats them for custom resources.
+
+A default fills a field that is absent, or null where null is not allowed; an object that is absent is made only by a
+default of its own, so nested defaults do not conjure up their parents. A null that is not allowed and has no default is
+dropped. Fields that the schema does not know are dropped or reported, as the caller likes, unless the schema keeps
+them; inside a kept object the known fields are still held to their schema. No function here changes its input, and what
+they return shares nothing with it.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from modelplane.k8s.admission.paths import ROOT, Key, Path
+from modelplane.k8s.admission.problems import Cause, Problem, collect, listing
+from modelplane.k8s.admission.schemas import (
+    META_FIELDS,
+    Schema,
+    find_child,
+    is_map,
+    is_nullable,
+    is_resource,
+    items_of,
+    keeps_unknown,
+    properties_of,
+)
+
+# Guessing what was meant compares texts letter by letter, so it is done for field names of a sane length only.
+_LONGEST_GUESSED: Final = 64
+
+
+def apply_defaults(value: object, schema: Schema | None) -> object:
+    """The value with defaults filled in, and with nulls that are not allowed dropped or replaced."""
+    if isinstance(value, dict):
+        return _default_object(value, schema)
+    if isinstance(value, list):
+        items = items_of(schema)
+        return [apply_defaults(_replace_null(item, items), items) for item in value]
+    return value
+
+
+def copy_json(value: object) -> object:
+    """A copy that shares nothing with the value."""
+    return apply_defaults(value, None)
+
+
+def prune(value: object, schema: Schema | None, *, root: bool = False) -> object:
+    """The value without fields that the schema does not know. At a root, what every object has is known as well."""
+    return _Pruner().prune(value, schema, ROOT, root=root)
+
+
+def find_unknown(value: object, schema: Schema | None, *, root: bool = False) -> tuple[Problem, ...]:
+    """A problem for each field that `prune` drops, with the field that was probably meant."""
+    pruner = _Pruner()
+    pruner.prune(value, schema, ROOT, root=root)
+    return collect(_unknown_field(path, parent) for path, parent in pruner.dropped)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, or the empty string."""
+    if len(name) > _LONGEST_GUESSED:
+        return ""
+    by_folded = {each.casefold(): each for each in known}
+    return next((by_folded[each] for each in difflib.get_close_matches(name.casefold(), by_folded, n=1)), "")
+
+
+def _default_object(value: Mapping[str, object], schema: Schema | None) -> dict[str, object]:
+    filled: dict[str, object] = {}
+    for name, item in value.items():
+        child = find_child(schema, name)[1]
+        replaced = _replace_null(item, child)
+        if replaced is not None or child is None or is_nullable(child):
+            filled[name] = apply_defaults(replaced, child)
+    for name, child in properties_of(schema or {}).items():
+        if name not in filled and child.get("default") is not None:
+            filled[name] = apply_defaults(child["default"], child)
+    return filled
+
+
+def _replace_null(value: object, schema: Schema | None) -> object:
+    """The default in place of a null that is not allowed; null again where there is none."""
+    if value is not None or schema is None or is_nullable(schema):
+        return value
+    return schema.get("default")
+
+
+class _Pruner:
+    """One walk over a value: what is kept is returned, what is dropped is remembered with its parent's schema."""
+
+    __slots__ = ("dropped",)
+
+    def __init__(self) -> None:
+        self.dropped: list[tuple[Path, Schema | None]] = []
+
+    def prune(
+        self, value: object, schema: Schema | None, path: Path, *, root: bool = False, keep: bool = False
+    ) -> object:
+        keep = keep or keeps_unknown(schema)
+        if isinstance(value, list):
+            items = items_of(schema)
+            return [self.prune(item, items, (*path, index), keep=keep) for index, item in enumerate(value)]
+        if not isinstance(value, dict):
+            return value
+        builtin = META_FIELDS if root or is_resource(schema) else frozenset[str]()
+        kept: dict[str, object] = {}
+        for name, item in value.items():
+            known, child = find_child(schema, name)
+            if name in builtin or (keep and not known):
+                kept[name] = copy_json(item)
+            elif known:
+                kept[name] = self.prune(item, child, (*path, _step(name, schema)))
+            else:
+                self.dropped.append(((*path, name), schema))
+        return kept
+
+
+def _step(name: str, schema: Schema | None) -> str:
+    return Key(name) if schema is not None and is_map(schema) else name
+
+
+def _unknown_field(path: Path, parent: Schema | None) -> Problem:
+    known = tuple(properties_of(parent or {}))
+    guess = nearest(str(path[-1]), known)
+    if guess:
+        right = f"did you mean {guess}?"
+    else:
+        right = f"the fields here are {listing(known, last='and')}" if known else "leave it out"
+    return Problem(path, "unknown field", right, Cause.UNKNOWN_FIELD)

@@ -1,0 +1,217 @@
+"""Reading variables, fields, keys and indices: `a.b["c"][0].?d`.
+
+A path is one root and the qualifiers after it. Once a qualifier is optional, or the root is an optional value, the
+rest of the path only goes on while something is there, and the whole is an optional.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError
+from modelplane.k8s.cel.library.network import CIDR, IP
+from modelplane.k8s.cel.library.urls import URL
+from modelplane.k8s.cel.types import Type
+from modelplane.k8s.cel.values import NONE, Optional, find, is_list, is_map, list_size, runtime_type
+from modelplane.k8s.quantity import Quantity
+from modelplane.k8s.quantity_cell import QuantityCell
+from modelplane.k8s.semver import Version
+
+_UNCONVERTIBLE = (Quantity, QuantityCell, Version, URL, IP, CIDR)
+
+
+class State:
+    """One evaluation: what variables hold, by slot, and what it has cost so far.
+
+    The cost is compared with the limit once per turn of a loop, after calls that can be dear, and at the end: between
+    those moments it grows by no more than the expression is long.
+    """
+
+    __slots__ = ("limit", "slots", "spent")
+
+    def __init__(self, slots: list[object], limit: int) -> None:
+        self.slots = slots
+        self.limit = limit
+        self.spent = 0
+
+    def check(self) -> None:
+        """Ends the evaluation where the budget is spent."""
+        if self.spent > self.limit:
+            raise EvaluationAborted(f"the evaluation costs more than its budget of {self.limit} units")
+
+
+class ThriftyState(State):
+    """An evaluation that ends with the very step that exceeds the budget, as upstream's does; it is slower."""
+
+    __slots__ = ("_spent",)
+
+    @property
+    def spent(self) -> int:
+        """What it has cost so far."""
+        return self._spent
+
+    @spent.setter
+    def spent(self, units: int) -> None:
+        self._spent = units
+        if units > self.limit:
+            self.check()
+
+
+Step: TypeAlias = Callable[[State], object]
+
+
+class Qualifier(Protocol):
+    """One step of a path."""
+
+    optional: bool
+
+    def qualify(self, state: State, value: object) -> object:
+        """What the value has there, or an error."""
+
+    def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
+        """Whether the value has something there, and what."""
+
+
+def is_key(value: object) -> bool:
+    """Whether a value may stand in brackets at all."""
+    return isinstance(value, str | bool | int | float)
+
+
+def look_up(value: object, key: object) -> tuple[bool, object]:
+    """Whether a map or list has something under the key, and what; a key of the wrong kind is an error for lists."""
+    if is_map(value):
+        return find(value, key)
+    if is_list(value):
+        index = _index(key)
+        if 0 <= index < list_size(value):
+            return True, value[index]
+    return False, None
+
+
+def _index(key: object) -> int:
+    if isinstance(key, int) and not isinstance(key, bool):
+        return int(key)
+    if isinstance(key, float):
+        if key.is_integer():
+            return int(key)
+        raise EvaluationError(f"unsupported index value {key} in list")
+    raise EvaluationError("unsupported index type in list")
+
+
+def _missing(value: object, key: object) -> EvaluationError:
+    if is_list(value):
+        return EvaluationError(f"index out of bounds: {key}")
+    return EvaluationError(f"no such key: {key}")
+
+
+@dataclass(slots=True, eq=False)
+class ConstantQualifier:
+    """A field, or a key or index that is a constant."""
+
+    key: object
+    optional: bool = False
+
+    def qualify(self, state: State, value: object) -> object:
+        state.spent += 1
+        present, found = look_up(value, self.key)
+        if present:
+            return found
+        raise _missing(value, self.key)
+
+    def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
+        present, found = look_up(value, self.key)
+        if present:
+            state.spent += 1
+        return present, found
+
+
+@dataclass(slots=True, eq=False)
+class PresenceQualifier:
+    """The last field of `has(a.b)`."""
+
+    key: object
+    optional: bool = False
+
+    def qualify(self, state: State, value: object) -> object:
+        state.spent += 1
+        return look_up(value, self.key)[0]
+
+    def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
+        present, found = look_up(value, self.key)
+        if present:
+            state.spent += 1
+        return present, found
+
+
+@dataclass(slots=True, eq=False)
+class ComputedQualifier:
+    """A key or index that has to be computed first."""
+
+    key: Step
+    optional: bool = False
+
+    def qualify(self, state: State, value: object) -> object:
+        try:
+            key = self._computed(state)
+        except EvaluationError:
+            state.spent += 1
+            raise
+        state.spent += 1
+        present, found = look_up(value, key)
+        if present:
+            return found
+        raise _missing(value, key)
+
+    def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
+        present, found = look_up(value, self._computed(state))
+        if present:
+            state.spent += 1
+        return present, found
+
+    def _computed(self, state: State) -> object:
+        key = self.key(state)
+        if is_key(key):
+            return key
+        raise EvaluationError(f"a value of type {runtime_type(key).name} cannot be a key or index")
+
+
+def _opened(optional: Optional) -> object:
+    """What an optional holds, as upstream sees it once the optional has been through a variable."""
+    value = optional.value
+    if isinstance(value, _UNCONVERTIBLE):
+        return EvaluationError("an optional of this type cannot be read from a variable")
+    if isinstance(value, Optional):
+        return None if value is NONE else _opened(value)
+    native: Callable[[], object] | None = getattr(value, "cel_native", None)
+    if native is not None:
+        return native()
+    return value.name if isinstance(value, Type) else value
+
+
+@dataclass(slots=True, eq=False)
+class Path:
+    """A root and its qualifiers; `root` raises where it has no value. Reading a path costs `price` beyond its parts."""
+
+    root: Step
+    price: int = 1
+    qualifiers: list[Qualifier] = field(default_factory=list)
+
+    def resolve(self, state: State) -> object:
+        """The value at the end of the path."""
+        value = self.root(state)
+        optional = False
+        if isinstance(value, Optional):
+            if value is NONE:
+                return NONE
+            value, optional = _opened(value), True
+        for qualifier in self.qualifiers:
+            optional = optional or qualifier.optional
+            if not optional:
+                value = qualifier.qualify(state, value)
+                continue
+            if isinstance(value, EvaluationError):
+                raise value
+            present, value = qualifier.qualify_if_present(state, value)
+            if not present:
+                return NONE
+        return Optional(value) if optional else value

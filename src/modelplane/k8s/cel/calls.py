@@ -1,0 +1,126 @@
+"""Calls of functions: arguments, errors and what is paid when.
+
+A call with one or two arguments computes all of them, and is paid for, even where one fails. A call with more stops at
+the first that fails, and is then only paid for where that was the last.
+"""
+
+from collections.abc import Callable
+
+from modelplane.k8s.cel.attributes import State, Step
+from modelplane.k8s.cel.budget import FAILED, Price
+from modelplane.k8s.cel.effort import ERROR_EFFORT, work
+from modelplane.k8s.cel.errors import EvaluationError
+
+
+def call_step(steps: list[Step], body: Callable[..., object], price: Price | None, *, stops_early: bool) -> Step:
+    """The closure of a call; without a price it costs one unit."""
+    if stops_early or len(steps) not in {1, 2}:
+        return _variadic(steps, body, price or _one_unit)
+    if len(steps) == 1:
+        return _unary(steps[0], body, price) if price is not None else _cheap_unary(steps[0], body)
+    return _binary(steps[0], steps[1], body, price) if price is not None else _cheap_binary(steps[0], steps[1], body)
+
+
+def _one_unit(_args: tuple[object, ...], _result: object) -> int:
+    return 1
+
+
+def _paid(state: State, body: Callable[..., object], args: tuple[object, ...], price: Price) -> object:
+    try:
+        result = body(*args)
+    except EvaluationError:
+        state.spent += price(args, FAILED)
+        state.check()
+        raise
+    state.spent += price(args, result)
+    state.check()
+    return result
+
+
+def _cheap_unary(argument: Step, body: Callable[..., object]) -> Step:
+    def step(state: State) -> object:
+        try:
+            value = argument(state)
+        except EvaluationError:
+            state.spent += 1
+            raise
+        state.spent += 1
+        return body(value)
+
+    return step
+
+
+def _cheap_binary(left: Step, right: Step, body: Callable[..., object]) -> Step:
+    def step(state: State) -> object:
+        try:
+            one = left(state)
+        except EvaluationError:
+            _compute(right, state)
+            state.spent += 1
+            raise
+        try:
+            other = right(state)
+        except EvaluationError:
+            state.spent += 1
+            raise
+        state.spent += 1
+        return body(one, other)
+
+    return step
+
+
+def _compute(step: Step, state: State) -> object:
+    try:
+        return step(state)
+    except EvaluationError:
+        work(ERROR_EFFORT)
+        return FAILED
+
+
+def _unary(argument: Step, body: Callable[..., object], price: Price) -> Step:
+    def step(state: State) -> object:
+        try:
+            value = argument(state)
+        except EvaluationError:
+            state.spent += price((FAILED,), FAILED)
+            raise
+        return _paid(state, body, (value,), price)
+
+    return step
+
+
+def _binary(left: Step, right: Step, body: Callable[..., object], price: Price) -> Step:
+    def step(state: State) -> object:
+        return _paid(state, body, both(left, right, state, price), price)
+
+    return step
+
+
+def _variadic(steps: list[Step], body: Callable[..., object], price: Price) -> Step:
+    def step(state: State) -> object:
+        args: list[object] = []
+        for argument in steps:
+            try:
+                args.append(argument(state))
+            except EvaluationError:
+                if len(args) == len(steps) - 1:
+                    state.spent += price((*args, FAILED), FAILED)
+                raise
+        return _paid(state, body, tuple(args), price)
+
+    return step
+
+
+def both(left: Step, right: Step, state: State, price: Price) -> tuple[object, object]:
+    """Two operands; where one fails the other is computed all the same, and the call is paid for."""
+    try:
+        one = left(state)
+    except EvaluationError:
+        other = _compute(right, state)
+        state.spent += price((FAILED, other), FAILED)
+        raise
+    try:
+        return one, right(state)
+    except EvaluationError:
+        state.spent += price((one, FAILED), FAILED)
+        raise

@@ -1,0 +1,37 @@
+"""The world an expression is compiled in: variables, types with fields, and functions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from modelplane.k8s.cel import types as t
+from modelplane.k8s.cel.declarations import Function
+from modelplane.k8s.cel.types import Type
+
+# Names that denote types; what they stand for at run time is the type itself.
+TYPE_NAMES: dict[str, Type] = {
+    "bool": t.BOOL,
+    "bytes": t.BYTES,
+    "double": t.DOUBLE,
+    "google.protobuf.Duration": t.DURATION,
+    "int": t.INT,
+    "list": t.list_of(t.param("A")),
+    "map": t.map_of(t.param("A"), t.param("B")),
+    "null_type": t.NULL,
+    "string": t.STRING,
+    "google.protobuf.Timestamp": t.TIMESTAMP,
+    "type": t.TYPE,
+    "uint": t.UINT,
+    "optional_type": t.OPTIONAL,
+    "net.IP": t.IP,
+    "net.CIDR": t.CIDR,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Environment:
+    """`structs` gives the fields of each type that has some."""
+
+    variables: Mapping[str, Type]
+    structs: Mapping[str, Mapping[str, Type]]
+    functions: Mapping[str, Function]
+    type_names: Mapping[str, Type] = field(default_factory=lambda: TYPE_NAMES)

@@ -1,0 +1,37 @@
+"""What came of an evaluation."""
+
+import enum
+from dataclasses import dataclass
+
+from modelplane.k8s.cel.values import Optional, runtime_type
+
+
+class Outcome(enum.Enum):
+    """TRUE and FALSE are answers; ERROR is none, and aborts the allocation that asked."""
+
+    TRUE = "true"
+    FALSE = "false"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """An outcome; `message` says what went wrong and is empty otherwise."""
+
+    outcome: Outcome
+    message: str = ""
+
+
+TRUE = Evaluation(Outcome.TRUE)
+FALSE = Evaluation(Outcome.FALSE)
+
+
+def as_evaluation(value: object) -> Evaluation:
+    """A result as an outcome; only a bool is one."""
+    if value is True:
+        return TRUE
+    if value is False:
+        return FALSE
+    if isinstance(value, Optional) and isinstance(value.value, bool):
+        return as_evaluation(value.value)
+    return Evaluation(Outcome.ERROR, f"the result is of type {runtime_type(value).name}, not bool")

@@ -1,0 +1,173 @@
+"""Device selectors: compile once, ask of any device."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import ClassVar
+
+from modelplane.k8s.cel.attributes import State, Step, ThriftyState
+from modelplane.k8s.cel.compiler import checked_tree, planned, with_room
+from modelplane.k8s.cel.declarations import Functions
+from modelplane.k8s.cel.device_view import DEFAULT_GATES, DeviceBounds, Gates, device_value, environment
+from modelplane.k8s.cel.effort import limited
+from modelplane.k8s.cel.emit import emit
+from modelplane.k8s.cel.emit_runtime import FALLBACKS
+from modelplane.k8s.cel.errors import CompileError, EvaluationAborted, EvaluationError
+from modelplane.k8s.cel.estimate import estimate
+from modelplane.k8s.cel.evaluator import Planner
+from modelplane.k8s.cel.outcome import FALSE, TRUE, Evaluation, Outcome, as_evaluation
+from modelplane.k8s.cel.syntax import Node
+from modelplane.k8s.cel.types import ANY, BOOL, DYN, Type
+from modelplane.k8s.device import Device
+
+MAX_BYTES = 10_240
+MAX_COST = 1_000_000
+_CACHED = 1_024
+# Generating a function costs as much as a few exact evaluations, or one long one.
+_WORTH_EMITTING = 2
+_LONG_RUN = 2_000
+# Beyond this an estimate comes from a size that has no bound.
+_ASTRONOMIC = 10**15
+
+
+class Selector:
+    """A compiled selector. `estimated_cost` is the worst case in units of cost, where 2**64-1 stands for unbounded.
+
+    Three ways to the same answer: a generated function that assumes nothing fails, one that absorbs errors and is
+    asked where the first one raised, and the exact evaluator, which also counts the cost. The first two are made when
+    they have become worth making, and only where the estimate shows that counting is not needed.
+    """
+
+    __slots__ = (
+        *("_asked", "_failed", "_fast", "_functions", "_node", "_slot_count", "_step", "_thorough"),
+        *("estimated_cost", "text"),
+    )
+    _is_metered: ClassVar[bool] = False
+
+    def __init__(self, text: str, node: Node, functions: Functions, estimated_cost: int) -> None:
+        self.text = text
+        self.estimated_cost = estimated_cost
+        self._step: Step | None = None
+        self._slot_count = 0
+        self._node = node
+        self._functions = functions
+        self._fast: Callable[[Device], object] | None = None
+        self._thorough: Callable[[Device], object] | None = None
+        self._asked = self._failed = _WORTH_EMITTING if _LONG_RUN < estimated_cost <= MAX_COST else 0
+
+    def plan(self) -> Step:
+        """The exact evaluator, made when it is first needed; CompileError where a constant is impossible."""
+        if self._step is None:
+            planner = Planner(self._functions, ("device",))
+            self._step = with_room(lambda: planned(self.text, planner, self._node))
+            self._slot_count = planner.slots.count
+        return self._step
+
+    def evaluate(self, device: Device) -> Evaluation:
+        """Whether the device is selected, or why that cannot be said."""
+        if device.fault is not None:
+            return Evaluation(Outcome.ERROR, device.fault)
+        fast = self._fast or self._emitted()
+        if fast is None:
+            return self._trace(device, State)[0]
+        try:
+            value = fast(device)
+        except FALLBACKS:
+            return self._evaluate_thoroughly(device)
+        return TRUE if value is True else FALSE if value is False else as_evaluation(value)
+
+    def _emitted(self) -> Callable[[Device], object] | None:
+        """The fast function, once it has become worth making."""
+        self._asked += 1
+        if self._asked == _WORTH_EMITTING + 1 and self.estimated_cost <= MAX_COST:
+            self._fast = emit(self._node, self._functions, absorbing=False, is_metered=self._is_metered)
+        return self._fast
+
+    def _evaluate_thoroughly(self, device: Device) -> Evaluation:
+        self._failed += 1
+        if self._failed == _WORTH_EMITTING + 1:
+            self._thorough = emit(self._node, self._functions, absorbing=True, is_metered=self._is_metered)
+        if self._thorough is None:
+            return self._trace(device, State)[0]
+        try:
+            return as_evaluation(self._thorough(device))
+        except (EvaluationError, EvaluationAborted) as error:
+            return Evaluation(Outcome.ERROR, str(error))
+        except KeyError as error:
+            return Evaluation(Outcome.ERROR, f"no such key: {error.args[0]}")
+        except RecursionError:
+            return self._trace(device, State)[0]
+
+    def trace(self, device: Device) -> tuple[Evaluation, int]:
+        """The exact evaluation and what it cost."""
+        evaluation, cost = self._trace(device, State)
+        return (evaluation, cost) if cost <= MAX_COST else self._trace(device, ThriftyState)
+
+    def _trace(self, device: Device, kind: type[State]) -> tuple[Evaluation, int]:
+        step = self.plan()
+        state = kind([None] * self._slot_count, MAX_COST)
+
+        def run() -> object:
+            state.slots[0], state.spent = device_value(device), 0
+            value = step(state)
+            state.check()
+            return value
+
+        try:
+            return as_evaluation(with_room(run)), state.spent
+        except (EvaluationError, EvaluationAborted) as error:
+            return Evaluation(Outcome.ERROR, str(error)), state.spent
+
+
+class _LongSelector(Selector):
+    """One whose estimate leaves room for so many steps that their time has to be limited as well."""
+
+    __slots__ = ()
+    _is_metered = True
+
+    def evaluate(self, device: Device) -> Evaluation:
+        with limited():
+            return super().evaluate(device)
+
+
+@lru_cache(maxsize=_CACHED)
+def compile_selector(text: str, *, stored: bool = False, gates: Gates = DEFAULT_GATES) -> Selector:
+    """The selector that `text` spells, or CompileError.
+
+    By default the text is held to what the API accepts in a new claim or class of 1.36. With `stored` it is compiled
+    as the scheduler compiles what the API accepted before: more functions, and no limit on length or estimated cost.
+    """
+    if not stored and len(encoded(text)) > MAX_BYTES:
+        raise CompileError(f"the expression has more than {MAX_BYTES} bytes")
+    return with_room(lambda: _compile(text, stored=stored, gates=gates))
+
+
+def encoded(text: str) -> bytes:
+    """The text as UTF-8, or CompileError where it is not text at all."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise CompileError("the expression is not valid Unicode") from error
+
+
+def _compile(text: str, *, stored: bool, gates: Gates) -> Selector:
+    surroundings = environment(gates, stored=stored)
+    checked = checked_tree(text, surroundings)
+    _check_result(checked.type, gates)
+    cost = estimate(checked.node, DeviceBounds())
+    selector = (Selector if cost <= _LONG_RUN else _LongSelector)(text, checked.node, surroundings.functions, cost)
+    if checked.plans:
+        selector.plan()
+    if not stored:
+        _check_cost(cost)
+    return selector
+
+
+def _check_result(found: Type, gates: Gates) -> None:
+    if found is not BOOL and found is not ANY and not (gates.list_attributes and found is DYN):
+        raise CompileError(f"must evaluate to bool or the unknown type, not {found}")
+
+
+def _check_cost(cost: int) -> None:
+    if cost > MAX_COST:
+        amount = "without bound" if cost > _ASTRONOMIC else f"{cost} units"
+        raise CompileError(f"the estimated worst case cost is {amount}, more than {MAX_COST}")

@@ -1,0 +1,145 @@
+"""Allocation on nodes: the structured allocator of Kubernetes 1.36, as a function of observed state.
+
+Inputs are an inventory of slices, what other claims hold, and a plan of the claims to satisfy. One attempt looks at
+one node. The result is upstream's: the same outcome, the same number of devices and, since the order of the search
+is fixed, the same devices.
+
+What is left coarse: nothing is stored, no share ids are made, and class and claim configuration is not copied into
+results. The scheduler of the cluster is authoritative; this room predicts it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from modelplane.k8s.dra.books import Books, Hold
+from modelplane.k8s.dra.explain import Failures
+from modelplane.k8s.dra.inventory import Inventory, NodeView
+from modelplane.k8s.dra.nodes import UnreadableSelector, merged, pinned_to
+from modelplane.k8s.dra.outcome import Allocated, ClaimResult, DeviceResult, Fatal, GaveUp, NoFit, Outcome
+from modelplane.k8s.dra.plan import Aborted, AskPlan, Plan, Wanted, check_size
+from modelplane.k8s.dra.resources import Node, NodeSelector
+from modelplane.k8s.dra.search import OutOfSteps, Search
+from modelplane.k8s.dra.usage import Usage
+
+if TYPE_CHECKING:
+    from modelplane.k8s.dra.counters import Remainders
+    from modelplane.k8s.dra.offers import PoolKey
+
+DEFAULT_STEPS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The first node on which the claims fit, and what they get there."""
+
+    node: str
+    allocation: Allocated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Attempt:
+    """What one node gave: a solution or none, with the books to explain it."""
+
+    view: NodeView
+    books: Books
+    solved: bool
+    out_of_steps: int = 0
+
+
+Placement: TypeAlias = Placed | NoFit | Fatal | GaveUp
+
+
+class Allocator:
+    """Allocates from one inventory beside one usage; both stay as they are."""
+
+    def __init__(self, inventory: Inventory, usage: Usage | None = None, *, max_steps: int = DEFAULT_STEPS) -> None:
+        self._inventory = inventory
+        self._usage = usage or Usage()
+        self._max_steps = max_steps
+        self._remainders: dict[PoolKey, Remainders] = {}
+
+    def allocate(self, plan: Plan, node: Node) -> Outcome:
+        """One attempt on one node."""
+        try:
+            attempt = self._attempt(plan, node)
+            if attempt.solved:
+                return _result(plan, attempt, node)
+        except (Aborted, UnreadableSelector) as error:
+            return Fatal(str(error))
+        failures = Failures(plan)
+        failures.add(attempt.view, attempt.books, attempt.out_of_steps)
+        return failures.outcome()
+
+    def allocate_first(self, plan: Plan, nodes: Iterable[Node]) -> Placement:
+        """The first of the nodes that fits. A fatal error ends it; a node that gave up is passed over."""
+        failures = Failures(plan)
+        try:
+            for node in nodes:
+                attempt = self._attempt(plan, node)
+                if attempt.solved:
+                    return Placed(node.metadata.name, _result(plan, attempt, node))
+                failures.add(attempt.view, attempt.books, attempt.out_of_steps)
+        except (Aborted, UnreadableSelector) as error:
+            return Fatal(str(error))
+        return failures.outcome()
+
+    def _attempt(self, plan: Plan, node: Node) -> _Attempt:
+        if plan.fault is not None:
+            raise Aborted(plan.fault)
+        view = self._inventory.view(node)
+        books = Books(plan, view, self._usage, node, self._remainders)
+        wanted = plan.counts if plan.counts is not None else _wanted(plan, view, books)
+        search = Search(plan, books, wanted, self._max_steps)
+        try:
+            return _Attempt(view, books, search.run())
+        except OutOfSteps:
+            books.abandon()
+            return _Attempt(view, books, solved=False, out_of_steps=search.steps)
+
+
+def _wanted(plan: Plan, view: NodeView, books: Books) -> Wanted:
+    wanted = tuple(_wanted_all(ask, view, books) if ask.wants_all else ask.count for ask in plan.asks)
+    for claim in plan.claims:
+        check_size(claim, wanted)
+    return wanted
+
+
+def _wanted_all(ask: AskPlan, view: NodeView, books: Books) -> tuple[int, ...]:
+    """The devices that an ask for all means: every one that suits it, used or not; all pools must be known."""
+    place = f"claim {ask.claim}, request {ask.full_name}: asks for all devices, but resource pool"
+    for pool in view.pools:
+        if pool.incomplete or pool.invalid:
+            state = "being updated" if pool.incomplete else "invalid"
+            raise Aborted(f"{place} {pool.key[0]}/{pool.key[1]} is {state}: {pool.incomplete or pool.invalid}")
+    return tuple(index for index in range(len(view.candidates)) if books.suits(ask, index))
+
+
+def _result(plan: Plan, attempt: _Attempt, node: Node) -> Allocated:
+    return Allocated(
+        tuple(
+            ClaimResult(claim.name, tuple(_device(hold) for hold in holds), _node_selector(holds, node))
+            for claim, holds in zip(plan.claims, attempt.books.holds, strict=True)
+        )
+    )
+
+
+def _device(hold: Hold) -> DeviceResult:
+    offer = hold.candidate.offer
+    return DeviceResult(
+        hold.ask.full_name,
+        offer.id,
+        hold.ask.admin_access,
+        hold.consumed,
+        hold.ask.tolerations,
+        offer.binding_conditions or (),
+        offer.binding_failure_conditions,
+    )
+
+
+def _node_selector(holds: Iterable[Hold], node: Node) -> NodeSelector | None:
+    """Where the pod may run with these devices: on this node if any is local to it, else where all their slices are."""
+    offers = [hold.candidate.offer for hold in holds]
+    if any(offer.effective_scope.node_name or offer.binds_to_node for offer in offers):
+        return pinned_to(node.metadata.name)
+    return merged(offer.effective_scope.selector for offer in offers if offer.effective_scope.selector is not None)

@@ -1,0 +1,211 @@
+"""What the API server refuses in a new ResourceClaim or DeviceClass, before any allocation.
+
+Each problem is one sentence that begins with the field. The rules are those of Kubernetes 1.36 that depend on the
+object alone; admission that depends on who asks (admin access needs a labelled namespace) is not here.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from modelplane.k8s.cel import CompileError, Gates, compile_selector
+from modelplane.k8s.dra.features import Features
+from modelplane.k8s.dra.names import (
+    is_dns_label,
+    is_dns_subdomain,
+    is_driver_name,
+    is_extended_resource_name,
+    is_fully_qualified_name,
+    is_label_key,
+    is_label_value,
+)
+from modelplane.k8s.dra.resources import (
+    ALL,
+    EQUAL,
+    EXACT_COUNT,
+    EXISTS,
+    TAINT_EFFECTS,
+    Ask,
+    Constraint,
+    DeviceClass,
+    DeviceConfiguration,
+    DeviceRequest,
+    DeviceSelector,
+    ResourceClaim,
+    Toleration,
+)
+from modelplane.k8s.quantity import QuantityError, quantity_from_json
+
+_MAX_REQUESTS = 32
+_MAX_ALTERNATIVES = 8
+_MAX_SELECTORS = 32
+_MAX_CONSTRAINTS = 32
+_MAX_CONFIGS = 32
+_MAX_PARAMETERS_BYTES = 10 * 1024
+_MAX_REFERENCE_PARTS = 2
+
+
+def claim_problems(claim: ResourceClaim, features: Features) -> tuple[str, ...]:
+    """Why the API would refuse the claim; empty where it would not."""
+    return tuple(_claim_problems(claim, features.gates))
+
+
+def class_problems(device_class: DeviceClass, features: Features) -> tuple[str, ...]:
+    """Why the API would refuse the class; empty where it would not."""
+    return tuple(_class_problems(device_class, features.gates))
+
+
+def _claim_problems(claim: ResourceClaim, gates: Gates) -> Iterator[str]:
+    if not is_dns_subdomain(claim.metadata.name):
+        yield "metadata.name: must be a DNS subdomain"
+    devices = claim.spec.devices
+    requests = devices.requests or ()
+    place = "spec.devices"
+    yield from too_many(requests, _MAX_REQUESTS, f"{place}.requests")
+    yield from duplicates((request.name for request in requests), f"{place}.requests")
+    for index, request in enumerate(requests[:_MAX_REQUESTS]):
+        yield from _request_problems(request, gates, f"{place}.requests[{index}]")
+    known = _reference_names(requests)
+    yield from too_many(devices.constraints or (), _MAX_CONSTRAINTS, f"{place}.constraints")
+    for index, constraint in enumerate(devices.constraints or ()):
+        yield from _constraint_problems(constraint, known, f"{place}.constraints[{index}]")
+    yield from _config_problems(devices.config or (), known, f"{place}.config")
+
+
+def _class_problems(device_class: DeviceClass, gates: Gates) -> Iterator[str]:
+    if not is_dns_subdomain(device_class.metadata.name):
+        yield "metadata.name: must be a DNS subdomain"
+    spec = device_class.spec
+    yield from _selector_problems(spec.selectors or (), gates, "spec.selectors")
+    yield from _config_problems(spec.config or (), set(), "spec.config")
+    if spec.extended_resource_name is not None and not is_extended_resource_name(spec.extended_resource_name):
+        yield "spec.extendedResourceName: must be a valid extended resource name"
+
+
+def _reference_names(requests: Iterable[DeviceRequest]) -> set[str]:
+    """The names that constraints and configuration may use: requests, and their alternatives as request/alternative."""
+    names: set[str] = set()
+    for request in requests:
+        names.add(request.name)
+        names.update(f"{request.name}/{alternative.name}" for alternative in request.first_available or ())
+    return names
+
+
+def _request_problems(request: DeviceRequest, gates: Gates, place: str) -> Iterator[str]:
+    if not is_dns_label(request.name):
+        yield f"{place}.name: must be a DNS label"
+    alternatives = request.first_available or ()
+    if bool(alternatives) == (request.exactly is not None):
+        yield f"{place}: exactly one of exactly and firstAvailable is required"
+        return
+    if request.exactly is not None:
+        yield from _ask_problems(request.exactly, gates, f"{place}.exactly")
+    yield from too_many(alternatives, _MAX_ALTERNATIVES, f"{place}.firstAvailable")
+    yield from duplicates((alternative.name for alternative in alternatives), f"{place}.firstAvailable")
+    for index, alternative in enumerate(alternatives):
+        inner = f"{place}.firstAvailable[{index}]"
+        if not is_dns_label(alternative.name):
+            yield f"{inner}.name: must be a DNS label"
+        yield from _ask_problems(alternative, gates, inner)
+
+
+def _ask_problems(ask: Ask, gates: Gates, place: str) -> Iterator[str]:
+    if not is_dns_subdomain(ask.device_class_name):
+        yield f"{place}.deviceClassName: must be a DNS subdomain"
+    yield from _selector_problems(ask.selectors or (), gates, f"{place}.selectors")
+    if ask.effective_mode == ALL and ask.count:
+        yield f"{place}.count: must not be given with allocationMode All"
+    elif ask.effective_mode == EXACT_COUNT and ask.effective_count <= 0:
+        yield f"{place}.count: must be greater than zero"
+    elif ask.effective_mode not in {ALL, EXACT_COUNT}:
+        yield f"{place}.allocationMode: must be {ALL} or {EXACT_COUNT}"
+    for index, toleration in enumerate(ask.tolerations or ()):
+        yield from _toleration_problems(toleration, f"{place}.tolerations[{index}]")
+    amounts = ask.capacity.requests or {} if ask.capacity is not None else {}
+    for name, value in amounts.items():
+        yield from quantity_problems(value, f"{place}.capacity.requests[{name}]")
+
+
+def _selector_problems(selectors: Sequence[DeviceSelector], gates: Gates, place: str) -> Iterator[str]:
+    yield from too_many(selectors, _MAX_SELECTORS, place)
+    for index, selector in enumerate(selectors[:_MAX_SELECTORS]):
+        if selector.cel is None:
+            yield f"{place}[{index}].cel: is required"
+            continue
+        try:
+            compile_selector(selector.cel.expression, gates=gates)
+        except CompileError as error:
+            yield f"{place}[{index}].cel.expression: {error}"
+
+
+def _toleration_problems(toleration: Toleration, place: str) -> Iterator[str]:
+    if toleration.key and not is_label_key(toleration.key):
+        yield f"{place}.key: must be a label key"
+    operator = toleration.effective_operator
+    if operator == EXISTS and toleration.value:
+        yield f"{place}.value: must be empty for operator {EXISTS}"
+    elif operator == EQUAL and not is_label_value(toleration.value):
+        yield f"{place}.value: must be a label value"
+    elif operator not in {EXISTS, EQUAL}:
+        yield f"{place}.operator: must be {EXISTS} or {EQUAL}"
+    if toleration.effect and toleration.effect not in TAINT_EFFECTS:
+        yield f"{place}.effect: must be one of {', '.join(TAINT_EFFECTS)}"
+
+
+def _constraint_problems(constraint: Constraint, known: set[str], place: str) -> Iterator[str]:
+    yield from _reference_problems(constraint.requests or (), known, f"{place}.requests")
+    if constraint.match_attribute is not None:
+        if not is_fully_qualified_name(constraint.match_attribute):
+            yield f"{place}.matchAttribute: must be a domain and a name separated by a slash"
+    elif constraint.distinct_attribute is not None:
+        if not is_fully_qualified_name(constraint.distinct_attribute):
+            yield f"{place}.distinctAttribute: must be a domain and a name separated by a slash"
+    else:
+        yield f"{place}: exactly one of matchAttribute and distinctAttribute is required"
+
+
+def _reference_problems(names: Sequence[str], known: set[str], place: str) -> Iterator[str]:
+    yield from too_many(names, _MAX_REQUESTS, place)
+    yield from duplicates(names, place)
+    for index, name in enumerate(names):
+        parts = name.split("/")
+        if len(parts) > _MAX_REFERENCE_PARTS or not all(is_dns_label(part) for part in parts) or name not in known:
+            yield f"{place}[{index}]: {name} is not a request of the claim, nor request/alternative"
+
+
+def _config_problems(configs: Sequence[DeviceConfiguration], known: set[str], place: str) -> Iterator[str]:
+    yield from too_many(configs, _MAX_CONFIGS, place)
+    for index, config in enumerate(configs):
+        yield from _reference_problems(config.requests or (), known, f"{place}[{index}].requests")
+        if config.opaque is None:
+            yield f"{place}[{index}].opaque: is required"
+            continue
+        if not is_driver_name(config.opaque.driver):
+            yield f"{place}[{index}].opaque.driver: must be a driver name"
+        if not isinstance(config.opaque.parameters, dict):
+            yield f"{place}[{index}].opaque.parameters: must be an object"
+        elif len(msgspec.json.encode(config.opaque.parameters)) > _MAX_PARAMETERS_BYTES:
+            yield f"{place}[{index}].opaque.parameters: must have at most {_MAX_PARAMETERS_BYTES} bytes"
+
+
+def too_many(items: Sequence[object], limit: int, place: str) -> Iterator[str]:
+    """A problem where a list is longer than its limit."""
+    if len(items) > limit:
+        yield f"{place}: must have at most {limit} items, has {len(items)}"
+
+
+def duplicates(keys: Iterable[object], place: str) -> Iterator[str]:
+    """A problem for every key that came before."""
+    seen: set[object] = set()
+    for index, key in enumerate(keys):
+        if key in seen:
+            yield f"{place}[{index}]: duplicate {key}"
+        seen.add(key)
+
+
+def quantity_problems(value: object, place: str) -> Iterator[str]:
+    """A problem where a value is not a quantity."""
+    try:
+        quantity_from_json(value)
+    except QuantityError as error:
+        yield f"{place}: {error}"

@@ -1,0 +1,135 @@
+"""Constraints over the devices of a claim: `matchAttribute` and `distinctAttribute`, with their memory while searching.
+
+A constraint is told of every device that is chosen and every one that is given back. Its memory is upstream's,
+including two places where giving back does not restore what was: `distinctAttribute` remembers one value per
+request, so a request for three devices can repeat the first one's value, and giving back one device of a request
+forgets them all; with list attributes `matchAttribute` does not widen its common set again. Which allocation comes
+out first depends on both.
+"""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from modelplane.k8s.dra.attributes import Attribute, base_kind, find_attribute, same_scalar
+from modelplane.k8s.dra.offers import Offer
+from modelplane.k8s.dra.resources import Constraint
+
+
+class ConstraintState(Protocol):
+    """A constraint while a search runs."""
+
+    def add(self, request: str, alternative: str, offer: Offer) -> bool:
+        """Accept and remember a device, or refuse it."""
+
+    def remove(self, request: str, alternative: str) -> None:
+        """Take back the latest accepted device of that request."""
+
+    @property
+    def memory(self) -> Hashable:
+        """All that later answers depend on."""
+
+
+def attribute_name(constraint: Constraint) -> str | None:
+    """The attribute that the constraint is about."""
+    return constraint.match_attribute if constraint.match_attribute is not None else constraint.distinct_attribute
+
+
+def start(constraint: Constraint, *, list_attributes: bool) -> ConstraintState:
+    """A fresh memory for one search."""
+    requests = frozenset(constraint.requests or ())
+    if constraint.match_attribute is not None:
+        return _MatchAttribute(constraint.match_attribute, requests, list_attributes=list_attributes)
+    return _DistinctAttribute(constraint.distinct_attribute or "", requests, list_attributes=list_attributes)
+
+
+def _applies(requests: frozenset[str], request: str, alternative: str) -> bool:
+    return not requests or request in requests or (bool(alternative) and f"{request}/{alternative}" in requests)
+
+
+class _MatchAttribute:
+    __slots__ = ("_attribute", "_count", "_list_attributes", "_name", "_requests")
+
+    def __init__(self, name: str, requests: frozenset[str], *, list_attributes: bool) -> None:
+        self._name = name
+        self._requests = requests
+        self._list_attributes = list_attributes
+        self._attribute: Attribute | None = None
+        self._count = 0
+
+    def add(self, request: str, alternative: str, offer: Offer) -> bool:
+        if not _applies(self._requests, request, alternative):
+            return True
+        attribute = find_attribute(offer.attributes, offer.id.driver, self._name)
+        if attribute is None:
+            return False
+        common = self._common(attribute)
+        if common is None:
+            return False
+        self._attribute = common
+        self._count += 1
+        return True
+
+    def _common(self, attribute: Attribute) -> Attribute | None:
+        """What all devices would have in common with this one added, or None where that is nothing."""
+        first = self._count == 0 or self._attribute is None
+        if not self._list_attributes:
+            return attribute if first or same_scalar(attribute, self._attribute or attribute) else None
+        if not attribute.kind:
+            return None
+        if first or self._attribute is None:
+            return attribute
+        members = attribute.members & self._attribute.members
+        if base_kind(attribute) != base_kind(self._attribute) or not members:
+            return None
+        return self._attribute._replace(members=members)
+
+    def remove(self, request: str, alternative: str) -> None:
+        if _applies(self._requests, request, alternative):
+            self._count -= 1
+
+    @property
+    def memory(self) -> Hashable:
+        return self._attribute if self._count else None
+
+
+class _DistinctAttribute:
+    __slots__ = ("_count", "_list_attributes", "_name", "_requests", "_values")
+
+    def __init__(self, name: str, requests: frozenset[str], *, list_attributes: bool) -> None:
+        self._name = name
+        self._requests = requests
+        self._list_attributes = list_attributes
+        self._values: dict[str, Attribute] = {}
+        self._count = 0
+
+    def add(self, request: str, alternative: str, offer: Offer) -> bool:
+        if not _applies(self._requests, request, alternative):
+            return True
+        attribute = find_attribute(offer.attributes, offer.id.driver, self._name)
+        if attribute is None or (self._count and not self._is_new(attribute)):
+            return False
+        self._values[request] = attribute
+        self._count += 1
+        return True
+
+    def _is_new(self, attribute: Attribute) -> bool:
+        if self._list_attributes:
+            return bool(attribute.kind) and not any(_overlap(attribute, other) for other in self._values.values())
+        if not self._values:
+            return True
+        return attribute.scalar is not None and not any(
+            same_scalar(attribute, other) for other in self._values.values()
+        )
+
+    def remove(self, request: str, alternative: str) -> None:
+        if _applies(self._requests, request, alternative):
+            self._values.pop(request, None)
+            self._count -= 1
+
+    @property
+    def memory(self) -> Hashable:
+        return self._count, frozenset(self._values.items())
+
+
+def _overlap(left: Attribute, right: Attribute) -> bool:
+    return base_kind(left) == base_kind(right) and not left.members.isdisjoint(right.members)

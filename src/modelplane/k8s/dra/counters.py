@@ -1,0 +1,55 @@
+"""Shared counters: what a pool's devices, on any node, may draw together.
+
+Devices that other claims hold are subtracted first, wherever in the pool they are. What remains may be negative;
+then nothing that draws on the pool's counters can be given out at all, not even from a counter that has room.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from modelplane.k8s.dra.inventory import PoolView
+from modelplane.k8s.dra.offers import CounterKey, Offer, PoolKey
+from modelplane.k8s.dra.usage import Usage
+
+Remainders: TypeAlias = Mapping[CounterKey, int]
+
+
+def remainders(pool: PoolView, usage: Usage) -> Remainders:
+    """What is left of each counter, in billionths, beside the devices already held."""
+    left = dict(pool.counters)
+    for offer in (*pool.offers, *pool.elsewhere):
+        if offer.counters and usage.holds(offer.id):
+            for key, amount in offer.counters:
+                left[key] -= amount
+    return left
+
+
+class CounterLedger:
+    """What the devices chosen so far draw on counters, during one search."""
+
+    __slots__ = ("_drawn", "_known", "_usage")
+
+    def __init__(self, usage: Usage, known: dict[PoolKey, Remainders]) -> None:
+        """`known` remembers remainders over searches with one inventory and one usage."""
+        self._usage = usage
+        self._known = known
+        self._drawn: dict[PoolKey, dict[CounterKey, int]] = {}
+
+    def draw(self, pool: PoolView, offer: Offer) -> bool:
+        """Reserve what the device draws, or leave everything as it was."""
+        left = self._known.get(pool.key)
+        if left is None:
+            left = self._known[pool.key] = remainders(pool, self._usage)
+        drawn = self._drawn.setdefault(pool.key, {})
+        for key, amount in offer.counters:
+            drawn[key] = drawn.get(key, 0) + amount
+        if any(drawn.get(key, 0) > remainder for key, remainder in left.items()):
+            self.give_back(pool, offer)
+            return False
+        return True
+
+    def give_back(self, pool: PoolView, offer: Offer) -> None:
+        """Undo `draw`."""
+        drawn = self._drawn[pool.key]
+        for key, amount in offer.counters:
+            drawn[key] -= amount

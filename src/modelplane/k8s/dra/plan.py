@@ -1,0 +1,319 @@
+"""Claims prepared for the search: classes resolved, selectors compiled, amounts parsed. Independent of any node.
+
+What is wrong with the claims themselves (a class that does not exist, a gate that is off, a selector that is not
+CEL) is kept as the plan's `fault` and ends every attempt. A selector that does not compile is kept until a device is
+judged by it, as upstream does: a claim whose selector is never reached is not affected.
+
+Verdicts. Class selectors run before request selectors, each list in order, and the first false one ends it. A
+selector sees only the device's shape, so the answer for one shape is remembered for the life of the plan, over all
+pools and nodes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from modelplane.api.errors import InputError
+from modelplane.k8s.cel import CompileError, Evaluation, Outcome, compile_selector
+from modelplane.k8s.device import Device
+from modelplane.k8s.dra.capacity import Amounts, Taking, take_of
+from modelplane.k8s.dra.constraints import attribute_name
+from modelplane.k8s.dra.features import Features
+from modelplane.k8s.dra.offers import Offer, Shape
+from modelplane.k8s.dra.resources import (
+    ALL,
+    EXACT_COUNT,
+    Ask,
+    Constraint,
+    DeviceClass,
+    DeviceRequest,
+    DeviceSelector,
+    ExactRequest,
+    ResourceClaim,
+    Toleration,
+)
+from modelplane.k8s.quantity import quantity_from_json
+
+MATCHES = -1
+MAX_RESULTS = 32
+
+# For every ask: how many devices it needs, or (where it wants all) the positions of those that "all" means.
+Wanted: TypeAlias = tuple[int | tuple[int, ...], ...]
+
+
+class SelectorLike(Protocol):
+    """A compiled selector."""
+
+    def evaluate(self, device: Device) -> Evaluation:
+        """True, false or an error for one device."""
+
+
+class Aborted(Exception):  # noqa: N818  carries the reason out of the search; becomes the Fatal outcome
+    """The attempt cannot go on: an input is wrong."""
+
+
+@dataclass(slots=True, eq=False)
+class _Judge:
+    """One selector text and its answers so far."""
+
+    text: str
+    compiled: SelectorLike | CompileError
+    answers: dict[Shape, Evaluation] = field(default_factory=dict)
+
+    def judge(self, shape: Shape, place: str) -> bool:
+        answer = self.answers.get(shape)
+        if answer is None:
+            if isinstance(self.compiled, CompileError):
+                raise Aborted(f"{place}: CEL compile error: {self.compiled}")
+            answer = self.answers[shape] = self.compiled.evaluate(shape.device)
+        if answer.outcome is Outcome.ERROR:
+            raise Aborted(f"{place}: CEL runtime error: {answer.message}")
+        return answer.outcome is Outcome.TRUE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """One selector in its place."""
+
+    place: str
+    from_class: bool
+    position: int
+    judge: _Judge
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskPlan:
+    """One thing to satisfy: a request, or one alternative of a request (then `alternative` names it)."""
+
+    index: int
+    claim_index: int
+    request_index: int
+    claim: str
+    request: str
+    alternative: str
+    device_class: str
+    wants_all: bool
+    count: int
+    admin_access: bool
+    checks: tuple[Check, ...]
+    tolerations: tuple[Toleration, ...]
+    capacity: Amounts
+    verdicts: dict[Shape, int] = field(default_factory=dict)
+    takings: dict[Offer, Taking] = field(default_factory=dict)
+
+    @property
+    def full_name(self) -> str:
+        """The name results carry."""
+        return f"{self.request}/{self.alternative}" if self.alternative else self.request
+
+    def verdict(self, shape: Shape) -> int:
+        """MATCHES, or the position in `checks` of the selector that is false; Aborted where one fails."""
+        verdict = self.verdicts.get(shape)
+        if verdict is None:
+            failed = (at for at, check in enumerate(self.checks) if not check.judge.judge(shape, check.place))
+            verdict = self.verdicts[shape] = next(failed, MATCHES)
+        return verdict
+
+    def taking(self, offer: Offer) -> Taking:
+        """What the ask takes of the device's capacity."""
+        taking = self.takings.get(offer)
+        if taking is None:
+            taking = self.takings[offer] = take_of(offer.capacity, self.capacity)
+        return taking
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestPlan:
+    """A request: its one ask, or its alternatives in order of preference."""
+
+    asks: tuple[AskPlan, ...]
+    has_alternatives: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClaimPlan:
+    """A claim with its requests and constraints in order."""
+
+    name: str
+    requests: tuple[RequestPlan, ...]
+    constraints: tuple[Constraint, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """All claims of a pod. With a `fault` the rest is not to be used.
+
+    `constrained` are the attributes that constraints are about. `is_forgetful` says that a constraint's memory depends
+    on what was tried before, so that no failure may be remembered. `has_admin_access` says that some ask may take
+    devices that are in use. `counts` is how many devices each ask wants, None where that depends on the node.
+    """
+
+    claims: tuple[ClaimPlan, ...]
+    asks: tuple[AskPlan, ...]
+    features: Features
+    constrained: tuple[str, ...] = ()
+    is_forgetful: bool = False
+    has_admin_access: bool = False
+    counts: tuple[int, ...] | None = None
+    fault: str | None = None
+
+
+def check_size(claim: ClaimPlan, wanted: Wanted) -> None:
+    """Aborted where the claim asks for more devices than it may have, whichever alternatives are chosen."""
+    smallest = sum(min(count_of(wanted[ask.index]) for ask in request.asks) for request in claim.requests)
+    if smallest > MAX_RESULTS:
+        raise Aborted(f"claim {claim.name}: asks for {smallest} devices, more than the {MAX_RESULTS} a claim may have")
+
+
+def count_of(wanted: int | tuple[int, ...]) -> int:
+    """How many devices are wanted."""
+    return wanted if isinstance(wanted, int) else len(wanted)
+
+
+def prepare_claims(
+    claims: Iterable[ResourceClaim],
+    classes: Iterable[DeviceClass],
+    features: Features,
+    compile_text: Callable[[str], SelectorLike] | None = None,
+) -> Plan:
+    """Prepare claims once; then search with the plan on as many nodes as needed."""
+    by_name = {device_class.metadata.name: device_class for device_class in classes}
+    planner = _Planner(by_name, features, compile_text or _stored_compiler(features))
+    try:
+        plans = tuple(planner.claim(index, claim) for index, claim in enumerate(claims))
+        counts = None if any(ask.wants_all for ask in planner.asks) else tuple(ask.count for ask in planner.asks)
+        for claim in plans if counts is not None else ():
+            check_size(claim, counts or ())
+    except Aborted as fault:
+        return Plan((), (), features, fault=str(fault))
+    constraints = [constraint for claim in plans for constraint in claim.constraints]
+    names = (attribute_name(constraint) for constraint in constraints)
+    return Plan(
+        plans,
+        tuple(planner.asks),
+        features,
+        constrained=tuple(name for name in names if name is not None),
+        is_forgetful=any(features.list_type_attributes or c.match_attribute is None for c in constraints),
+        has_admin_access=any(ask.admin_access for ask in planner.asks),
+        counts=counts,
+    )
+
+
+def _stored_compiler(features: Features) -> Callable[[str], SelectorLike]:
+    """The scheduler's compiler: what is stored was admitted once and is only checked for making sense."""
+    return lambda text: compile_selector(text, stored=True, gates=features.gates)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    claim_index: int
+    request_index: int
+    claim: str
+    request: str
+
+    def __str__(self) -> str:
+        return f"claim {self.claim}, request {self.request}"
+
+
+class _Planner:
+    def __init__(
+        self, classes: Mapping[str, DeviceClass], features: Features, compile_text: Callable[[str], SelectorLike]
+    ) -> None:
+        self._classes = classes
+        self._features = features
+        self._compile = compile_text
+        self._judges: dict[str, _Judge] = {}
+        self.asks: list[AskPlan] = []
+
+    def claim(self, index: int, claim: ResourceClaim) -> ClaimPlan:
+        devices = claim.spec.devices
+        name = claim.metadata.name
+        requests = tuple(
+            self._request(_Place(index, position, name, request.name), request)
+            for position, request in enumerate(devices.requests or ())
+        )
+        for position, constraint in enumerate(devices.constraints or ()):
+            self._check_constraint(constraint, f"claim {name}, constraint #{position}")
+        return ClaimPlan(name, requests, devices.constraints or ())
+
+    def _check_constraint(self, constraint: Constraint, place: str) -> None:
+        known = constraint.match_attribute is not None or (
+            constraint.distinct_attribute is not None and not self._features.is_stable_allocator
+        )
+        if not known:
+            raise Aborted(f"{place}: empty constraint (unsupported constraint type?)")
+
+    def _request(self, place: _Place, request: DeviceRequest) -> RequestPlan:
+        if request.first_available:
+            if not self._features.prioritized_list:
+                raise Aborted(f"{place}: has alternatives, but DRAPrioritizedList is off")
+            asks = tuple(self._ask(place, ask.name, ask) for ask in request.first_available)
+            return RequestPlan(asks, has_alternatives=True)
+        if request.exactly is None:
+            raise Aborted(f"{place}: neither exactly nor firstAvailable is set")
+        return RequestPlan((self._ask(place, "", request.exactly),), has_alternatives=False)
+
+    def _ask(self, place: _Place, alternative: str, ask: Ask) -> AskPlan:
+        text = f"{place}/{alternative}" if alternative else str(place)
+        device_class = self._check_ask(ask, text)
+        prepared = AskPlan(
+            index=len(self.asks),
+            claim_index=place.claim_index,
+            request_index=place.request_index,
+            claim=place.claim,
+            request=place.request,
+            alternative=alternative,
+            device_class=ask.device_class_name,
+            wants_all=ask.effective_mode == ALL,
+            count=ask.effective_count,
+            admin_access=isinstance(ask, ExactRequest) and ask.admin_access is True,
+            checks=self._checks(f"class {ask.device_class_name}", device_class.spec.selectors or (), from_class=True)
+            + self._checks(text, ask.selectors or (), from_class=False),
+            tolerations=ask.tolerations or (),
+            capacity=self._amounts(ask, text),
+        )
+        self.asks.append(prepared)
+        return prepared
+
+    def _check_ask(self, ask: Ask, place: str) -> DeviceClass:
+        if isinstance(ask, ExactRequest) and ask.admin_access is not None and not self._features.admin_access:
+            raise Aborted(f"{place}: admin access is requested, but DRAAdminAccess is off")
+        if not ask.device_class_name:
+            raise Aborted(f"{place}: deviceClassName is missing")
+        device_class = self._classes.get(ask.device_class_name)
+        if device_class is None:
+            raise Aborted(f"{place}: device class {ask.device_class_name} does not exist")
+        if ask.effective_mode not in {ALL, EXACT_COUNT}:
+            raise Aborted(f"{place}: unsupported allocationMode {ask.allocation_mode}")
+        return device_class
+
+    def _amounts(self, ask: Ask, place: str) -> Amounts:
+        if ask.capacity is None or self._features.is_stable_allocator:
+            return {}
+        if not self._features.consumable_capacity:
+            raise Aborted(f"{place}: has capacity requests, but DRAConsumableCapacity is off")
+        try:
+            return {name: quantity_from_json(value) for name, value in (ask.capacity.requests or {}).items()}
+        except InputError as error:
+            raise Aborted(f"{place}: capacity: {error}") from error
+
+    def _checks(self, place: str, selectors: tuple[DeviceSelector, ...], *, from_class: bool) -> tuple[Check, ...]:
+        return tuple(
+            Check(f"{place}: selector #{position}", from_class, position, self._judge(selector, place, position))
+            for position, selector in enumerate(selectors)
+        )
+
+    def _judge(self, selector: DeviceSelector, place: str, position: int) -> _Judge:
+        if selector.cel is None:
+            raise Aborted(f"{place}, selector #{position}: CEL expression empty (unsupported selector type?)")
+        text = selector.cel.expression
+        judge = self._judges.get(text)
+        if judge is None:
+            judge = self._judges[text] = _Judge(text, self._compiled(text))
+        return judge
+
+    def _compiled(self, text: str) -> SelectorLike | CompileError:
+        try:
+            return self._compile(text)
+        except CompileError as error:
+            return error

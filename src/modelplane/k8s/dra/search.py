@@ -1,0 +1,282 @@
+"""The exhaustive search: claims, then requests, then devices, the first complete solution wins.
+
+Order. Claims and requests as listed, alternatives in order of preference, devices in the order of the node's view.
+Within one request only combinations in device order are tried; across requests every order. Nothing is scored.
+
+Backtracking is explicit: a stack of frames, each holding one choice. A frame offers its next option, or gives up;
+when what came after an option fails, the option is taken back and the next one is tried. A failure is either plain,
+or says that the limit of results per claim was exceeded, which no other device can mend: it skips straight to the
+nearest choice that asks for fewer devices.
+
+Blow-up. A search that takes long starts to remember. A situation that led nowhere (the same devices held, in
+whatever order they were taken) is not explored again. Two free devices that every request judges alike, with equal
+taints, capacity, counters and constrained attributes, are interchangeable: once one of them led nowhere, the other
+is not tried in its place. Neither changes what is found. Both are off where they would: with constraints whose
+memory depends on the path, and, for interchangeable devices, with admin access or shared devices. Once every device
+was looked at twice, a matching may prove that nothing fits. Whatever remains is bounded by a step budget; running
+out of it is an outcome of its own.
+
+Errors. Selectors are judged in the order devices are reached, and the first that fails ends the attempt, so an error
+behind the first solution is never seen. This is upstream's behaviour and part of the contract.
+"""
+
+from collections.abc import Hashable
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from modelplane.k8s.dra.books import Books
+from modelplane.k8s.dra.feasibility import is_hopeless
+from modelplane.k8s.dra.plan import MAX_RESULTS, AskPlan, Plan, Wanted, count_of
+
+_REMEMBER_AFTER_STEPS = 256
+
+_Failure: TypeAlias = Literal["failed", "exceeded"]
+_Signal: TypeAlias = Literal["solved", "failed", "exceeded"]
+
+
+class _Hopeless(Exception):  # noqa: N818  ends the search; there is no solution
+    """It is proven that nothing fits."""
+
+
+class OutOfSteps(Exception):  # noqa: N818  ends the search; becomes the GaveUp outcome
+    """The step budget is spent."""
+
+
+class _Position(NamedTuple):
+    """Where to go on: the n-th device of an ask, or (without an ask) the beginning of a request."""
+
+    claim: int
+    request: int
+    ask: AskPlan | None = None
+    device: int = 0
+    cursor: int = 0
+
+
+class _Frame(Protocol):
+    """One choice on the stack."""
+
+    def advance(self) -> _Position | _Failure:
+        """Make the next choice and say where to go on, or give up."""
+
+    def resume(self, failure: _Failure) -> _Failure | None:
+        """What followed the latest choice failed: take it back; then another choice (None), or give up."""
+
+
+class Search:
+    """One search. `wanted` says for every ask how many devices it needs, or which, where it wants all."""
+
+    __slots__ = (
+        "_may_remember",
+        "_may_swap",
+        "_stack",
+        "books",
+        "check_at",
+        "failures",
+        "max_steps",
+        "plan",
+        "steps",
+        "wanted",
+    )
+
+    def __init__(self, plan: Plan, books: Books, wanted: Wanted, max_steps: int) -> None:
+        self.plan = plan
+        self.books = books
+        self.wanted = wanted
+        self.max_steps = max_steps
+        self.steps = 0
+        # A search that succeeds at once looks at each device about once; one that looks again may be in trouble.
+        self.check_at = min(len(books.candidates) + 8, max_steps)
+        self.failures: dict[Hashable, _Failure] = {}
+        self._may_remember = not plan.is_forgetful
+        self._may_swap = self._may_remember and not plan.has_admin_access
+        self._stack: list[_Frame] = []
+
+    def run(self) -> bool:
+        """Whether a solution was found; it is in the books. Aborted or OutOfSteps end the search early."""
+        try:
+            return self._run()
+        except _Hopeless:
+            self.books.abandon()
+            return False
+
+    def _run(self) -> bool:
+        signal = self._enter(_Position(0, 0))
+        while signal != "solved":
+            if signal is None:
+                choice = self._stack[-1].advance()
+                if isinstance(choice, _Position):
+                    signal = self._enter(choice)
+                else:
+                    self._stack.pop()
+                    signal = choice
+            elif not self._stack:
+                return False
+            else:
+                signal = self._stack[-1].resume(signal)
+                if signal is not None:
+                    self._stack.pop()
+        return True
+
+    def check(self) -> None:
+        """Called at `check_at` steps: once to prove that nothing fits, if so, and then when the budget is spent."""
+        if self.steps >= self.max_steps:
+            raise OutOfSteps
+        self.check_at = self.max_steps
+        if is_hopeless(self.plan, self.books, self.wanted):
+            raise _Hopeless
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the search has taken long enough for failures to be worth remembering."""
+        return self._may_remember and self.steps > _REMEMBER_AFTER_STEPS
+
+    @property
+    def swaps(self) -> bool:
+        """Whether interchangeable devices are worth recognising."""
+        return self._may_swap and self.steps > _REMEMBER_AFTER_STEPS
+
+    def _enter(self, position: _Position) -> _Signal | None:
+        """Push the frame for the next choice (None), or tell at once how the search ends from here."""
+        step: _Position | _Signal | None = position
+        while isinstance(step, _Position):
+            step = self._next(step)
+        return step
+
+    def _next(self, position: _Position) -> _Position | _Signal | None:
+        if position.claim >= len(self.plan.claims):
+            return "solved"
+        claim = self.plan.claims[position.claim]
+        if position.request >= len(claim.requests):
+            self._stack.append(_CLAIM_DONE)
+            return _Position(position.claim + 1, 0)
+        request = claim.requests[position.request]
+        if position.ask is None and request.has_alternatives:
+            self._stack.append(_Alternatives(position, request.asks))
+            return None
+        return self._next_device(position, position.ask or request.asks[0])
+
+    def _next_device(self, position: _Position, ask: AskPlan) -> _Position | _Failure | None:
+        wanted = self.wanted[ask.index]
+        count = count_of(wanted)
+        if ask.wants_all and not count:
+            return "failed"
+        if position.device >= count:
+            return _Position(position.claim, position.request + 1)
+        if len(self.books.holds[position.claim]) + count - position.device > MAX_RESULTS:
+            return "exceeded"
+        if not isinstance(wanted, int):
+            self._stack.append(_All(self, position, ask, wanted[position.device]))
+            return None
+        key = None
+        if self.remembers:
+            key = (ask.index, position.device, position.cursor, self.books.situation(position.claim))
+            if key in self.failures:
+                return self.failures[key]
+        self._stack.append(_Pick(self, position, ask, key))
+        return None
+
+
+class _ClaimDone:
+    """The boundary after a claim: another choice before it may leave room for fewer devices after it."""
+
+    __slots__ = ()
+
+    def advance(self) -> _Position | _Failure:
+        return "failed"
+
+    def resume(self, failure: _Failure) -> _Failure | None:  # noqa: ARG002  every failure is a plain one to those before
+        return "failed"
+
+
+_CLAIM_DONE = _ClaimDone()
+
+
+class _Alternatives:
+    """The alternatives of one request, in order of preference."""
+
+    __slots__ = ("_all_exceeded", "_asks", "_at", "_position")
+
+    def __init__(self, position: _Position, asks: tuple[AskPlan, ...]) -> None:
+        self._position = position
+        self._asks = asks
+        self._at = 0
+        self._all_exceeded = True
+
+    def advance(self) -> _Position | _Failure:
+        if self._at == len(self._asks):
+            return "exceeded" if self._all_exceeded else "failed"
+        self._at += 1
+        return _Position(self._position.claim, self._position.request, self._asks[self._at - 1])
+
+    def resume(self, failure: _Failure) -> _Failure | None:
+        self._all_exceeded = self._all_exceeded and failure == "exceeded"
+        return None
+
+
+class _Pick:
+    """The next device of an ask for a number of devices. `key` is the situation to remember if it leads nowhere."""
+
+    __slots__ = ("_ask", "_cursor", "_key", "_position", "_search", "_spent")
+
+    def __init__(self, search: Search, position: _Position, ask: AskPlan, key: Hashable | None) -> None:
+        self._search = search
+        self._position = position
+        self._ask = ask
+        self._key = key
+        self._cursor = position.cursor
+        self._spent: set[Hashable] = set()
+
+    def advance(self) -> _Position | _Failure:
+        search, books, ask = self._search, self._search.books, self._ask
+        for index in range(self._cursor, len(books.candidates)):
+            search.steps += 1
+            if search.steps >= search.check_at:
+                search.check()
+            if books.refuses(ask, index) or self._is_spent(index):
+                continue
+            if books.take(ask, index):
+                self._cursor = index + 1
+                claim, request, _, device, _ = self._position
+                return _Position(claim, request, ask, device + 1, index + 1)
+        return self._give_up("failed")
+
+    def _give_up(self, failure: _Failure) -> _Failure:
+        if self._key is not None:
+            self._search.failures[self._key] = failure
+        return failure
+
+    def _is_spent(self, index: int) -> bool:
+        return bool(self._spent) and self._search.books.kind_of(index) in self._spent
+
+    def resume(self, failure: _Failure) -> _Failure | None:
+        search = self._search
+        search.books.give_back(self._position.claim)
+        if failure == "exceeded":
+            return self._give_up(failure)
+        if search.swaps:
+            kind = search.books.kind_of(self._cursor - 1)
+            if kind is not None:
+                self._spent.add(kind)
+        return None
+
+
+class _All:
+    """One device of an ask for all devices: there is no other to try."""
+
+    __slots__ = ("_ask", "_index", "_position", "_search")
+
+    def __init__(self, search: Search, position: _Position, ask: AskPlan, index: int) -> None:
+        self._search = search
+        self._position = position
+        self._ask = ask
+        self._index = index
+
+    def advance(self) -> _Position | _Failure:
+        self._search.steps += 1
+        if not self._search.books.take(self._ask, self._index, must=True):
+            return "failed"
+        claim, request, _, device, _ = self._position
+        return _Position(claim, request, self._ask, device + 1)
+
+    def resume(self, failure: _Failure) -> _Failure | None:
+        self._search.books.give_back(self._position.claim)
+        return failure

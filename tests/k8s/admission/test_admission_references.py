@@ -1,0 +1,120 @@
+import pytest
+
+from modelplane.k8s.admission.references import Member, Name, Severity, check_references
+
+
+def cluster(*classes: str) -> Member:
+    pools = [{"name": f"p{index}", "className": name} for index, name in enumerate(classes)]
+    return Member(Name("InferenceCluster", "", "east"), {"spec": {"nodePools": pools}})
+
+
+def hardware(name: str) -> Member:
+    return Member(Name("InferenceClass", "", name), {"spec": {}})
+
+
+def cache(name: str, namespace: str = "ml") -> Member:
+    return Member(Name("ModelCache", namespace, name), {"spec": {}})
+
+
+def deployment(name: str = "qwen", *, is_valid: bool = True, **spec: object) -> Member:
+    return Member(Name("ModelDeployment", "ml", name), {"spec": spec}, is_valid)
+
+
+def endpoint(namespace: str = "ml", **labels: str) -> Member:
+    return Member(Name("ModelEndpoint", namespace, "external"), {"metadata": {"labels": labels}})
+
+
+def service(*selectors: dict[str, object]) -> Member:
+    groups = [{"selector": selector} for selector in selectors]
+    return Member(Name("ModelService", "ml", "chat"), {"spec": {"endpoints": groups}})
+
+
+def told(*members: Member) -> list[tuple[int, str, str]]:
+    return [(each.member, each.severity.value, str(each.problem)) for each in check_references(members)]
+
+
+ADD = "add it, or make sure that it exists"
+WHERE = "spec.nodePools[0].className"
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ([cluster("h100"), hardware("h100")], []),
+        ([cluster()], []),
+        ([cluster("h100")], [(0, "warning", f'{WHERE}: InferenceClass "h100" is not in this set; {ADD}')]),
+        (
+            [hardware("h100-8x"), cluster("h100-8")],
+            [(1, "error", f'{WHERE}: InferenceClass "h100-8" is not in this set; did you mean h100-8x?')],
+        ),
+        (
+            [cluster("zzz", "h100"), hardware("h100")],
+            [(0, "error", f'{WHERE}: InferenceClass "zzz" is not in this set; {ADD}')],
+        ),
+    ],
+)
+def test_classes_of_pools(members, expected):
+    assert told(*members) == expected
+
+
+def test_caches_of_deployments_are_of_the_same_namespace():
+    old_style = {"spec": {"modelCacheRef": {"name": "weights"}}}
+    assert told(deployment(caches=[{"name": "weights"}]), cache("weights")) == []
+    assert told(deployment(template=old_style), cache("weights")) == []
+    line = 'ModelCache "weights" is not in this set in namespace ml'
+    assert told(deployment(caches=[{"name": "weights"}]), cache("weights", "other")) == [
+        (0, "warning", f"spec.caches[0].name: {line}; {ADD}")
+    ]
+    assert told(deployment(template=old_style), cache("weigths")) == [
+        (0, "error", f"spec.template.spec.modelCacheRef.name: {line}; did you mean weigths?")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selector", "matches"),
+    [
+        ({"matchLabels": {"app": "qwen"}}, True),
+        ({"matchLabels": {"app": "qwen", "tier": "gold"}}, True),
+        ({"matchLabels": {"modelplane.ai/deployment": "qwen"}}, True),
+        ({"matchLabels": {"modelplane.ai/deployment": "other"}}, False),
+        ({"matchLabels": {"app": "qwen", "modelplane.ai/cluster": "east"}}, True),
+        ({"matchLabels": {"app": "qwen", "vendor": "acme"}}, False),
+        ({"matchLabels": {"vendor": "acme"}}, True),
+        ({"matchLabels": {"elsewhere": "yes"}}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "qwen"]}]}, True),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, True),
+        ({"matchExpressions": [{"key": "absent", "operator": "Exists"}]}, False),
+        ({"matchExpressions": [{"key": "modelplane.ai/cluster", "operator": "In", "values": ["x"]}]}, True),
+    ],
+)
+def test_selectors_of_services(selector, matches):
+    members = [
+        service(selector),
+        deployment(labels={"app": "qwen"}, template={"metadata": {"labels": {"tier": "gold"}}}),
+        endpoint(vendor="acme"),
+        endpoint("other", elsewhere="yes"),
+        cache("weights"),
+    ]
+    line = (
+        "spec.endpoints[0].selector: matches no endpoint in namespace ml of this set; compare it with the labels of "
+        "deployments and endpoints, or make sure that endpoints exist"
+    )
+    assert told(*members) == ([] if matches else [(0, "warning", line)])
+
+
+def test_an_invalid_member_can_be_named_and_is_left_alone():
+    broken = deployment(is_valid=False, labels={"app": "qwen", "bad": 1}, caches="nonsense")
+    assert told(broken, service({"matchLabels": {"app": "qwen"}})) == []
+
+
+def test_the_same_name_twice():
+    remarks = check_references([cache("a"), cache("a", "other"), hardware("a"), cache("a"), cache("a")])
+    assert [(each.member, each.other, each.severity) for each in remarks] == [
+        (3, 0, Severity.ERROR),
+        (4, 0, Severity.ERROR),
+    ]
+    assert str(remarks[0].problem) == "metadata.name: is given twice in this set; keep one"
+
+
+def test_generated_names_do_not_clash():
+    assert told(cache(""), cache("")) == []

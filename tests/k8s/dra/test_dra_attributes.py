@@ -1,0 +1,49 @@
+import pytest
+
+from modelplane.k8s.dra.attributes import Attribute, base_kind, find_attribute, same_scalar
+
+DRIVER = "gpu.example.com"
+
+
+@pytest.mark.parametrize(
+    ("published", "name", "found"),
+    [
+        ({"model": {"string": "a"}}, f"{DRIVER}/model", Attribute("string", "a", frozenset({"a"}))),
+        ({f"{DRIVER}/model": {"int": 1}}, f"{DRIVER}/model", Attribute("int", 1, frozenset({1}))),
+        ({"model": {"int": 2}, f"{DRIVER}/model": {"int": 1}}, f"{DRIVER}/model", Attribute("int", 1, frozenset({1}))),
+        ({"model": {"string": "a"}}, "nic.example.com/model", None),
+        ({"model": {"string": "a"}}, "model", Attribute("string", "a", frozenset({"a"}))),
+        ({}, f"{DRIVER}/model", None),
+        ({"model": {}}, f"{DRIVER}/model", Attribute("", None, frozenset())),
+        ({"model": {"strings": ["a", "b"]}}, f"{DRIVER}/model", Attribute("strings", None, frozenset({"a", "b"}))),
+        ({"model": {"strings": []}}, f"{DRIVER}/model", Attribute("", None, frozenset())),
+        ({"v": {"version": "1.0.0+x"}}, f"{DRIVER}/v", Attribute("version", "1.0.0+x", frozenset({"1.0.0+x"}))),
+    ],
+)
+def test_finding(published, name, found):
+    assert find_attribute(published, DRIVER, name) == found
+
+
+def read(value):
+    return find_attribute({"x": value}, DRIVER, "x")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ({"int": 1}, {"int": 1}, True),
+        ({"int": 1}, {"int": 2}, False),
+        ({"int": 1}, {"string": "1"}, False),
+        ({"int": 1}, {"bool": True}, False),
+        ({"version": "1.0.0"}, {"version": "1.0.0+x"}, False),
+        ({"version": "1.0.0"}, {"string": "1.0.0"}, False),
+        ({"strings": ["a"]}, {"strings": ["a"]}, False),
+        ({}, {}, False),
+    ],
+)
+def test_same_scalars(left, right, same):
+    assert same_scalar(read(left), read(right)) is same
+
+
+def test_base_kinds():
+    assert [base_kind(read(value)) for value in ({"ints": [1]}, {"int": 1}, {})] == ["int", "int", ""]
