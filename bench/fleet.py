@@ -20,9 +20,9 @@ import msgspec
 from modelplane.api.meta import Key, Uid
 from modelplane.api.models import InferenceCluster
 from modelplane.compose.inventory import cluster_of
-from modelplane.fleet.ask import Ask, DeviceRequest, EngineAsk, MemberAsk
-from modelplane.fleet.schedule import schedule
-from modelplane.fleet.snapshot import Fleet
+from modelplane.placement.request import Ask, DeviceRequest, EngineAsk, MemberAsk
+from modelplane.placement.schedule import schedule
+from modelplane.placement.snapshot import Fleet
 
 HARDWARE = (
     ("H200", "141Gi", 8, "84.80"),

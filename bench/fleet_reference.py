@@ -7,9 +7,9 @@ device, and counts what is held by going through all replicas.
 from collections import Counter
 from collections.abc import Sequence
 
-from modelplane.fleet.ask import Ask, EngineAsk
-from modelplane.fleet.values import Cluster, Holding, Pool
 from modelplane.k8s.cel import Outcome, compile_selector
+from modelplane.placement.request import Ask, EngineAsk
+from modelplane.placement.values import Cluster, Holding, Pool
 
 
 def place(ask: Ask, clusters: Sequence[Cluster], holdings: Sequence[Holding]) -> list[tuple[str, str]]:

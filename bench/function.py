@@ -17,7 +17,7 @@ from modelplane.compose.manifests import text_at
 from modelplane.crossplane.calls import answer
 from modelplane.crossplane.messages import read, write
 from modelplane.crossplane.structs import fill, plain
-from modelplane.fleet.snapshot import Fleet
+from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.collector import calm_collector
 
 _API = "modelplane.ai/v1alpha1"

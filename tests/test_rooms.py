@@ -10,7 +10,7 @@ CONTRACTS = {
     for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 }
 ROOMS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-PURE = {"api", "k8s", "framework", "fleet", "picker", "compose", "views"}
+PURE = {"api", "k8s", "framework", "placement", "picker", "compose", "views"}
 
 
 def rooms_in(name):

@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from modelplane.cli._plugins import known_types, profile_of
-from modelplane.fleet.profile import DEFAULT_PROFILE, own_types
 from modelplane.framework import ProfileError
+from modelplane.placement.profile import DEFAULT_PROFILE, own_types
 
 CODE = """
-from modelplane.fleet.plugins import Stage
+from modelplane.placement.plugins import Stage
 from modelplane.framework import NoParameters
 
 

@@ -3,7 +3,7 @@
 from modelplane.api.codec import decode
 from modelplane.api.models import LabelSelector, ModelDeployment, Toleration
 from modelplane.compose.asking import ask_of
-from modelplane.fleet.ask import (
+from modelplane.placement.request import (
     Ask,
     CacheAsk,
     DeviceRequest,

@@ -7,7 +7,7 @@ from modelplane.api.errors import InvalidObject
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceClass, InferenceCluster, ModelCache, ModelReplica
 from modelplane.compose.inventory import cache_of, class_kinds, cluster_of, epoch_s, fleet_of, holding_of
-from modelplane.fleet.values import Effect, Packing, Price, Queue, Taint
+from modelplane.placement.values import Effect, Packing, Price, Queue, Taint
 
 READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 3}
 DOWN = {**READY, "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}

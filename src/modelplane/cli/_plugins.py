@@ -9,9 +9,9 @@ from pathlib import Path
 
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import read_documents
-from modelplane.fleet.plugins import PlacementProfile
-from modelplane.fleet.profile import DEFAULT_PROFILE, PlacementRegistry, own_types, read_profile
 from modelplane.framework import ProfileError
+from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.profile import DEFAULT_PROFILE, PlacementRegistry, own_types, read_profile
 
 GROUP = "modelplane.placement"
 

@@ -2,7 +2,7 @@
 
 from modelplane.api.models import ModelDeployment, ModelDeploymentSpec, Weights
 from modelplane.compose.lowering import Lowered, lower
-from modelplane.fleet.ask import Ask, CacheAsk, Failover, Preference, ScoreWeights, SpreadRule
+from modelplane.placement.request import Ask, CacheAsk, Failover, Preference, ScoreWeights, SpreadRule
 
 
 def ask_of(deployment: ModelDeployment, lowered: Lowered | None = None) -> Ask:

@@ -19,9 +19,9 @@ import msgspec
 from modelplane.api.conditions import Condition
 from modelplane.api.meta import ClusterName
 from modelplane.api.reasons import Reason
-from modelplane.fleet.plugins import PlacementProfile
-from modelplane.fleet.profile import DEFAULT_PROFILE
-from modelplane.fleet.snapshot import Fleet
+from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.placement.snapshot import Fleet
 
 Manifest = Mapping[str, object]
 Resource = TypeVar("Resource", bound=msgspec.Struct)

@@ -29,10 +29,11 @@ from modelplane.api.models import Taint as TaintSpec
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Manifest
 from modelplane.compose.moments import epoch_s
-from modelplane.fleet.hardware import DeviceKind, Hardware
-from modelplane.fleet.matching import Claim
-from modelplane.fleet.snapshot import Fleet
-from modelplane.fleet.values import (
+from modelplane.k8s.device import Device, DeviceError
+from modelplane.placement.hardware import DeviceKind, Hardware
+from modelplane.placement.matching import Claim
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import (
     Cache,
     Cluster,
     Effect,
@@ -46,7 +47,6 @@ from modelplane.fleet.values import (
     Taint,
     shared_seats,
 )
-from modelplane.k8s.device import Device, DeviceError
 
 _MAX_HARDWARE = 4_096
 _MAX_POOLS = 16_384

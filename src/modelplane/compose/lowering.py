@@ -24,7 +24,7 @@ from modelplane.api.models import (
     Topology,
     Workers,
 )
-from modelplane.fleet.ask import DeviceRequest, EngineAsk, MemberAsk
+from modelplane.placement.request import DeviceRequest, EngineAsk, MemberAsk
 
 MAIN = "main"
 CACHE_PATH = "/mnt/models"

@@ -50,13 +50,13 @@ from modelplane.compose.lowering import Engine, Lowered, lower
 from modelplane.compose.manifests import manifest, name_of, text_at, value_at
 from modelplane.compose.readiness import serves, stopped_at
 from modelplane.compose.rolling import Rollout, roll
-from modelplane.fleet.fates import Fate
-from modelplane.fleet.schedule import Schedule, schedule
-from modelplane.fleet.snapshot import Fleet
-from modelplane.fleet.trace import Candidate as Found
-from modelplane.fleet.trace import summarise as summarise_refusals
-from modelplane.fleet.values import Holding, MemberSeat, Seat
 from modelplane.k8s.cel import CompileError, compile_selector
+from modelplane.placement.decisions import Fate
+from modelplane.placement.schedule import Schedule, schedule
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.trace import Candidate as Found
+from modelplane.placement.trace import summarise as summarise_refusals
+from modelplane.placement.values import Holding, MemberSeat, Seat
 
 API_VERSION = "modelplane.ai/v1alpha1"
 MAX_CANDIDATES = 32

@@ -22,9 +22,9 @@ from modelplane.compose.registry import COMPOSERS
 from modelplane.crossplane import access, protection, tenants
 from modelplane.crossplane.carrying import Carried, Composite, carry, read_back
 from modelplane.crossplane.memory import Memory
-from modelplane.fleet.plugins import PlacementProfile
-from modelplane.fleet.profile import DEFAULT_PROFILE
-from modelplane.fleet.snapshot import Fleet
+from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.placement.snapshot import Fleet
 
 NET_S = 300.0
 """How soon a composite is looked at again when nothing else asks for it: the net under events that got lost. Crossplane

@@ -17,7 +17,7 @@ from modelplane.api.identity import ByIdentity
 from modelplane.api.meta import ClusterName, Key
 from modelplane.compose.contract import Manifest
 from modelplane.compose.manifests import text_at, value_at
-from modelplane.fleet.snapshot import Fleet
+from modelplane.placement.snapshot import Fleet
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _UNREAD = frozenset({"crossplane", "cordoned"})

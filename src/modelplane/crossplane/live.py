@@ -28,8 +28,8 @@ from modelplane.crossplane.departures import Departures
 from modelplane.crossplane.observatory import Observatory
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
 from modelplane.crossplane.waking import Subject, Waker
-from modelplane.fleet.snapshot import Fleet
 from modelplane.kube import Change, Event, Informer, InformerSettings, Key, Kind, KubeClient, Query
+from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.store import Change as StoreChange
 from modelplane.reconcile.store import ChangeType, ObjectRef

@@ -25,9 +25,9 @@ from modelplane.api.errors import InputError
 from modelplane.crossplane.calls import Answer, Call, Knowledge, NoKnowledge, Refused, answer
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.messages import read, refuse, write
-from modelplane.fleet.plugins import PlacementProfile
-from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.kube import KubeClient, load_config
+from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.reconcile.collector import calm_collector, collect_between_calls
 
 _log = structlog.get_logger()

@@ -20,9 +20,6 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Manifest, Remote, Target
 from modelplane.compose.moments import epoch_s
 from modelplane.compose.registry import COMPOSERS
-from modelplane.fleet.plugins import PlacementProfile
-from modelplane.fleet.profile import DEFAULT_PROFILE
-from modelplane.fleet.snapshot import Fleet
 from modelplane.local.ownership import (
     USES,
     Marks,
@@ -38,6 +35,9 @@ from modelplane.local.ownership import (
 )
 from modelplane.local.requirements import Requirements
 from modelplane.local.status import conditions_of, merged_status, timestamp
+from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
 from modelplane.reconcile.store import ObjectRef, Store

@@ -17,9 +17,6 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeResult, Event, Manifest
 from modelplane.compose.manifests import text_at, value_at
 from modelplane.compose.registry import COMPOSERS
-from modelplane.fleet.plugins import PlacementProfile
-from modelplane.fleet.profile import DEFAULT_PROFILE
-from modelplane.fleet.snapshot import Fleet
 from modelplane.local.cluster.objects import condition_is, items_at
 from modelplane.local.composition import GROUPS, Composition, Defaulting, NotOursError
 from modelplane.local.events import write_event
@@ -27,6 +24,9 @@ from modelplane.local.ownership import OWNER, Owner, Ownership, Uses, labels_of
 from modelplane.local.requirements import Requirements
 from modelplane.local.status import merged_status
 from modelplane.local.store import Database, SqliteStore
+from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.loop import Loop

@@ -19,8 +19,6 @@ from typing import IO, Self
 from aiohttp import web
 
 from modelplane.api.errors import UnavailableError
-from modelplane.fleet.plugins import PlacementProfile
-from modelplane.fleet.profile import DEFAULT_PROFILE
 from modelplane.k8s.admission.layout import Document
 from modelplane.local.apply import admitted, apply_documents
 from modelplane.local.certificates import server_context
@@ -38,6 +36,8 @@ from modelplane.local.server.served_kinds import ensure_kinds
 from modelplane.local.sim import PREFIX, Simulation
 from modelplane.local.store import Database
 from modelplane.local.traffic import Traffic
+from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.reconcile.clock import Clock, SystemClock
 from modelplane.reconcile.store import ObjectRef, Store
 from modelplane.views.overview import Overview, overview

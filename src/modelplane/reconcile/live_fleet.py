@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from modelplane.compose.contract import Manifest
 from modelplane.compose.inventory import read_cache, read_cluster, read_replica
-from modelplane.fleet.snapshot import Fleet
+from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 if TYPE_CHECKING:
-    from modelplane.fleet.values import Cluster, Holding
+    from modelplane.placement.values import Cluster, Holding
 
 
 class LiveFleet:

@@ -6,11 +6,11 @@ import msgspec
 
 from modelplane.api.meta import ClusterName, Key, PoolName, Uid
 from modelplane.api.models import LabelRequirement, LabelSelector, Toleration
-from modelplane.fleet.ask import Ask, DeviceRequest, EngineAsk, MemberAsk
-from modelplane.fleet.hardware import DeviceKind, Hardware
-from modelplane.fleet.matching import Claim
-from modelplane.fleet.values import Cluster, Effect, Holding, MemberSeat, Packing, Pool, Price, Seat, Taint
 from modelplane.k8s.device import Device
+from modelplane.placement.hardware import DeviceKind, Hardware
+from modelplane.placement.matching import Claim
+from modelplane.placement.request import Ask, DeviceRequest, EngineAsk, MemberAsk
+from modelplane.placement.values import Cluster, Effect, Holding, MemberSeat, Packing, Pool, Price, Seat, Taint
 
 DRIVER = "gpu.nvidia.com"
 MAIN = "main"

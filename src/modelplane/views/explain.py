@@ -1,9 +1,9 @@
 """Why the replicas of a deployment are where they are: every candidate with its refusal or its scores."""
 
 from modelplane.compose.asking import ask_of
-from modelplane.fleet.fates import Fate
-from modelplane.fleet.schedule import Schedule, survey
-from modelplane.fleet.trace import Candidate, Verdict
+from modelplane.placement.decisions import Fate
+from modelplane.placement.schedule import Schedule, survey
+from modelplane.placement.trace import Candidate, Verdict
 from modelplane.views.inputs import Inputs, key_text
 from modelplane.views.plan import cache_sizes, plan_of
 from modelplane.views.shapes import CandidateShown, Explanation, ScoreShown

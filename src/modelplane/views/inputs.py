@@ -17,9 +17,9 @@ from modelplane.api.models import InferenceCluster, InferenceClusterStatus, Mode
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Manifest
 from modelplane.compose.inventory import fleet_of
-from modelplane.fleet.plugins import PlacementProfile
-from modelplane.fleet.profile import DEFAULT_PROFILE, PlacementRegistry, read_profile
-from modelplane.fleet.snapshot import Fleet
+from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.profile import DEFAULT_PROFILE, PlacementRegistry, read_profile
+from modelplane.placement.snapshot import Fleet
 from modelplane.views.repool import pools_of, repooled
 
 SNAPSHOT_KIND = "FleetSnapshot"

@@ -13,15 +13,15 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelCache, ModelDeployment
 from modelplane.compose.asking import ask_of
-from modelplane.fleet.ask import Ask
-from modelplane.fleet.fates import Fate, Placement
-from modelplane.fleet.room import fits
-from modelplane.fleet.schedule import Schedule, schedule
-from modelplane.fleet.site import Site, charges
-from modelplane.fleet.snapshot import Fleet
-from modelplane.fleet.trace import summarise
-from modelplane.fleet.values import Holding
 from modelplane.framework import Code
+from modelplane.placement.cluster_info import Site, charges
+from modelplane.placement.decisions import Fate, Placement
+from modelplane.placement.request import Ask
+from modelplane.placement.room import fits
+from modelplane.placement.schedule import Schedule, schedule
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.trace import summarise
+from modelplane.placement.values import Holding
 from modelplane.views.inputs import Inputs, key_text
 from modelplane.views.shapes import Action, Answer, DeploymentPlan, Plan, Row
 

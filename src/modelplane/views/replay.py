@@ -14,10 +14,10 @@ from modelplane.api.errors import InputError
 from modelplane.api.models import ModelDeployment
 from modelplane.compose.asking import ask_of
 from modelplane.compose.contract import Manifest
-from modelplane.fleet.ask import Ask
-from modelplane.fleet.profile import PlacementRegistry
-from modelplane.fleet.schedule import Schedule, schedule
-from modelplane.fleet.snapshot import Fleet
+from modelplane.placement.profile import PlacementRegistry
+from modelplane.placement.request import Ask
+from modelplane.placement.schedule import Schedule, schedule
+from modelplane.placement.snapshot import Fleet
 from modelplane.views.inputs import API_VERSION, SNAPSHOT_KIND, Inputs, gather, key_text
 from modelplane.views.shapes import Decision, Replayed
 

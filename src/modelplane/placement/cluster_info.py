@@ -1,0 +1,201 @@
+"""One cluster and who holds what of it: the ledger of its pools.
+
+A site is a value; seating or removing a replica makes a new one and touches only the pools that the replica uses. What
+decisions depend on is kept apart from what merely names things: `Traits` for the cluster, `PoolKind` and `Use` for each
+pool. Pools with equal kinds and uses on clusters with equal traits get equal answers, so the index groups by them.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import msgspec
+
+from modelplane.placement.hardware import Hardware
+from modelplane.placement.matching import held_shape
+from modelplane.placement.room import EMPTY, Use, add, subtract
+from modelplane.placement.values import Cluster, Holding, HoldingId, Packing, Pool, Price, Taint
+
+_CACHED = 16_384
+
+
+class PoolKind(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """What a pool is, apart from its name and from who uses it."""
+
+    hardware: Hardware
+    counts: tuple[int, ...]
+    nodes: int
+    taints: tuple[Taint, ...]
+    price: Price | None
+    packed: bool
+    away: int = 0
+    """Nodes that it should have and that are not there."""
+
+    @property
+    def devices(self) -> int:
+        """Claimable devices of the whole pool."""
+        return self.nodes * self.hardware.claimable
+
+
+class QuotaState(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    namespace: str
+    limit: int
+    used: int
+
+
+class Traits(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """What a cluster is, apart from its name, its labels and its pools."""
+
+    ready: bool
+    cordoned: bool
+    taints: tuple[Taint, ...] = ()
+    priorities: tuple[tuple[str, int], ...] = ()
+    default_priority: str | None = None
+    quotas: tuple[QuotaState, ...] = ()
+    """One for each namespace that holds devices where quotas are set, and one for "*"."""
+    queue_left: int | None = None
+    """Devices left in the cluster's queue; None for no limit."""
+    queue_limit: int | None = None
+    fault: str = ""
+
+    def quota_left(self, namespace: str) -> tuple[int, int] | None:
+        """What is left and what the limit is, for a namespace; None for no limit."""
+        found = next((quota for quota in self.quotas if quota.namespace == namespace), None)
+        found = found or next((quota for quota in self.quotas if quota.namespace == "*"), None)
+        return None if found is None else (found.limit - found.used, found.limit)
+
+
+class Site(msgspec.Struct, frozen=True, eq=False, gc=False):
+    cluster: Cluster | None
+    """None for a cluster that replicas name and that does not exist."""
+    held: Mapping[HoldingId, Holding]
+    pools: tuple[Pool, ...]
+    """By name."""
+    kinds: tuple[PoolKind, ...]
+    uses: tuple[Use, ...]
+    traits: Traits
+    evicting: bool = False
+    """Whether some replica may have been seated in the place of others."""
+
+    def position(self, pool: str) -> int | None:
+        return next((position for position, found in enumerate(self.pools) if found.name == pool), None)
+
+    def with_holdings(self, added: Iterable[Holding] = (), removed: Iterable[HoldingId] = ()) -> "Site":
+        """The site after some replicas left and others came. One that is there already is replaced."""
+        held, uses = dict(self.held), list(self.uses)
+        newcomers = {holding.id: holding for holding in added}
+        for gone in (*removed, *newcomers):
+            before = held.pop(gone, None)
+            if before is not None:
+                for position, pods in charges(before, self.pools):
+                    uses[position] = subtract(uses[position], pods)
+        for holding in newcomers.values():
+            for position, pods in charges(holding, self.pools):
+                uses[position] = add(uses[position], pods)
+        held |= newcomers
+        cluster = self.cluster
+        traits = self.traits
+        if cluster is not None and (cluster.quotas or cluster.queue is not None):
+            traits = _traits(cluster, held)
+        evicting = self.evicting or any(holding.preempts for holding in newcomers.values())
+        return Site(cluster, held, self.pools, self.kinds, tuple(uses), traits, evicting)
+
+
+_NO_TRAITS = Traits(ready=False, cordoned=False)
+
+
+def make_site(cluster: Cluster | None, holdings: Iterable[Holding] = ()) -> Site:
+    held = {holding.id: holding for holding in holdings}
+    if cluster is None:
+        return Site(None, held, (), (), (), _NO_TRAITS)
+    pools, kinds = _laid_out(cluster.pools, packed=cluster.packing is Packing.BIN_PACK)
+    uses = [others_use(pool) if pool.others_held else EMPTY for pool in pools]
+    for holding in held.values():
+        for position, pods in charges(holding, pools):
+            uses[position] = add(uses[position], pods)
+    evicting = any(holding.preempts for holding in held.values())
+    return Site(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held), evicting)
+
+
+@lru_cache(maxsize=_CACHED)
+def _laid_out(pools: tuple[Pool, ...], *, packed: bool) -> tuple[tuple[Pool, ...], tuple[PoolKind, ...]]:
+    """The pools by name, and what each is. Clusters that were made alike share both."""
+    ordered = tuple(sorted(pools, key=lambda pool: pool.name))
+    return ordered, tuple(_kind(pool, packed=packed) for pool in ordered)
+
+
+def _kind(pool: Pool, *, packed: bool) -> PoolKind:
+    away = max((pool.meant or 0) - pool.nodes, 0)
+    return PoolKind(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed, away)
+
+
+def charges(holding: Holding, pools: tuple[Pool, ...]) -> list[tuple[int, Use]]:
+    """What a replica holds of each pool. A pool that is gone is charged nothing, and no other in its place."""
+    found: list[tuple[int, Use]] = []
+    for seat in holding.seats:
+        position = next((position for position, pool in enumerate(pools) if pool.name == seat.pool), None)
+        if position is None:
+            continue
+        pods: Use = EMPTY
+        for member in seat.members:
+            shape = held_shape(member.claims, pools[position].hardware)
+            if shape:
+                pods = add(pods, ((shape, member.pods),))
+        found.append((position, pods))
+    return found
+
+
+def others_use(pool: Pool) -> Use:
+    """What others hold of a pool, as single devices, since it is not known how they lie on its nodes."""
+    held = dict(pool.others_held)
+    pods: Use = EMPTY
+    for bit, kind in enumerate(pool.hardware.kinds):
+        if kind.device_class is not None and held.get(kind.name, 0) > 0:
+            pods = add(pods, ((((1, 1 << bit),), held[kind.name]),))
+    return pods
+
+
+def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> Traits:
+    plain = _plain_traits(cluster.ready, cluster.cordoned, cluster.taints, cluster.priorities, cluster.default_priority)
+    if cluster.fault:
+        return msgspec.structs.replace(plain, fault=cluster.fault)
+    if not cluster.quotas and cluster.queue is None:
+        return plain
+    return msgspec.structs.replace(
+        plain,
+        quotas=_quotas(cluster, held) if cluster.quotas else (),
+        queue_left=_queue_left(cluster, held),
+        queue_limit=cluster.queue.quota if cluster.queue is not None and cluster.queue.quota >= 0 else None,
+    )
+
+
+@lru_cache(maxsize=_CACHED)
+def _plain_traits(
+    ready: bool,  # noqa: FBT001  fields of a value, in their order
+    cordoned: bool,  # noqa: FBT001  as above
+    taints: tuple[Taint, ...],
+    priorities: tuple[tuple[str, int], ...],
+    default_priority: str | None,
+) -> Traits:
+    """Clusters without quotas share their traits, which makes them quick to tell apart."""
+    return Traits(ready, cordoned, taints, priorities, default_priority)
+
+
+def _quotas(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> tuple[QuotaState, ...]:
+    used = dict.fromkeys((namespace for namespace, _ in cluster.quotas), 0)
+    for holding in held.values():
+        namespace = holding.deployment.namespace
+        used[namespace] = used.get(namespace, 0) + holding.devices
+    used["*"] = 0
+    limits = {namespace: cluster.quota_of(namespace) for namespace in used}
+    return tuple(
+        QuotaState(namespace, limit, used[namespace])
+        for namespace, limit in sorted(limits.items())
+        if limit is not None
+    )
+
+
+def _queue_left(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> int | None:
+    queue = cluster.queue
+    if queue is None or queue.quota < 0:
+        return None
+    return queue.quota - queue.others - sum(holding.devices for holding in held.values())

@@ -1,0 +1,107 @@
+"""Repair: when a pool was promised twice, who gives way; and who waits for what will not come.
+
+Two deployments can be scheduled at once from the same stale view. Replicas of a cluster are put in one order that every
+observer agrees on: those that serve first, then by priority, then the oldest, then by key. Going through it, a replica
+keeps its place while its pools stay safe and its namespace within its quota. Those that serve always keep theirs. A
+pool counts with the nodes that it should have: a node that is drained or reboots breaks no promise, and what others
+hold was not promised by anybody here. What is left over gives way, and since whoever did not fit beside those before it
+does not fit beside all that stay, it will not come back to the same pool.
+
+A replica is stranded where its pool lost nodes or others took its devices, so that it cannot run however well those
+before it are packed. It is not driven out at once: see `review` for how long it may wait.
+"""
+
+from collections.abc import Callable, Iterator
+
+from modelplane.placement.cluster_info import PoolKind, Site, charges, others_use
+from modelplane.placement.evicted import condemned
+from modelplane.placement.room import EMPTY, Use, add, cannot_be, fits, subtract
+from modelplane.placement.values import Cluster, Holding, HoldingId, Pool
+
+
+def is_oversubscribed(site: Site) -> bool:
+    """Whether something was promised twice. Replicas that are on their way out are counted too."""
+    crowded = any(
+        not _keeps_promises(pool, kind, subtract(use, others_use(pool)) if pool.others_held else use)
+        for pool, kind, use in zip(site.pools, site.kinds, site.uses, strict=True)
+        if use
+    )
+    return crowded or any(quota.used > quota.limit for quota in site.traits.quotas)
+
+
+def giving_way(site: Site) -> frozenset[HoldingId]:
+    """The replicas that must leave so that nothing is promised twice."""
+    cluster = site.cluster
+    if cluster is None or not is_oversubscribed(site):
+        return frozenset()
+    uses: list[Use] = [EMPTY] * len(site.pools)
+    held: dict[str, int] = {}
+    losers: list[HoldingId] = []
+    for holding in _in_order(site, cluster):
+        after = _with(site, uses, holding)
+        namespace = holding.deployment.namespace
+        devices = held.get(namespace, 0) + holding.devices
+        fit = _each(site, uses, after, _keeps_promises) and _within(cluster.quota_of(namespace), devices)
+        if holding.serving or fit:
+            uses = after
+            held[namespace] = devices
+        else:
+            losers.append(holding.id)
+    return frozenset(losers)
+
+
+def stranded(site: Site) -> frozenset[HoldingId]:
+    """The replicas that cannot run on the nodes that are there, beside what others hold of them."""
+    cluster = site.cluster
+    if cluster is None or not any(pool.meant or pool.others_held for pool in site.pools):
+        return frozenset()
+    uses = [others_use(pool) for pool in site.pools]
+    left: list[HoldingId] = []
+    for holding in _in_order(site, cluster):
+        after = _with(site, uses, holding)
+        if holding.serving or _each(site, uses, after, _may_run):
+            uses = after
+        else:
+            left.append(holding.id)
+    return frozenset(left)
+
+
+def _in_order(site: Site, cluster: Cluster) -> list[Holding]:
+    going = condemned(site)
+    staying = [holding for holding in site.held.values() if not holding.leaving and holding.id not in going]
+    return sorted(staying, key=lambda found: _rank(found, cluster))
+
+
+def _rank(holding: Holding, cluster: Cluster) -> tuple[bool, int, bool, str, HoldingId]:
+    """Who comes first. A replica whose age is not known yet counts as the youngest."""
+    priority = cluster.priority_value(holding.priority)
+    return not holding.serving, -priority, not holding.created, holding.created, holding.id
+
+
+def _with(site: Site, uses: list[Use], holding: Holding) -> list[Use]:
+    after = list(uses)
+    for position, pods in charges(holding, site.pools):
+        after[position] = add(after[position], pods)
+    return after
+
+
+def _each(site: Site, before: list[Use], after: list[Use], bears: Callable[[Pool, PoolKind, Use], bool]) -> bool:
+    return all(bears(pool, kind, use) for pool, kind, use in _changed(site, before, after))
+
+
+def _changed(site: Site, before: list[Use], after: list[Use]) -> Iterator[tuple[Pool, PoolKind, Use]]:
+    for pool, kind, was, use in zip(site.pools, site.kinds, before, after, strict=True):
+        if was != use:
+            yield pool, kind, use
+
+
+def _keeps_promises(pool: Pool, kind: PoolKind, use: Use) -> bool:
+    return fits(kind.counts, max(pool.nodes, pool.meant or 0), use, packed=kind.packed)
+
+
+def _may_run(_pool: Pool, kind: PoolKind, use: Use) -> bool:
+    return not cannot_be(kind.counts, kind.nodes, use)
+
+
+def _within(limit: int | None, devices: int) -> bool:
+    return limit is None or devices <= limit

@@ -1,0 +1,158 @@
+"""Whether the pods of a pool fit: safely, however the cluster places them.
+
+The cluster's own scheduler binds pods to nodes; it never moves one that runs, and it may choose as badly as it can. A
+set of pods is *safe* on N equal nodes when each of them still finds a node wherever all the others are. Pods come and
+go one at a time, so a safe set can be started in any order without one of them waiting for ever.
+
+Take a pod p with demands (count, kinds). By Hall's theorem a node cannot serve p exactly when, for some set Q of its
+demands, the other pods there hold at least T = D - c + 1 devices of the kinds K that Q may use, where D is how many a
+node has of K and c is what Q asks for. Another pod i can hold at most m of K. For any whole number q,
+
+    sum of m >= T   implies   sum of ceil(m / q) >= ceil(T / q),
+
+so a pod contributes at most a share f = min(ceil(m / q), ceil(T / q)) / ceil(T / q) towards blocking one node, a
+blocked node needs shares of at least 1, and a pod sits on one node only: at most floor(sum of f) nodes are blocked. p
+fits while that is below N. Any q is right, so it is enough that one of them says yes, which lets pods that halve a node
+pack two to a node. Where p has several Q, a pod counts with its largest share. The condition must hold for every shape
+of pod on the pool, not only for the newcomer.
+
+With q = 1 and one kind of device this reads floor(sum of min(s, T) / T) < N. A whole-node pod has T = 1 and so counts
+one node for each other pod; eight one-device pods share a node of eight. Shares are at most 1, so whatever charging
+whole nodes would admit is admitted here too.
+
+Coarse on purpose: what a pod may hold is bounded demand by demand, and a pod with very many different demands is taken
+to be blocked by anything that touches its kinds. CPU and memory are not looked at. The cluster is authoritative.
+
+A cluster that is known to pack tightly can be trusted to: see `packing`.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from math import lcm
+
+from modelplane.placement.flow import Demand
+from modelplane.placement.hardware import count_in
+from modelplane.placement.matching import PodShape
+from modelplane.placement.packing import Packable, pack
+
+Use = tuple[tuple[PodShape, int], ...]
+"""The pods of a pool: how many of each shape, sorted by shape. Pods that claim nothing are not listed."""
+EMPTY: Use = ()
+
+_MAX_DEMANDS = 4
+_CACHED = 65_536
+_MOST_PODS = 1 << 20
+_MOST_STEPS = 64
+
+
+@lru_cache(maxsize=_CACHED)
+def is_safe(counts: tuple[int, ...], nodes: int, use: Use) -> bool:
+    """Whether each pod finds a node wherever the others are, on `nodes` nodes with these counts of each kind."""
+    return all(_finds_a_node(shape, counts, nodes, use) for shape, _ in use)
+
+
+@lru_cache(maxsize=_CACHED)
+def fits(counts: tuple[int, ...], nodes: int, use: Use, *, packed: bool) -> bool:
+    return is_safe(counts, nodes, use) or (packed and pack(counts, nodes, use) is Packable.YES)
+
+
+def cannot_be(counts: tuple[int, ...], nodes: int, use: Use) -> bool:
+    """Whether the pods are known not to run together, however well they are placed."""
+    return not is_safe(counts, nodes, use) and pack(counts, nodes, use) is Packable.NO
+
+
+def add(use: Use, pods: Use) -> Use:
+    if not use or not pods:
+        return use or pods
+    merged = dict(use)
+    for shape, count in pods:
+        merged[shape] = merged.get(shape, 0) + count
+    return tuple(sorted(merged.items()))
+
+
+def subtract(use: Use, pods: Use) -> Use:
+    left = dict(use)
+    for shape, count in pods:
+        left[shape] = left.get(shape, 0) - count
+    return tuple(sorted((shape, count) for shape, count in left.items() if count > 0))
+
+
+def devices_in(use: Use) -> int:
+    """Devices that the pods hold in all."""
+    return sum(count * amount for shape, count in use for amount, _ in shape)
+
+
+def spare(counts: tuple[int, ...], nodes: int, use: Use, shape: PodShape, *, packed: bool) -> int:
+    """How many more pods of a shape the pool would admit."""
+    low, high = 0, 1
+    while high < _MOST_PODS and fits(counts, nodes, add(use, ((shape, high),)), packed=packed):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(counts, nodes, add(use, ((shape, middle),)), packed=packed):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _finds_a_node(shape: PodShape, counts: tuple[int, ...], nodes: int, use: Use) -> bool:
+    others = [(other, number - (other == shape)) for other, number in use]
+    numbers = [number for _, number in others]
+    blockers: list[tuple[int, list[int]]] = []
+    for kinds, threshold in _blockers(shape, counts):
+        if threshold <= 0:
+            return False
+        blockers.append((threshold, [_most_held(other, kinds, counts) for other, _ in others]))
+    most = max(threshold for threshold, _ in blockers)
+    return any(_within(blockers, numbers, nodes, step) for step in range(1, min(most, _MOST_STEPS) + 1))
+
+
+def _within(blockers: list[tuple[int, list[int]]], numbers: list[int], nodes: int, step: int) -> bool:
+    """Whether the others' shares, counted in steps, block fewer nodes than there are."""
+    wholes = [-(-threshold // step) for threshold, _ in blockers]
+    unit = lcm(*wholes)
+    shares = 0
+    for position, number in enumerate(numbers):
+        if number:
+            shares += number * max(
+                min(-(-held[position] // step), whole) * unit // whole
+                for (_, held), whole in zip(blockers, wholes, strict=True)
+            )
+    return shares < nodes * unit
+
+
+def _blockers(shape: PodShape, counts: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """For each set of demands: the kinds that they may use, and how many devices of those must be held to block.
+
+    Sets that fall into parts without a kind in common are left out: when such a set is blocked, so is one of its parts.
+    """
+    if len(shape) > _MAX_DEMANDS:
+        everything = 0
+        for _, mask in shape:
+            everything |= mask
+        yield everything, 1
+        return
+    for chosen in range(1, 1 << len(shape)):
+        demands = [demand for position, demand in enumerate(shape) if chosen >> position & 1]
+        kinds = _joined(demands)
+        if kinds:
+            yield kinds, count_in(counts, kinds) - sum(count for count, _ in demands) + 1
+
+
+def _joined(demands: list[Demand]) -> int:
+    """The kinds of some demands where they hang together; 0 where they do not."""
+    kinds, left = demands[0][1], demands[1:]
+    while left:
+        touching = [mask for _, mask in left if mask & kinds]
+        if not touching:
+            return 0
+        for mask in touching:
+            kinds |= mask
+        left = [demand for demand in left if not demand[1] & kinds]
+    return kinds
+
+
+def _most_held(other: PodShape, kinds: int, counts: tuple[int, ...]) -> int:
+    """The most devices of some kinds that a pod can hold."""
+    return sum(min(count, count_in(counts, mask & kinds)) for count, mask in other if mask & kinds)

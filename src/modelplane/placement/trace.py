@@ -1,0 +1,266 @@
+"""Why each candidate was taken or not, with numbers.
+
+The scheduler decides for groups of like places and tells a reporter of each, so keeping a trace costs nothing that
+grows with the fleet. `Listener` is the reporter that keeps one; `candidates` spells all of it out; `shown` gives a
+bounded part that has something of each group.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from modelplane.api.meta import ClusterName, PoolName
+from modelplane.framework import Code, Refusal
+from modelplane.placement.cluster_info import Site
+from modelplane.placement.decisions import Placement
+from modelplane.placement.index import Place
+from modelplane.placement.offers import Offer
+
+_LAST: Final = 1 << 30
+"""Behind every position of a pool."""
+
+
+class Verdict(StrEnum):
+    CHOSEN = "Chosen"
+    ELIGIBLE = "Eligible"
+    REFUSED = "Refused"
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found of a cluster, or of one pool of it."""
+
+    cluster: ClusterName
+    verdict: Verdict
+    pool: PoolName | None = None
+    engine: str = ""
+    """The engine that was refused, where the deployment has several."""
+    filter: str = ""
+    reason: str = ""
+    may_pass: bool = False
+    """Refused as things are; not refused for good."""
+    score: float | None = None
+    parts: tuple[tuple[str, float], ...] = ()
+
+
+class Group(msgspec.Struct, frozen=True, eq=False):
+    """Places that get one answer before there is an offer."""
+
+    places: tuple[Place, ...]
+    whole: bool = False
+    """It is about clusters, not about pools of them."""
+    engine: str = ""
+    """The engine that it is about, where the deployment has several."""
+    version: int = 0
+    """As of an Offer."""
+
+
+Subject = Group | Offer
+"""What a reporter of placement hears about."""
+
+
+class Finding(msgspec.Struct, frozen=True, eq=False):
+    """One answer for places that are alike."""
+
+    places: tuple[Place, ...]
+    refusal: Refusal | None = None
+    total: float | None = None
+    """The score of what was not refused, and its parts."""
+    parts: tuple[tuple[str, float], ...] = ()
+    whole: bool = False
+    """It is about clusters, not about pools of them."""
+    engine: str = ""
+    apart: bool = False
+    """It is about one cluster that the pass sets apart from its likes, and stands before what was found of those."""
+
+
+class _Notes:
+    """What was heard of places in one state."""
+
+    __slots__ = ("groups", "offers", "version")
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.groups: list[Finding] = []
+        self.offers: dict[int, tuple[Offer, Finding]] = {}
+        """By identity; the offer is kept so that its identity stays its own."""
+
+
+class Listener:
+    """Keeps the last word on each group of places: what is heard of a cluster that changed replaces what was before."""
+
+    __slots__ = ("_notes",)
+
+    def __init__(self) -> None:
+        self._notes: dict[ClusterName | None, _Notes] = {}
+
+    def refused(self, _profile: str, subject: Subject, refusal: Refusal, /) -> None:
+        notes = self._about(subject)
+        if isinstance(subject, Group):
+            apart = subject.version > 0
+            notes.groups.append(
+                Finding(subject.places, refusal, whole=subject.whole, engine=subject.engine, apart=apart)
+            )
+        else:
+            finding = Finding(subject.places, refusal, whole=len(subject.seats) > 1, apart=subject.version > 0)
+            notes.offers[id(subject)] = subject, finding
+
+    def scored(self, _profile: str, subject: Subject, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
+        if isinstance(subject, Offer):
+            finding = Finding(subject.places, None, total, parts, len(subject.seats) > 1, "", subject.version > 0)
+            self._about(subject).offers[id(subject)] = subject, finding
+
+    def picked(self, _profile: str, subject: Subject, /) -> None:
+        """What was picked is told by the placements."""
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What was heard of likes first, then of clusters that were set apart."""
+        found: list[Finding] = []
+        for _, notes in sorted(self._notes.items(), key=lambda item: item[0] or ""):
+            found += notes.groups
+            found += [finding for _, finding in notes.offers.values()]
+        return tuple(found)
+
+    def _about(self, subject: Subject) -> _Notes:
+        key = subject.places[0][0] if subject.version else None
+        known = self._notes.get(key)
+        if known is None or known.version != subject.version:
+            known = self._notes[key] = _Notes(subject.version)
+        return known
+
+
+class Trace:
+    """Everything that was found in one pass."""
+
+    __slots__ = ("_apart", "_findings", "_placements", "_sites")
+
+    def __init__(
+        self,
+        findings: tuple[Finding, ...] = (),
+        sites: Mapping[ClusterName, Site] | None = None,
+        placements: Sequence[Placement] = (),
+    ) -> None:
+        self._findings = findings
+        self._sites = sites or {}
+        self._placements = placements
+        self._apart = frozenset(finding.places[0][0] for finding in findings if finding.apart)
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All of it, by cluster and pool."""
+        found: dict[tuple[ClusterName, str, str], Candidate] = {}
+        for finding in self._findings:
+            for place in finding.places:
+                if self._is_elsewhere(finding, place):
+                    continue
+                candidate = self._candidate(finding, place)
+                found[candidate.cluster, candidate.pool or "", candidate.engine] = candidate
+        for candidate in self._picked(found):
+            found[candidate.cluster, candidate.pool or "", ""] = candidate
+        return tuple(candidate for _, candidate in sorted(found.items()))
+
+    def shown(self, limit: int) -> tuple[tuple[Candidate, ...], int]:
+        """What fits a status: the chosen, then the best of each sort, then more; and how many are left out."""
+        found = {(candidate.cluster, candidate.pool): candidate for candidate in self._picked({})}
+        ordered = sorted(self._findings, key=_importance)
+        depth = 0
+        while len(found) < limit and ordered:
+            ordered = [finding for finding in ordered if depth < len(finding.places)]
+            for finding in ordered:
+                if len(found) >= limit:
+                    break
+                cluster, position = finding.places[depth]
+                pool = None if finding.whole else self._sites[cluster].pools[position].name
+                if (cluster, pool) not in found and not self._is_elsewhere(finding, finding.places[depth]):
+                    found[cluster, pool] = self._candidate(finding, finding.places[depth])
+            depth += 1
+        kept = tuple(found.values())[:limit]
+        return kept, max(self.total - len(kept), 0)
+
+    @property
+    def total(self) -> int:
+        """How many candidates there are, counting a place once for each finding about it."""
+        return sum(map(self._count, self._findings)) or self._chosen().total()
+
+    def refusals(self) -> Iterator[tuple[Refusal, int]]:
+        """Each sort of refusal with how many places it is about."""
+        for finding in self._findings:
+            if finding.refusal is not None and (places := self._count(finding)):
+                yield finding.refusal, places
+
+    def _is_elsewhere(self, finding: Finding, place: Place) -> bool:
+        """Whether another finding has the last word on a place."""
+        return not finding.apart and place[0] in self._apart
+
+    def _count(self, finding: Finding) -> int:
+        """How many places a finding has the last word on. Places are sorted by cluster, so few are looked at."""
+        places = finding.places
+        if finding.apart or not self._apart:
+            return len(places)
+        return len(places) - sum(
+            bisect_right(places, (name, _LAST)) - bisect_left(places, (name, -1)) for name in self._apart
+        )
+
+    def _candidate(self, finding: Finding, place: Place) -> Candidate:
+        cluster, position = place
+        pool = None if finding.whole else self._sites[cluster].pools[position].name
+        refusal = finding.refusal
+        if refusal is not None:
+            return Candidate(
+                cluster=cluster,
+                pool=pool,
+                engine=finding.engine,
+                verdict=Verdict.REFUSED,
+                filter=refusal.filter,
+                reason=refusal.reason,
+                may_pass=refusal.code is Code.REFUSED,
+            )
+        score = round(finding.total, 6) if finding.total is not None else None
+        return Candidate(cluster=cluster, pool=pool, verdict=Verdict.ELIGIBLE, score=score, parts=finding.parts)
+
+    def _picked(self, found: Mapping[tuple[ClusterName, str, str], Candidate]) -> Iterator[Candidate]:
+        for (cluster, pool), replicas in self._chosen().items():
+            known = found.get((cluster, pool, "")) or found.get((cluster, "", ""))
+            score, parts = (known.score, known.parts) if known is not None else (None, ())
+            yield Candidate(
+                cluster=cluster,
+                pool=pool,
+                verdict=Verdict.CHOSEN,
+                reason=f"holds {_replicas(replicas)}",
+                score=score,
+                parts=parts,
+            )
+
+    def _chosen(self) -> Counter[tuple[ClusterName, PoolName]]:
+        """Where replicas are, and how many."""
+        chosen: Counter[tuple[ClusterName, PoolName]] = Counter()
+        for placement in self._placements:
+            cluster, seats = placement.holding.cluster, placement.holding.seats
+            pools = (seats[0].pool,) if len(seats) == 1 else dict.fromkeys(seat.pool for seat in seats)
+            for pool in pools:
+                chosen[cluster, pool] = chosen.get((cluster, pool), 0) + 1
+        return chosen
+
+
+def _replicas(replicas: int) -> str:
+    return "a replica" if replicas == 1 else f"{replicas} replicas"
+
+
+def _importance(finding: Finding) -> tuple[bool, float, bool, Place]:
+    """Scored places before refused ones, the best first; refusals that may pass before those that will not."""
+    total, refusal = finding.total, finding.refusal
+    return total is None, -(total or 0.0), refusal is not None and refusal.code is Code.EXCLUDED, finding.places[0]
+
+
+def summarise(refusals: Iterable[tuple[Refusal, int]], limit: int = 3) -> str:
+    """The commonest refusals in one sentence."""
+    counted: dict[str, int] = {}
+    for refusal, places in refusals:
+        text = f"{refusal.filter}: {refusal.reason}"
+        counted[text] = counted.get(text, 0) + places
+    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    parts = [f"{count} x {text}" if count > 1 else text for text, count in ordered[:limit]]
+    more = len(ordered) - limit
+    return "; ".join(parts) + (f"; and {more} other reasons" if more > 0 else "")

@@ -1,0 +1,188 @@
+"""The things that placement looks at: clusters with their pools, replicas that hold places, and staged caches.
+
+All are values. A host makes them from objects; nothing in here is fetched. See `snapshot` for the whole.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+
+import msgspec
+
+from modelplane.api.labels import selects
+from modelplane.api.meta import ClusterName, Key, PoolName
+from modelplane.api.models import LabelSelector
+from modelplane.api.names import make_name
+from modelplane.placement.hardware import Hardware
+from modelplane.placement.matching import Claim
+
+Labels = tuple[tuple[str, str], ...]
+_MAX_SEATS = 16_384
+
+
+class Effect(StrEnum):
+    NO_SCHEDULE = "NoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class Taint(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    key: str
+    value: str
+    effect: Effect
+    since: float | None = None
+    """When it was added, in seconds of the epoch. Tolerated time runs from here; unknown, it does not run out."""
+
+
+class Price(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """What one node costs for one hour."""
+
+    per_node_hour: float
+    currency: str = "USD"
+
+
+class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    name: PoolName
+    nodes: int
+    """Nodes that placement may count on, those included that the pool would still scale up to."""
+    hardware: Hardware
+    taints: tuple[Taint, ...] = ()
+    price: Price | None = None
+    nodes_now: int | None = None
+    """Nodes that are there, where that differs from what may be counted on."""
+    meant: int | None = None
+    """Nodes that it should have, where fewer are there: what was promised on those that are away still stands."""
+    others_held: tuple[tuple[str, int], ...] = ()
+    """Devices of each kind that replicas cannot have: others hold them, or the cluster does not have them."""
+    short_since: float | None = None
+    """Since when fewer nodes are there than it was declared with, in seconds of the epoch."""
+
+
+class Packing(StrEnum):
+    """Whether the cluster's own scheduler is trusted to pack pods tightly."""
+
+    ANY = "Any"
+    BIN_PACK = "BinPack"
+
+
+class Queue(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """The queue that pods are submitted to, as the in-cluster scheduler reports it."""
+
+    name: str
+    quota: int
+    """Devices that may be used; negative for no limit."""
+    others: int = 0
+    """Devices that are used of it by something else than replicas."""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    name: ClusterName
+    pools: tuple[Pool, ...] = ()
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    ready: bool = True
+    unready_since: float | None = None
+    """When it stopped being ready, in seconds of the epoch. Unknown, no grace period runs out."""
+    cordoned: bool = False
+    taints: tuple[Taint, ...] = ()
+    packing: Packing = Packing.ANY
+    priorities: tuple[tuple[str, int], ...] = ()
+    """The PriorityClasses that may be used, with their values. Empty allows any; unknown ones are worth 0."""
+    default_priority: str | None = None
+    quotas: tuple[tuple[str, int], ...] = ()
+    """Devices that the replicas of a namespace may hold here; "*" stands for every namespace that is not listed."""
+    queue: Queue | None = None
+    fault: str = ""
+    """Why it could not be read. Nothing new goes there; replicas on it stay as they are."""
+
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+    def priority_value(self, name: str | None) -> int:
+        wanted = name or self.default_priority or ""
+        for known, value in self.priorities:
+            if known == wanted:
+                return value
+        return 0
+
+    def quota_of(self, namespace: str) -> int | None:
+        quotas = dict(self.quotas)
+        return quotas.get(namespace, quotas.get("*"))
+
+
+class MemberSeat(msgspec.Struct, frozen=True, gc=False):
+    pods: int
+    """Pods of this member in all copies of the engine."""
+    claims: tuple[Claim, ...] = ()
+
+
+class Seat(msgspec.Struct, frozen=True, gc=False):
+    """Where one engine of a replica sits, and what its members claim there."""
+
+    engine: str
+    pool: PoolName
+    members: tuple[MemberSeat, ...] = ()
+
+
+@lru_cache(maxsize=_MAX_SEATS)
+def shared_seats(seats: tuple[Seat, ...]) -> tuple[Seat, ...]:
+    """Equal seats as one value, so that what is found of them need not be found again."""
+    return seats
+
+
+HoldingId = tuple[Key, ClusterName, int]
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A replica that has a place: whether it runs, starts or was only just decided."""
+
+    deployment: Key
+    cluster: ClusterName
+    index: int
+    seats: tuple[Seat, ...]
+    serving: bool = False
+    idle_since: float | None = None
+    """Since when it does not serve, in seconds of the epoch. Unknown, no grace period runs out."""
+    created: str = ""
+    """When the replica was made, as Kubernetes writes it; empty while that is not known, which counts as youngest."""
+    priority: str | None = None
+    protected: bool = False
+    leaving: bool = False
+    """It is being deleted: it holds its devices until it is gone, and will not come back."""
+    preempts: tuple[str, ...] = ()
+    """Digests of the replicas that make room for this one."""
+    fault: str = ""
+    """Why it could not be read; what it holds is not known then."""
+
+    @property
+    def id(self) -> HoldingId:
+        return self.deployment, self.cluster, self.index
+
+    @property
+    def devices(self) -> int:
+        return sum(
+            member.pods * claim.count
+            for seat in self.seats
+            for member in seat.members
+            for claim in member.claims
+            if claim.device_class is not None
+        )
+
+    @property
+    def digest(self) -> str:
+        """Names the replica to other tenants without telling whose it is. A successor in its place has another."""
+        key = self.deployment
+        return make_name("r", key.namespace, key.name, key.uid, self.cluster, str(self.index), self.created)
+
+
+class Cache(msgspec.Struct, frozen=True, kw_only=True):
+    """A ModelCache: the clusters that hold it, and those that are meant to."""
+
+    namespace: str
+    name: str
+    staged: frozenset[ClusterName] = frozenset()
+    selector: LabelSelector | None = None
+    fault: str = ""
+    """Why it could not be read; where it is staged is not known then."""
+
+    def reaches(self, cluster: Cluster) -> bool:
+        """Whether it is staged on the cluster or will be."""
+        return not self.fault and (cluster.name in self.staged or selects(self.selector, cluster.labels))

@@ -1,0 +1,175 @@
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.placement.flow import _flows, feasible
+from modelplane.placement.hardware import DeviceKind, Hardware
+from modelplane.placement.matching import Unmatched, engine_ways, held_shape, pod_ways
+from modelplane.placement.request import EngineAsk, MemberAsk
+from modelplane.placement.wording import Mismatch
+from modelplane.testing.fleets import (
+    claim,
+    device,
+    engine,
+    hardware,
+    kind,
+    memory_at_least,
+    product_is,
+    request,
+)
+
+BIG, SMALL = kind("big", 1, memory="141Gi", product="H200"), kind("small", 1, memory="80Gi", product="H100")
+FABRIC = kind("fabric", 2, product="fabric", device_class=None)
+
+
+def classes(ways):
+    return ways if isinstance(ways, Unmatched) else [[c.device_class for c in way.claims] for way in ways]
+
+
+def test_a_broad_request_before_a_narrow_one_leaves_it_its_only_device():
+    broad, narrow = request(1, memory_at_least("80Gi"), name="broad"), request(1, product_is("H200"), name="narrow")
+    for order in ((broad, narrow), (narrow, broad)):
+        assert not isinstance(pod_ways(order, hardware(BIG, SMALL)), Unmatched)
+
+
+def test_a_request_is_served_from_one_device_class():
+    split = hardware(kind("a", 2, device_class="one"), kind("b", 2, device_class="two"))
+    assert isinstance(pod_ways((request(3),), split), Unmatched)
+    assert classes(pod_ways((request(2),), split)) == [["one"], ["two"]]
+
+
+def test_claimable_devices_are_preferred_to_synthetic_ones():
+    both = hardware(kind("gpu", 1), FABRIC)
+    assert classes(pod_ways((request(1),), both)) == [["gpu.nvidia.com"], [None]]
+    assert classes(pod_ways((request(2),), both)) == [[None]]
+
+
+def test_synthetic_devices_steer_and_are_never_claimed():
+    steered = engine(request(1), request(1, product_is("fabric"), name="fabric"))
+    (way, *_) = engine_ways(steered, hardware(kind("gpu", 8), FABRIC))
+    assert [c.device_class for c in way.members[0].claims] == ["gpu.nvidia.com", None]
+    assert way.pods == ((((1, 2),), 1),)
+    assert isinstance(engine_ways(steered, hardware(kind("gpu", 8))), Unmatched)
+
+
+def test_a_pool_that_yields_nothing_to_claim_is_not_eligible():
+    found = engine_ways(engine(request(1)), hardware(FABRIC))
+    assert found.nothing_claimed
+    assert str(Mismatch(found, hardware(FABRIC))) == (
+        "request gpu is met by synthetic devices only, so nothing would be claimed"
+    )
+
+
+def test_a_selector_that_fails_on_a_device_of_the_class_rules_the_class_out():
+    text = 'device.attributes["gpu.nvidia.com"].fast'
+    fast = DeviceKind("fast", device(), 1, "gpu.nvidia.com")
+    found = pod_ways((request(1, text),), Hardware.of((fast,)))
+    assert isinstance(found, Unmatched)
+    assert found.fault.startswith("on device fast: ")
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (
+            (request(8, memory_at_least("141Gi")), hardware(kind(memory="80Gi"))),
+            "needs 8 x gpu with memory >= 141Gi; a node has 8 x gpu with memory 80Gi",
+        ),
+        ((request(9), hardware()), "needs 9 x gpu; a node has 8 x gpu"),
+        (
+            (request(1, product_is("B200")), hardware(BIG, SMALL)),
+            (
+                'needs 1 x gpu with productName == "B200"; a node has 1 x big with productName H200, '
+                "1 x small with productName H100"
+            ),
+        ),
+    ],
+)
+def test_what_is_missing_is_said_with_numbers(found, says):
+    wanted, node = found
+    assert str(Mismatch(pod_ways((wanted,), node), node)) == says
+
+
+def test_requests_that_fit_only_one_at_a_time_are_told_apart():
+    wanted = (request(5, name="a"), request(5, name="b"))
+    found = pod_ways(wanted, hardware())
+    assert str(Mismatch(found, hardware())) == "request a suits 8 devices, which the other requests need as well"
+
+
+def test_a_pod_whose_selectors_no_longer_fit_is_charged_all_of_its_class():
+    node = hardware(BIG, SMALL, kind("nic", 1, device_class="nics"))
+    assert held_shape((claim(1, product_is("H100")),), node) == ((1, 4),)
+    assert held_shape((claim(1, product_is("B200")),), node) == ((1, 5),)
+    assert held_shape((claim(1, device_class="unknown"),), node) == ((1, 7),)
+    assert held_shape((claim(1, device_class=None),), node) == ()
+
+
+kinds_of_node = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["x", "y", None])), min_size=1, max_size=3)
+
+
+def brute_force(requests, node):
+    """Whether distinct devices can be handed to all requests, each from one class: every choice is tried."""
+    devices = [(k, node.kinds[k].device_class) for k, found in enumerate(node.kinds) for _ in range(found.count)]
+
+    def serve(left, free):
+        if not left:
+            return True
+        (count, suits), *rest = left
+        for chosen in itertools.combinations(sorted(free), count):
+            used = {devices[d][1] for d in chosen}
+            if all(devices[d][0] in suits for d in chosen) and len(used) == 1 and serve(rest, free - set(chosen)):
+                return True
+        return False
+
+    return serve(requests, frozenset(range(len(devices))))
+
+
+@given(kinds_of_node, st.lists(st.tuples(st.integers(1, 3), st.sets(st.integers(0, 2))), min_size=1, max_size=3))
+def test_matching_agrees_with_brute_force(kinds, wanted):
+    node = Hardware.of(
+        tuple(kind(f"k{i}", count, product=f"P{i}", device_class=cls) for i, (count, cls) in enumerate(kinds))
+    )
+    requests = tuple(
+        request(
+            count,
+            f'device.attributes["gpu.nvidia.com"].productName in {[f"P{i}" for i in sorted(suits)]}'.replace("'", '"'),
+            name=f"r{at}",
+        )
+        for at, (count, suits) in enumerate(wanted)
+    )
+    found = pod_ways(requests, node)
+    assert isinstance(found, Unmatched) is not brute_force([(c, s) for c, s in wanted], node)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 7)), max_size=5), st.tuples(*[st.integers(0, 4)] * 3))
+def test_the_flow_agrees_with_hall(demands, counts):
+    halls = all(
+        sum(c for at, (c, _) in enumerate(demands) if picked >> at & 1)
+        <= sum(
+            counts[k]
+            for k in range(3)
+            if any(mask >> k & 1 for at, (_, mask) in enumerate(demands) if picked >> at & 1)
+        )
+        for picked in range(1, 1 << len(demands))
+    )
+    assert feasible(demands, counts) is halls
+    assert _flows(demands, counts) is halls
+
+
+def test_a_selector_that_does_not_compile_matches_nothing_and_says_so():
+    found = pod_ways((request(1, "device.nothing ==="),), hardware())
+    assert isinstance(found, Unmatched)
+    assert str(Mismatch(found, hardware())).startswith("a selector of request gpu fails on device gpu: ")
+
+
+def test_an_engine_that_asks_for_nothing_claims_nothing():
+    empty = EngineAsk("main", 1, (MemberAsk(1, ()),))
+    assert engine_ways(empty, hardware()).nothing_claimed
+
+
+def test_the_search_for_classes_ends_however_many_ways_there_are():
+    """Sixteen requests that two classes could serve, one device too many: thousands of ways, none of which fits."""
+    two = hardware(kind("a", 8, device_class="one"), kind("b", 7, device_class="two"))
+    assert isinstance(pod_ways(tuple(request(1, name=f"r{at}") for at in range(16)), two), Unmatched)

@@ -1,0 +1,88 @@
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from modelplane.placement.flow import feasible
+from modelplane.placement.packing import Packable, pack
+from modelplane.placement.room import fits, is_safe
+from modelplane.placement.schedule import schedule
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import Packing
+from modelplane.testing.fleets import ask, claim, cluster, engine, hardware, holding, kind, pool, request, seat
+
+ONE, TWO, THREE, FIVE, EIGHT = (((size, 1),) for size in (1, 2, 3, 5, 8))
+
+
+@pytest.mark.parametrize(
+    ("counts", "nodes", "use", "expected"),
+    [
+        pytest.param((8,), 2, ((ONE, 8), (EIGHT, 1)), True, id="ones share a node beside a whole-node pod"),
+        pytest.param((8,), 2, ((ONE, 9), (EIGHT, 1)), False, id="one too many"),
+        pytest.param((8,), 2, ((THREE, 2), (FIVE, 2)), True, id="threes and fives pair up"),
+        pytest.param((8,), 2, ((THREE, 4), (FIVE, 1)), False, id="devices suffice, no packing does"),
+        pytest.param((8,), 3, ((TWO, 3), (THREE, 3), (FIVE, 1)), True, id="mixed"),
+        pytest.param((8,), 1000, ((ONE, 8000),), True, id="a thousand nodes, full"),
+        pytest.param((8,), 1000, ((ONE, 8001),), False, id="a thousand nodes, one too many"),
+        pytest.param((2, 2), 1, ((((1, 3),), 4),), True, id="a request over two kinds"),
+        pytest.param((8,), 0, ((ONE, 1),), False, id="no nodes"),
+    ],
+)
+def test_what_can_be_packed(counts, nodes, use, expected):
+    assert pack(counts, nodes, tuple(sorted(use))) is (Packable.YES if expected else Packable.NO)
+
+
+def brute_force(counts, nodes, pods):
+    """Whether the pods can be put on nodes at all: every assignment is tried."""
+
+    def place(left, bins):
+        if not left:
+            return True
+        shape, *rest = left
+        tried = set()
+        for at, held in enumerate(bins):
+            if held in tried:
+                continue
+            tried.add(held)
+            if feasible([*held, *shape], counts) and place(rest, (*bins[:at], (*held, *shape), *bins[at + 1 :])):
+                return True
+        return False
+
+    return place(pods, ((),) * nodes)
+
+
+sizes = st.lists(st.integers(1, 6), min_size=1, max_size=7)
+
+
+@given(st.integers(4, 6), st.integers(1, 3), sizes)
+def test_packing_agrees_with_brute_force(size, nodes, pods):
+    assume(max(pods) <= size)
+    use = tuple(sorted((((s, 1),), pods.count(s)) for s in set(pods)))
+    expected = brute_force((size,), nodes, [((s, 1),) for s in pods])
+    assert pack((size,), nodes, use) is (Packable.YES if expected else Packable.NO)
+
+
+@given(st.integers(4, 6), st.integers(1, 3), sizes)
+def test_a_cluster_that_packs_admits_whatever_any_cluster_does(size, nodes, pods):
+    assume(max(pods) <= size)
+    use = tuple(sorted((((s, 1),), pods.count(s)) for s in set(pods)))
+    if is_safe((size,), nodes, use):
+        assert fits((size,), nodes, use, packed=True)
+        assert pack((size,), nodes, use) is Packable.YES
+
+
+SIZES = range(3, 13)
+MANY = tuple(sorted((((size, 1),), 6) for size in SIZES))
+
+
+def test_more_shapes_than_can_be_searched_are_packed_where_the_plain_way_does_it():
+    assert pack((64,), 10, MANY) is Packable.YES
+
+
+def test_a_search_that_was_cut_short_says_so_and_admits_nothing():
+    assert pack((41,), 11, MANY) is Packable.UNKNOWN
+    assert not fits((41,), 11, MANY, packed=True)
+    crowded = cluster("a", pool("p", 11, hardware(kind(count=41))), packing=Packing.BIN_PACK)
+    held = [holding("a", size, seat("p", claim(size), pods=6), name="other") for size in SIZES if size > 3]
+    decided = schedule(ask(1, engine(request(3), copies=6)), Fleet.of([crowded], held))
+    (found,) = [candidate for candidate in decided.trace.candidates() if candidate.pool]
+    assert found.reason.endswith("; the search for a packing of 10 shapes of pod was cut short")

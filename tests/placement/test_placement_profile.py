@@ -1,0 +1,229 @@
+"""Profiles of placement: what they are made of, who may add to them, what is refused, and who hears what is decided."""
+
+import msgspec
+import pytest
+
+from modelplane.framework import Code, NoParameters, PluginFault, ProfileError, Recorder, Refusal
+from modelplane.placement.plugins import Stage
+from modelplane.placement.profile import PluginUse, build_profile, default_spec, own_types, read_profile
+from modelplane.placement.request import ScoreWeights, SpreadRule
+from modelplane.placement.schedule import schedule
+from modelplane.placement.snapshot import Fleet
+from modelplane.testing.fleets import ask, cluster, engine, hardware, kind, pool, request
+
+OWN = [use.type for use in default_spec().plugins]
+
+
+class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tier: str
+
+
+class OnTier:
+    """A cluster filter of a third party, which reads a label that no other plugin does."""
+
+    stage = Stage.CLUSTER
+
+    def __init__(self, name, parameters):
+        self.name = name
+        self.tier = parameters.tier
+
+    def reads(self, _state):
+        return ("tier",)
+
+    def refuse(self, _state, view):
+        found = view.sample.labels.get("tier")
+        return None if found == self.tier else Refusal(self.name, Code.EXCLUDED, "tier {}, not {}", (found, self.tier))
+
+
+class NoOld:
+    """A pool filter."""
+
+    stage = Stage.POOL
+
+    def __init__(self, name, _parameters):
+        self.name = name
+
+    def refuse(self, _state, view):
+        old = view.kind.hardware.kinds[0].device.attributes["gpu.nvidia.com"]["productName"] == "H100"
+        return Refusal(self.name, Code.EXCLUDED, "old") if old else None
+
+
+class AtMostTwo:
+    """A filter of offers whose answer changes as replicas are seated."""
+
+    stage = Stage.OFFER
+
+    def __init__(self, name, _parameters):
+        self.name = name
+
+    def refuse(self, state, _offer):
+        return Refusal(self.name, Code.REFUSED, "two are enough") if state.load.total() >= 2 else None
+
+
+class Together:
+    """A scorer that likes a cluster the better the more replicas it has."""
+
+    def __init__(self, name, _parameters):
+        self.name = name
+
+    def score(self, _state, offers):
+        return [1 - 1 / (1 + offer.load) for offer in offers]
+
+
+class WorstFirst:
+    def __init__(self, name, _parameters):
+        self.name = name
+
+    def pick(self, _state, scored):
+        return sorted(scored, key=lambda found: (found.total, found.candidate.places[0]))
+
+
+class Broken:
+    stage = Stage.OFFER
+
+    def __init__(self, name, _parameters):
+        self.name = name
+
+    def refuse(self, _state, _offer):
+        raise KeyError("region")
+
+
+class Stageless:
+    def __init__(self, name, _parameters):
+        self.name = name
+
+    def refuse(self, _state, _candidate):
+        return None
+
+
+def registry():
+    known = own_types()
+    known.register("on-tier", OnTier, Tier)
+    for name, made in {
+        "no-old": NoOld,
+        "at-most-two": AtMostTwo,
+        "together": Together,
+        "worst-first": WorstFirst,
+        "broken": Broken,
+        "stageless": Stageless,
+    }.items():
+        known.register(name, made, NoParameters)
+    return known
+
+
+def document(*uses, without=(), **fields):
+    plugins = [{"type": name} for name in OWN if name not in without]
+    return {"kind": "PlacementProfile", "plugins": [*plugins, *uses], **fields}
+
+
+def profile(*uses, without=()):
+    return read_profile(document(*uses, without=without), registry())
+
+
+def where(decided):
+    return [p.holding.cluster for p in decided.placements]
+
+
+def test_every_filter_scorer_and_picker_of_placement_is_a_registered_plugin():
+    assert set(OWN) == set(own_types().type_names)
+    built = build_profile(default_spec())
+    staged = (*built.cluster_filters, *built.pool_filters, *built.offer_filters)
+    named = {plugin.name for plugin in staged} | {known.scorer.name for known in built.scorers} | {built.picker.name}
+    assert named | {"Devices", "Capacity"} == set(OWN)
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        pytest.param(document(without=["Capacity"]), "profile place: Capacity cannot be left out", id="the ledger"),
+        pytest.param(document(without=["best-first"]), "exactly one picker is needed, there are 0", id="no picker"),
+        pytest.param(document({"type": "worst-first"}), "there are 2", id="two pickers"),
+        pytest.param(document({"type": "price2"}), "plugin price2: no type price2; the types are", id="unknown type"),
+        pytest.param(document({"type": "spread"}), "plugin spread is listed twice", id="twice"),
+        pytest.param(document({"type": "no-old", "weight": 2}), "no-old has a weight and is not a scorer", id="weight"),
+        pytest.param(document({"type": "stageless"}), "filter stageless does not say its stage", id="no stage"),
+        pytest.param(document({"type": "on-tier"}), "plugin on-tier: parameters: .*`tier`", id="parameters"),
+        pytest.param(document({"type": "together", "weight": -1}), "the weight of together is -1", id="negative"),
+        pytest.param(document({"type": "together", "wieght": 1}), "PlacementProfile: .*`wieght`", id="a slip"),
+        pytest.param({**document(), "kind": "Profile"}, "this is a Profile, not a PlacementProfile", id="another kind"),
+    ],
+)
+def test_what_is_wrong_with_a_profile_is_found_when_it_is_read(written, says):
+    with pytest.raises(ProfileError, match=says):
+        read_profile(written, registry())
+
+
+FLEET = Fleet.of(
+    [
+        cluster("a", pool("p", 1, price=10.0), labels={"tier": "gold"}),
+        cluster("b", pool("p", 4, price=10.0), labels={"tier": "iron"}),
+        cluster("c", pool("old", 4, hardware(kind(product="H100")), price=10.0), labels={"tier": "gold"}),
+    ]
+)
+ONE = ask(1, engine(request(1)))
+
+
+@pytest.mark.parametrize(
+    ("built", "asked", "expected"),
+    [
+        pytest.param(profile(), ask(2), ["b", "c"], id="usual"),
+        pytest.param(profile({"type": "on-tier", "parameters": {"tier": "gold"}}), ask(2), ["a", "c"], id="cluster"),
+        pytest.param(profile({"type": "no-old"}), ask(2), ["a", "b"], id="pool"),
+        pytest.param(profile({"type": "at-most-two"}), ask(3), ["b", "c"], id="offer"),
+        pytest.param(profile({"type": "together", "weight": 9}), ask(3), ["b", "b", "b"], id="score"),
+        pytest.param(profile({"type": "worst-first"}, without=["best-first"]), ONE, ["a"], id="picker"),
+        pytest.param(
+            profile({"type": "spread", "weight": 0}, without=["spread"]), ask(3), ["b", "b", "c"], id="weights"
+        ),
+    ],
+)
+def test_plugins_of_others_take_part_in_the_decision(built, asked, expected):
+    assert where(schedule(asked, FLEET, profile=built)) == expected
+
+
+def test_what_a_deployment_says_of_a_weight_comes_before_the_profile():
+    packing = profile({"type": "spread", "weight": 0}, without=["spread"])
+    spread = ask(3, weights=ScoreWeights(spread=100))
+    assert where(schedule(spread, FLEET, profile=packing)) == ["a", "b", "c"]
+
+
+def test_the_refusal_of_a_plugin_is_in_the_trace_with_its_numbers():
+    decided = schedule(ask(9), FLEET, profile=profile({"type": "on-tier", "parameters": {"tier": "tin"}}))
+    assert {(c.cluster, c.filter, c.reason) for c in decided.trace.candidates()} == {
+        ("a", "on-tier", "tier gold, not tin"),
+        ("b", "on-tier", "tier iron, not tin"),
+        ("c", "on-tier", "tier gold, not tin"),
+    }
+
+
+def test_a_plugin_that_breaks_is_a_fault_and_places_nothing_wrongly():
+    with pytest.raises(PluginFault, match="plugin broken: raised KeyError"):
+        schedule(ONE, FLEET, profile=profile({"type": "broken"}))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(ask(2), id="plain"),
+        pytest.param(ask(40, engine(request(8))), id="too many"),
+        pytest.param(ask(3, spread=(SpreadRule("tier", 1),)), id="spread"),
+        pytest.param(ask(2, engine(request(1)), engine(request(1), name="prefill")), id="several engines"),
+    ],
+)
+def test_a_reporter_hears_of_every_place_that_the_trace_tells_of_and_changes_nothing(asked):
+    recorder = Recorder()
+    decided = schedule(asked, FLEET, reporter=recorder)
+    heard = [subject for subject, *_ in (*recorder.refusals, *recorder.scores)]
+    assert {name for subject in heard for name, _ in subject.places} == {"a", "b", "c"}
+    assert len(recorder.picks) == len(decided.placements)
+    silent = schedule(asked, FLEET)
+    assert silent.trace.candidates() == decided.trace.candidates()
+    assert silent.placements == decided.placements
+
+
+def test_names_and_parameters_let_one_type_serve_twice():
+    twice = [PluginUse("on-tier", f"on-{tier}", None, {"tier": tier}) for tier in ("gold", "iron")]
+    built = build_profile(
+        msgspec.structs.replace(default_spec(), plugins=(*default_spec().plugins, *twice)), registry()
+    )
+    assert schedule(ONE, FLEET, profile=built).pending == 1

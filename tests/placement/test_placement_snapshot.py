@@ -1,0 +1,81 @@
+import msgspec
+
+from modelplane.placement.index import _MAX_SPLITS, Reading
+from modelplane.placement.request import CacheAsk
+from modelplane.placement.schedule import schedule
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import Cache
+from modelplane.testing.fleets import ask, cluster, engine, holding, labelled, pool, request
+
+EAST = cluster("east", labels={"region": "east"})
+
+
+def test_a_fleet_without_clusters_is_a_fleet_all_the_same():
+    assert Fleet.of()
+    assert len(Fleet.of()) == 0
+    assert len(Fleet.of([EAST], [holding("gone")])) == 1
+
+
+def test_an_update_leaves_the_fleet_that_it_was_made_from_as_it_was():
+    before = Fleet.of([EAST])
+    after = before.with_holdings([holding("east")]).with_cluster(cluster("west"))
+    assert (list(before.holdings), len(before)) == ([], 1)
+    assert (len(list(after.holdings)), len(after)) == (1, 2)
+
+
+def test_what_is_not_touched_is_shared():
+    before = Fleet.of([EAST, cluster("west", pool(nodes=9))])
+    after = before.with_holdings([holding("east")])
+    assert after.sites["west"] is before.sites["west"]
+    (untouched,) = [key for key in before.cells if key in after.cells]
+    assert after.cells[untouched] is before.cells[untouched]
+
+
+def test_replicas_of_a_cluster_that_goes_and_comes_back_are_charged_again():
+    fleet = Fleet.of([EAST], [holding("east")])
+    gone = fleet.without_cluster("east")
+    assert gone.cluster("east") is None
+    back = gone.with_cluster(EAST)
+    assert back.sites["east"].uses == fleet.sites["east"].uses
+    assert gone.without_cluster("nowhere") is gone
+
+
+def test_the_last_replica_of_a_cluster_that_is_gone_takes_its_site_along():
+    fleet = Fleet.of([], [holding("gone")])
+    assert dict(fleet.with_holdings(removed=[holding("gone").id]).sites) == {}
+
+
+def test_caches_come_and_go():
+    cache = Cache(namespace="team", name="w", staged=frozenset({"east"}))
+    asked = ask(1, caches=(CacheAsk("w"),))
+    fleet = Fleet.of([EAST])
+    assert schedule(asked, fleet).pending == 1
+    assert schedule(asked, fleet.with_cache(cache)).pending == 0
+    assert schedule(asked, fleet.with_cache(cache).without_cache(("team", "w"))).pending == 1
+
+
+def test_a_relabelled_cluster_is_found_by_its_new_labels():
+    asked = ask(1, cluster_selector=labelled(region="west"))
+    fleet = Fleet.of([EAST])
+    assert schedule(asked, fleet).pending == 1
+    moved = fleet.with_cluster(msgspec.structs.replace(EAST, labels={"region": "west"}))
+    assert schedule(asked, moved).pending == 0
+
+
+def test_only_so_many_splits_are_kept_with_a_cell():
+    fleet = Fleet.of([EAST, cluster("west", labels={"region": "west"})])
+    (cell,) = fleet.cells.values()
+    for number in range(3 * _MAX_SPLITS):
+        cell.split(Reading((f"label-{number}",)), fleet.sites)
+    assert len(cell._splits) <= _MAX_SPLITS
+    assert dict(cell.split(Reading(("region",)), fleet.sites)) == {
+        ("east",): (("east", 0),),
+        ("west",): (("west", 0),),
+    }
+
+
+def test_several_engines_see_updates_too():
+    two = (engine(request(8), name="a"), engine(request(8), name="b"))
+    fleet = Fleet.of([cluster("east", pool(nodes=2))])
+    assert schedule(ask(1, *two), fleet).pending == 0
+    assert schedule(ask(1, *two), fleet.with_holdings([holding("east", name="other")])).pending == 1
