@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.compose.contract import Manifest, Requirement
+from modelplane.api.objects import Manifest, text_at
+from modelplane.compose.contract import Requirement
 from modelplane.compose.inventory import fleet_of
-from modelplane.compose.manifests import text_at
 from modelplane.crossplane.calls import answer
 from modelplane.crossplane.messages import read, write
 from modelplane.crossplane.structs import fill, plain

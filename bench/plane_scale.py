@@ -18,7 +18,7 @@ from pathlib import Path
 
 import yaml
 
-from modelplane.compose.manifests import name_of
+from modelplane.api.objects import Manifest, name_of
 from modelplane.engine import Faults
 from modelplane.local.apply import admitted
 from modelplane.local.cluster.controller import ClusterStore
@@ -27,7 +27,7 @@ from modelplane.local.cluster.phases import Running
 from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.local.plane import Plane, PlaneSettings
 from modelplane.reconcile.collector import calm_collector
-from modelplane.reconcile.store import Change, Manifest
+from modelplane.reconcile.store import Change
 
 POOLS, REPLICAS = 4, 10
 GROUP, VERSION = "modelplane.ai", "modelplane.ai/v1alpha1"

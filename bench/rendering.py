@@ -8,8 +8,9 @@ import yaml
 
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelDeployment, ModelReplica
+from modelplane.api.objects import Manifest
 from modelplane.compose import model_replica
-from modelplane.compose.contract import ComposeRequest, Manifest
+from modelplane.compose.contract import ComposeRequest
 from modelplane.testing.placing import placed
 
 DEPLOYMENTS = Path(__file__).resolve().parent.parent / "tests" / "compose" / "deployments"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import manifest
 from modelplane.local.cluster import ClusterSettings, SimulatedCluster
 from modelplane.local.store import Database
 from modelplane.testing.clock import VirtualClock, run_virtual

@@ -10,8 +10,9 @@ import yaml
 
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelDeployment, ModelReplica
+from modelplane.api.objects import Manifest
 from modelplane.compose import model_replica
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Manifest, Observed
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Observed
 from modelplane.testing.placing import placed
 from modelplane.testing.structural import Structures
 

@@ -2,9 +2,9 @@ import pytest
 
 from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelDeployment, ModelReplica
+from modelplane.api.timestamps import timestamp
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed
-from modelplane.compose.moments import written
 from modelplane.compose.readiness import serves
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "i"}]}}
@@ -72,7 +72,7 @@ def test_while_nothing_can_be_decided_endpoints_still_follow_their_replicas(rout
 def stopped(since_s: float) -> dict:
     item = replica(WorkloadReady="True", RouteReady="False")
     for condition in item["status"]["conditions"]:
-        condition["lastTransitionTime"] = written(1000.0 - since_s)
+        condition["lastTransitionTime"] = timestamp(1000.0 - since_s)
     return item
 
 

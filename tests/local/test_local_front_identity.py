@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from modelplane.api.errors import InputError
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import manifest
 from modelplane.local.certificates import certificate_for_loopback
 from modelplane.local.envoy import Identity
 from modelplane.local.front_identity import hostname_of, identity_of

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import name_of, namespace_of, text_at
 from modelplane.engine import Faults
-from modelplane.local.cluster.objects import condition_of, namespace_of
+from modelplane.local.cluster.objects import condition_of
 from modelplane.local.cluster.settings import FAULTS
 from modelplane.local.sim import VERBS, Ask, inventory, perform
 from modelplane.testing.clock import run_virtual

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import manifest
 from modelplane.local.envoy import Applied, EnvoyFailedError
 from modelplane.local.store import Database
 from modelplane.local.traffic import Traffic

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from modelplane.api.errors import InputError
+from modelplane.api.objects import API_VERSION
+from modelplane.api.timestamps import epoch_s
 from modelplane.cli.manifests import read_documents
-from modelplane.compose.moments import epoch_s
 from modelplane.k8s.admission.references import Severity
 from modelplane.k8s.admission.review import review
-from modelplane.views.inputs import API_VERSION, KINDS, SNAPSHOT_KIND, Inputs, gather, merge
+from modelplane.views.inputs import KINDS, SNAPSHOT_KIND, Inputs, gather, merge
 
 if TYPE_CHECKING:
     from modelplane.cli.running import RunningPlane

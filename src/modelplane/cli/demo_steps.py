@@ -8,8 +8,8 @@ from modelplane.api.codec import decode
 from modelplane.api.definitions import definitions
 from modelplane.api.errors import UnavailableError
 from modelplane.api.models import ModelDeployment, ModelService
+from modelplane.api.objects import GROUP, name_of, text_at
 from modelplane.cli.terminal import Progress
-from modelplane.compose.manifests import name_of, text_at
 from modelplane.k8s.admission.layout import Document
 from modelplane.local.plane import Plane
 from modelplane.reconcile.store import ObjectRef
@@ -81,8 +81,8 @@ class Steps:
             raise UnavailableError(f"not ready after {timeout_s:g} s: {why}") from None
 
     def _refs(self, kind: str) -> tuple[ObjectRef, ...]:
-        found = self._plane.store.list("modelplane.ai", kind)
-        return tuple(ObjectRef("modelplane.ai", kind, text_at(m, "metadata", "namespace"), name_of(m)) for m in found)
+        found = self._plane.store.list(GROUP, kind)
+        return tuple(ObjectRef(GROUP, kind, text_at(m, "metadata", "namespace"), name_of(m)) for m in found)
 
     def _tell(self, ref: ObjectRef, told: dict[ObjectRef, str]) -> bool:
         """Whether the object is ready; says so when what it says of itself is new."""
@@ -94,7 +94,7 @@ class Steps:
         return ready.get("status") == "True"
 
     def explain_placement(self) -> None:
-        for item in self._plane.store.list("modelplane.ai", "ModelDeployment"):
+        for item in self._plane.store.list(GROUP, "ModelDeployment"):
             placement = decode(ModelDeployment, item).status.placement
             if placement is None:
                 continue

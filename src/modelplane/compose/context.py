@@ -10,9 +10,9 @@ from modelplane.api.labels import DEPLOYMENT, REPLICA, REPLICA_HEADER
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, ModelReplica, ReplicaEngine, ReplicaMember, Scheduling
 from modelplane.api.names import MAX_LABEL, make_name
+from modelplane.api.objects import Manifest, manifest
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import Manifest, ReadyWhen, Remote
-from modelplane.compose.manifests import manifest
+from modelplane.compose.contract import ReadyWhen, Remote
 
 MAX_GANG_NAME = 39
 """Kueue makes labels of a LeaderWorkerSet's name with room for group and index; kept on every cluster, so that a

@@ -18,12 +18,12 @@ import msgspec
 
 from modelplane.api.conditions import Condition
 from modelplane.api.meta import ClusterName
+from modelplane.api.objects import Manifest
 from modelplane.api.reasons import Reason
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
 
-Manifest = Mapping[str, object]
 Resource = TypeVar("Resource", bound=msgspec.Struct)
 
 

@@ -23,6 +23,7 @@ from modelplane.api.models import (
     PoolDevice,
     StatusGateway,
 )
+from modelplane.api.objects import API_VERSION, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose import capacity
 from modelplane.compose.capacity.refine import look_again_after_s, refined
@@ -35,11 +36,9 @@ from modelplane.compose.contract import (
     Requirement,
     Use,
 )
-from modelplane.compose.manifests import manifest
 from modelplane.compose.readiness import first_address
 from modelplane.compose.scheduling import scheduling_fault
 
-API_VERSION = "modelplane.ai/v1alpha1"
 GATEWAY_CLASS = "envoy"
 _GATEWAY, _REPLICAS = "gateway", "replicas"
 

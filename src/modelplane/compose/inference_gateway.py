@@ -6,9 +6,9 @@ There is one, named `default`: services get their address from it. Another says 
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise
 from modelplane.api.labels import DEFAULT_GATEWAY, FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.models import InferenceGateway, InferenceGatewayStatus
+from modelplane.api.objects import manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, ReadyWhen
-from modelplane.compose.manifests import manifest
 from modelplane.compose.readiness import first_address, programming_problem
 
 _GATEWAY = "gateway"

@@ -26,9 +26,9 @@ from modelplane.api.models import (
     ReplicaEngine,
 )
 from modelplane.api.models import Taint as TaintSpec
+from modelplane.api.objects import Manifest
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import Manifest
-from modelplane.compose.moments import epoch_s
+from modelplane.api.timestamps import epoch_s
 from modelplane.k8s.device import Device, DeviceError
 from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Claim

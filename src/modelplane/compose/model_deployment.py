@@ -30,6 +30,7 @@ from modelplane.api.models import (
     StatusPlacement,
 )
 from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
+from modelplane.api.objects import API_VERSION, Manifest, manifest, name_of, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.asking import ask_of
 from modelplane.compose.contract import (
@@ -39,7 +40,6 @@ from modelplane.compose.contract import (
     Event,
     EventType,
     Local,
-    Manifest,
     Observed,
     ReadyWhen,
     Requirement,
@@ -47,7 +47,6 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.inventory import fleet_of
 from modelplane.compose.lowering import Engine, Lowered, lower
-from modelplane.compose.manifests import manifest, name_of, text_at, value_at
 from modelplane.compose.readiness import serves, stopped_at
 from modelplane.compose.rolling import Rollout, roll
 from modelplane.k8s.cel import CompileError, compile_selector
@@ -58,7 +57,6 @@ from modelplane.placement.trace import Candidate as Found
 from modelplane.placement.trace import summarise as summarise_refusals
 from modelplane.placement.values import Holding, MemberSeat, Seat
 
-API_VERSION = "modelplane.ai/v1alpha1"
 MAX_CANDIDATES = 32
 MAX_REASON = 512
 MAX_SUMMARY = 1024

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.models import ModelEndpoint, ModelEndpointStatus, Routing
 from modelplane.api.names import make_name
+from modelplane.api.objects import Manifest, manifest, value_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Manifest, Requirement, kept
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, kept
 from modelplane.compose.external import Target, target_of
-from modelplane.compose.manifests import manifest, value_at
 
 _BACKEND, _CREDENTIAL, _FILTER = "backend", "credential", "filter"
 _SECRET = "secret"  # noqa: S105  the name of a requirement

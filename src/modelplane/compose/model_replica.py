@@ -16,13 +16,13 @@ Claim templates and the picker's configuration are replaced, not changed. The ol
 
 from modelplane.api.conditions import Condition, ConditionType, Status, fails, holds, summarise, unknown
 from modelplane.api.models import ModelReplica, ModelReplicaStatus
+from modelplane.api.objects import name_of
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends import BACKENDS
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import KEY_PREFIX, claim_templates
 from modelplane.compose.context import Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, kept
-from modelplane.compose.manifests import name_of
 from modelplane.compose.readiness import SERVING
 from modelplane.compose.replica_inputs import Inputs, gather, requirements, uses
 from modelplane.compose.rollout import failure, mentions, progress, rolled_out, same_stamp, stamped

@@ -23,22 +23,12 @@ from modelplane.api.models import (
     ModelService,
     ModelServiceStatus,
 )
+from modelplane.api.objects import API_VERSION, Manifest, manifest, text_at, value_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import (
-    ComposeRequest,
-    ComposeResult,
-    Desired,
-    Local,
-    Manifest,
-    Observed,
-    ReadyWhen,
-    Requirement,
-)
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Observed, ReadyWhen, Requirement
 from modelplane.compose.external import Form, form_of
-from modelplane.compose.manifests import manifest, text_at, value_at
 from modelplane.compose.readiness import has_condition, route_problem
 
-API_VERSION = "modelplane.ai/v1alpha1"
 MAX_WEIGHT = 1_000_000
 _ROUTE, _GATEWAY, _ENDPOINTS = "route", "gateway", "endpoints"
 

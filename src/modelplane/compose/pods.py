@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from modelplane.api.codec import encode
 from modelplane.api.labels import ENGINE, ENGINE_CONTAINER, GPU_TAINT, POOL, RESERVED_PREFIX, ROLE, SERVING
 from modelplane.api.models import Container, ReplicaEngine, ReplicaMember, Topology
+from modelplane.api.objects import value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.claims import CLAIM, template_name
 from modelplane.compose.context import Context, RenderError, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
 from modelplane.compose.gang.marks import Marks
-from modelplane.compose.manifests import value_at
 from modelplane.compose.ports import engine_container, engine_port, is_routed
 from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
 from modelplane.compose.tokens import TokenValues, expand, result_fault

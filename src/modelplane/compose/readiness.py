@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from modelplane.api.conditions import ConditionType
-from modelplane.compose.contract import Manifest, ReadyWhen
-from modelplane.compose.manifests import value_at
-from modelplane.compose.moments import epoch_s
+from modelplane.api.objects import Manifest, value_at
+from modelplane.api.timestamps import epoch_s
+from modelplane.compose.contract import ReadyWhen
 
 SERVING = frozenset({ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY})
 """What has to hold of a replica for it to answer requests."""

@@ -9,11 +9,10 @@ from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, unknown
 from modelplane.api.errors import InvalidObject
 from modelplane.api.models import InferenceCluster, ModelCache, ModelReplica
+from modelplane.api.objects import API_VERSION, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, Requirement, Use
-from modelplane.compose.manifests import value_at
 
-API_VERSION = "modelplane.ai/v1alpha1"
 _CLUSTER = "cluster"
 
 

@@ -24,7 +24,7 @@ from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, Status
 from modelplane.api.identity import ByIdentity
 from modelplane.api.models import ModelReplica
-from modelplane.compose.contract import Manifest
+from modelplane.api.objects import Manifest
 from modelplane.compose.readiness import serves
 
 _VERSIONED = ("priority", "serving", "tolerations", "caches", "engines")

@@ -6,8 +6,8 @@ from dataclasses import replace
 import msgspec
 
 from modelplane.api.labels import RENDERED
-from modelplane.compose.contract import Manifest, Remote
-from modelplane.compose.manifests import text_at, value_at
+from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.compose.contract import Remote
 
 _HASH_LENGTH = 8
 _REFUSED = {"ReplicaFailure": "True"}

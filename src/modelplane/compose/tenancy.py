@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from modelplane.api.labels import REPLICA, TENANT
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, NodePool
+from modelplane.api.objects import manifest
 from modelplane.compose.context import Context, remote_namespace
 from modelplane.compose.contract import Remote
-from modelplane.compose.manifests import manifest
 
 ENGINE_SECURITY: Mapping[str, object] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 OWN_SECURITY: Mapping[str, object] = {**ENGINE_SECURITY, "readOnlyRootFilesystem": True, "runAsNonRoot": True}

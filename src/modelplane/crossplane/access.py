@@ -6,7 +6,7 @@ hold a configuration back from deletion while an object uses it, so credentials 
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.models import Existing, InferenceCluster
-from modelplane.compose.contract import Manifest
+from modelplane.api.objects import Manifest
 
 PREFIX = "access-"
 _APIS = {"kubernetes": "kubernetes.m.crossplane.io/v1alpha1", "helm": "helm.m.crossplane.io/v1beta1"}

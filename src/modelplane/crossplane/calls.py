@@ -16,8 +16,8 @@ from modelplane.api.codec import decode, encode
 from modelplane.api.conditions import Condition, Status
 from modelplane.api.errors import InputError
 from modelplane.api.models import InferenceCluster
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, Manifest, Requirement
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import Manifest, name_of, text_at
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, Requirement
 from modelplane.compose.registry import COMPOSERS
 from modelplane.crossplane import access, protection, tenants
 from modelplane.crossplane.carrying import Carried, Composite, carry, read_back

@@ -20,8 +20,8 @@ from modelplane.api.identity import ByIdentity
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.names import make_name
-from modelplane.compose.contract import Desired, Helm, Local, Manifest, Observed, ReadyWhen, Remote, Target
-from modelplane.compose.manifests import name_of, text_at, value_at
+from modelplane.api.objects import Manifest, name_of, text_at, value_at
+from modelplane.compose.contract import Desired, Helm, Local, Observed, ReadyWhen, Remote, Target
 from modelplane.compose.readiness import has_condition, is_ready
 
 OBJECT_API, OBJECT = "kubernetes.m.crossplane.io/v1alpha1", "Object"

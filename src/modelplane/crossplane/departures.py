@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator
 
 import structlog
 
-from modelplane.compose.contract import Manifest
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import Manifest, name_of, text_at
 from modelplane.kube import Key, Kind, KubeClient, KubeError, Query, Refused
 
 _log = structlog.get_logger()

@@ -15,8 +15,7 @@ import xxhash
 
 from modelplane.api.identity import ByIdentity
 from modelplane.api.meta import ClusterName, Key
-from modelplane.compose.contract import Manifest
-from modelplane.compose.manifests import text_at, value_at
+from modelplane.api.objects import Manifest, text_at, value_at
 from modelplane.placement.snapshot import Fleet
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

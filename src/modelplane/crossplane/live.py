@@ -21,8 +21,8 @@ from prometheus_client import CollectorRegistry
 from modelplane.api.labels import CLUSTER
 from modelplane.api.meta import ClusterName, Uid
 from modelplane.api.meta import Key as Owner
-from modelplane.compose.contract import Manifest, Requirement
-from modelplane.compose.manifests import text_at, value_at
+from modelplane.api.objects import GROUP, VERSION, Manifest, text_at, value_at
+from modelplane.compose.contract import Requirement
 from modelplane.crossplane import facts
 from modelplane.crossplane.departures import Departures
 from modelplane.crossplane.observatory import Observatory
@@ -34,7 +34,6 @@ from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.store import Change as StoreChange
 from modelplane.reconcile.store import ChangeType, ObjectRef
 
-GROUP, VERSION = "modelplane.ai", "v1alpha1"
 CLUSTERS = Kind(GROUP, VERSION, "inferenceclusters")
 REPLICAS = Kind(GROUP, VERSION, "modelreplicas")
 CACHES = Kind(GROUP, VERSION, "modelcaches")

@@ -5,8 +5,8 @@ from datetime import timedelta
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.conditions import Condition, Status
-from modelplane.compose.contract import Event, EventType, Manifest, Requirement
-from modelplane.compose.manifests import value_at
+from modelplane.api.objects import Manifest, value_at
+from modelplane.compose.contract import Event, EventType, Requirement
 from modelplane.crossplane.calls import Answer, Call
 from modelplane.crossplane.structs import fill, plain, seen
 

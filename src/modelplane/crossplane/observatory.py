@@ -16,8 +16,8 @@ import xxhash
 
 from modelplane.api.labels import POOL, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
-from modelplane.compose.contract import Manifest, Requirement
-from modelplane.compose.manifests import text_at, value_at
+from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.compose.contract import Requirement
 from modelplane.kube import BadConfig, Informer, Kind, KubeClient, KubeError, Query, config_of
 
 if TYPE_CHECKING:

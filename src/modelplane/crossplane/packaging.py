@@ -15,7 +15,7 @@ import msgspec
 
 from modelplane.api.definitions import Definition, definitions
 from modelplane.api.labels import SYSTEM_NAMESPACE
-from modelplane.compose.contract import Manifest
+from modelplane.api.objects import GROUP, Manifest
 from modelplane.compose.registry import COMPOSERS
 
 FUNCTION = "function-modelplane"
@@ -27,7 +27,7 @@ PROVIDER_HELM = "v1.4.0"
 PART_OF = "app.kubernetes.io/part-of"
 WAKE_ANNOTATION = "modelplane.ai/facts"
 _SYSTEM = "crossplane-system"
-_LIVE = {"modelplane.ai": ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
+_LIVE = {GROUP: ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
 _GATEWAY_KINDS = {
     "gateway.networking.k8s.io": ("gateways", "httproutes"),
     "gateway.envoyproxy.io": ("backends", "httproutefilters"),
@@ -291,7 +291,7 @@ def _user_roles() -> Iterator[Manifest]:
         "modelplane:edit",
         [
             *(_rule(group, kinds, _WRITE) for group, kinds in by_group["team"].items()),
-            _rule("modelplane.ai", scaled, ("get", "patch", "update")),
+            _rule(GROUP, scaled, ("get", "patch", "update")),
         ],
         {"rbac.authorization.k8s.io/aggregate-to-edit": "true"},
     )

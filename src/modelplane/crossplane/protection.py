@@ -12,7 +12,8 @@ composite waits for itself. So a cluster that replicas run on protects itself, f
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
-from modelplane.compose.contract import Desired, Manifest, Use
+from modelplane.api.objects import Manifest
+from modelplane.compose.contract import Desired, Use
 from modelplane.crossplane.carrying import Carried, Composite
 
 PREFIX = "usage-"

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from modelplane.api.models import InferenceCluster
-from modelplane.compose.contract import Desired, Manifest
-from modelplane.compose.manifests import text_at
+from modelplane.api.objects import Manifest, text_at
+from modelplane.compose.contract import Desired
 from modelplane.compose.tenancy import tenant_namespace
 from modelplane.crossplane.carrying import Carried
 

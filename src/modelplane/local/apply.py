@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from modelplane.api.definitions import definitions
 from modelplane.api.errors import InvalidObject
+from modelplane.api.objects import Manifest
 from modelplane.k8s.admission.admit import Refused, UnknownFields, admit
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.names import NAME_LENGTH
@@ -12,7 +13,7 @@ from modelplane.k8s.admission.references import Severity
 from modelplane.k8s.admission.review import review
 from modelplane.local.composition import ref_of
 from modelplane.local.store import Database
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.reconcile.store import ObjectRef
 
 _SHOWN = 5
 _OTHERS = frozenset((("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "Namespace")))

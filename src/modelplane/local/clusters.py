@@ -13,12 +13,13 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import NotFoundError
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceClass, InferenceCluster
+from modelplane.api.objects import GROUP, Manifest, mapping_at
 from modelplane.local.cluster.cluster import SimulatedCluster
 from modelplane.local.cluster.controller import Work, changed
 from modelplane.local.cluster.engines import EngineFactory
 from modelplane.local.cluster.furniture import furniture
 from modelplane.local.cluster.knobs import Knobs, knobs_of
-from modelplane.local.cluster.objects import annotated, mapping_at
+from modelplane.local.cluster.objects import annotated
 from modelplane.local.cluster.pools import pools_of
 from modelplane.local.cluster.settings import FAILED, ClusterSettings
 from modelplane.local.controller import Controller
@@ -27,9 +28,8 @@ from modelplane.local.envoy.ports import release_port
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
-_GROUP = "modelplane.ai"
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _WORKERS = 4  # one that takes long to come back must not hold up the others
@@ -77,7 +77,7 @@ class Clusters:
 
     def declared(self, name: ClusterName) -> Manifest:
         """Its InferenceCluster."""
-        found = self._controller.plane.get(ObjectRef(_GROUP, "InferenceCluster", "", name))
+        found = self._controller.plane.get(ObjectRef(GROUP, "InferenceCluster", "", name))
         if found is None:
             raise NotFoundError(f"there is no InferenceCluster {name}")
         return found
@@ -93,19 +93,19 @@ class Clusters:
             release_port(port, _HOST)
 
     def _heard(self, change: Change) -> None:
-        if change.ref.group == _GROUP and change.ref.kind == "InferenceCluster":
+        if change.ref.group == GROUP and change.ref.kind == "InferenceCluster":
             if not changed(change, _stated):
                 return
             self.loop.add(ClusterName(change.ref.name))
-        elif change.ref.group == _GROUP and change.ref.kind == "InferenceClass":
+        elif change.ref.group == GROUP and change.ref.kind == "InferenceClass":
             self._look_at_all()
 
     def _look_at_all(self) -> None:
-        for manifest in self._controller.plane.list(_GROUP, "InferenceCluster"):
+        for manifest in self._controller.plane.list(GROUP, "InferenceCluster"):
             self.loop.add(ClusterName(decode(InferenceCluster, manifest).metadata.name))
 
     async def _reconcile(self, name: ClusterName) -> Outcome:
-        manifest = self._controller.plane.get(ObjectRef(_GROUP, "InferenceCluster", "", name))
+        manifest = self._controller.plane.get(ObjectRef(GROUP, "InferenceCluster", "", name))
         if manifest is None:
             await self._remove(name)
             return Settled()
@@ -120,7 +120,7 @@ class Clusters:
         return Settled()
 
     def _classes(self) -> Mapping[str, InferenceClass]:
-        found = (decode(InferenceClass, item) for item in self._controller.plane.list(_GROUP, "InferenceClass"))
+        found = (decode(InferenceClass, item) for item in self._controller.plane.list(GROUP, "InferenceClass"))
         return {each.metadata.name: each for each in found}
 
     def _make(self, name: ClusterName) -> SimulatedCluster:

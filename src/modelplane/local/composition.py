@@ -8,7 +8,7 @@ on a cluster that does not answer cannot be removed, so its deletion waits for t
 cluster is being deleted itself, it is not waited for longer than pods are waited for on a node that is silent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,9 +16,10 @@ from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, fails
 from modelplane.api.errors import ConflictError
 from modelplane.api.meta import ClusterName
+from modelplane.api.objects import GROUP, INFRASTRUCTURE_GROUP, Manifest, labels_of, metadata_of, text_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Manifest, Remote, Target
-from modelplane.compose.moments import epoch_s
+from modelplane.api.timestamps import epoch_s, timestamp
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Remote, Target
 from modelplane.compose.registry import COMPOSERS
 from modelplane.local.ownership import (
     USES,
@@ -28,13 +29,12 @@ from modelplane.local.ownership import (
     Place,
     Uses,
     annotations,
-    labels_of,
     marked,
     marks_of,
     use_mark,
 )
 from modelplane.local.requirements import Requirements
-from modelplane.local.status import conditions_of, merged_status, timestamp
+from modelplane.local.status import conditions_of, merged_status
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
@@ -44,7 +44,7 @@ from modelplane.reconcile.store import ObjectRef, Store
 
 FINALIZER = "modelplane.ai/composition"
 _SHOWN = 3
-GROUPS = ("modelplane.ai", "infrastructure.modelplane.ai")
+GROUPS = (GROUP, INFRASTRUCTURE_GROUP)
 _MAX_ROUNDS = 5
 _WAIT_FOR_REMOVAL_S = 1.0
 _WAIT_FOR_CLUSTER_S = 5.0
@@ -81,8 +81,8 @@ class Composition:
         if composite is None:
             self.requirements.forget(ref)
             return Settled()
-        owner = Owner(ref, _text(composite, "uid"))
-        if _metadata(composite).get("deletionTimestamp"):
+        owner = Owner(ref, text_at(composite, "metadata", "uid"))
+        if metadata_of(composite).get("deletionTimestamp"):
             return self._finalize(owner, composite)
         composite = self._with_finalizer(composite)
         result = self._compose(owner, composite)
@@ -174,7 +174,7 @@ class Composition:
             return LookAgain(_WAIT_FOR_REMOVAL_S)
         kept = [name for name in _finalizers(composite) if name != FINALIZER]
         if len(kept) < len(_finalizers(composite)):
-            self.plane.replace({**composite, "metadata": {**_metadata(composite), "finalizers": kept}})
+            self.plane.replace({**composite, "metadata": {**metadata_of(composite), "finalizers": kept}})
         return Settled()
 
     def _held_up(self, composite: Manifest, reason: Reason, why: str) -> Outcome:
@@ -199,7 +199,7 @@ class Composition:
     def _given_up_at(self, cluster: ClusterName) -> float | None:
         """When a silent cluster is not waited for any longer; None while nobody deletes it."""
         found = self.plane.get(ObjectRef(GROUPS[0], "InferenceCluster", "", cluster))
-        since = epoch_s(_text(found, "deletionTimestamp")) if found is not None else None
+        since = epoch_s(text_at(found, "metadata", "deletionTimestamp")) if found is not None else None
         return since + _GIVE_UP_S if since is not None else None
 
     def _users(self, used: ObjectRef) -> str:
@@ -215,20 +215,20 @@ class Composition:
         if known.get(USES, "").split() == marks:
             return
         changed = {**known, USES: " ".join(marks)} if marks else {k: v for k, v in known.items() if k != USES}
-        self.plane.replace({**composite, "metadata": {**_metadata(composite), "annotations": changed}})
+        self.plane.replace({**composite, "metadata": {**metadata_of(composite), "annotations": changed}})
 
     def _with_finalizer(self, composite: Manifest) -> Manifest:
         finalizers = _finalizers(composite)
         if FINALIZER in finalizers:
             return composite
-        metadata = {**_metadata(composite), "finalizers": [*finalizers, FINALIZER]}
+        metadata = {**metadata_of(composite), "finalizers": [*finalizers, FINALIZER]}
         return self.plane.replace({**composite, "metadata": metadata})
 
     def _write_status(self, ref: ObjectRef, result: ComposeResult) -> None:
         composite = self.plane.get(ref)
         if composite is None:
             return
-        conditions = conditions_of(result, generation=_metadata(composite).get("generation"))
+        conditions = conditions_of(result, generation=metadata_of(composite).get("generation"))
         status = merged_status(composite.get("status"), result.status, conditions, self.clock.now())
         self.plane.replace_status({**composite, "status": status})
 
@@ -241,14 +241,14 @@ def ref_of(manifest: Manifest) -> ObjectRef:
     return ObjectRef(
         _group(str(manifest["apiVersion"])),
         str(manifest["kind"]),
-        _text(manifest, "namespace"),
-        _text(manifest, "name"),
+        text_at(manifest, "metadata", "namespace"),
+        text_at(manifest, "metadata", "name"),
     )
 
 
 def _updated(existing: Manifest, wanted: Manifest) -> dict[str, object]:
     """What is stored with everything that we state: its own metadata and status stay, foreign annotations too."""
-    stated, kept = _metadata(wanted), _metadata(existing)
+    stated, kept = metadata_of(wanted), metadata_of(existing)
     metadata = {
         **kept,
         "labels": stated.get("labels", {}),
@@ -260,15 +260,6 @@ def _updated(existing: Manifest, wanted: Manifest) -> dict[str, object]:
     return {**body, "metadata": metadata, **({"status": existing["status"]} if "status" in existing else {})}
 
 
-def _metadata(manifest: Manifest) -> Mapping[str, object]:
-    metadata = manifest.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
-
-
-def _text(manifest: Manifest, field: str) -> str:
-    return str(_metadata(manifest).get(field, ""))
-
-
 def _finalizers(manifest: Manifest) -> list[str]:
-    found = _metadata(manifest).get("finalizers", ())
+    found = metadata_of(manifest).get("finalizers", ())
     return [str(name) for name in found] if isinstance(found, list | tuple) else []

@@ -13,14 +13,14 @@ from collections import defaultdict
 from modelplane.api.conditions import ConditionType, fails, unknown
 from modelplane.api.labels import TENANT
 from modelplane.api.meta import ClusterName
+from modelplane.api.objects import GROUP, Manifest, items_at, labels_of, text_at, value_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeResult, Event, Manifest
-from modelplane.compose.manifests import text_at, value_at
+from modelplane.compose.contract import ComposeResult, Event
 from modelplane.compose.registry import COMPOSERS
-from modelplane.local.cluster.objects import condition_is, items_at
+from modelplane.local.cluster.objects import condition_is
 from modelplane.local.composition import GROUPS, Composition, Defaulting, NotOursError
 from modelplane.local.events import write_event
-from modelplane.local.ownership import OWNER, Owner, Ownership, Uses, labels_of
+from modelplane.local.ownership import OWNER, Owner, Ownership, Uses
 from modelplane.local.requirements import Requirements
 from modelplane.local.status import merged_status
 from modelplane.local.store import Database, SqliteStore
@@ -35,7 +35,6 @@ from modelplane.reconcile.settings import LoopSettings
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 CLUSTER_PREFIX = "cluster/"
-_GROUP = "modelplane.ai"
 _MAX_MESSAGE = 1024
 _log = logging.getLogger(__name__)
 # A deployment of a thousand replicas is woken thousands of times while they start: that is work, not a fight. Past this
@@ -117,7 +116,7 @@ class Controller:
     def _wake_for(self, name: ClusterName) -> None:
         """The cluster's own composite, those that have something there, and those that wait to."""
         waiting = self._missed.pop(name, set())
-        for ref in (ObjectRef(_GROUP, "InferenceCluster", "", name), *self._ownership.owners_on(name)):
+        for ref in (ObjectRef(GROUP, "InferenceCluster", "", name), *self._ownership.owners_on(name)):
             self.loop.add(ref)
         for ref in sorted(waiting):
             self.loop.add(ref)
@@ -210,12 +209,12 @@ class Controller:
     def _wake_holders(self, fleet: Fleet, cluster: ClusterName) -> None:
         site = fleet.sites.get(cluster)
         for owner in dict.fromkeys(holding.deployment for holding in (site.held.values() if site else ())):
-            self.loop.add(ObjectRef(_GROUP, "ModelDeployment", owner.namespace, owner.name))
+            self.loop.add(ObjectRef(GROUP, "ModelDeployment", owner.namespace, owner.name))
 
     def _wake_users(self, cache: ObjectRef) -> None:
-        for manifest in self.plane.list(_GROUP, "ModelDeployment", namespace=cache.namespace):
+        for manifest in self.plane.list(GROUP, "ModelDeployment", namespace=cache.namespace):
             if any(mount.get("name") == cache.name for mount in items_at(manifest, "spec", "caches")):
-                self.loop.add(_ref(_GROUP, "ModelDeployment", manifest))
+                self.loop.add(_ref(GROUP, "ModelDeployment", manifest))
 
     def _record(self, owner: Owner, result: ComposeResult) -> None:
         for event in result.events:

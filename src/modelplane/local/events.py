@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from itertools import islice
 
 from modelplane.api.names import make_name
+from modelplane.api.objects import Manifest, name_of, text_at
+from modelplane.api.timestamps import timestamp
 from modelplane.compose.contract import Event
-from modelplane.compose.manifests import name_of, text_at
 from modelplane.local.ownership import Owner
-from modelplane.local.status import timestamp
 from modelplane.local.store import SqliteStore
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import LookAgain, Outcome
-from modelplane.reconcile.store import Manifest, ObjectRef, Store
+from modelplane.reconcile.store import ObjectRef, Store
 
 _KEPT_S = 3600
 _SWEEP_S = 60.0

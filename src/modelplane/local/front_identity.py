@@ -13,10 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from modelplane.api.errors import InputError
 from modelplane.api.labels import SYSTEM_NAMESPACE
-from modelplane.compose.manifests import text_at, value_at
-from modelplane.local.cluster.objects import items_at
+from modelplane.api.objects import Manifest, items_at, text_at, value_at
 from modelplane.local.envoy import Identity
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.reconcile.store import ObjectRef
 
 _CERTIFICATE, _KEY = "tls.crt", "tls.key"
 

@@ -11,7 +11,8 @@ from hashlib import blake2b
 import msgspec
 
 from modelplane.api.meta import ClusterName
-from modelplane.compose.contract import Local, Manifest, Observed, ReadyWhen, Remote
+from modelplane.api.objects import Manifest
+from modelplane.compose.contract import Local, Observed, ReadyWhen, Remote
 from modelplane.compose.readiness import is_ready
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef, Store
 
@@ -213,10 +214,6 @@ def marked(manifest: Manifest, marks: Marks) -> dict[str, object]:
 
 def annotations(manifest: Manifest) -> dict[str, str]:
     return _texts_in(manifest, "annotations")
-
-
-def labels_of(manifest: Manifest) -> dict[str, str]:
-    return _texts_in(manifest, "labels")
 
 
 def _texts_in(manifest: Manifest, field: str) -> dict[str, str]:

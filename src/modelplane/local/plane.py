@@ -19,6 +19,7 @@ from typing import IO, Self
 from aiohttp import web
 
 from modelplane.api.errors import UnavailableError
+from modelplane.api.objects import GROUP
 from modelplane.k8s.admission.layout import Document
 from modelplane.local.apply import admitted, apply_documents
 from modelplane.local.certificates import server_context
@@ -43,7 +44,6 @@ from modelplane.reconcile.store import ObjectRef, Store
 from modelplane.views.overview import Overview, overview
 
 HOST = "127.0.0.1"
-_GROUP = "modelplane.ai"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +101,10 @@ class Plane:
         """What every cluster, deployment and service says of itself."""
         store = self._controller.plane
         return overview(
-            clusters=store.list(_GROUP, "InferenceCluster"),
-            deployments=store.list(_GROUP, "ModelDeployment"),
-            replicas=store.list(_GROUP, "ModelReplica"),
-            services=store.list(_GROUP, "ModelService"),
+            clusters=store.list(GROUP, "InferenceCluster"),
+            deployments=store.list(GROUP, "ModelDeployment"),
+            replicas=store.list(GROUP, "ModelReplica"),
+            services=store.list(GROUP, "ModelService"),
         )
 
     def apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from modelplane.api.meta import ClusterName
-from modelplane.compose.contract import Manifest, Requirement
+from modelplane.api.objects import Manifest, labels_of
+from modelplane.compose.contract import Requirement
 from modelplane.reconcile.store import Change, ObjectRef, Store
 
 _Asked = tuple[ClusterName | None, str]
@@ -56,7 +57,7 @@ class Requirements:
     def concerned(self, change: Change, cluster: ClusterName | None = None) -> Iterator[ObjectRef]:
         """Whoever required the object as it is, or as it was: leaving a selection is news too."""
         versions = [manifest for manifest in (change.manifest, change.before) if manifest is not None]
-        labels = {pair: None for manifest in versions for pair in _labels(manifest).items()}
+        labels = {pair: None for manifest in versions for pair in labels_of(manifest).items()}
         told: set[ObjectRef] = set()
         for hint in (None, change.ref.name, *labels):
             for owner, requirements in self._wanted.get(((cluster, change.ref.kind), hint), {}).items():
@@ -86,14 +87,8 @@ def _matches(requirement: Requirement, ref: ObjectRef, manifest: Manifest) -> bo
         return False
     if requirement.name is not None:
         return requirement.name == ref.name
-    labels = _labels(manifest)
+    labels = labels_of(manifest)
     return all(labels.get(key) == value for key, value in requirement.labels.items())
-
-
-def _labels(manifest: Manifest) -> Mapping[str, str]:
-    metadata = manifest.get("metadata")
-    found = metadata.get("labels") if isinstance(metadata, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
 
 
 def _group(api_version: str) -> str:

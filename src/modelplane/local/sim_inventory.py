@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.labels import POOL
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import Manifest, int_at, items_at, labels_of, name_of, namespace_of, text_at
 from modelplane.local.cluster.api import ClusterApi
-from modelplane.local.cluster.objects import condition_is, condition_of, int_at, items_at, labels_of, namespace_of
-from modelplane.reconcile.store import Manifest
+from modelplane.local.cluster.objects import condition_is, condition_of
 
 Row = dict[str, str]
 _RESOURCES = "resource.k8s.io"

@@ -1,14 +1,13 @@
 """How a result becomes a status: conditions get their generation and the time of their last transition."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 
 import msgspec
 
 from modelplane.api.codec import encode
 from modelplane.api.conditions import Condition, ConditionType, Status, fails, holds
-from modelplane.api.meta import Timestamp
 from modelplane.api.reasons import Reason
+from modelplane.api.timestamps import timestamp
 from modelplane.compose.contract import ComposeResult
 
 
@@ -43,7 +42,3 @@ def _timed(condition: Condition, before: Condition | None, now: float) -> Condit
     same = before is not None and before.status == condition.status
     since = before.last_transition_time if same and before is not None else timestamp(now)
     return msgspec.structs.replace(condition, last_transition_time=since, status=Status(condition.status))
-
-
-def timestamp(now: float) -> Timestamp:
-    return Timestamp(datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))

@@ -33,12 +33,13 @@ from types import TracebackType
 from typing import Self
 
 from modelplane.api.errors import ConflictError, InputError, InvalidObject, NotFoundError
+from modelplane.api.objects import Json, Manifest
 from modelplane.local import store_rules as rules
 from modelplane.local.store_file import Row, StoreFile, StoreId, StoreRow
 from modelplane.local.store_history import ChangeLog, Expired, History
 from modelplane.local.store_mirror import Cellar, Mirror
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.store import Change, ChangeType, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 __all__ = ["Database", "Expired", "SqliteStore", "StoreSettings", "random_uid"]
 
@@ -361,7 +362,7 @@ class SqliteStore:
                 return named
         raise ConflictError(f"no free name for {given.ref.kind} {base} after {_GENERATED_NAME_ATTEMPTS} attempts")
 
-    def _write(self, ref: ObjectRef, manifest: rules.Json, before: Manifest | None, *, gone: bool = False) -> Manifest:
+    def _write(self, ref: ObjectRef, manifest: Json, before: Manifest | None, *, gone: bool = False) -> Manifest:
         with self._database.batch():
             revision = self._revision + 1
             stamped = rules.stamped(manifest, revision)

@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from modelplane.api.objects import Manifest
 from modelplane.local.store_press import Press
 from modelplane.local.store_rules import decode, encode
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.reconcile.store import ObjectRef
 
 _INDEXED_KEYS_MOST = 8
 

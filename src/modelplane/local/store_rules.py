@@ -14,16 +14,15 @@ Names, schemas and defaults are admission's business, not checked here.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
 
 import msgspec
 
 from modelplane.api.errors import ConflictError, InvalidObject
-from modelplane.reconcile.store import Manifest, ObjectRef
-
-Json = dict[str, object]
+from modelplane.api.objects import Json, Manifest
+from modelplane.api.timestamps import timestamp
+from modelplane.reconcile.store import ObjectRef
 
 _RESERVED = (
     "uid",
@@ -205,17 +204,6 @@ def check_uid(ref: ObjectRef, metadata: Manifest, uid: str | None) -> None:
 def stamped(manifest: Json, revision: int) -> Json:
     """The same object at this revision."""
     return {**manifest, "metadata": {**metadata_of(manifest), "resourceVersion": str(revision)}}
-
-
-def timestamp(now_s: float) -> str:
-    """A moment as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
-    return _timestamp(int(now_s))
-
-
-@lru_cache(maxsize=16)
-def _timestamp(second: int) -> str:
-    """Asked for many times a second, and then never again."""
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def generated_name(base: str, fresh_id: str) -> str:

@@ -17,16 +17,15 @@ from dataclasses import replace
 from modelplane.api.errors import InputError
 from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import Manifest, items_at, name_of, text_at
+from modelplane.api.timestamps import timestamp
 from modelplane.local.cluster.controller import changed
-from modelplane.local.cluster.objects import items_at
 from modelplane.local.envoy import EnvoyConfig, EnvoyProcess, Gateways, GatewayView, Problem
 from modelplane.local.front_identity import hostname_of, identity_of
-from modelplane.local.status import timestamp
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef, Store
+from modelplane.reconcile.store import Change, ObjectRef, Store
 
 GATEWAY_API = "gateway.networking.k8s.io"
 ENVOY_GATEWAY = "gateway.envoyproxy.io"

@@ -14,6 +14,7 @@ from typing import cast
 
 import msgspec
 
+from modelplane.api.objects import API_VERSION
 from modelplane.framework import (
     Filter,
     NoParameters,
@@ -99,7 +100,7 @@ class PlacementSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
     plugins: tuple[PluginUse, ...]
     name: str = "place"
-    api_version: str = "modelplane.ai/v1alpha1"
+    api_version: str = API_VERSION
     kind: str = KIND
 
 

@@ -7,7 +7,7 @@ carries wake nobody. A deployment that waits for room is woken when a replica an
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from modelplane.compose.contract import Manifest
+from modelplane.api.objects import Manifest
 from modelplane.compose.inventory import read_cache, read_cluster, read_replica
 from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.store import Change, ChangeType, ObjectRef

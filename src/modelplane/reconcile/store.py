@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-Manifest = Mapping[str, object]
+from modelplane.api.objects import Manifest
 
 
 class ObjectRef(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):

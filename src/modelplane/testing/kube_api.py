@@ -14,10 +14,10 @@ from typing import cast
 import msgspec
 from aiohttp import web
 
+from modelplane.api.objects import Json
 from modelplane.kube.client import KubeClient
 from modelplane.kube.kinds import Kind
 
-Json = dict[str, object]
 _Key = tuple[Kind, str, str]
 
 GONE = 410

@@ -6,17 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from modelplane.api.meta import ClusterName
-from modelplane.compose.manifests import text_at
+from modelplane.api.objects import GROUP, Manifest, int_at, text_at
 from modelplane.local.cluster import ClusterSettings
-from modelplane.local.cluster.objects import condition_of, int_at
+from modelplane.local.cluster.objects import condition_of
 from modelplane.local.clusters import Clusters
 from modelplane.local.controller import Controller
 from modelplane.local.store import Database
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.clock import VirtualClock
 from modelplane.testing.cluster import FakeEngines
-
-_GROUP = "modelplane.ai"
 
 
 class LocalFleet:
@@ -33,7 +31,7 @@ class LocalFleet:
         )
 
     def get(self, kind: str, name: str, namespace: str = "") -> Manifest:
-        found = self.plane.get(ObjectRef(_GROUP, kind, namespace, name))
+        found = self.plane.get(ObjectRef(GROUP, kind, namespace, name))
         if found is None:
             raise AssertionError(f"there is no {kind} {name}")
         return found
@@ -41,7 +39,7 @@ class LocalFleet:
     def replicas(self) -> dict[tuple[str, int], str]:
         """Cluster and index of every replica, with whether it is ready or on its way out."""
         found = {}
-        for item in self.plane.list(_GROUP, "ModelReplica"):
+        for item in self.plane.list(GROUP, "ModelReplica"):
             leaving = text_at(item, "metadata", "deletionTimestamp")
             state = "leaving" if leaving else str(condition_of(item, "Ready").get("status", "Unknown"))
             found[text_at(item, "spec", "clusterName"), int_at(item, "spec", "index")] = state
@@ -49,7 +47,7 @@ class LocalFleet:
 
     def endpoints(self) -> Counter[str]:
         """How many endpoints lead to each cluster."""
-        items = self.plane.list(_GROUP, "ModelEndpoint")
+        items = self.plane.list(GROUP, "ModelEndpoint")
         return Counter(text_at(item, "spec", "replica", "clusterName") for item in items)
 
     def is_ready(self, cluster: str) -> bool:

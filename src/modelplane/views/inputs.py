@@ -14,8 +14,8 @@ from modelplane.api.conditions import Condition, ConditionType, Status
 from modelplane.api.errors import InputError
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceCluster, InferenceClusterStatus, ModelDeployment, StatusGateway
+from modelplane.api.objects import Manifest, metadata_of, name_of, namespace_of
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import Manifest
 from modelplane.compose.inventory import fleet_of
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE, PlacementRegistry, read_profile
@@ -23,7 +23,6 @@ from modelplane.placement.snapshot import Fleet
 from modelplane.views.repool import pools_of, repooled
 
 SNAPSHOT_KIND = "FleetSnapshot"
-API_VERSION = "modelplane.ai/v1alpha1"
 ASSUMED_ADDRESS = "assumed.invalid"
 """Gateway address of a cluster that was never observed."""
 
@@ -64,7 +63,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, clusters=tuple(self._complete(cluster) for cluster in self.clusters))
 
     def deployment(self, name: str, namespace: str | None = None) -> ModelDeployment:
-        named = (item for item in self.deployments if _name(item) == name and namespace in {None, _namespace(item)})
+        named = (item for item in self.deployments if name_of(item) == name and namespace in {None, namespace_of(item)})
         found = [decode(ModelDeployment, item) for item in named]
         if len(found) == 1:
             return found[0]
@@ -77,7 +76,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         cluster = _readable(manifest)
         if cluster is None or cluster.status.gpu_pools or cluster.status.conditions:
             return manifest
-        pools = pools_of(cluster, {_name(item): item for item in self.classes})
+        pools = pools_of(cluster, {name_of(item): item for item in self.classes})
         ready = Condition(type=ConditionType.READY, status=Status.TRUE, reason=Reason.AVAILABLE, message="assumed")
         assumed = InferenceClusterStatus(
             conditions=(ready,), gateway=StatusGateway(address=ASSUMED_ADDRESS), gpu_pools=pools
@@ -96,7 +95,7 @@ def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> Inputs:
         for item in _objects(manifest):
             part = _PARTS.get(str(item.get("kind")))
             if part is not None:
-                found[part][_namespace(item), _name(item)] = item
+                found[part][namespace_of(item), name_of(item)] = item
     parts = {part: tuple(item for _, item in sorted(items.items())) for part, items in found.items()}
     return Inputs(
         clusters=parts["clusters"],
@@ -120,12 +119,12 @@ def merge(base: Inputs, over: Inputs) -> Inputs:
 
 def _repooled(base: Inputs, over: Inputs, merged: Inputs) -> Iterator[Manifest]:
     """The clusters of both, with the pools of those worked out again that were edited or whose classes were."""
-    classes = {_name(item): item for item in merged.classes}
-    before = {_name(item): item for item in base.clusters}
-    stated = {_name(item): "status" in item for item in over.clusters}
-    edited = {_name(item) for item in over.classes}
+    classes = {name_of(item): item for item in merged.classes}
+    before = {name_of(item): item for item in base.clusters}
+    stated = {name_of(item): "status" in item for item in over.clusters}
+    edited = {name_of(item) for item in over.classes}
     for manifest in merged.clusters:
-        name = _name(manifest)
+        name = name_of(manifest)
         touched = name in stated or not edited.isdisjoint(_classes_of(manifest))
         if name in before and touched and not stated.get(name, False):
             yield repooled(manifest, before[name], classes)
@@ -153,12 +152,12 @@ def _all(inputs: Inputs) -> list[Manifest]:
 def _with_status(base: Inputs, manifest: Manifest) -> Manifest:
     """A manifest from a file has no status and no uid; what is known of the object is kept."""
     part = _PARTS[str(manifest["kind"])]
-    key = _namespace(manifest), _name(manifest)
-    known = next((item for item in getattr(base, part) if (_namespace(item), _name(item)) == key), None)
+    key = namespace_of(manifest), name_of(manifest)
+    known = next((item for item in getattr(base, part) if (namespace_of(item), name_of(item)) == key), None)
     if known is None:
         return manifest
     kept = {"status": known["status"]} if "status" in known and "status" not in manifest else {}
-    stated, before = _metadata(manifest), _metadata(known)
+    stated, before = metadata_of(manifest), metadata_of(known)
     identity = {name: before[name] for name in ("uid", "generation", "creationTimestamp") if name in before}
     return {**manifest, **kept, "metadata": {**identity, **stated}}
 
@@ -166,7 +165,7 @@ def _with_status(base: Inputs, manifest: Manifest) -> Manifest:
 def _objects(manifest: Manifest) -> Iterator[Manifest]:
     """The objects of a snapshot, or the object itself."""
     if manifest.get("kind") != SNAPSHOT_KIND:
-        yield _placed_in_namespace(manifest)
+        yield _placed_innamespace_of(manifest)
         return
     for part in _PARTS.values():
         items = manifest.get(part, ())
@@ -189,24 +188,11 @@ def _profile(snapshot: Manifest) -> Manifest | None:
     return profile
 
 
-def _placed_in_namespace(manifest: Manifest) -> Manifest:
+def _placed_innamespace_of(manifest: Manifest) -> Manifest:
     """What `kubectl apply` would do: an object without a namespace goes to the default one."""
-    if str(manifest.get("kind")) not in {"ModelDeployment", "ModelReplica", "ModelCache"} or _namespace(manifest):
+    if str(manifest.get("kind")) not in {"ModelDeployment", "ModelReplica", "ModelCache"} or namespace_of(manifest):
         return manifest
-    return {**manifest, "metadata": {**_metadata(manifest), "namespace": "default"}}
-
-
-def _metadata(manifest: Manifest) -> Mapping[str, object]:
-    metadata = manifest.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
-
-
-def _name(manifest: Manifest) -> str:
-    return str(_metadata(manifest).get("name", ""))
-
-
-def _namespace(manifest: Manifest) -> str:
-    return str(_metadata(manifest).get("namespace", ""))
+    return {**manifest, "metadata": {**metadata_of(manifest), "namespace": "default"}}
 
 
 def key_text(key: Key) -> str:

@@ -3,14 +3,14 @@
 One read model for `modelplane status` and for the page: both show it, neither computes anything.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition
 from modelplane.api.models import InferenceCluster, ModelDeployment, ModelReplica, ModelService
+from modelplane.api.objects import Manifest
 
-Manifest = Mapping[str, object]
 READY, NOT_READY, UNKNOWN = "Ready", "NotReady", "Unknown"
 
 

@@ -12,13 +12,13 @@ import msgspec
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelDeployment
+from modelplane.api.objects import API_VERSION, Manifest
 from modelplane.compose.asking import ask_of
-from modelplane.compose.contract import Manifest
 from modelplane.placement.profile import PlacementRegistry
 from modelplane.placement.request import Ask
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.views.inputs import API_VERSION, SNAPSHOT_KIND, Inputs, gather, key_text
+from modelplane.views.inputs import SNAPSHOT_KIND, Inputs, gather, key_text
 from modelplane.views.shapes import Decision, Replayed
 
 _META = ("name", "namespace", "uid", "generation", "labels", "creationTimestamp", "deletionTimestamp")

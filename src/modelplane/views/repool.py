@@ -11,8 +11,9 @@ import msgspec
 from modelplane.api.codec import decode, encode
 from modelplane.api.errors import InputError
 from modelplane.api.models import GpuPool, InferenceCluster, InferenceClusterStatus, NodePool, PoolDevice
+from modelplane.api.objects import Manifest
 from modelplane.compose import inference_cluster
-from modelplane.compose.contract import ComposeRequest, Manifest
+from modelplane.compose.contract import ComposeRequest
 
 
 def pools_of(cluster: InferenceCluster, classes: Mapping[str, Manifest]) -> tuple[GpuPool, ...]:

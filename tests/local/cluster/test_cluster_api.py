@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.api.errors import NotFoundError, UnavailableError
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import manifest
 from modelplane.testing.cluster import run_cluster, service
 
 

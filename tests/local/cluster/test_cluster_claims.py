@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.compose.manifests import manifest, name_of
+from modelplane.api.objects import manifest, name_of
 from modelplane.local.cluster.claims import _base_name, claim_names
 from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, deployment, gpu_pool, run_cluster
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from modelplane.compose.manifests import name_of
+from modelplane.api.objects import name_of
 from modelplane.local import cluster as front_door
 from modelplane.local.cluster import ClusterSettings
 from modelplane.local.cluster.objects import condition_is

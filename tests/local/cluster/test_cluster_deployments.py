@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.compose.manifests import name_of
+from modelplane.api.objects import name_of
 from modelplane.local.cluster.deployments import bounds_of, template_hash
 from modelplane.local.cluster.objects import condition_is
 from modelplane.local.cluster.rollout import Bounds

@@ -1,4 +1,4 @@
-from modelplane.compose.manifests import name_of
+from modelplane.api.objects import name_of
 from modelplane.local.envoy import GatewayView, render
 from modelplane.testing.cluster import claim_template, deployment, gateway, gpu_pool, route, run_cluster, service
 

@@ -7,7 +7,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from modelplane.api.errors import InputError
-from modelplane.compose.manifests import manifest, name_of
+from modelplane.api.objects import manifest, name_of
 from modelplane.engine import LLAMA_8B_H200
 from modelplane.local.cluster import ClusterSettings, LocalEngines, Running, SimulatedCluster
 from modelplane.local.cluster.engines import GPUS, engine_config, with_gpus

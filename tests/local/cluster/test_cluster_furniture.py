@@ -2,8 +2,8 @@ import pytest
 
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
+from modelplane.api.objects import manifest, name_of
 from modelplane.compose.capacity import READERS
-from modelplane.compose.manifests import manifest, name_of
 from modelplane.local.cluster.furniture import furniture
 from modelplane.testing.cluster import gpu_pool, run_cluster
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.compose.manifests import manifest, name_of, text_at
+from modelplane.api.objects import manifest, name_of, text_at
 from modelplane.local.cluster.gangs import gang_of, group_ref, own_queue, queue_of
 from modelplane.local.cluster.objects import condition_of, with_metadata, with_spec
 from modelplane.reconcile.store import ObjectRef

@@ -1,4 +1,4 @@
-from modelplane.compose.manifests import manifest, name_of
+from modelplane.api.objects import manifest, name_of
 from modelplane.local.cluster.garbage import delete_in_foreground
 from modelplane.testing.cluster import (
     TENANT_NAMESPACE,

@@ -2,7 +2,7 @@ import copy
 
 import pytest
 
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import manifest
 from modelplane.testing.cluster import TENANT_NAMESPACE, gateway, route, run_cluster, service
 
 NOW = "2025-06-15T15:06:40Z"

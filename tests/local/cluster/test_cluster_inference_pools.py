@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.api.labels import CLUSTER_GATEWAY
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import manifest
 from modelplane.local.cluster.inference_pools import target_port
 from modelplane.local.envoy import render
 from modelplane.testing.cluster import (

@@ -1,6 +1,6 @@
 """Jobs run to an end, in simulated time, and say how it went."""
 
-from modelplane.compose.manifests import manifest, text_at
+from modelplane.api.objects import manifest, text_at
 from modelplane.local.cluster.objects import condition_of, with_spec
 from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, gpu_pool, run_cluster
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.compose.manifests import manifest, name_of
+from modelplane.api.objects import manifest, name_of
 from modelplane.local.cluster import ClusterSettings
 from modelplane.local.cluster.kserve import group_size_of
 from modelplane.local.cluster.objects import condition_of, with_metadata, with_spec

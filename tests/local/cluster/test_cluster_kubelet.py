@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from modelplane.api.errors import NotFoundError
 from modelplane.api.models import Attribute
-from modelplane.compose.manifests import manifest, name_of
+from modelplane.api.objects import manifest, name_of
 from modelplane.local.cluster import ClusterSettings, PoolSpec
 from modelplane.local.cluster.engines import GPUS
 from modelplane.local.cluster.kubelet import serving_port

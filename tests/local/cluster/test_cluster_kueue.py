@@ -2,8 +2,8 @@
 
 import pytest
 
+from modelplane.api.objects import manifest, name_of, text_at
 from modelplane.compose.capacity import kueue as reading
-from modelplane.compose.manifests import manifest, name_of, text_at
 from modelplane.local.cluster.objects import condition_of, with_metadata, with_spec
 from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.cluster import (

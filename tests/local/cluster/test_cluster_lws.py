@@ -2,10 +2,10 @@
 
 import pytest
 
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import labels_of, name_of, text_at, uid_of
 from modelplane.local.cluster import ClusterSettings
 from modelplane.local.cluster.lws import has_restarted, revision_of
-from modelplane.local.cluster.objects import condition_is, labels_of, uid_of, with_spec
+from modelplane.local.cluster.objects import condition_is, with_spec
 from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.cluster import claim_template, gpu_pool, leader_worker_set, run_cluster, service
 

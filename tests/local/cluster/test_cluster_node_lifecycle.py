@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.api.errors import NotFoundError
-from modelplane.compose.manifests import name_of
+from modelplane.api.objects import name_of
 from modelplane.local.cluster import ClusterSettings
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from modelplane.api.models import ClassDevice, Taint
-from modelplane.compose.manifests import name_of
+from modelplane.api.objects import name_of
 from modelplane.local.cluster import ClusterSettings, PoolSpec
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
 

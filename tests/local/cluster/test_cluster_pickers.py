@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from modelplane.api.errors import InputError
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import manifest
 from modelplane.compose.picker import picker_config
 from modelplane.local.cluster.engines import LocalEngines
 from modelplane.local.cluster.pickers import PoolPods, picker_container, picker_port

@@ -2,8 +2,8 @@
 
 import pytest
 
+from modelplane.api.objects import manifest, text_at
 from modelplane.compose.capacity import kai, volcano
-from modelplane.compose.manifests import manifest, text_at
 from modelplane.local.cluster.objects import condition_of, with_spec
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
 

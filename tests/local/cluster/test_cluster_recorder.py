@@ -1,6 +1,6 @@
 """What is told of trouble with an object, and where."""
 
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import manifest
 from modelplane.local.cluster import ClusterSettings
 from modelplane.local.cluster.controller import Site
 from modelplane.local.cluster.recorder import warn

@@ -1,4 +1,4 @@
-from modelplane.compose.manifests import name_of
+from modelplane.api.objects import name_of
 from modelplane.local.cluster.replicasets import _first_to_go
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.compose.manifests import name_of
+from modelplane.api.objects import name_of
 from modelplane.local.cluster.services import _slices, resolved_port
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster, service
 

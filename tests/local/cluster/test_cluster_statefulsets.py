@@ -1,7 +1,6 @@
 """StatefulSets as LeaderWorkerSets use them: numbered pods, in parallel, replaced from the highest down."""
 
-from modelplane.compose.manifests import manifest, name_of
-from modelplane.local.cluster.objects import uid_of
+from modelplane.api.objects import manifest, name_of, uid_of
 from modelplane.local.cluster.statefulsets import is_whole, number_of
 from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.cluster import TENANT_NAMESPACE, gpu_pool, run_cluster

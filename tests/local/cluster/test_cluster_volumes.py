@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.compose.manifests import manifest, text_at
+from modelplane.api.objects import manifest, text_at
 from modelplane.local.cluster.objects import condition_of, with_metadata
 from modelplane.testing.cluster import TENANT_NAMESPACE, gpu_pool, run_cluster
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from modelplane.api.labels import DECODE_PORT, ENGINE_PORT, REPLICA, ROLE, SERVING, TENANT
 from modelplane.api.models import ReplicaEngine, Topology
 from modelplane.api.names import make_name
+from modelplane.api.objects import manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose.backends.kserve_pods import CONTAINER, literal, pod_spec
 from modelplane.compose.backends.kserve_releases import Release, release_of
@@ -24,7 +25,6 @@ from modelplane.compose.engines.launch import is_path
 from modelplane.compose.engines.vllm import given_model
 from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.gang.marks import Marks, companion_marks, gang_of
-from modelplane.compose.manifests import manifest
 from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.picker import GRPC_PORT, METRICS_PORT
 from modelplane.compose.pods import cluster_metadata, render_pod, scheduling_spec

@@ -13,9 +13,10 @@ import msgspec
 
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceCluster, Queue, Scheduling
+from modelplane.api.objects import Manifest
 from modelplane.compose.capacity import kai, kueue, volcano
 from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, held_by_replicas, observed_pools
-from modelplane.compose.contract import ComposeRequest, Manifest, Requirement
+from modelplane.compose.contract import ComposeRequest, Requirement
 from modelplane.compose.scheduling import kueue_api
 
 _NODES, _SLICES, _CLAIMS, _QUEUES = "observed-nodes", "observed-slices", "observed-claims", "observed-queues"

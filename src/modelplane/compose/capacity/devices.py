@@ -15,8 +15,7 @@ import msgspec
 
 from modelplane.api.labels import POOL, REPLICA
 from modelplane.api.models import Attribute
-from modelplane.compose.contract import Manifest
-from modelplane.compose.manifests import name_of, text_at, value_at
+from modelplane.api.objects import Manifest, name_of, text_at, value_at
 from modelplane.compose.readiness import has_condition
 
 SLICES = ("resource.k8s.io/v1", "ResourceSlice")

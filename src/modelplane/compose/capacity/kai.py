@@ -5,9 +5,8 @@ it puts on them, or because every priority that it offers is below the one from 
 """
 
 from modelplane.api.models import Queue, Scheduling
+from modelplane.api.objects import Manifest, name_of, value_at
 from modelplane.compose.capacity.amounts import UNLIMITED, devices_in, whole_quota, whole_use
-from modelplane.compose.contract import Manifest
-from modelplane.compose.manifests import name_of, value_at
 
 API_VERSION, KIND = "scheduling.run.ai/v2", "Queue"
 _PREEMPTIBILITY = "kai.scheduler/preemptibility"

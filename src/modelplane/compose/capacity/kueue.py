@@ -7,9 +7,8 @@ back by preemption. A queue that covers resources but no device does not limit d
 from collections.abc import Iterator, Mapping
 
 from modelplane.api.models import Queue
+from modelplane.api.objects import Manifest, name_of, text_at, value_at
 from modelplane.compose.capacity.amounts import UNLIMITED, amount, is_device, whole_quota, whole_use
-from modelplane.compose.contract import Manifest
-from modelplane.compose.manifests import name_of, text_at, value_at
 
 KIND, LOCAL_KIND = "ClusterQueue", "LocalQueue"
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import msgspec
 
 from modelplane.api.models import GpuPool, NodePool, PoolDevice
+from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.capacity.devices import ObservedPool
-from modelplane.compose.moments import epoch_s, written
 
 SCALE_UP_PATIENCE_S = 900.0
 """How long a pool that scales may lack nodes that it needs before it counts with those that are there."""
@@ -80,7 +80,7 @@ def _needed(pool: GpuPool, declared: NodePool, observed: ObservedPool) -> int:
 def _short_since(known: GpuPool | None, now: float) -> str | None:
     if known is not None and known.short_since is not None:
         return known.short_since
-    return written(now) if now else None
+    return timestamp(now) if now else None
 
 
 def _given_up(since: str | None, now: float) -> bool:

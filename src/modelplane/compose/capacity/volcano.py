@@ -7,9 +7,8 @@ booked then was asked for by name, by pods of others, since ours claim.
 from collections.abc import Mapping
 
 from modelplane.api.models import Queue
+from modelplane.api.objects import Manifest, name_of, text_at, value_at
 from modelplane.compose.capacity.amounts import CLAIMED, UNLIMITED, devices_in, is_device, whole_quota, whole_use
-from modelplane.compose.contract import Manifest
-from modelplane.compose.manifests import name_of, text_at, value_at
 
 API_VERSION, KIND = "scheduling.volcano.sh/v1beta1", "Queue"
 

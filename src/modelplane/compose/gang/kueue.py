@@ -9,9 +9,9 @@ cover, and queues for devices often cover neither CPU nor memory.
 """
 
 from modelplane.api.labels import TENANT
+from modelplane.api.objects import manifest
 from modelplane.compose.contract import Remote
 from modelplane.compose.gang.marks import Gang, Marks, Scheduler
-from modelplane.compose.manifests import manifest
 from modelplane.compose.scheduling import kueue_api
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"

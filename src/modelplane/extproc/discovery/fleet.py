@@ -20,15 +20,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from modelplane.api.labels import CLUSTER, REPLICA
+from modelplane.api.objects import GROUP, VERSION
 from modelplane.extproc.discovery.roster import Found, Roster, address_of
 from modelplane.extproc.scrape.targets import METRICS_HOST
 from modelplane.kube import Informer, Key, Kind, KubeClient, Query
 from modelplane.kube.client import Raw
 
-_GROUP, _VERSION = "modelplane.ai", "v1alpha1"
-ENDPOINTS = Kind(_GROUP, _VERSION, "modelendpoints")
-REPLICAS = Kind(_GROUP, _VERSION, "modelreplicas")
-CLUSTERS = Kind(_GROUP, _VERSION, "inferenceclusters")
+ENDPOINTS = Kind(GROUP, VERSION, "modelendpoints")
+REPLICAS = Kind(GROUP, VERSION, "modelreplicas")
+CLUSTERS = Kind(GROUP, VERSION, "inferenceclusters")
 
 PRICE = "price-per-hour"
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -8,16 +8,14 @@ would otherwise make every check pass.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from modelplane.api.definitions import Definition, definitions
+from modelplane.api.objects import GROUP
 from modelplane.k8s.admission.admit import Admitted, admit
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.problems import Cause, Problem, describe, listing
 from modelplane.k8s.admission.references import DEFAULT_NAMESPACE, Member, Name, Severity, check_references
 from modelplane.k8s.admission.structure import nearest
-
-_DOMAIN: Final = "modelplane.ai"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def _classify(value: object) -> Definition | _Misfit | None:
 def _explain_stranger(version: str, kind: str) -> _Misfit | None:
     homes = sorted(home for home, name in definitions() if name == kind)
     group = version.rpartition("/")[0]
-    ours = group == _DOMAIN or group.endswith(f".{_DOMAIN}")
+    ours = group == GROUP or group.endswith(f".{GROUP}")
     if homes:
         severity = Severity.ERROR if ours else Severity.WARNING
         return _Misfit(Problem(("apiVersion",), f"{describe(version)} has no {kind}", f"use {homes[0]}"), severity)
@@ -136,7 +134,7 @@ def _explain_stranger(version: str, kind: str) -> _Misfit | None:
     kinds = sorted({name for _, name in definitions()})
     guess = nearest(kind, kinds)
     right = f"did you mean {guess}?" if guess else f"the kinds are {listing(kinds, last='and')}"
-    return _Misfit(Problem(("kind",), f"{describe(kind)} is not a kind of {_DOMAIN}", right))
+    return _Misfit(Problem(("kind",), f"{describe(kind)} is not a kind of {GROUP}", right))
 
 
 def _name_of(value: object, *, namespaced: bool = True) -> Name:

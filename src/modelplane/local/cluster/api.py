@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from modelplane.api.errors import NotFoundError, UnavailableError
-from modelplane.compose.manifests import text_at
+from modelplane.api.objects import Manifest, text_at
 from modelplane.local.cluster.controller import ClusterStore
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 
 class ClusterApi:

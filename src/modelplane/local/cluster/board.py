@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from modelplane.compose.manifests import name_of
+from modelplane.api.objects import Manifest, name_of
 from modelplane.k8s.dra import Allocated
 from modelplane.local.cluster.devices import DeviceBook
 from modelplane.local.cluster.filters import NodeState
 from modelplane.local.cluster.gangs import packs
 from modelplane.local.cluster.objects import controller_of
 from modelplane.local.cluster.quotas import QueueBook
-from modelplane.reconcile.store import Manifest
 
 UNSCHEDULABLE, SCHEDULER_ERROR, GATED = "Unschedulable", "SchedulerError", "SchedulingGated"
 

@@ -6,26 +6,31 @@ that a pod names itself is shared and stays. A claim that nobody holds loses its
 
 from collections.abc import Iterable, Mapping
 
-from modelplane.compose.manifests import name_of, text_at, value_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    items_at,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
 from modelplane.local.cluster.controller import Site, changed, is_about, versions
 from modelplane.local.cluster.nodes import RESOURCE_API, RESOURCE_GROUP
 from modelplane.local.cluster.objects import (
-    Json,
     annotation,
     controller_of,
     controller_reference,
     finalizers_of,
     is_deleting,
-    items_at,
-    mapping_at,
-    namespace_of,
     ref_of,
-    uid_of,
     with_metadata,
     with_status,
 )
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"

@@ -36,7 +36,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from modelplane.api.errors import NotFoundError
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import Json, Manifest, manifest
 from modelplane.local.cluster.api import ClusterApi
 from modelplane.local.cluster.claims import Claims
 from modelplane.local.cluster.controller import ClusterStore, Controller, Site, Work
@@ -55,7 +55,7 @@ from modelplane.local.cluster.kueue import Kueue
 from modelplane.local.cluster.lws import LeaderWorkerSets
 from modelplane.local.cluster.node_lifecycle import NodeLifecycle, node_of, node_ref
 from modelplane.local.cluster.nodes import Nodes
-from modelplane.local.cluster.objects import Json, annotated, is_deleting, ref_of, with_spec
+from modelplane.local.cluster.objects import annotated, is_deleting, ref_of, with_spec
 from modelplane.local.cluster.podgrouper import PodGrouper
 from modelplane.local.cluster.pools import PoolSpec
 from modelplane.local.cluster.quotas import Queues
@@ -70,7 +70,7 @@ from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop, LoopStats
 from modelplane.reconcile.outcomes import Outcome, Settled
 from modelplane.reconcile.settings import LoopSettings
-from modelplane.reconcile.store import Change, ChangeType, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 _DEFAULTS = ClusterSettings()
 # A key such as the scheduler's stands for every pod of the cluster, so many changes a second are no fight of writers.

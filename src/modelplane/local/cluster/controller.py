@@ -11,11 +11,12 @@ from typing import Protocol
 
 import msgspec
 
+from modelplane.api.objects import Manifest
 from modelplane.local.cluster.objects import controller_of, controller_ref
 from modelplane.local.cluster.settings import ClusterSettings
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.outcomes import Outcome
-from modelplane.reconcile.store import Change, Manifest, ObjectRef, Store
+from modelplane.reconcile.store import Change, ObjectRef, Store
 
 
 class ClusterStore(Store, Protocol):

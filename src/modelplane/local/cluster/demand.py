@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from modelplane.api.objects import int_at, items_at, mapping_at
 from modelplane.local.cluster.controller import ClusterStore
 from modelplane.local.cluster.nodes import RESOURCE_GROUP
-from modelplane.local.cluster.objects import int_at, items_at, mapping_at
 from modelplane.reconcile.store import ObjectRef
 
 Demand = Counter[str]

@@ -7,10 +7,9 @@ progressDeadlineSeconds has failed to progress; it stays so until there is progr
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from modelplane.compose.manifests import name_of, value_at
-from modelplane.local.cluster.objects import Json, condition_of, int_at, items_at, seconds_of
-from modelplane.local.store_rules import timestamp
-from modelplane.reconcile.store import Manifest
+from modelplane.api.objects import Json, Manifest, int_at, items_at, name_of, value_at
+from modelplane.api.timestamps import timestamp
+from modelplane.local.cluster.objects import condition_of, seconds_of
 
 COMPLETE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"

@@ -10,23 +10,29 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from modelplane.compose.manifests import manifest, name_of, text_at, value_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    labels_of,
+    manifest,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
 from modelplane.local.cluster.controller import Site, is_about
 from modelplane.local.cluster.deployment_status import Seen, deployment_status, progress_due_s, replicas_of
 from modelplane.local.cluster.objects import (
-    Json,
     annotated,
     annotation,
     controller_of,
     controller_ref,
     controller_reference,
-    int_at,
     is_deleting,
-    labels_of,
-    mapping_at,
-    namespace_of,
     ref_of,
-    uid_of,
     with_spec,
 )
 from modelplane.local.cluster.rollout import (
@@ -42,7 +48,7 @@ from modelplane.local.cluster.rollout import (
     roll,
 )
 from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 APPS = "apps"
 TEMPLATE_HASH = "pod-template-hash"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import Json, Manifest, items_at, mapping_at, name_of, text_at, uid_of
 from modelplane.k8s.dra import (
     Allocator,
     ClaimResult,
@@ -31,8 +31,6 @@ from modelplane.k8s.dra import (
 )
 from modelplane.local.cluster.controller import ClusterStore
 from modelplane.local.cluster.nodes import RESOURCE_GROUP
-from modelplane.local.cluster.objects import Json, items_at, mapping_at, uid_of
-from modelplane.reconcile.store import Manifest
 
 _FEATURES = Features()
 _Versions = tuple[tuple[str, str], ...]

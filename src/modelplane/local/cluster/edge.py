@@ -10,7 +10,17 @@ from hashlib import blake2b
 
 import msgspec
 
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    items_at,
+    labels_of,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+)
 from modelplane.local.cluster.controller import Site, changed, is_about
 from modelplane.local.cluster.gateways import CONTROLLER, GATEWAY_GROUP, Gateways
 from modelplane.local.cluster.inference_pools import (
@@ -22,12 +32,12 @@ from modelplane.local.cluster.inference_pools import (
     service_name,
     target_port,
 )
-from modelplane.local.cluster.objects import Json, annotation, int_at, items_at, labels_of, mapping_at, namespace_of
+from modelplane.local.cluster.objects import annotation
 from modelplane.local.cluster.services import DISCOVERY, SERVICE_NAME, is_serving, ports_of
 from modelplane.local.cluster.settings import LISTENS_ON
 from modelplane.local.envoy.view import GatewayView
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 _KEPT_METADATA = ("name", "namespace", "labels", "creationTimestamp")
 _KINDS = {

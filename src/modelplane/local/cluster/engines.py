@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import Manifest, items_at, mapping_at, name_of, namespace_of, text_at
 from modelplane.engine import (
     LLAMA_8B_H200,
     NO_FAULTS,
@@ -21,12 +21,12 @@ from modelplane.engine import (
     timing_for,
 )
 from modelplane.local.cluster.controller import ClusterStore
-from modelplane.local.cluster.objects import annotated, annotation, items_at, mapping_at, namespace_of
+from modelplane.local.cluster.objects import annotated, annotation
 from modelplane.local.cluster.phases import DECODE, Peers, Running, phase_of
 from modelplane.local.cluster.pickers import Pickers
 from modelplane.local.cluster.serve_arguments import ServeArguments
 from modelplane.local.cluster.settings import FAULTS
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.reconcile.store import ObjectRef
 
 GPUS = "sim.modelplane.ai/gpus"
 """On a pod: the product names of the GPUs that it holds, separated by commas. They decide how fast its engine is."""

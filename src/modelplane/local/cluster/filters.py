@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from modelplane.compose.manifests import value_at
+from modelplane.api.objects import Manifest, items_at, labels_of, mapping_at, value_at
 from modelplane.k8s.dra import decode_node
 from modelplane.k8s.dra.nodes import NodeScope, reaches
 from modelplane.k8s.dra.resources import NodeSelector
 from modelplane.local.cluster.node_lifecycle import UNSCHEDULABLE, tolerates
-from modelplane.local.cluster.objects import items_at, labels_of, mapping_at
-from modelplane.reconcile.store import Manifest
 
 CORDONED = "node(s) were unschedulable"
 TAINTED = "node(s) had untolerated taint(s)"

@@ -7,10 +7,10 @@ the knob says, or without an end. Objects that others made under the same name a
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.models import InferenceCluster
-from modelplane.compose.manifests import manifest
+from modelplane.api.objects import Json, labels_of, manifest
 from modelplane.local.cluster.controller import ClusterStore
 from modelplane.local.cluster.nodes import PUBLISHED
-from modelplane.local.cluster.objects import Json, labels_of, ref_of, with_metadata
+from modelplane.local.cluster.objects import ref_of, with_metadata
 from modelplane.local.cluster.pools import PoolSpec, device_classes
 from modelplane.local.cluster.volumes import DEFAULT_CLASS
 

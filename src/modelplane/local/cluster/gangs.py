@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import Manifest, int_at, labels_of, name_of, namespace_of, text_at
 from modelplane.local.cluster.controller import ClusterStore
-from modelplane.local.cluster.objects import annotation, int_at, labels_of, namespace_of
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.local.cluster.objects import annotation
+from modelplane.reconcile.store import ObjectRef
 
 KAI, VOLCANO = "kai-scheduler", "volcano"
 KAI_GROUP, VOLCANO_GROUP = "scheduling.run.ai", "scheduling.volcano.sh"

@@ -7,18 +7,11 @@ while one of them is there. One that is deleted in the foreground waits, by a fi
 
 from collections.abc import Iterable, Mapping
 
+from modelplane.api.objects import Manifest, items_at, namespace_of, uid_of
 from modelplane.local.cluster.controller import ClusterStore, Site, is_about
-from modelplane.local.cluster.objects import (
-    finalizers_of,
-    is_deleting,
-    items_at,
-    namespace_of,
-    ref_of,
-    uid_of,
-    with_metadata,
-)
+from modelplane.local.cluster.objects import finalizers_of, is_deleting, ref_of, with_metadata
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ChangeType, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 FOREGROUND = "foregroundDeletion"
 

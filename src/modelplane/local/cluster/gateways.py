@@ -8,21 +8,11 @@ weights are not judged.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from modelplane.compose.manifests import text_at
+from modelplane.api.objects import Json, Manifest, int_at, items_at, labels_of, mapping_at, namespace_of, text_at
 from modelplane.local.cluster.controller import Site, is_about, versions
-from modelplane.local.cluster.objects import (
-    Json,
-    int_at,
-    items_at,
-    labels_of,
-    mapping_at,
-    merged_conditions,
-    namespace_of,
-    ref_of,
-    selector_matches,
-)
+from modelplane.local.cluster.objects import merged_conditions, ref_of, selector_matches
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 GATEWAY_GROUP = "gateway.networking.k8s.io"
 _POOL_GROUPS = ("inference.networking.k8s.io", "inference.networking.x-k8s.io")

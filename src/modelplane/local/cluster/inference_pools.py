@@ -7,23 +7,24 @@ up to the failure mode.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.compose.manifests import name_of, value_at
-from modelplane.local.cluster.controller import Site, changed, is_about, versions
-from modelplane.local.cluster.gateways import CONTROLLER, GATEWAY_GROUP, backends_of
-from modelplane.local.cluster.objects import (
+from modelplane.api.objects import (
     Json,
+    Manifest,
     int_at,
     items_at,
     labels_of,
     mapping_at,
-    merged_conditions,
+    name_of,
     namespace_of,
-    ref_of,
+    value_at,
 )
+from modelplane.local.cluster.controller import Site, changed, is_about, versions
+from modelplane.local.cluster.gateways import CONTROLLER, GATEWAY_GROUP, backends_of
+from modelplane.local.cluster.objects import merged_conditions, ref_of
 from modelplane.local.cluster.phases import PREFILL, phase_of
 from modelplane.local.cluster.services import is_serving
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 POOL_GROUP = "inference.networking.k8s.io"
 POOL_GROUPS = (POOL_GROUP, "inference.networking.x-k8s.io")

@@ -6,30 +6,35 @@ that has ended is removed when it says after how long. Not modelled: indexes, su
 
 from collections.abc import Iterable, Sequence
 
-from modelplane.compose.manifests import name_of, text_at, value_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    items_at,
+    labels_of,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
+from modelplane.api.timestamps import timestamp
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, is_about, owned
 from modelplane.local.cluster.garbage import delete_in_foreground
 from modelplane.local.cluster.objects import (
-    Json,
     condition_is,
     condition_of,
     controller_reference,
-    int_at,
     is_deleting,
-    items_at,
-    labels_of,
-    mapping_at,
     merged_conditions,
-    namespace_of,
     ref_of,
     seconds_of,
-    uid_of,
     with_status,
 )
-from modelplane.local.store_rules import timestamp
 from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 BATCH = "batch"
 _LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")

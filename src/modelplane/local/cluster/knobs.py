@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from modelplane.api.objects import Manifest
 from modelplane.local.cluster.objects import annotation
 from modelplane.local.cluster.pools import PoolSpec
 from modelplane.local.cluster.settings import FAILED, FAULTS, LOAD_SECONDS, PULL_SECONDS, QUOTA, STOCK
-from modelplane.reconcile.store import Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

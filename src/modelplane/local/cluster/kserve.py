@@ -13,34 +13,38 @@ out. Stopping by annotation is honoured.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.compose.manifests import manifest, name_of
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    items_at,
+    labels_of,
+    manifest,
+    mapping_at,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from modelplane.local.cluster.controller import Site, is_about
 from modelplane.local.cluster.deployments import APPS
 from modelplane.local.cluster.inference_pools import POOL_GROUP
 from modelplane.local.cluster.lws import KIND as LWS_KIND
 from modelplane.local.cluster.lws import LWS_GROUP
 from modelplane.local.cluster.objects import (
-    Json,
     annotation,
     condition_is,
     condition_of,
     controller_of,
     controller_ref,
     controller_reference,
-    int_at,
     is_deleting,
-    items_at,
-    labels_of,
-    mapping_at,
     merged_conditions,
-    namespace_of,
     ref_of,
-    uid_of,
     with_metadata,
 )
 from modelplane.local.cluster.pod_status import KSERVE_PART, KSERVE_SERVICE
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 KSERVE_GROUP = "serving.kserve.io"
 KIND = "LLMInferenceService"

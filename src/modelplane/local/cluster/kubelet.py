@@ -24,7 +24,7 @@ from dataclasses import replace
 from functools import partial
 
 from modelplane.api.labels import ENGINE_PORT
-from modelplane.compose.manifests import text_at, value_at
+from modelplane.api.objects import Manifest, int_at, items_at, labels_of, namespace_of, text_at, uid_of, value_at
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, Wake, changed, is_about
 from modelplane.local.cluster.engines import EngineFactory, faults_of, with_gpus
@@ -35,13 +35,8 @@ from modelplane.local.cluster.objects import (
     annotated,
     annotation,
     finalizers_of,
-    int_at,
     is_deleting,
-    items_at,
-    labels_of,
-    namespace_of,
     ref_of,
-    uid_of,
     with_metadata,
     with_status,
 )
@@ -60,7 +55,7 @@ from modelplane.local.cluster.settings import (
     RUN_SECONDS,
 )
 from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 _KILLED, _FAILED = 137, 1
 

@@ -14,7 +14,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from modelplane.compose.manifests import manifest, name_of, text_at, value_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    items_at,
+    labels_of,
+    manifest,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, changed
 from modelplane.local.cluster.demand import Demand, demand_of
@@ -24,25 +37,18 @@ from modelplane.local.cluster.lws import KIND, LWS_GROUP
 from modelplane.local.cluster.lws_pods import GROUP_INDEX, SET_NAME
 from modelplane.local.cluster.node_lifecycle import node_of
 from modelplane.local.cluster.objects import (
-    Json,
     condition_is,
     controller_ref,
     controller_reference,
-    int_at,
     is_deleting,
-    items_at,
-    labels_of,
-    mapping_at,
     merged_conditions,
-    namespace_of,
     ref_of,
-    uid_of,
     with_metadata,
     with_spec,
     with_status,
 )
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 GATE = "kueue.x-k8s.io/admission"
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"

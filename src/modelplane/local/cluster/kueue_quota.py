@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from modelplane.compose.manifests import name_of, text_at, value_at
+from modelplane.api.objects import Manifest, items_at, labels_of, mapping_at, name_of, text_at, value_at
 from modelplane.local.cluster.controller import ClusterStore
 from modelplane.local.cluster.demand import Demand
-from modelplane.local.cluster.objects import items_at, labels_of, mapping_at, selector_matches
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.local.cluster.objects import selector_matches
+from modelplane.reconcile.store import ObjectRef
 
 KUEUE = "kueue.x-k8s.io"
 FlavorUse = Counter[tuple[str, str, str]]

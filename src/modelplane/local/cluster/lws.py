@@ -14,7 +14,20 @@ topology, volume claim templates, Events, and Volcano PodGroups made by this con
 
 from collections.abc import Iterable, Mapping
 
-from modelplane.compose.manifests import manifest, name_of, text_at, value_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    items_at,
+    labels_of,
+    manifest,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
 from modelplane.local.cluster.controller import ClusterStore, Site, is_about
 from modelplane.local.cluster.deployment_status import replicas_of
 from modelplane.local.cluster.deployments import APPS, digest_of
@@ -35,25 +48,18 @@ from modelplane.local.cluster.lws_pods import (
 from modelplane.local.cluster.lws_rollout import Group, Sizing, Wanted, next_sizing
 from modelplane.local.cluster.lws_status import SeenGroup, lws_status
 from modelplane.local.cluster.objects import (
-    Json,
     annotation,
     condition_is,
     controller_of,
     controller_reference,
-    int_at,
     is_deleting,
-    items_at,
-    labels_of,
-    mapping_at,
-    namespace_of,
     ref_of,
-    uid_of,
     with_metadata,
 )
 from modelplane.local.cluster.rollout import scaled
 from modelplane.local.cluster.statefulsets import is_healthy, is_whole, number_of
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 LWS_GROUP = "leaderworkerset.x-k8s.io"
 KIND = "LeaderWorkerSet"

@@ -7,9 +7,8 @@ to them. Not modelled: subgroups, exclusive topology, TPUs.
 import hashlib
 from collections.abc import Mapping
 
-from modelplane.compose.manifests import name_of, text_at
-from modelplane.local.cluster.objects import Json, annotation, items_at, labels_of, mapping_at, namespace_of
-from modelplane.reconcile.store import Manifest
+from modelplane.api.objects import Json, Manifest, items_at, labels_of, mapping_at, name_of, namespace_of, text_at
+from modelplane.local.cluster.objects import annotation
 
 PREFIX = "leaderworkerset.sigs.k8s.io"
 SET_NAME = f"{PREFIX}/name"

@@ -7,9 +7,8 @@ is turned to False and keeps its reason. Nothing else ever turns a condition to 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from modelplane.local.cluster.objects import Json, int_at, items_at
-from modelplane.local.store_rules import timestamp
-from modelplane.reconcile.store import Manifest
+from modelplane.api.objects import Json, Manifest, int_at, items_at
+from modelplane.api.timestamps import timestamp
 
 AVAILABLE, PROGRESSING, UPDATING = "Available", "Progressing", "UpdateInProgress"
 _WORDS = {

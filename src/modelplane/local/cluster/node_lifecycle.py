@@ -13,24 +13,21 @@ The default tolerations that admission gives to pods are assumed and not written
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.compose.manifests import value_at
+from modelplane.api.objects import Json, Manifest, items_at, mapping_at, value_at
+from modelplane.api.timestamps import timestamp
 from modelplane.local.cluster.controller import Site, changed, is_about, versions
 from modelplane.local.cluster.nodes import LIFECYCLE_TAINTS, ready_condition
 from modelplane.local.cluster.objects import (
-    Json,
     annotation,
     is_deleting,
-    items_at,
-    mapping_at,
     merged_conditions,
     ref_of,
     with_metadata,
     with_status,
 )
 from modelplane.local.cluster.settings import LOST
-from modelplane.local.store_rules import timestamp
 from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"

@@ -10,23 +10,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from modelplane.api.labels import GPU_TAINT, POOL
-from modelplane.compose.manifests import manifest, name_of, text_at, value_at
-from modelplane.local.cluster.controller import Site, is_about
-from modelplane.local.cluster.objects import (
+from modelplane.api.objects import (
     Json,
-    controller_reference,
+    Manifest,
     int_at,
     items_at,
     labels_of,
+    manifest,
     mapping_at,
-    ref_of,
+    name_of,
+    text_at,
     uid_of,
-    with_metadata,
+    value_at,
 )
+from modelplane.api.timestamps import timestamp
+from modelplane.local.cluster.controller import Site, is_about
+from modelplane.local.cluster.objects import controller_reference, ref_of, with_metadata
 from modelplane.local.cluster.pools import PoolSpec, device_classes, drivers_of, published_devices
-from modelplane.local.store_rules import timestamp
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 RESOURCE_API = "resource.k8s.io/v1"
 RESOURCE_GROUP = "resource.k8s.io"

@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from modelplane.compose.manifests import text_at, value_at
-from modelplane.local.store_rules import timestamp
-from modelplane.reconcile.store import Manifest, ObjectRef
-
-Json = dict[str, object]
+from modelplane.api.objects import Json, Manifest, items_at, mapping_at, namespace_of, text_at, uid_of, value_at
+from modelplane.api.timestamps import timestamp
+from modelplane.reconcile.store import ObjectRef
 
 _NOTHING: Mapping[str, object] = {}
 
@@ -15,39 +13,6 @@ _NOTHING: Mapping[str, object] = {}
 def ref_of(item: Manifest) -> ObjectRef:
     group = text_at(item, "apiVersion").rpartition("/")[0]
     return ObjectRef(group, text_at(item, "kind"), namespace_of(item), text_at(item, "metadata", "name"))
-
-
-def namespace_of(item: Manifest) -> str:
-    return text_at(item, "metadata", "namespace")
-
-
-def uid_of(item: Manifest) -> str:
-    return text_at(item, "metadata", "uid")
-
-
-def mapping_at(item: Manifest, *path: str) -> Mapping[str, object]:
-    """The mapping at a path, or an empty one."""
-    found = value_at(item, *path)
-    return found if type(found) is dict or isinstance(found, Mapping) else _NOTHING
-
-
-def items_at(item: Manifest, *path: str) -> Iterator[Mapping[str, object]]:
-    """The mappings of the list at a path."""
-    found = value_at(item, *path)
-    if isinstance(found, (list, tuple)):
-        for entry in found:
-            if type(entry) is dict or isinstance(entry, Mapping):
-                yield entry
-
-
-def int_at(item: Manifest, *path: str, default: int = 0) -> int:
-    found = value_at(item, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else default
-
-
-def labels_of(item: Manifest) -> dict[str, str]:
-    found = mapping_at(item, "metadata", "labels")
-    return {key: value if isinstance(value, str) else str(value) for key, value in found.items()}
 
 
 def annotation(item: Manifest, key: str) -> str:

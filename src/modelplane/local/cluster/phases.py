@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from modelplane.api.labels import SERVING
-from modelplane.compose.manifests import text_at
+from modelplane.api.objects import Manifest, labels_of, namespace_of, text_at
 from modelplane.engine.sidecar import Prefillers
-from modelplane.local.cluster.objects import labels_of, namespace_of
-from modelplane.reconcile.store import Manifest
 
 PHASE = "llm-d.ai/role"
 PREFILL, DECODE = "prefill", "decode"

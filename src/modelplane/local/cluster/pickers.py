@@ -9,16 +9,16 @@ Plain text on loopback: what a real one encrypts leaves no machine here.
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import Manifest, items_at, labels_of, name_of, namespace_of, text_at, uid_of
 from modelplane.extproc.discovery.roster import Found, Roster
 from modelplane.extproc.endpoints import Endpoints, Heard
 from modelplane.local.cluster.controller import ClusterStore, changed
 from modelplane.local.cluster.inference_pools import KIND, POOL_GROUPS, ready_pods
-from modelplane.local.cluster.objects import annotation, items_at, labels_of, namespace_of, uid_of
+from modelplane.local.cluster.objects import annotation
 from modelplane.local.cluster.phases import Running
 from modelplane.local.cluster.services import is_serving
 from modelplane.local.cluster.settings import LISTENS_ON
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 if TYPE_CHECKING:
     from modelplane.extproc.program import Program

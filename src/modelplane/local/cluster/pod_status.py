@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from modelplane.api.labels import ENGINE_CONTAINER
+from modelplane.api.objects import Json, Manifest, items_at, labels_of, mapping_at
+from modelplane.api.timestamps import timestamp
 from modelplane.local.cluster.lws_pods import is_worker
-from modelplane.local.cluster.objects import Json, items_at, labels_of, mapping_at, merged_conditions
-from modelplane.local.store_rules import timestamp
-from modelplane.reconcile.store import Manifest
+from modelplane.local.cluster.objects import merged_conditions
 
 KSERVE_CONTAINER = "main"
 KSERVE_PART = "kserve.io/component"

@@ -9,7 +9,19 @@ Volcano   one for each owner of pods, of one pod unless the owner says `group-mi
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from modelplane.compose.manifests import manifest, name_of, text_at, value_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    items_at,
+    labels_of,
+    manifest,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, changed, is_about
 from modelplane.local.cluster.gangs import (
@@ -28,27 +40,21 @@ from modelplane.local.cluster.lws import KIND, LWS_GROUP
 from modelplane.local.cluster.lws_pods import GROUP_INDEX, GROUP_KEY, SET_NAME, group_size, is_leader
 from modelplane.local.cluster.node_lifecycle import node_of
 from modelplane.local.cluster.objects import (
-    Json,
     annotated,
     annotation,
     condition_of,
     controller_of,
     controller_ref,
     controller_reference,
-    int_at,
     is_deleting,
-    items_at,
-    labels_of,
     merged_conditions,
-    namespace_of,
     ref_of,
-    uid_of,
     with_metadata,
     with_spec,
     with_status,
 )
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 _SKIP = "kai.scheduler/skip-podgrouper"
 _LEAST = "scheduling.volcano.sh/group-min-member"

@@ -11,16 +11,16 @@ Nothing is preempted or reclaimed. Shares, weights and guarantees are not modell
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.compose.manifests import name_of, text_at
+from modelplane.api.objects import Manifest, int_at, labels_of, mapping_at, name_of, namespace_of, text_at
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import ClusterStore, Site, changed, is_about
 from modelplane.local.cluster.demand import Demand, demand_of
 from modelplane.local.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, group_ref, queue_of, scheduler_of
 from modelplane.local.cluster.lws_pods import SET_NAME
 from modelplane.local.cluster.node_lifecycle import node_of
-from modelplane.local.cluster.objects import int_at, labels_of, mapping_at, namespace_of, ref_of, with_status
+from modelplane.local.cluster.objects import ref_of, with_status
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 _GROUPS = (KAI_GROUP, VOLCANO_GROUP)
 _NO_END = -1

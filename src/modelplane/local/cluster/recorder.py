@@ -5,11 +5,10 @@ event goes with the object that it is about, so that an emptied namespace is emp
 """
 
 from modelplane.api.names import make_name
-from modelplane.compose.manifests import manifest, name_of, text_at
+from modelplane.api.objects import Manifest, int_at, manifest, name_of, namespace_of, text_at, uid_of
+from modelplane.api.timestamps import timestamp
 from modelplane.local.cluster.controller import Site
-from modelplane.local.cluster.objects import int_at, namespace_of, uid_of
-from modelplane.local.store_rules import timestamp
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.reconcile.store import ObjectRef
 
 _CLUSTER_WIDE = "default"  # where events about objects without a namespace are
 

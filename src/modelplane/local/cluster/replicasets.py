@@ -8,30 +8,35 @@ of two, and its random choice there, is left out: names break ties.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from modelplane.compose.manifests import name_of, text_at, value_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    items_at,
+    labels_of,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, changed, is_about, owned
 from modelplane.local.cluster.deployment_status import replicas_of
 from modelplane.local.cluster.deployments import APPS
 from modelplane.local.cluster.node_lifecycle import node_of
 from modelplane.local.cluster.objects import (
-    Json,
     condition_is,
     condition_of,
     controller_of,
     controller_reference,
-    int_at,
     is_deleting,
-    items_at,
-    labels_of,
-    mapping_at,
-    namespace_of,
     ref_of,
     seconds_of,
-    uid_of,
 )
 from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 

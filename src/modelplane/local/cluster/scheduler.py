@@ -20,7 +20,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from modelplane.compose.manifests import name_of, text_at, value_at
+from modelplane.api.objects import (
+    Manifest,
+    int_at,
+    items_at,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
+from modelplane.api.timestamps import timestamp
 from modelplane.k8s.dra import Fatal, GaveUp, Placed
 from modelplane.local.cluster.board import GATED, SCHEDULER_ERROR, UNSCHEDULABLE, Binding, Board, Waits
 from modelplane.local.cluster.claims import CLAIM_FINALIZER, claim_names, is_finished
@@ -33,13 +44,8 @@ from modelplane.local.cluster.nodes import RESOURCE_GROUP
 from modelplane.local.cluster.objects import (
     controller_of,
     finalizers_of,
-    int_at,
     is_deleting,
-    items_at,
-    mapping_at,
     merged_conditions,
-    namespace_of,
-    uid_of,
     with_metadata,
     with_spec,
     with_status,
@@ -47,9 +53,8 @@ from modelplane.local.cluster.objects import (
 from modelplane.local.cluster.quotas import book_of
 from modelplane.local.cluster.settings import KUBELET_FINALIZER
 from modelplane.local.cluster.volumes import volume_fault
-from modelplane.local.store_rules import timestamp
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 _HEARD = frozenset(
     {

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.compose.manifests import value_at
+from modelplane.api.objects import Manifest, value_at
 from modelplane.engine import Adapter, KvRole, KvTransfer
 from modelplane.local.cluster.pod_status import engine_container
-from modelplane.reconcile.store import Manifest
 
 _Flags = Mapping[str, Sequence[str]]
 

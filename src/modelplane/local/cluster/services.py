@@ -9,25 +9,26 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from modelplane.compose.manifests import manifest, name_of, text_at, value_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    items_at,
+    labels_of,
+    manifest,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, changed, is_about, versions
 from modelplane.local.cluster.node_lifecycle import node_of
-from modelplane.local.cluster.objects import (
-    Json,
-    condition_is,
-    controller_reference,
-    int_at,
-    is_deleting,
-    items_at,
-    labels_of,
-    mapping_at,
-    namespace_of,
-    ref_of,
-    uid_of,
-)
+from modelplane.local.cluster.objects import condition_is, controller_reference, is_deleting, ref_of
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 DISCOVERY = "discovery.k8s.io"
 SERVICE_NAME = "kubernetes.io/service-name"

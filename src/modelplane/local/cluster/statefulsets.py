@@ -9,29 +9,34 @@ Not modelled: ordered creation (`OrderedReady`), volume claim templates, `OnDele
 
 from collections.abc import Iterable, Mapping
 
-from modelplane.compose.manifests import manifest, name_of, text_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    labels_of,
+    manifest,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+)
 from modelplane.local.cluster.claims import is_finished
 from modelplane.local.cluster.controller import Site, is_about, owned
 from modelplane.local.cluster.deployment_status import replicas_of
 from modelplane.local.cluster.deployments import APPS, template_hash
 from modelplane.local.cluster.lws_pods import admitted
 from modelplane.local.cluster.objects import (
-    Json,
     condition_is,
     controller_of,
     controller_reference,
-    int_at,
     is_deleting,
-    labels_of,
-    mapping_at,
-    namespace_of,
     ref_of,
-    uid_of,
     with_metadata,
 )
 from modelplane.local.cluster.rollout import scaled
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 REVISION_HASH = "controller-revision-hash"
 _POD_NAME = "statefulset.kubernetes.io/pod-name"

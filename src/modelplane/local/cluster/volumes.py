@@ -6,23 +6,23 @@ and topologies are taken as they are asked for. Nothing is stored: what a Job wr
 
 from collections.abc import Iterable, Iterator
 
-from modelplane.compose.manifests import manifest, name_of, text_at, value_at
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    items_at,
+    manifest,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
 from modelplane.local.cluster.controller import ClusterStore, Site, changed, is_about
 from modelplane.local.cluster.node_lifecycle import node_of
-from modelplane.local.cluster.objects import (
-    Json,
-    annotation,
-    is_deleting,
-    items_at,
-    mapping_at,
-    namespace_of,
-    ref_of,
-    uid_of,
-    with_spec,
-    with_status,
-)
+from modelplane.local.cluster.objects import annotation, is_deleting, ref_of, with_spec, with_status
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ObjectRef
 
 STORAGE_GROUP = "storage.k8s.io"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

@@ -20,6 +20,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
+from modelplane.api.objects import Json
 from modelplane.local.envoy.bootstrap import command
 from modelplane.local.envoy.errors import EnvoyFailedError
 from modelplane.local.picker_kit.upstreams import Upstreams
@@ -31,7 +32,6 @@ _DESTINATION = "x-gateway-destination-endpoint"
 _TYPES = "type.googleapis.com/envoy"
 _START_S = 30.0
 _STRAY_WEIGHT = 1000
-Json = dict[str, object]
 
 
 class Proxy:

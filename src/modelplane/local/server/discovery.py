@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+from modelplane.api.objects import GROUP, Json
 from modelplane.local.server.resources import Resource, resources
-from modelplane.local.server.values import Json
 
 AGGREGATED: Final = ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
 _SUBRESOURCE_VERBS: Final = ("get", "patch", "update")
@@ -30,7 +30,7 @@ def group_versions() -> list[tuple[str, str]]:
 
 
 def _is_ours(group: str) -> bool:
-    return group.endswith("modelplane.ai")
+    return group.endswith(GROUP)
 
 
 def group_list() -> Json:

@@ -5,8 +5,7 @@ Read only: whoever tells of something writes the core form, and both show it.
 
 from typing import Final
 
-from modelplane.local.server.values import Json
-from modelplane.reconcile.store import Manifest
+from modelplane.api.objects import Json, Manifest
 
 GROUP: Final = "events.k8s.io"
 _SAME: Final = ("metadata", "reason", "type", "action", "related", "reportingInstance", "eventTime", "series")

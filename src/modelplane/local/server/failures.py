@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
+from modelplane.api.objects import Json
 from modelplane.k8s.admission.problems import Cause as Why
 from modelplane.k8s.admission.problems import Problem
 from modelplane.local.server.resources import Resource
-from modelplane.local.server.values import Json
 
 _WORDS: Final = {
     Why.REQUIRED: "Required value",

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from modelplane.local.server.values import Json
+from modelplane.api.objects import Json
 
 Field = tuple[str, ...]
 FieldSet = frozenset[Field]

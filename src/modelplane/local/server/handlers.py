@@ -7,6 +7,7 @@ from typing import Final
 from aiohttp import web
 from multidict import CIMultiDict
 
+from modelplane.api.objects import Json
 from modelplane.local.server import bodies, discovery, openapi
 from modelplane.local.server.failures import ApiError, bad_request, not_allowed, not_found, unsupported_media
 from modelplane.local.server.media import JSON, media_of, wanted_form, wants_aggregated
@@ -18,7 +19,6 @@ from modelplane.local.server.resources import namespaces
 from modelplane.local.server.reviews import answer, find_review
 from modelplane.local.server.scales import scale_of
 from modelplane.local.server.selectors import Selector, read_selector
-from modelplane.local.server.values import Json
 from modelplane.local.server.watches import Watch, Watches
 from modelplane.local.server.wire import encode, listing
 from modelplane.local.server.writes import Patch, Writes, Written

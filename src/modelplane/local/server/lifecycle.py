@@ -12,6 +12,7 @@ Who depends on whom is an index over ownerReferences, kept by listening to the s
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from modelplane.api.objects import Manifest
 from modelplane.local.server.objects import HOLD, NAME_LABEL
 from modelplane.local.server.values import (
     finalizers_of,
@@ -27,7 +28,7 @@ from modelplane.local.store import SqliteStore
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ChangeType, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"

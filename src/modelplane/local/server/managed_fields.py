@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from modelplane.api.objects import Json, Manifest
 from modelplane.k8s.admission.schemas import Schema
 from modelplane.local.server.failures import ApiError, Cause, apply_conflict, bad_request
 from modelplane.local.server.field_sets import EMPTY, Field, FieldSet, read, spelled, under, written
@@ -32,8 +33,7 @@ from modelplane.local.server.typed import (
     remove,
     with_parents,
 )
-from modelplane.local.server.values import Json, items, mapping, metadata_of, texts_of, with_metadata
-from modelplane.reconcile.store import Manifest
+from modelplane.local.server.values import items, mapping, metadata_of, texts_of, with_metadata
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"

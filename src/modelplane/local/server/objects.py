@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from modelplane.api.definitions import Definition
+from modelplane.api.objects import Json, Manifest
 from modelplane.k8s.admission.admit import Admitted, Refused, UnknownFields, Verdict, admit
 from modelplane.k8s.admission.names import fault_in_namespace
 from modelplane.k8s.admission.paths import Key
@@ -23,16 +24,7 @@ from modelplane.k8s.admission.schemas import META_FIELDS, properties_of
 from modelplane.local.server import event_views
 from modelplane.local.server.failures import ApiError, bad_request, invalid_object
 from modelplane.local.server.resources import Resource, resource_of
-from modelplane.local.server.values import (
-    Json,
-    finalizers_of,
-    is_deleting,
-    mapping,
-    metadata_of,
-    text_of,
-    with_metadata,
-)
-from modelplane.reconcile.store import Manifest
+from modelplane.local.server.values import finalizers_of, is_deleting, mapping, metadata_of, text_of, with_metadata
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
+from modelplane.api.objects import Json
 from modelplane.k8s.admission.schemas import Schema, properties_of
 from modelplane.local.server.discovery import group_versions
 from modelplane.local.server.metadata_schema import OBJECT_META
 from modelplane.local.server.resources import Resource, resources
-from modelplane.local.server.values import Json
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"

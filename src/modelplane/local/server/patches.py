@@ -9,8 +9,8 @@ the two merging lists of metadata: finalizers by value and ownerReferences by ui
 import copy
 from collections.abc import Mapping, Sequence
 
+from modelplane.api.objects import Json
 from modelplane.local.server.failures import ApiError, bad_request
-from modelplane.local.server.values import Json
 
 _OPERATIONS_MOST = 10_000
 

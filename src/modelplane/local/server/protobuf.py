@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from modelplane.local.server.values import Json
+from modelplane.api.objects import Json
 
 MAGIC: Final = b"k8s\x00"
 MEDIA: Final = "application/vnd.kubernetes.protobuf"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from modelplane.api.objects import Json, Manifest
 from modelplane.local.server import tables
 from modelplane.local.server.failures import ApiError, bad_request, expired, not_found, too_large_revision
 from modelplane.local.server.media import Form
@@ -19,11 +20,11 @@ from modelplane.local.server.objects import shown, tabled_of
 from modelplane.local.server.options import ListOptions
 from modelplane.local.server.paths import Target
 from modelplane.local.server.selectors import Selector
-from modelplane.local.server.values import Json, text_of
+from modelplane.local.server.values import text_of
 from modelplane.local.server.wire import Wire, encode, listing, tabled
 from modelplane.local.store import Expired, SqliteStore
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.reconcile.store import ObjectRef
 
 _META = "meta.k8s.io/v1"
 _TURN = 500

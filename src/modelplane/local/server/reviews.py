@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from modelplane.api.objects import Json
 from modelplane.local.server.discovery import REVIEWS
 from modelplane.local.server.failures import bad_request
-from modelplane.local.server.values import Json
 
 _USER: Final[Json] = {"username": "modelplane-admin", "groups": ["system:masters", "system:authenticated"]}
 

@@ -1,9 +1,9 @@
 """The scale of an object (autoscaling/v1 Scale), read from and written to the paths that its definition names."""
 
+from modelplane.api.objects import Json, Manifest
 from modelplane.local.server.failures import bad_request
 from modelplane.local.server.resources import Resource
-from modelplane.local.server.values import Json, mapping, metadata_of
-from modelplane.reconcile.store import Manifest
+from modelplane.local.server.values import mapping, metadata_of
 
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from modelplane.api.objects import Manifest
 from modelplane.k8s.admission.names import fault_in_label_key, fault_in_label_value
 from modelplane.local.server.failures import bad_request
 from modelplane.local.server.resources import Resource
 from modelplane.local.server.values import mapping, metadata_of, texts_of
-from modelplane.reconcile.store import Manifest
 
 _TOKEN: Final = re.compile(r"\s*(==|!=|=|!|\(|\)|,|<|>|[^\s,()=!<>]+)\s*")
 _EVENT_FIELDS: Final = (

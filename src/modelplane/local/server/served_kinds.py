@@ -7,8 +7,9 @@ kinds there are is not the user's to say.
 from typing import Final
 
 from modelplane.api.definitions import Definition, custom_resource_definition, definitions
-from modelplane.local.server.values import Json, mapping, text_of
-from modelplane.local.status import timestamp
+from modelplane.api.objects import Json
+from modelplane.api.timestamps import timestamp
+from modelplane.local.server.values import mapping, text_of
 from modelplane.local.store import SqliteStore
 from modelplane.reconcile.store import ObjectRef
 

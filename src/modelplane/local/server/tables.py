@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from modelplane.api.definitions import Column
+from modelplane.api.objects import Json, Manifest
 from modelplane.local.server.jsonpath import find
 from modelplane.local.server.resources import Resource
-from modelplane.local.server.values import Json, mapping, metadata_of, text_of
-from modelplane.reconcile.store import Manifest
+from modelplane.local.server.values import mapping, metadata_of, text_of
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-Json = dict[str, object]
+from modelplane.api.objects import Json
 
 
 def mapping(value: object) -> Mapping[str, object]:

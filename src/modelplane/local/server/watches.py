@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from modelplane.api.objects import Json, Manifest
 from modelplane.local.server import tables
 from modelplane.local.server.failures import ApiError, expired, too_many
 from modelplane.local.server.media import Form
@@ -24,11 +25,11 @@ from modelplane.local.server.paths import Target
 from modelplane.local.server.reads import Reads, ref_of
 from modelplane.local.server.resources import Resource
 from modelplane.local.server.selectors import Selector
-from modelplane.local.server.values import Json, with_metadata
+from modelplane.local.server.values import with_metadata
 from modelplane.local.server.wire import Wire, encode
 from modelplane.local.store import Expired, SqliteStore
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.store import Change, ChangeType, Manifest, ObjectRef
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 

@@ -9,9 +9,10 @@ from typing import Final
 
 import msgspec
 
+from modelplane.api.objects import Manifest
 from modelplane.local.server.objects import shown
 from modelplane.local.server.resources import Resource
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.reconcile.store import ObjectRef
 
 _TABLE: Final = "meta.k8s.io/v1"
 _MOST_BYTES: Final = 64 * 1024 * 1024

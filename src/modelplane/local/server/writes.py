@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from modelplane.api.objects import Json, Manifest
+from modelplane.api.timestamps import timestamp
 from modelplane.local.server import failures
 from modelplane.local.server.bodies import Body, read_json, read_yaml
 from modelplane.local.server.failures import ApiError, Cause, bad_request
@@ -21,20 +23,11 @@ from modelplane.local.server.reads import Page, Reads, ref_of
 from modelplane.local.server.resources import namespaces
 from modelplane.local.server.scales import read_scale, scale_of, with_replicas
 from modelplane.local.server.selectors import Selector
-from modelplane.local.server.values import (
-    Json,
-    finalizers_of,
-    is_deleting,
-    mapping,
-    metadata_of,
-    text_of,
-    with_metadata,
-)
+from modelplane.local.server.values import finalizers_of, is_deleting, mapping, metadata_of, text_of, with_metadata
 from modelplane.local.server.wire import encode
 from modelplane.local.store import SqliteStore
-from modelplane.local.store_rules import timestamp
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.store import Manifest, ObjectRef
+from modelplane.reconcile.store import ObjectRef
 
 T = TypeVar("T")
 
