@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import aiohttp
 from aiohttp import web
 
-from modelplane.engine import LLAMA_8B_H200, Engine, EngineConfig
-from modelplane.engine.batch import Batch
-from modelplane.engine.figures import Figures
-from modelplane.engine.kv_events import KvEventLog
-from modelplane.engine.schedule import Scheduler
-from modelplane.engine.sequence import Draft
-from modelplane.engine.sequence import Sequence as EngineSequence
-from modelplane.engine.steps import Limits
+from modelplane.sim.engine import LLAMA_8B_H200, Engine, EngineConfig
+from modelplane.sim.engine.batch import Batch
+from modelplane.sim.engine.figures import Figures
+from modelplane.sim.engine.kv_events import KvEventLog
+from modelplane.sim.engine.schedule import Scheduler
+from modelplane.sim.engine.sequence import Draft
+from modelplane.sim.engine.sequence import Sequence as EngineSequence
+from modelplane.sim.engine.steps import Limits
 
 _HOST = "127.0.0.1"
 _ENGINES = 300

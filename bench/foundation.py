@@ -44,7 +44,7 @@ def _decode() -> dict[str, object]:
 def _demo() -> dict[str, object]:
     """Beside the part of it that no plane can avoid: importing the client and what the plane is made of."""
     value = _wall_ms([str(PROGRAM), "demo"]) / 1000
-    imports = _wall_ms([sys.executable, "-c", "import openai, modelplane.local.plane"]) / 1000
+    imports = _wall_ms([sys.executable, "-c", "import openai, modelplane.plane.plane"]) / 1000
     baseline = {"what": "importing the openai client and the plane", "value": round(imports, 2), "unit": "s"}
     return _row("demo-warm", round(value, 2), "s", 10, baseline)
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from modelplane.local.envoy import EnvoyConfig, Gateways, GatewayView
-from modelplane.local.envoy.config import EMPTY
-from modelplane.local.envoy.plan import final_files, plan
+from modelplane.envoy import EnvoyConfig, Gateways, GatewayView
+from modelplane.envoy.config import EMPTY
+from modelplane.envoy.plan import final_files, plan
 
 EDGES, REPLICAS = 1_000, 10
 _HOST, _NAMESPACE = "127.0.0.1", "team"

@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from load.front import addresses
 from load.pickers import Which, find_go_picker, picker
 
-from modelplane.local.picker_kit.cases import CASES
-from modelplane.local.picker_kit.runs import Finding, Picker, Verdict, conduct
-from modelplane.local.picker_kit.upstreams import Upstreams
+from modelplane.conformance.epp.cases import CASES
+from modelplane.conformance.epp.runs import Finding, Picker, Verdict, conduct
+from modelplane.conformance.epp.upstreams import Upstreams
 
 _HEAD = """\
 # What the conformance kit found

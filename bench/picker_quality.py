@@ -32,11 +32,11 @@ from load.pickers import CONFIG, COUNTING, Which, find_go_picker, picker
 from load.prompts import chat, words
 from load.shapes import GROUPS, LONG, SHORT, Shape
 
-from modelplane.engine import Engine, EngineConfig
-from modelplane.engine.requests import read_chat
-from modelplane.engine.schedule import Scheduler
-from modelplane.engine.sequence import Draft
-from modelplane.engine.sequence import Sequence as Prompt
+from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.sim.engine.requests import read_chat
+from modelplane.sim.engine.schedule import Scheduler
+from modelplane.sim.engine.sequence import Draft
+from modelplane.sim.engine.sequence import Sequence as Prompt
 
 _MODEL: Final = "demo"
 _SEED: Final = 23

@@ -29,14 +29,6 @@ from load.prompts import words
 from load.shapes import LONG, PUBLISHED, SHORT, Shape
 from load.virtual import VirtualTime
 
-from modelplane.engine.batch import Batch
-from modelplane.engine.figures import Figures
-from modelplane.engine.kv_events import KvEventLog
-from modelplane.engine.schedule import Scheduler as EngineScheduler
-from modelplane.engine.sequence import Draft
-from modelplane.engine.sequence import Sequence as Prompt
-from modelplane.engine.steps import Limits
-from modelplane.engine.text import token_id
 from modelplane.picker.config import load
 from modelplane.picker.decisions import Decision
 from modelplane.picker.endpoints import Endpoint
@@ -45,6 +37,14 @@ from modelplane.picker.memory.in_flight import InFlightProducer
 from modelplane.picker.plugins import Served
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
+from modelplane.sim.engine.batch import Batch
+from modelplane.sim.engine.figures import Figures
+from modelplane.sim.engine.kv_events import KvEventLog
+from modelplane.sim.engine.schedule import Scheduler as EngineScheduler
+from modelplane.sim.engine.sequence import Draft
+from modelplane.sim.engine.sequence import Sequence as Prompt
+from modelplane.sim.engine.steps import Limits
+from modelplane.sim.engine.text import token_id
 
 _SEEDS: Final = (23, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 _USUAL_SEEDS: Final = 5

@@ -129,7 +129,7 @@ def _kills() -> list[dict[str, object]]:
                 lost += sum(found.get(name, -1) < number for name, number in newest.items())
                 newest = asyncio.run(_writing_until_killed(folder, process, newest))
         total = sum(newest.values())
-    imports = _wall_s([sys.executable, "-c", "import modelplane.local.plane"])
+    imports = _wall_s([sys.executable, "-c", "import modelplane.plane.plane"])
     importing = {"what": "importing what the plane is made of", "value": round(imports, 2), "unit": "s"}
     writes = {"what": f"writes acknowledged over {KILLS} kills", "value": total, "unit": "writes"}
     slowest = round(max(recoveries), 2)
@@ -188,7 +188,7 @@ def _first_token() -> dict[str, object]:
         with _plane(folder, "-f", str(EXAMPLES)):
             asyncio.run(_first_streamed(folder / "log"))
             took = time.perf_counter() - started
-    imports = _wall_s([sys.executable, "-c", "import modelplane.local.plane"])
+    imports = _wall_s([sys.executable, "-c", "import modelplane.plane.plane"])
     importing = {"what": "importing what the plane is made of", "value": round(imports, 2), "unit": "s"}
     return _row("plane-up-to-first-token", round(took, 2), "s", 10, importing)
 

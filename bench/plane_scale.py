@@ -19,15 +19,15 @@ from pathlib import Path
 import yaml
 
 from modelplane.api.objects import Manifest, name_of
-from modelplane.engine import Faults
-from modelplane.local.apply import admitted
-from modelplane.local.cluster.controller import ClusterStore
-from modelplane.local.cluster.objects import condition_is
-from modelplane.local.cluster.phases import Running
-from modelplane.local.cluster.settings import ClusterSettings
-from modelplane.local.plane import Plane, PlaneSettings
+from modelplane.plane.apply import admitted
+from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.reconcile.collector import calm_collector
 from modelplane.reconcile.store import Change
+from modelplane.sim.cluster.controller import ClusterStore
+from modelplane.sim.cluster.objects import condition_is
+from modelplane.sim.cluster.phases import Running
+from modelplane.sim.cluster.settings import ClusterSettings
+from modelplane.sim.engine import Faults
 
 POOLS, REPLICAS = 4, 10
 GROUP, VERSION = "modelplane.ai", "modelplane.ai/v1alpha1"

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from modelplane.api.objects import manifest
-from modelplane.local.cluster import ClusterSettings, SimulatedCluster
-from modelplane.local.store import Database
+from modelplane.apiserver.store.database import Database
+from modelplane.sim.cluster import ClusterSettings, SimulatedCluster
 from modelplane.testing.clock import VirtualClock, run_virtual
 from modelplane.testing.cluster import TENANT_NAMESPACE, FakeEngines, claim_template, deployment, gpu_pool, service
 

@@ -18,9 +18,9 @@ from lab.client import Api, ApiError, Manifest, name_of, text
 from lab.cluster import ADMIN
 from modelplane.api.errors import InputError
 from modelplane.api.labels import SERVING
-from modelplane.engine import LLAMA_8B_H200, Engine, Exchange
-from modelplane.local.cluster.engines import engine_config
-from modelplane.local.cluster.kubelet import serving_port
+from modelplane.sim.cluster.engines import engine_config
+from modelplane.sim.cluster.kubelet import serving_port
+from modelplane.sim.engine import LLAMA_8B_H200, Engine, Exchange
 
 if TYPE_CHECKING:
     from lab.cluster import Cluster

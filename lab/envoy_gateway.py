@@ -25,7 +25,7 @@ from lab.components import ENVOY_GATEWAY
 from lab.mirror import Mirror
 from lab.supervisor import Program, ProgramError
 from modelplane.api.labels import FLEET_GATEWAY
-from modelplane.local.envoy.bootstrap import packaged_binary
+from modelplane.envoy.bootstrap import packaged_binary
 
 if TYPE_CHECKING:
     from pathlib import Path

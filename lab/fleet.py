@@ -10,7 +10,7 @@ import msgspec
 from lab.manifests import read_folder
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceClass, InferenceCluster
-from modelplane.local.cluster.pools import PoolSpec, pools_of
+from modelplane.sim.cluster.pools import PoolSpec, pools_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

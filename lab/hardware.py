@@ -11,7 +11,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from modelplane.api.labels import GPU_TAINT, POOL
-from modelplane.local.cluster.pools import PoolSpec, device_classes, drivers_of, published_devices
+from modelplane.sim.cluster.pools import PoolSpec, device_classes, drivers_of, published_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

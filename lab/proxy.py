@@ -16,7 +16,7 @@ import aiohttp
 from lab.cluster import LOOPBACK, answers
 from lab.routing import ROUTES, STAT_PREFIX
 from lab.supervisor import Program
-from modelplane.local.envoy.bootstrap import packaged_binary
+from modelplane.envoy.bootstrap import packaged_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

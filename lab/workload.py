@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lab.manifests import Sources
-    from modelplane.local.cluster.pools import PoolSpec
+    from modelplane.sim.cluster.pools import PoolSpec
 
 _STAGES = (
     "node/fast/node-initialize",

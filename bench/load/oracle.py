@@ -7,9 +7,9 @@ holds a prefix is busy it may have another compute it again. So it is the mark t
 
 from collections.abc import Sequence
 
-from modelplane.engine.schedule import Scheduler
-from modelplane.engine.sequence import Sequence as Prompt
-from modelplane.engine.timing import Timing
+from modelplane.sim.engine.schedule import Scheduler
+from modelplane.sim.engine.sequence import Sequence as Prompt
+from modelplane.sim.engine.timing import Timing
 
 
 class Oracle:

@@ -10,9 +10,9 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from modelplane.engine import Engine, EngineConfig
-from modelplane.engine.figures import Figures
-from modelplane.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
+from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.sim.engine.figures import Figures
+from modelplane.sim.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
 
 _ADAPTERS = 4
 """Places for LoRA: pickers look for this figure too."""

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.engine import (
+from modelplane.sim.engine import (
     LLAMA_8B_H200,
     LLAMA_70B_H200,
     Timing,

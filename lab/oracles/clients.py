@@ -17,11 +17,11 @@ from aiohttp import web
 from lab.client import Api, Manifest, name_of, text, until
 from lab.oracles.finding import Difference, Finding
 from lab.sessions.steps import NAMESPACE
-from modelplane.local.certificates import server_context
-from modelplane.local.kubeconfig import write_kubeconfig
-from modelplane.local.server.app import ApiServer
-from modelplane.local.server.lifecycle import Lifecycle, ensure_namespaces
-from modelplane.local.store import Database
+from modelplane.apiserver.app import ApiServer
+from modelplane.apiserver.lifecycle import Lifecycle, ensure_namespaces
+from modelplane.apiserver.store.database import Database
+from modelplane.plane.certificates import server_context
+from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.reconcile.clock import SystemClock
 
 if TYPE_CHECKING:

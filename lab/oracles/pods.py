@@ -18,7 +18,7 @@ from lab.oracles.finding import Difference, Finding
 from lab.workload import publish
 from modelplane.api.labels import ENGINE, POOL, REPLICA, ROLE
 from modelplane.api.models import Attribute, Capacity, ClassDevice
-from modelplane.local.cluster import ClusterSettings, PoolSpec
+from modelplane.sim.cluster import ClusterSettings, PoolSpec
 from modelplane.testing.cluster import ClusterLab, run_cluster
 
 if TYPE_CHECKING:

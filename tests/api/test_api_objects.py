@@ -22,8 +22,8 @@ def test_a_manifest_leaves_out_what_is_empty():
 @pytest.mark.parametrize(
     ("read", "expected"),
     [
-        (lambda item: name_of(item), "a"),
-        (lambda item: labels_of(item), {"app": "chat", "n": "1"}),
+        (name_of, "a"),
+        (labels_of, {"app": "chat", "n": "1"}),
         (lambda item: text_at(item, "spec", "replicas"), ""),
         (lambda item: int_at(item, "spec", "replicas"), 2),
         (lambda item: int_at(item, "spec", "absent", default=7), 7),

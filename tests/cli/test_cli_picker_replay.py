@@ -11,13 +11,13 @@ import aiohttp
 import pytest
 
 from modelplane.cli import main
-from modelplane.engine import Engine, EngineConfig
 from modelplane.extproc.observe import DecisionLog, Observer
 from modelplane.picker.config import load
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.loads import Load
 from modelplane.picker.requests import Request
 from modelplane.picker.scheduler import Scheduler
+from modelplane.sim.engine import Engine, EngineConfig
 from modelplane.testing.extproc_envoy import EnvoyPlan, Mode, envoy
 from modelplane.testing.picking import seeded
 

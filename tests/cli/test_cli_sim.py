@@ -9,9 +9,9 @@ import yaml
 
 from modelplane.api.errors import InputError, NotFoundError
 from modelplane.cli import sim
-from modelplane.local.apply import admitted
-from modelplane.local.cluster import ClusterSettings
-from modelplane.local.plane import Plane, PlaneSettings
+from modelplane.plane.apply import admitted
+from modelplane.plane.plane import Plane, PlaneSettings
+from modelplane.sim.cluster import ClusterSettings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from modelplane.local.certificates import server_context
+from modelplane.plane.certificates import server_context
 
 MANIFESTS = """
 apiVersion: v1

@@ -10,7 +10,6 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from modelplane.engine import Engine, EngineConfig
 from modelplane.extproc.endpoints import StaticEndpoints
 from modelplane.extproc.grpc_aio import GrpcAioServer
 from modelplane.extproc.h2.server import H2Server
@@ -18,6 +17,7 @@ from modelplane.extproc.server import PickerServer, PickerSettings
 from modelplane.picker.config import load
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.plugins import Usage
+from modelplane.sim.engine import Engine, EngineConfig
 from modelplane.testing.extproc_envoy import EnvoyPlan, Mode, envoy
 
 pytestmark = pytest.mark.e2e

@@ -11,10 +11,10 @@ import zmq
 import zmq.asyncio
 
 from modelplane.api.errors import InputError
-from modelplane.engine.kv_events import BlockStored, KvEventLog
 from modelplane.extproc.kv_events import KvListener, KvSettings, KvTarget, settings_from, targets_of
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.memory.precise import PreciseIndex
+from modelplane.sim.engine.kv_events import BlockStored, KvEventLog
 from modelplane.testing.kube_api import until
 
 TOPIC = b"kv@pod@model"

@@ -4,13 +4,13 @@ import asyncio
 
 import aiohttp
 
-from modelplane.engine import Engine, EngineConfig
 from modelplane.extproc.endpoints import StaticEndpoints
 from modelplane.extproc.program import Program, Wishes
 from modelplane.extproc.server import PickerSettings
 from modelplane.picker.config import load
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.snapshot import decode
+from modelplane.sim.engine import Engine, EngineConfig
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 FLOWING = (

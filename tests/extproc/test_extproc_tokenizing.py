@@ -7,11 +7,11 @@ import json
 import pytest
 from aiohttp import web
 
-from modelplane.engine import Engine, EngineConfig
 from modelplane.extproc.endpoints import StaticEndpoints
 from modelplane.extproc.tokenizing import Tokenizer, TokenizerSettings
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.requests import Api
+from modelplane.sim.engine import Engine, EngineConfig
 
 CHAT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}], "temperature": 1}).encode()
 

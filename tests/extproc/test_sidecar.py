@@ -9,11 +9,11 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from modelplane.engine import Engine, EngineConfig
-from modelplane.engine.config import KvTransfer
-from modelplane.engine.transfer import Exchange
 from modelplane.extproc.disaggregation import Allowlist, Connector
 from modelplane.extproc.sidecar import Sidecar, SidecarSettings
+from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.sim.engine.config import KvTransfer
+from modelplane.sim.engine.transfer import Exchange
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "tell me " * 200}], "max_tokens": 5}
 

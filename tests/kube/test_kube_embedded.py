@@ -4,10 +4,10 @@ import asyncio
 
 from aiohttp import web
 
+from modelplane.apiserver.app import ApiServer
+from modelplane.apiserver.lifecycle import ensure_namespaces
+from modelplane.apiserver.store.database import Database, StoreSettings
 from modelplane.kube import Informer, InformerSettings, Key, Kind, Query
-from modelplane.local.server.app import ApiServer
-from modelplane.local.server.lifecycle import ensure_namespaces
-from modelplane.local.store import Database, StoreSettings
 from modelplane.reconcile.clock import SystemClock
 from modelplane.testing.kube_api import client_of, running, until
 

@@ -12,7 +12,7 @@ from lab.cluster import new_cluster
 from lab.envoy_gateway import CONTROLLER, EnvoyGateway, _class, _proxy, envoy_version, infrastructure
 from lab.namespace import find_isolation
 from lab.supervisor import Supervisor
-from modelplane.local.envoy.bootstrap import packaged_binary
+from modelplane.envoy.bootstrap import packaged_binary
 
 
 def test_it_runs_the_envoy_that_is_here(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from lab.manifests import parse
 from lab.routing import PICKER, Place, Seen, paths, pool_members, tables
-from modelplane.local.envoy.bootstrap import packaged_binary
+from modelplane.envoy.bootstrap import packaged_binary
 
 FLEET = parse("""
 kind: HTTPRoute

@@ -11,7 +11,7 @@ from modelplane.api.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from modelplane.local.picker_kit import Case, Finding
+    from modelplane.conformance.epp import Case, Finding
 
 _EPILOG = """\
 examples:
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from modelplane.local.picker_kit import CASES
+    from modelplane.conformance.epp import CASES
 
     unknown = sorted(set(arguments.case) - {case.name for case in CASES})
     if unknown:
@@ -65,9 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _findings(arguments: argparse.Namespace, pool: Sequence[str], cases: "Sequence[Case]") -> "list[Finding]":
-    from modelplane.local.picker_kit import Picker, conduct
-    from modelplane.local.picker_kit.own import own_picker
-    from modelplane.local.picker_kit.upstreams import Upstreams
+    from modelplane.conformance.epp import Picker, conduct
+    from modelplane.conformance.epp.own import own_picker
+    from modelplane.conformance.epp.upstreams import Upstreams
 
     async with Upstreams().serving(pool) as upstreams:
         if not arguments.own:

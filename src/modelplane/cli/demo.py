@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 async def _demo(arguments: argparse.Namespace) -> int:
     from modelplane.cli.demo_steps import Steps
     from modelplane.cli.manifests import read_documents
-    from modelplane.local.apply import check_documents
-    from modelplane.local.plane import Plane, PlaneSettings
+    from modelplane.plane.apply import check_documents
+    from modelplane.plane.plane import Plane, PlaneSettings
 
     progress = Progress()
     documents = read_documents([arguments.filename])

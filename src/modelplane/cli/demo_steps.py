@@ -11,7 +11,7 @@ from modelplane.api.models import ModelDeployment, ModelService
 from modelplane.api.objects import GROUP, name_of, text_at
 from modelplane.cli.terminal import Progress
 from modelplane.k8s.admission.layout import Document
-from modelplane.local.plane import Plane
+from modelplane.plane.plane import Plane
 from modelplane.reconcile.store import ObjectRef
 
 _LOOK_S = 0.05

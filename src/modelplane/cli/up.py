@@ -53,8 +53,8 @@ async def _up(arguments: argparse.Namespace) -> int:
     from modelplane.cli._plugins import profile_of
     from modelplane.cli.demo_steps import Steps
     from modelplane.cli.manifests import read_documents, simulated_fleet
-    from modelplane.local.apply import check_documents
-    from modelplane.local.plane import Plane, PlaneSettings
+    from modelplane.plane.apply import check_documents
+    from modelplane.plane.plane import Plane, PlaneSettings
     from modelplane.reconcile.collector import calm_collector
     from modelplane.web.server import serve
 

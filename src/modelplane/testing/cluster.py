@@ -8,12 +8,12 @@ from typing import TypeVar
 from modelplane.api.labels import CLUSTER_GATEWAY, GPU_TAINT, POOL, SYSTEM_NAMESPACE
 from modelplane.api.models import Attribute, Capacity, ClassDevice
 from modelplane.api.objects import Manifest, manifest, name_of, text_at
-from modelplane.engine import Faults
-from modelplane.local.cluster import ClusterSettings, PoolSpec, Running, SimulatedCluster
-from modelplane.local.cluster.controller import ClusterStore
-from modelplane.local.store import Database, SqliteStore
+from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ObjectRef
+from modelplane.sim.cluster import ClusterSettings, PoolSpec, Running, SimulatedCluster
+from modelplane.sim.cluster.controller import ClusterStore
+from modelplane.sim.engine import Faults
 from modelplane.testing.clock import VirtualClock, run_virtual
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from modelplane.local.envoy.bootstrap import packaged_binary
+from modelplane.envoy.bootstrap import packaged_binary
 
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
 _Json = dict[str, object]

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, int_at, text_at
-from modelplane.local.cluster import ClusterSettings
-from modelplane.local.cluster.objects import condition_of
-from modelplane.local.clusters import Clusters
-from modelplane.local.controller import Controller
-from modelplane.local.store import Database
+from modelplane.apiserver.store.database import Database
+from modelplane.plane.clusters import Clusters
+from modelplane.plane.controller import Controller
 from modelplane.reconcile.store import ObjectRef
+from modelplane.sim.cluster import ClusterSettings
+from modelplane.sim.cluster.objects import condition_of
 from modelplane.testing.clock import VirtualClock
 from modelplane.testing.cluster import FakeEngines
 

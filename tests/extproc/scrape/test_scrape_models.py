@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from modelplane.engine import Engine, EngineConfig
 from modelplane.extproc.scrape import ModelsWatcher
 from modelplane.extproc.scrape.connections import Connection, Target
 from modelplane.extproc.scrape.targets import models_of
 from modelplane.extproc.tls import self_signed, server_context
 from modelplane.picker.endpoints import Endpoint
 from modelplane.picker.loads import Load
+from modelplane.sim.engine import Engine, EngineConfig
 from modelplane.testing.kube_api import until
 
 

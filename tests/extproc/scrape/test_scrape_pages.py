@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelplane.engine.figures import Figures
-from modelplane.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
 from modelplane.extproc.scrape.engines import BUILT_IN, Engine, Metric
 from modelplane.extproc.scrape.pages import Reader, Seen
 from modelplane.picker.loads import Adapters, Load
+from modelplane.sim.engine.figures import Figures
+from modelplane.sim.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
 
 ENGINES = {engine.name: engine for engine in BUILT_IN}
 

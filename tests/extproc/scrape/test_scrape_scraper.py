@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from modelplane.engine import Engine, EngineConfig
 from modelplane.extproc.scrape import Engines, Pace, Scraper, ScrapeSettings, Uses
 from modelplane.extproc.scrape.connections import Connection, Target
 from modelplane.extproc.scrape.engines import Engine as Kind
 from modelplane.extproc.scrape.engines import Metric
 from modelplane.extproc.scrape.targets import page_of
 from modelplane.picker.endpoints import Endpoint
+from modelplane.sim.engine import Engine, EngineConfig
 from modelplane.testing.kube_api import until
 
 QUICK = ScrapeSettings(Pace(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005)

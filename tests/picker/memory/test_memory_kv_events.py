@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.engine.kv_events import BlockStored as EngineStored
-from modelplane.engine.kv_events import KvBatch as EngineBatch
 from modelplane.picker.memory.kv_events import (
     AllBlocksCleared,
     BlockRemoved,
@@ -18,6 +16,8 @@ from modelplane.picker.memory.kv_events import (
     read_frames,
     read_json,
 )
+from modelplane.sim.engine.kv_events import BlockStored as EngineStored
+from modelplane.sim.engine.kv_events import KvBatch as EngineBatch
 
 pack = msgspec.msgpack.encode
 

@@ -1,0 +1,113 @@
+"""The HTTP server in front of the plane's store.
+
+Loopback only. Every request needs the bearer token; Host must name this machine, so that a page whose name was rebound
+to loopback gets nowhere, and a request that a browser made for another origin is refused.
+
+aiohttp's low-level server is used without its router: one function sees every request, which more than doubles the
+number of reads a second.
+"""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestHandler
+
+from modelplane.api.errors import ModelplaneError
+from modelplane.apiserver.bodies import MOST_BYTES
+from modelplane.apiserver.failures import ApiError, as_api_error
+from modelplane.apiserver.handlers import Api, failed
+from modelplane.apiserver.reads import Reads
+from modelplane.apiserver.store.database import SqliteStore
+from modelplane.apiserver.watches import DEFAULT_LIMITS, Watches, WatchLimits
+from modelplane.apiserver.wire import Wire
+from modelplane.apiserver.writes import Writes
+from modelplane.reconcile.clock import Clock
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+_log = logging.getLogger(__name__)
+_HOSTS: Final = frozenset(("127.0.0.1", "localhost", "[::1]"))
+_OPEN_PATHS: Final = frozenset(("/healthz", "/livez", "/readyz"))
+
+
+class ApiServer:
+    """Answers from one store. `runner` is what a site is started with; `close` ends the watches first."""
+
+    def __init__(
+        self,
+        store: SqliteStore,
+        *,
+        token: str,
+        clock: Clock,
+        limits: WatchLimits = DEFAULT_LIMITS,
+        others: Mapping[str, Handler] | None = None,
+    ) -> None:
+        """`others` answer what is under their prefix of the path, behind the same checks."""
+        wire = Wire()
+        reads = Reads(store, wire, clock)
+        self._watches = Watches(store, reads, wire, clock, limits)
+        self._api = Api(reads, Writes(store, reads, clock), self._watches)
+        self._others = tuple((others or {}).items())
+        self._expected = f"Bearer {token}".encode()
+        self._runner = web.ServerRunner(
+            web.Server(self._handle, request_factory=_request, handler_cancellation=True, access_log=None),
+            shutdown_timeout=1.0,
+        )
+
+    @property
+    def runner(self) -> web.ServerRunner:
+        return self._runner
+
+    async def close(self) -> None:
+        self._watches.close()
+        await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            self._check(request)
+            for prefix, handler in self._others:
+                if request.path.startswith(prefix):
+                    return await handler(request)
+            return await self._api.answer(request)
+        except ModelplaneError as error:
+            return failed(as_api_error(error))
+        except web.HTTPException as error:
+            return failed(ApiError(error.status, error.reason.replace(" ", ""), error.reason))
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception:  # noqa: BLE001  the boundary: one broken request must not end the server
+            _log.exception("%s %s failed", request.method, request.path)
+            return failed(ApiError(500, "InternalError", "the plane failed on this request; its log says why"))
+
+    def _check(self, request: web.BaseRequest) -> None:
+        headers = request.headers
+        host = headers.get("Host", "")
+        if _name(host) not in _HOSTS:
+            raise ApiError(403, "Forbidden", "this API answers on loopback names only")
+        if headers.get("Origin", "null") not in {"null", f"{request.scheme}://{host}"}:
+            raise ApiError(403, "Forbidden", "requests of other origins are refused")
+        given = headers.get("Authorization", "").encode()
+        if request.path not in _OPEN_PATHS and not hmac.compare_digest(given, self._expected):
+            raise ApiError(401, "Unauthorized", "a bearer token is required; the plane's kubeconfig has it")
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: AbstractStreamWriter,
+    task: "asyncio.Task[None]",
+) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MOST_BYTES)
+
+
+def _name(host: str) -> str:
+    name, _, port = host.rpartition(":")
+    return name if port.isdigit() and name else host

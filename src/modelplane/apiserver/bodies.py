@@ -1,0 +1,117 @@
+"""The body of a request as plain values, with the keys that it has twice.
+
+JSON is read twice where it may matter: quickly, and with a scanner that notices duplicate keys, which clients are
+warned of. YAML is held to the limits of `modelplane.k8s.admission.documents`, which refuses duplicates altogether.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from modelplane.api.errors import DocumentError
+from modelplane.apiserver.failures import bad_request
+from modelplane.apiserver.media import JSON, YAML
+from modelplane.apiserver.protobuf import MEDIA, read_protobuf
+from modelplane.k8s.admission.documents import parse_documents
+
+MOST_BYTES: Final = 3 * 1024 * 1024
+LARGE_BYTES: Final = 256 * 1024
+"""Bodies above this are read in a thread of their own, so that others are served meanwhile."""
+
+_SHOWN: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    value: object
+    duplicates: tuple[str, ...] = ()
+    """Fields that occur more than once; the last one counts."""
+
+
+class _Twice(dict[str, object]):
+    """An object of which some keys occurred twice."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        super().__init__(pairs)
+        seen: set[str] = set()
+        self.repeated = [name for name, _ in pairs if name in seen or seen.add(name)]  # type: ignore[func-returns-value]  # set.add is None
+
+
+def read_json(raw: bytes, *, watch_duplicates: bool = True) -> Body:
+    """A JSON body. ValueError says what is wrong with it."""
+    try:
+        value = msgspec.json.decode(raw)
+        if not watch_duplicates or not _may_repeat(raw, value):
+            return Body(value)
+        noticed: list[_Twice] = []
+        again = json.loads(raw, object_pairs_hook=lambda pairs: _noticing(pairs, noticed))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+    return Body(value, tuple(_repeated(again, "")) if noticed else ())
+
+
+def _may_repeat(raw: bytes, value: object) -> bool:
+    """Where nothing is escaped, quotes stand around keys and texts only: a key that was lost took two with it."""
+    return b"\\" in raw or raw.count(b'"') != msgspec.json.encode(value).count(b'"')
+
+
+def _noticing(pairs: list[tuple[str, object]], noticed: list[_Twice]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    noticed.append(_Twice(pairs))
+    return noticed[-1]
+
+
+def _repeated(value: object, at: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name in value.repeated if isinstance(value, _Twice) else ():
+            yield f"{at}.{name}".removeprefix(".")
+        for name, item in value.items():
+            yield from _repeated(item, f"{at}.{name}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _repeated(item, f"{at}[{index}]")
+
+
+def read_yaml(raw: bytes) -> Body:
+    """A YAML (or JSON) body of one document. ValueError says what is wrong with it."""
+    if raw.lstrip()[:1] == b"{":
+        return read_json(raw)
+    try:
+        documents = parse_documents(raw, source="body")
+    except DocumentError as error:
+        raise ValueError(str(error)) from None
+    if len(documents) != 1:
+        raise ValueError(f"one document is expected, not {len(documents)}")
+    return Body(documents[0].value)
+
+
+def read_object(raw: bytes, media: str, kind: str) -> Body:
+    """The body of a create or a replace. ApiError where it is no object at all."""
+    try:
+        body = _READERS[media](raw)
+    except ValueError as error:
+        raise _unrecognized(raw, kind, f"couldn't get version/kind; json parse error: {error}") from None
+    if not isinstance(body.value, dict):
+        raise _unrecognized(raw, kind, "couldn't get version/kind; json parse error: the body is no object")
+    return body
+
+
+def _unrecognized(raw: bytes, kind: str, why: str) -> Exception:
+    text = raw.decode(errors="replace")
+    shown = (f"{text[:_SHOWN]} ..." if len(text) > _SHOWN else text) or "<empty>"
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
+
+
+_READERS: Final[Mapping[str, Callable[[bytes], Body]]] = {
+    JSON: read_json,
+    YAML: read_yaml,
+    MEDIA: lambda raw: Body(read_protobuf(raw)),
+}
+ACCEPTED: Final = tuple(_READERS)

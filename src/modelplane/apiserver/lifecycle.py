@@ -1,0 +1,175 @@
+"""What happens to objects after a deletion: dependents of an owner, and the contents of a namespace.
+
+    background     dependents go once none of their owners is there any more
+    foreground     dependents go first; the owner is held until those that block it are gone
+    orphan         dependents are cut loose; then the owner goes
+    namespace      everything in it goes; then the namespace itself
+
+Owners are known by uid, so an object that was made again under the same name does not keep the old one's dependents.
+Who depends on whom is an index over ownerReferences, kept by listening to the store.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from modelplane.api.objects import Manifest
+from modelplane.apiserver.objects import HOLD, NAME_LABEL
+from modelplane.apiserver.store.database import SqliteStore
+from modelplane.apiserver.values import (
+    finalizers_of,
+    is_deleting,
+    items,
+    mapping,
+    metadata_of,
+    text_of,
+    with_metadata,
+)
+from modelplane.apiserver.writes import ALWAYS_THERE
+from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.loop import Loop
+from modelplane.reconcile.outcomes import Outcome, Settled
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+def ensure_namespaces(store: SqliteStore) -> None:
+    """The namespaces that are always there."""
+    for name in ALWAYS_THERE:
+        if store.get(ObjectRef("", "Namespace", "", name)) is None:
+            metadata = {"name": name, "labels": {NAME_LABEL: name}}
+            spec, status = {"finalizers": [HOLD]}, {"phase": "Active"}
+            store.create(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "spec": spec, "status": status}
+            )
+
+
+class Lifecycle:
+    """Runs as a loop of its own; `loop.run()` is awaited by whoever hosts it."""
+
+    def __init__(self, store: SqliteStore, clock: Clock) -> None:
+        self._store = store
+        self._dependents: defaultdict[str, set[ObjectRef]] = defaultdict(set)
+        self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, workers=1)
+        for group, kind in store.kinds():
+            for manifest in store.list(group, kind):
+                ref = ObjectRef(group, kind, text_of(manifest, "namespace"), text_of(manifest, "name"))
+                self._heard(Change(ChangeType.ADDED, ref, manifest, None, 0))
+        store.subscribe(self._heard)
+
+    def _heard(self, change: Change) -> None:
+        if change.before is not None:
+            for uid in _owner_uids(change.before):
+                self._dependents[uid].discard(change.ref)
+        if change.type is ChangeType.DELETED:
+            self._gone(change)
+            return
+        owners = _owner_uids(change.manifest)
+        for uid in owners:
+            self._dependents[uid].add(change.ref)
+        if owners or is_deleting(change.manifest):
+            self.loop.add(change.ref)
+
+    def _gone(self, change: Change) -> None:
+        for ref in self._dependents.pop(text_of(change.manifest, "uid"), ()):
+            self.loop.add(ref)
+        for owner in _owners(change.manifest):
+            self.loop.add(_owner_ref(change.ref.namespace, owner))
+            self.loop.add(_owner_ref("", owner))
+        if change.ref.namespace:
+            self.loop.add(ObjectRef("", "Namespace", "", change.ref.namespace))
+
+    async def _reconcile(self, ref: ObjectRef) -> Outcome:
+        item = self._store.get(ref)
+        if item is None:
+            return Settled()
+        with self._store.batch():
+            if is_deleting(item):
+                self._finish(ref, item)
+            elif _owners(item):
+                self._check_owners(ref, item)
+        return Settled()
+
+    def _finish(self, ref: ObjectRef, item: Manifest) -> None:
+        finalizers = finalizers_of(item)
+        if (ref.group, ref.kind) == ("", "Namespace") and HOLD in finalizers:
+            if not self._empty(ref.name):
+                return
+            self._release(item, HOLD)
+        elif ORPHAN in finalizers:
+            self._cut_loose(text_of(item, "uid"))
+            self._release(item, ORPHAN)
+        elif FOREGROUND in finalizers and not self._remove_dependents(text_of(item, "uid")):
+            self._release(item, FOREGROUND)
+
+    def _release(self, item: Manifest, finalizer: str) -> None:
+        left = [name for name in finalizers_of(item) if name != finalizer]
+        self._store.replace(with_metadata(item, finalizers=left or None))
+
+    def _empty(self, namespace: str) -> bool:
+        """Asks everything in a namespace to go. Returns whether all of it is gone."""
+        for group, kind in self._store.kinds():
+            for item in self._store.list(group, kind, namespace=namespace):
+                self._delete(ObjectRef(group, kind, namespace, text_of(item, "name")), item)
+        return not any(self._store.list(group, kind, namespace=namespace) for group, kind in self._store.kinds())
+
+    def _delete(self, ref: ObjectRef, item: Manifest) -> None:
+        if ref.namespace and not is_deleting(item):
+            self._store.delete(ref)
+
+    def _cut_loose(self, uid: str) -> None:
+        for _, item in self._dependents_of(uid):
+            self._disown(item, uid)
+
+    def _disown(self, item: Manifest, uid: str) -> None:
+        left = [dict(owner) for owner in _owners(item) if owner.get("uid") != uid]
+        self._store.replace(with_metadata(item, ownerReferences=left or None))
+
+    def _remove_dependents(self, uid: str) -> bool:
+        """Asks the dependents to go. Returns whether one that blocks its owner is still there."""
+        for ref, item in self._dependents_of(uid):
+            if self._has_other_owner(ref, item, uid):
+                self._disown(item, uid)
+            elif not is_deleting(item):
+                self._store.delete(ref)
+        return any(
+            owner.get("uid") == uid and owner.get("blockOwnerDeletion") is True
+            for _, item in self._dependents_of(uid)
+            for owner in _owners(item)
+        )
+
+    def _dependents_of(self, uid: str) -> Iterable[tuple[ObjectRef, Manifest]]:
+        for ref in sorted(self._dependents.get(uid, ())):
+            item = self._store.get(ref)
+            if item is not None:
+                yield ref, item
+
+    def _has_other_owner(self, ref: ObjectRef, item: Manifest, uid: str) -> bool:
+        return any(owner.get("uid") != uid and self._exists(ref.namespace, owner) for owner in _owners(item))
+
+    def _check_owners(self, ref: ObjectRef, item: Manifest) -> None:
+        owners = _owners(item)
+        there = [owner for owner in owners if self._exists(ref.namespace, owner)]
+        if not there:
+            self._store.delete(ref)
+        elif len(there) < len(owners):
+            self._store.replace(with_metadata(item, ownerReferences=[dict(owner) for owner in there]))
+
+    def _exists(self, namespace: str, owner: Mapping[str, object]) -> bool:
+        places = (_owner_ref(namespace, owner), _owner_ref("", owner))
+        found = (self._store.get(place) for place in places)
+        return any(item is not None and text_of(item, "uid") == owner.get("uid") for item in found)
+
+
+def _owners(manifest: Manifest) -> list[Mapping[str, object]]:
+    return [mapping(owner) for owner in items(metadata_of(manifest).get("ownerReferences"))]
+
+
+def _owner_uids(manifest: Manifest) -> list[str]:
+    return [str(owner.get("uid")) for owner in _owners(manifest)]
+
+
+def _owner_ref(namespace: str, owner: Mapping[str, object]) -> ObjectRef:
+    group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+    return ObjectRef(group, str(owner.get("kind")), namespace, str(owner.get("name")))

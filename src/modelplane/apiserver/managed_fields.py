@@ -1,0 +1,297 @@
+"""Who owns which fields of an object: metadata.managedFields, kept as the real API server keeps it.
+
+A writer is known by its name, by whether it applies or updates, by the version it wrote in and by the subresource it
+wrote through. An update gives its writer what it changed and takes that from all others. An apply gives its writer
+exactly what it states, removes what it stated before and nobody else states, and is refused where it would change what
+another owns, unless it is forced.
+
+Not tracked: what the server itself keeps (names, versions, times), and fields that the door a write came through
+resets (the status for the object itself; everything but the status for its status).
+
+Writes that the plane's own controllers make in the store directly belong to nobody here. An object that has no owners
+at all is given to `before-first-apply` when somebody first applies to it, as upstream does.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from modelplane.api.objects import Json, Manifest
+from modelplane.apiserver.failures import ApiError, Cause, apply_conflict, bad_request
+from modelplane.apiserver.field_sets import EMPTY, Field, FieldSet, read, spelled, under, written
+from modelplane.apiserver.resources import Resource
+from modelplane.apiserver.typed import (
+    Comparison,
+    TypedError,
+    check_declared,
+    compare,
+    merge,
+    owned,
+    remove,
+    with_parents,
+)
+from modelplane.apiserver.values import items, mapping, metadata_of, texts_of, with_metadata
+from modelplane.k8s.admission.schemas import Schema
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+_ANCIENT: Final = "ancient-changes"
+_UPDATERS_MOST: Final = 10
+_UNTRACKED: Final = frozenset((
+    ("f:apiVersion",), ("f:kind",), ("f:metadata",),
+    *(("f:metadata", f"f:{name}") for name in (
+        "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
+        "resourceVersion",
+    )),
+))  # fmt: skip
+
+_sorted = msgspec.json.Encoder(order="sorted")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Writer:
+    """Whose fields an entry holds."""
+
+    manager: str
+    applies: bool
+    api_version: str
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        through = f' with subresource "{self.subresource}"' if self.subresource else ""
+        using = "" if self.applies else f" using {self.api_version}"
+        return f'"{self.manager}"{through}{using}'
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a writer owns since when, and the entry that it was read from, where it is still as it was."""
+
+    fields: FieldSet
+    time: str
+    entry: Json | None = field(default=None, compare=False)
+
+    def without(self, lost: FieldSet) -> "Holding":
+        return self if self.fields.isdisjoint(lost) else Holding(self.fields - lost, self.time)
+
+
+Owners = Mapping[Writer, Holding]
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What a write came through: the kind, the fields that this way of writing resets, and the moment."""
+
+    resource: Resource
+    writer: Writer
+    now: str
+
+    @property
+    def resets(self) -> tuple[Field, ...]:
+        match self.writer.subresource:
+            case "status":
+                return (("f:metadata",), ("f:spec",))
+            case _ if self.resource.kind == "Namespace":
+                return (("f:spec",), ("f:status",))
+            case _:
+                return (("f:status",),) if self.resource.has_status else ()
+
+
+def read_owners(manifest: Manifest) -> Owners | None:
+    """The owners that an object names; None where what it says cannot be read."""
+    found: dict[Writer, Holding] = {}
+    try:
+        for entry in items(metadata_of(manifest).get("managedFields")):
+            each = mapping(entry)
+            writer = Writer(
+                str(each.get("manager", "")),
+                each.get("operation") == "Apply",
+                str(each["apiVersion"]),
+                str(each.get("subresource", "")),
+            )
+            found[writer] = Holding(read(each["fieldsV1"]), str(each.get("time", "")), dict(each))
+    except (KeyError, ValueError):
+        return None
+    return found
+
+
+def write_owners(owners: Owners) -> list[Json]:
+    """Entries in the order that upstream writes them: those who apply first, then by time and name."""
+    order = sorted(
+        owners.items(),
+        key=lambda pair: (not pair[0].applies, pair[1].time, pair[0].manager, pair[0].api_version, pair[0].subresource),
+    )
+    return [_entry(writer, holding) for writer, holding in order]
+
+
+def _entry(writer: Writer, holding: Holding) -> Json:
+    if holding.entry is not None:
+        return holding.entry
+    entry: Json = {
+        "manager": writer.manager,
+        "operation": "Apply" if writer.applies else "Update",
+        "apiVersion": writer.api_version,
+        "time": holding.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": written(holding.fields),
+        "subresource": writer.subresource,
+    }
+    return {name: value for name, value in entry.items() if value != ""}
+
+
+def updated(before: Manifest | None, after: Manifest, door: Door) -> Json:
+    """The object after an update, with its owners."""
+    owners = _base(before, after)
+    if before is not None and not owners:
+        return with_metadata(after, managedFields=None)
+    try:
+        changes = compare(before if before is not None else {}, after, door.resource.schema)
+    except TypedError:
+        return with_metadata(after, managedFields=write_owners(owners) or None)
+    remaining = _yielded(owners, changes, door.writer)
+    gained = _tracked(changes.added | changes.modified, door)
+    if gained:
+        held = remaining.get(door.writer)
+        kept = (held.fields if held else EMPTY) - changes.removed
+        remaining[door.writer] = Holding(kept | gained, door.now)
+    elif door.writer in remaining:
+        remaining[door.writer] = remaining[door.writer].without(changes.removed)
+    return with_metadata(after, managedFields=write_owners(_capped(_kept(remaining))) or None)
+
+
+def _base(before: Manifest | None, after: Manifest) -> Owners:
+    """The owners to go on from: those that the writer gave, where it gave any that can be read; or the stored ones."""
+    given = read_owners(after)
+    if given or before is None:
+        return given or {}
+    if _is_reset(after):
+        return {}
+    return read_owners(before) or {}
+
+
+def _is_reset(manifest: Manifest) -> bool:
+    """A list of one empty entry asks for all ownership to be forgotten."""
+    return metadata_of(manifest).get("managedFields") == [{}]
+
+
+def _yielded(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, Holding]:
+    """What everybody is left with after the writer made these changes."""
+    lost = changes.added | changes.modified | changes.removed
+    return {each: holding if each == writer else holding.without(lost) for each, holding in owners.items()}
+
+
+def _kept(owners: Mapping[Writer, Holding]) -> dict[Writer, Holding]:
+    return {writer: holding for writer, holding in owners.items() if holding.fields}
+
+
+def _capped(owners: dict[Writer, Holding]) -> dict[Writer, Holding]:
+    """Too many updaters would make the object grow: the oldest are taken together."""
+    updaters = sorted((each for each in owners if not each.applies), key=lambda each: (owners[each].time, each))
+    for oldest in updaters[: max(0, len(updaters) - _UPDATERS_MOST)]:
+        holding = owners.pop(oldest)
+        together = Writer(_ANCIENT, applies=False, api_version=oldest.api_version)
+        known = owners.get(together)
+        fields = holding.fields | (known.fields if known else EMPTY)
+        owners[together] = Holding(fields, max(holding.time, known.time if known else ""))
+    return owners
+
+
+def _tracked(fields: FieldSet, door: Door) -> FieldSet:
+    return fields - _UNTRACKED - under(fields, door.resets)
+
+
+def apply(live: Manifest | None, config: Manifest, door: Door, *, force: bool) -> Json:
+    """The live object with a configuration applied to it; without one, the configuration itself."""
+    _check_config(config, door)
+    try:
+        return _applied(live, config, door, force=force)
+    except TypedError as error:
+        raise _untyped(str(error), door, config) from None
+
+
+def _applied(live: Manifest | None, config: Manifest, door: Door, *, force: bool) -> Json:
+    schema = door.resource.schema
+    owners = dict(_first_owners(live, door))
+    former = owners.get(door.writer)
+    stated = owned(config, schema)
+    owners[door.writer] = Holding(_tracked(stated, door), door.now)
+    base = dict(live) if live is not None else {}
+    needed = stated.union(*(holding.fields for holding in owners.values()))
+    pruned = _pruned(merge(base, dict(config), schema), former, needed, schema)
+    changes = compare(base, pruned, schema)
+    conflicts = _conflicts(owners, changes, door.writer)
+    if conflicts and not force:
+        raise _refusal(conflicts)
+    left = _kept(_yielded(owners, changes, door.writer))
+    if former is not None and door.writer in left and former.fields == left[door.writer].fields and changes.is_same:
+        left[door.writer] = former
+    return with_metadata(_noted(mapping(pruned), config, door), managedFields=write_owners(left) or None)
+
+
+def _check_config(config: Manifest, door: Door) -> None:
+    for wrong in check_declared(dict(config), door.resource.schema):
+        raise _untyped(wrong, door, config)
+
+
+def _untyped(wrong: str, door: Door, config: Manifest) -> ApiError:
+    metadata = metadata_of(config)
+    place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    kind = f"{door.resource.api_version}, Kind={door.resource.kind}"
+    return bad_request(f"failed to create typed patch object ({place}; {kind}): {wrong}")
+
+
+def _first_owners(live: Manifest | None, door: Door) -> Owners:
+    if live is None:
+        return {}
+    owners = read_owners(live) or {}
+    if owners:
+        return owners
+    writer = Writer(BEFORE_FIRST_APPLY, applies=False, api_version=door.resource.api_version)
+    try:
+        held = compare({}, live, door.resource.schema).added - _UNTRACKED
+    except TypedError:
+        return {}
+    return {writer: Holding(held - under(held, (("f:status",),)), door.now)}
+
+
+def _pruned(merged: object, former: Holding | None, stated: FieldSet, schema: Schema) -> object:
+    """Without what the applier stated before and nobody states any more."""
+    if former is None:
+        return merged
+    needed = with_parents(stated, schema) | _ancestors(stated)
+    return remove(merged, with_parents(former.fields, schema) - needed, schema)
+
+
+def _noted(merged: Manifest, config: Manifest, door: Door) -> Manifest:
+    """Where kubectl keeps its last configuration as an annotation, and applies here instead, the annotation follows."""
+    if door.writer.manager != "kubectl" or LAST_APPLIED not in texts_of(merged, "annotations"):
+        return merged
+    kept = {key: text for key, text in texts_of(config, "annotations").items() if key != LAST_APPLIED}
+    noted = with_metadata(config, annotations=kept or None)
+    annotations = {**texts_of(merged, "annotations"), LAST_APPLIED: f"{_sorted.encode(noted).decode()}\n"}
+    return with_metadata(merged, annotations=annotations)
+
+
+def _ancestors(fields: Iterable[Field]) -> FieldSet:
+    return frozenset(each[:depth] for each in fields for depth in range(1, len(each)))
+
+
+def _conflicts(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, list[Field]]:
+    touched = changes.added | changes.modified
+    found = {each: sorted(holding.fields & touched) for each, holding in owners.items() if each != writer}
+    return {each: fields for each, fields in sorted(found.items()) if fields}
+
+
+def _refusal(conflicts: Mapping[Writer, list[Field]]) -> ApiError:
+    pairs = [(writer, each) for writer, fields in conflicts.items() for each in fields]
+    causes = [Cause("FieldManagerConflict", f"conflict with {writer}", spelled(each)) for writer, each in pairs]
+    if len(pairs) == 1:
+        writer, only = pairs[0]
+        return apply_conflict(f"Apply failed with 1 conflict: conflict with {writer}: {spelled(only)}", causes)
+    said = [
+        f"conflicts with {writer}:\n" + "\n".join(f"- {spelled(each)}" for each in fields)
+        for writer, fields in conflicts.items()
+    ]
+    return apply_conflict(f"Apply failed with {len(pairs)} conflicts: " + "\n".join(said), causes)

@@ -1,0 +1,75 @@
+"""In which form a client wants its answer, and in which form it sends a body."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Final
+
+from modelplane.apiserver.failures import not_acceptable
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+_OFFERED: Final = (JSON,)
+
+
+class Form(Enum):
+    """How objects are answered: as they are, as rows of a table, or by their metadata alone."""
+
+    OBJECT = auto()
+    TABLE = auto()
+    PARTIAL = auto()
+
+
+_FORMS: Final = {
+    "": Form.OBJECT,
+    "Table": Form.TABLE,
+    "PartialObjectMetadata": Form.PARTIAL,
+    "PartialObjectMetadataList": Form.PARTIAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    media: str
+    parameters: dict[str, str]
+
+
+def _read(header: str) -> list[_Wanted]:
+    wanted: list[_Wanted] = []
+    for part in header.split(","):
+        media, *rest = (piece.strip() for piece in part.split(";"))
+        pairs = (piece.partition("=") for piece in rest)
+        wanted.append(_Wanted(media, {name.strip(): value.strip() for name, _, value in pairs}))
+    return wanted
+
+
+@lru_cache(maxsize=256)
+def wanted_form(accept: str) -> Form:
+    """The first form of an Accept header that can be served. ApiError (406) where there is none."""
+    for each in _read(accept or "*/*"):
+        if each.media not in {JSON, "*/*", "application/*"}:
+            continue
+        group, version = each.parameters.get("g", ""), each.parameters.get("v", "")
+        form = _FORMS.get(each.parameters.get("as", ""))
+        if form is Form.OBJECT or (form is not None and group == "meta.k8s.io" and version in {"v1", "v1beta1"}):
+            return form
+    raise not_acceptable(_OFFERED)
+
+
+@lru_cache(maxsize=64)
+def wants_aggregated(accept: str) -> bool:
+    """Whether discovery is asked for as one document of all groups."""
+    for each in _read(accept):
+        if each.media != JSON:
+            continue
+        asked = each.parameters
+        if not asked.get("as"):
+            return False
+        if (asked.get("g"), asked.get("v"), asked["as"]) == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"):
+            return True
+    return False
+
+
+def media_of(content_type: str) -> str:
+    """The media type of a Content-Type header; JSON where there is none."""
+    return content_type.partition(";")[0].strip().lower() or JSON

@@ -1,0 +1,263 @@
+"""What a written object becomes before it is stored: admission for every kind that can be written.
+
+Ours are held to their definitions. The few kinds of Kubernetes itself are held to short schemas of their own, with the
+rules that matter to clients: keys and encodings of ConfigMaps and Secrets, their immutability, the type of a Secret,
+the name and label of a Namespace, and the namespace of an Event.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, TypeVar
+
+import msgspec
+
+from modelplane.api.definitions import Definition
+from modelplane.api.objects import Json, Manifest
+from modelplane.apiserver import event_views
+from modelplane.apiserver.failures import ApiError, bad_request, invalid_object
+from modelplane.apiserver.resources import Resource, resource_of
+from modelplane.apiserver.values import finalizers_of, is_deleting, mapping, metadata_of, text_of, with_metadata
+from modelplane.k8s.admission.admit import Admitted, Refused, UnknownFields, Verdict, admit
+from modelplane.k8s.admission.names import fault_in_namespace
+from modelplane.k8s.admission.paths import Key
+from modelplane.k8s.admission.problems import Cause, Problem
+from modelplane.k8s.admission.schemas import META_FIELDS, properties_of
+
+T = TypeVar("T")
+
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+HOLD: Final = "kubernetes"
+"""The finalizer that keeps a Namespace while there is something in it."""
+
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_FINALIZERS_OF_KUBERNETES: Final = {"foregroundDeletion", "orphan", HOLD}
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An object that may be stored, and what its writer is told beside that."""
+
+    value: Json
+    warnings: tuple[str, ...] = ()
+
+
+def admitted(
+    resource: Resource, given: Json, old: Manifest | None, *, unknown: UnknownFields, duplicates: tuple[str, ...] = ()
+) -> Ready:
+    """The object as it is to be stored. ApiError says what is wrong with it."""
+    prepared = _PREPARE.get(resource.kind, _as_given)(given, old) if not resource.custom else given
+    verdict = _judged(resource, prepared, old, unknown)
+    found = verdict.problems if isinstance(verdict, Refused) else verdict.warnings
+    strangers = [f'duplicate field "{field}"' for field in duplicates]
+    strangers += sorted(f'unknown field "{each.field}"' for each in found if each.cause is Cause.UNKNOWN_FIELD)
+    if unknown is UnknownFields.REFUSE and strangers:
+        raise StrictError(resource, strangers)
+    if isinstance(verdict, Refused):
+        raise _refusal(resource, text_of(given, "name"), verdict.problems)
+    _check_more(resource, verdict.value, old)
+    told = strangers if unknown is UnknownFields.WARN else []
+    noted = (f"{each.field}: {each.message}" for each in found if each.cause is not Cause.UNKNOWN_FIELD)
+    return Ready(verdict.value, (*told, *noted, *_finalizer_warnings(verdict.value, old)))
+
+
+def _judged(resource: Resource, given: Json, old: Manifest | None, unknown: UnknownFields) -> Verdict:
+    """Parts that are the very ones of the stored object were judged when they were stored, and are not again.
+
+    Who owns which fields is read by `managed_fields`, which ignores what it cannot read; so it is not judged at all.
+    """
+    same = _untouched(resource, given, old)
+    definition = _without(resource.group, resource.kind, same) if same else None
+    owners = metadata_of(given).get("managedFields")
+    plain = with_metadata(given, managedFields=None) if owners is not None else given
+    if definition is None or old is None:
+        verdict = admit(plain, resource.definition, old=old, unknown=unknown)
+    else:
+        verdict = admit(_less(plain, same), definition, old=_less(old, same), unknown=unknown)
+    if isinstance(verdict, Refused):
+        return verdict
+    value = {**verdict.value, **{name: old[name] for name in same if old is not None}}
+    return Admitted(with_metadata(value, managedFields=owners), verdict.warnings)
+
+
+def _untouched(resource: Resource, given: Json, old: Manifest | None) -> frozenset[str]:
+    if old is None or not resource.custom:
+        return frozenset()
+    return frozenset(name for name in old if name not in META_FIELDS and given.get(name) is old[name])
+
+
+@cache
+def _without(group: str, kind: str, parts: frozenset[str]) -> Definition | None:
+    """The definition without these parts; none where a rule over the whole object looks at them."""
+    resource = resource_of(group, kind)
+    if resource is None or "x-kubernetes-validations" in resource.definition.schema:
+        return None
+    schema = resource.definition.schema
+    required = schema.get("required")
+    left = {
+        **schema,
+        "properties": _less(properties_of(schema), parts),
+        "required": [name for name in required if name not in parts] if isinstance(required, list) else [],
+    }
+    return msgspec.structs.replace(resource.definition, schema=left)
+
+
+def _less(value: Mapping[str, T], names: frozenset[str]) -> dict[str, T]:
+    return {name: item for name, item in value.items() if name not in names}
+
+
+class StrictError(ApiError):
+    """Fields that nobody knows, where the writer asked to be refused for them."""
+
+    def __init__(self, resource: Resource, strangers: list[str]) -> None:
+        self.found = f"strict decoding error: {', '.join(strangers)}"
+        what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+        super().__init__(400, "BadRequest", f"{what}: {self.found}")
+
+
+def _refusal(resource: Resource, name: str, problems: tuple[Problem, ...]) -> ApiError:
+    """The API server cannot even read metadata, or a kind of its own, with values of another type."""
+    unreadable = [each for each in problems if _is_unreadable(resource, each)]
+    if unreadable:
+        what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+        return bad_request(f"{what}: {unreadable[0]}")
+    return invalid_object(resource, name, problems)
+
+
+def _is_unreadable(resource: Resource, problem: Problem) -> bool:
+    if resource.custom:
+        return problem.cause is Cause.TYPE and problem.path[:1] == ("metadata",)
+    return problem.cause is Cause.TYPE or problem.path[0] in {"data", "binaryData"}
+
+
+def _check_more(resource: Resource, value: Json, old: Manifest | None) -> None:
+    check = _CHECK.get(resource.kind) if not resource.custom else None
+    problems = [*(check(value, old) if check else ()), *_check_finalizers(value, old)]
+    if problems:
+        raise invalid_object(resource, text_of(value, "name"), problems)
+
+
+def _check_finalizers(value: Json, old: Manifest | None) -> Iterator[Problem]:
+    if old is None or not is_deleting(old):
+        return
+    added = [name for name in finalizers_of(value) if name not in finalizers_of(old)]
+    if added:
+        listed = ", ".join(f'"{name}"' for name in added)
+        why = f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}"
+        yield Problem(("metadata", "finalizers"), why, cause=Cause.FORBIDDEN)
+
+
+def _finalizer_warnings(value: Json, old: Manifest | None) -> Iterator[str]:
+    known = {*finalizers_of(old or {}), *_FINALIZERS_OF_KUBERNETES}
+    for name in finalizers_of(value):
+        if "/" not in name and name not in known:
+            yield (
+                f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental '
+                "conflicts with other finalizer writers"
+            )
+
+
+def _as_given(given: Json, _old: Manifest | None) -> Json:
+    return given
+
+
+def _prepare_secret(given: Json, old: Manifest | None) -> Json:
+    """What is written as text is kept as data; the type is Opaque where none is said."""
+    texts, data = mapping(given.get("stringData")), mapping(given.get("data"))
+    encoded = {
+        key: base64.b64encode(text.encode()).decode() if isinstance(text, str) else text for key, text in texts.items()
+    }
+    secret = {name: item for name, item in given.items() if name != "stringData"}
+    if encoded:
+        secret["data"] = {**data, **encoded}
+    kept = old.get("type") if old is not None and "type" not in given else None
+    return {**secret, "type": given.get("type") or kept or "Opaque"}
+
+
+def _prepare_namespace(given: Json, old: Manifest | None) -> Json:
+    """Labelled with its name; held while it is being deleted, whatever a writer says."""
+    name = text_of(given, "name")
+    labels = {**mapping(mapping(given.get("metadata")).get("labels")), **({NAME_LABEL: name} if name else {})}
+    held = [HOLD] if old is not None and HOLD in finalizers_of(old) else []
+    finalizers = [*(each for each in finalizers_of(given) if each != HOLD), *held]
+    if not isinstance(given.get("metadata"), dict):
+        return given
+    named = with_metadata(given, labels=labels, finalizers=finalizers or None)
+    status = mapping(given.get("status")) if old is not None else {}
+    return {**named, "spec": {"finalizers": [HOLD]}, "status": {"phase": "Active", **status}}
+
+
+_PREPARE: Final[Mapping[str, Callable[[Json, Manifest | None], Json]]] = {
+    "Secret": _prepare_secret,
+    "Namespace": _prepare_namespace,
+}
+
+
+def _check_keys(value: Json, field: str) -> Iterator[Problem]:
+    for key in mapping(value.get(field)):
+        if not _KEY.fullmatch(key) or key in {".", ".."}:
+            why = f'"{key}" is not a valid key'
+            yield Problem((field, Key(key)), why, "use letters, digits, '-', '_' and '.'")
+
+
+def _check_immutable(value: Json, old: Manifest | None, fields: tuple[str, ...]) -> Iterator[Problem]:
+    if old is None or old.get("immutable") is not True:
+        return
+    for field in ("immutable", *fields):
+        if value.get(field) != old.get(field):
+            yield Problem((field,), "field is immutable when `immutable` is set", cause=Cause.FORBIDDEN)
+
+
+def _check_config_map(value: Json, old: Manifest | None) -> Iterator[Problem]:
+    yield from _check_keys(value, "data")
+    yield from _check_keys(value, "binaryData")
+    for key in mapping(value.get("data")).keys() & mapping(value.get("binaryData")).keys():
+        yield Problem(("data", Key(key)), f'"{key}": duplicate of key present in binaryData')
+    yield from _check_immutable(value, old, ("data", "binaryData"))
+
+
+def _check_secret(value: Json, old: Manifest | None) -> Iterator[Problem]:
+    yield from _check_keys(value, "data")
+    yield from _check_immutable(value, old, ("data",))
+    if old is not None and old.get("type", "Opaque") != value.get("type"):
+        yield Problem(("type",), f'"{value.get("type")}": field is immutable')
+
+
+def _check_namespace(value: Json, _old: Manifest | None) -> Iterator[Problem]:
+    if fault := fault_in_namespace(text_of(value, "name")):
+        yield Problem(("metadata", "name"), f'"{text_of(value, "name")}" is not a valid name', fault)
+
+
+def _check_event(value: Json, _old: Manifest | None) -> Iterator[Problem]:
+    involved = mapping(value.get("involvedObject")).get("namespace", "")
+    namespace = text_of(value, "namespace")
+    if involved != namespace and (involved or namespace != "default"):
+        yield Problem(("involvedObject", "namespace"), f'"{involved}": does not match event.namespace')
+
+
+_CHECK: Final[Mapping[str, Callable[[Json, Manifest | None], Iterator[Problem]]]] = {
+    "ConfigMap": _check_config_map,
+    "Secret": _check_secret,
+    "Namespace": _check_namespace,
+    "Event": _check_event,
+}
+
+
+def tabled_of(resource: Resource, manifest: Manifest) -> Manifest:
+    """A stored object as the columns of a table read it: those of a view are the columns of what it shows."""
+    return manifest if resource.is_view else shown(resource, manifest)
+
+
+def shown(resource: Resource, manifest: Manifest) -> Manifest:
+    """A stored object as clients see it: the kinds of Kubernetes itself have no generation."""
+    if resource.custom:
+        return manifest
+    if resource.is_view:
+        return event_views.as_view(with_metadata(manifest, generation=None))
+    hidden: dict[str, object] = {"generation": None}
+    if resource.kind == "Namespace" and HOLD in finalizers_of(manifest):
+        hidden["finalizers"] = [name for name in finalizers_of(manifest) if name != HOLD] or None
+        hidden["deletionGracePeriodSeconds"] = None
+    return with_metadata(manifest, **hidden)

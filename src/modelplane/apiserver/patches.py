@@ -1,0 +1,185 @@
+"""The three patches that describe a change by itself: JSON patch, merge patch, and strategic merge.
+
+Strategic merge is served for the kinds of Kubernetes itself, none of which has a list that merges outside of its
+metadata. So it is a merge patch that also knows `$patch: replace` and `$patch: delete` on objects, `$retainKeys`, and
+the two merging lists of metadata: finalizers by value and ownerReferences by uid, with `$deleteFromPrimitiveList/` and
+`$patch: delete` items. `$setElementOrder/` is accepted and changes nothing.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+
+from modelplane.api.objects import Json
+from modelplane.apiserver.failures import ApiError, bad_request
+
+_OPERATIONS_MOST = 10_000
+
+
+class PatchError(ValueError):
+    """The patch cannot be carried out on this object."""
+
+
+def merge_patch(value: object, patch: object) -> object:
+    """RFC 7386."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(value) if isinstance(value, Mapping) else {}
+    for name, change in patch.items():
+        if change is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), change)
+    return merged
+
+
+_MERGING = {"finalizers": "", "ownerReferences": "uid"}
+
+
+def strategic_patch(value: object, patch: object) -> object:
+    if not isinstance(patch, Mapping):
+        return patch
+    match patch.get("$patch"):
+        case "replace":
+            return {name: item for name, item in patch.items() if name != "$patch"}
+        case "delete":
+            return {}
+    merged = dict(value) if isinstance(value, Mapping) else {}
+    retained = patch.get("$retainKeys")
+    if isinstance(retained, list):
+        merged = {name: item for name, item in merged.items() if name in retained}
+    for name, change in patch.items():
+        _merge_field(merged, name, change)
+    return merged
+
+
+def _merge_field(merged: Json, name: str, change: object) -> None:
+    directive, _, target = name.partition("/")
+    if directive == "$deleteFromPrimitiveList" and isinstance(change, list):
+        found = merged.get(target)
+        merged[target] = [item for item in found if item not in change] if isinstance(found, list) else []
+    elif directive.startswith("$"):
+        return
+    elif change is None:
+        merged.pop(name, None)
+    elif name in _MERGING and isinstance(change, list):
+        merged[name] = _merge_list(merged.get(name), change, _MERGING[name])
+    else:
+        merged[name] = strategic_patch(merged.get(name), change)
+
+
+def _merge_list(value: object, changes: Sequence[object], key: str) -> list[object]:
+    found: list[object] = list(value) if isinstance(value, list) else []
+    for change in changes:
+        if not isinstance(change, Mapping):
+            found.extend([change] if change not in found else [])
+            continue
+        same = [item for item in found if isinstance(item, Mapping) and item.get(key) == change.get(key)]
+        found = [item for item in found if item not in same]
+        if change.get("$patch") != "delete":
+            found.append(strategic_patch(same[0] if same else {}, change))
+    return found
+
+
+def json_patch(value: object, operations: object) -> object:
+    """RFC 6902. PatchError where an operation cannot be carried out, ApiError where it is none."""
+    if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
+        raise bad_request("error decoding patch: a JSON patch is a list of operations")
+    if len(operations) > _OPERATIONS_MOST:
+        message = f"The allowed maximum operations in a JSON patch is {_OPERATIONS_MOST}, got {len(operations)}"
+        raise ApiError(413, "RequestEntityTooLarge", message)
+    patched = copy.deepcopy(value)
+    for operation in operations:
+        patched = _operate(patched, operation)
+    return patched
+
+
+def _operate(value: object, operation: Mapping[str, object]) -> object:
+    path = _pointer(operation.get("path"))
+    match operation.get("op"):
+        case "add":
+            return _add(value, path, _given(operation))
+        case "remove":
+            return _take(value, path)[0]
+        case "replace":
+            _get(value, path)
+            return _set(value, path, _given(operation))
+        case "move":
+            source = _pointer(operation.get("from"))
+            rest, moved = _take(value, source)
+            return _add(rest, path, moved)
+        case "copy":
+            return _add(value, path, copy.deepcopy(_get(value, _pointer(operation.get("from")))))
+        case "test":
+            found = _get(value, path)
+            if found != _given(operation) or type(found) is not type(operation["value"]):
+                raise PatchError(f"testing value {operation.get('path')} failed")
+            return value
+        case other:
+            raise PatchError(f"unexpected kind: {other}")
+
+
+def _given(operation: Mapping[str, object]) -> object:
+    if "value" not in operation:
+        raise PatchError(f"{operation.get('op')} {operation.get('path')} lacks a value")
+    return copy.deepcopy(operation["value"])
+
+
+def _pointer(text: object) -> list[str]:
+    if not isinstance(text, str) or (text and not text.startswith("/")):
+        raise PatchError(f"{text!r} is no JSON pointer")
+    return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
+
+
+def _index(step: str, length: int) -> int:
+    if not step.isascii() or not step.isdigit() or (len(step) > 1 and step[0] == "0") or int(step) >= length:
+        raise PatchError(f"there is no item {step}")
+    return int(step)
+
+
+def _get(value: object, path: Sequence[str]) -> object:
+    for step in path:
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list):
+            value = value[_index(step, len(value))]
+        else:
+            raise PatchError(f"there is no {step}")
+    return value
+
+
+def _set(value: object, path: Sequence[str], item: object) -> object:
+    """Puts an item where one is."""
+    if not path:
+        return item
+    parent = _get(value, path[:-1])
+    if isinstance(parent, list):
+        parent[_index(path[-1], len(parent))] = item
+    elif isinstance(parent, dict):
+        parent[path[-1]] = item
+    return value
+
+
+def _add(value: object, path: Sequence[str], item: object) -> object:
+    if not path:
+        return item
+    parent = _get(value, path[:-1])
+    if isinstance(parent, dict):
+        parent[path[-1]] = item
+    elif isinstance(parent, list):
+        place = len(parent) if path[-1] == "-" else _index(path[-1], len(parent) + 1)
+        parent.insert(place, item)
+    else:
+        raise PatchError(f"nothing can be added at {path[-1]}")
+    return value
+
+
+def _take(value: object, path: Sequence[str]) -> tuple[object, object]:
+    """The value without what is at the path, and that."""
+    if not path:
+        return None, value
+    found, parent = _get(value, path), _get(value, path[:-1])
+    if isinstance(parent, list):
+        del parent[_index(path[-1], len(parent))]
+    elif isinstance(parent, dict):
+        del parent[path[-1]]
+    return value, found

@@ -1,0 +1,183 @@
+"""Get and list: what is there, or was there at a revision that is still remembered.
+
+A list that goes on (`limit` and `continue`) shows the state of its first page: what changed since is taken back with
+the store's own history. When that no longer reaches back, the client is told to start again.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from modelplane.api.objects import Json, Manifest
+from modelplane.apiserver import tables
+from modelplane.apiserver.failures import ApiError, bad_request, expired, not_found, too_large_revision
+from modelplane.apiserver.media import Form
+from modelplane.apiserver.objects import shown, tabled_of
+from modelplane.apiserver.options import ListOptions
+from modelplane.apiserver.paths import Target
+from modelplane.apiserver.selectors import Selector
+from modelplane.apiserver.store.database import Expired, SqliteStore
+from modelplane.apiserver.values import text_of
+from modelplane.apiserver.wire import Wire, encode, listing, tabled
+from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.store import ObjectRef
+
+_META = "meta.k8s.io/v1"
+_TURN = 500
+"""So many objects are encoded before others get a turn."""
+
+
+class _Token(msgspec.Struct, frozen=True):
+    """Where a list goes on: behind this namespace and name, at this revision."""
+
+    revision: int
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    items: Sequence[Manifest]
+    metadata: Json
+
+
+class Reads:
+    def __init__(self, store: SqliteStore, wire: Wire, clock: Clock) -> None:
+        self._store = store
+        self._wire = wire
+        self._clock = clock
+
+    def get(self, target: Target, form: Form, options: ListOptions) -> bytes:
+        found = self.find(target)
+        resource = target.resource
+        match form:
+            case Form.OBJECT:
+                return self._wire.object(resource, target.ref, found)
+            case Form.PARTIAL:
+                return encode(tables.partial(shown(resource, found)))
+            case Form.TABLE:
+                metadata: Json = {"resourceVersion": text_of(found, "resourceVersion")}
+                row = self._renderer(target, options, form)(found)
+                return tabled(tables.column_definitions(resource), metadata, [row])
+
+    def find(self, target: Target) -> Manifest:
+        found = self._store.get(target.ref)
+        if found is None:
+            raise not_found(target.resource, target.name)
+        return found
+
+    async def list_all(self, target: Target, selector: Selector, options: ListOptions, form: Form) -> bytes:
+        """A list, encoded in turns: long ones leave room for other requests in between."""
+        page = self.page(target, selector, options)
+        render, parts = self._renderer(target, options, form), list[bytes]()
+        for start in range(0, len(page.items), _TURN):
+            if start:
+                await asyncio.sleep(0)
+            parts.extend(render(each) for each in page.items[start : start + _TURN])
+        names = target.resource.definition.names
+        match form:
+            case Form.OBJECT:
+                return listing(target.resource.api_version, names.list_kind, page.metadata, parts)
+            case Form.PARTIAL:
+                return listing(_META, "PartialObjectMetadataList", page.metadata, parts)
+            case Form.TABLE:
+                return tabled(tables.column_definitions(target.resource), page.metadata, parts)
+
+    def _renderer(self, target: Target, options: ListOptions, form: Form) -> Callable[[Manifest], bytes]:
+        """How one object of a list is written."""
+        resource, now = target.resource, self._clock.now()
+        match form:
+            case Form.OBJECT:
+                return lambda each: self._wire.object(resource, ref_of(target, each), each)
+            case Form.PARTIAL:
+                return lambda each: encode(tables.partial(shown(resource, each)))
+            case Form.TABLE:
+                return lambda each: encode(tables.rows(resource, [tabled_of(resource, each)], now, options.include)[0])
+
+    def page(self, target: Target, selector: Selector, options: ListOptions) -> Page:
+        """The items that a list answers with. ApiError where its revision is not known (any more)."""
+        token = _read_token(options.proceed) if options.proceed else None
+        revision = token.revision if token is not None else self._wanted(options)
+        found = self._matching(target, selector, revision)
+        if token is not None:
+            behind = (token.namespace, token.name)
+            found = [each for each in found if _place(each) > behind]
+        return _cut(found, self._store.revision if revision is None else revision, options, selector)
+
+    def _wanted(self, options: ListOptions) -> int | None:
+        """The revision that must be shown exactly; None where the newest state will do."""
+        if options.revision is not None and options.revision > self._store.revision:
+            raise too_large_revision(options.revision, self._store.revision)
+        return options.revision if options.match == "Exact" else None
+
+    def _matching(self, target: Target, selector: Selector, revision: int | None) -> list[Manifest]:
+        resource = target.resource
+        if revision is not None and revision != self._store.revision:
+            return [each for each in self._at(target, revision) if selector.matches(each)]
+        name = selector.name()
+        if name is not None and not target.is_everywhere:
+            one = self._store.get(ObjectRef(*resource.home, target.namespace or "", name))
+            return [one] if one is not None and selector.matches(one) else []
+        labels = selector.equal_labels()
+        found = self._store.list(*resource.home, namespace=target.namespace, labels=labels or None)
+        return list(found) if selector.is_everything else [each for each in found if selector.matches(each)]
+
+    def _at(self, target: Target, revision: int) -> list[Manifest]:
+        """The objects as they were, by taking back what happened since."""
+        resource = target.resource
+        changes = self._store.changes_since(revision)
+        if isinstance(changes, Expired):
+            raise _too_old()
+        listed = self._store.list(*resource.home, namespace=target.namespace)
+        found = {_place(each): each for each in listed}
+        for change in reversed(changes):
+            place = (change.ref.namespace, change.ref.name)
+            if (change.ref.group, change.ref.kind) != resource.home:
+                continue
+            if target.namespace not in {None, change.ref.namespace}:
+                continue
+            if change.before is None:
+                found.pop(place, None)
+            else:
+                found[place] = change.before
+        return [found[place] for place in sorted(found)]
+
+
+def ref_of(target: Target, manifest: Manifest) -> ObjectRef:
+    return ObjectRef(*target.resource.home, *_place(manifest))
+
+
+def _place(manifest: Manifest) -> tuple[str, str]:
+    return text_of(manifest, "namespace"), text_of(manifest, "name")
+
+
+def _cut(found: list[Manifest], revision: int, options: ListOptions, selector: Selector) -> Page:
+    metadata: Json = {"resourceVersion": str(revision)}
+    left = len(found) - options.limit
+    if options.limit <= 0 or left <= 0:
+        return Page(found, metadata)
+    shown_items = found[: options.limit]
+    metadata["continue"] = _write_token(_Token(revision, *_place(shown_items[-1])))
+    if selector.is_everything:
+        metadata["remainingItemCount"] = left
+    return Page(shown_items, metadata)
+
+
+def _write_token(token: _Token) -> str:
+    return base64.urlsafe_b64encode(encode(token)).decode().rstrip("=")
+
+
+def _read_token(text: str) -> _Token:
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        return msgspec.json.decode(raw, type=_Token)
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
+
+
+def _too_old() -> ApiError:
+    return expired("The resourceVersion for the provided list is too old.")

@@ -1,0 +1,275 @@
+"""Watches: changes as a stream of JSON lines, from a revision on.
+
+A watch without a revision, or with revision 0, starts with everything there is. One with a revision starts with what
+happened since, as far as the store remembers; otherwise its only event is an ERROR with 410, and the client lists
+again. With a selector, an object that begins to match is ADDED and one that no longer does is DELETED.
+
+Nobody waits for a watcher. What it has not read yet is kept up to a bound; one that falls behind further is told 410
+and dropped, so that slow readers cost their own time and not the plane's memory.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from modelplane.api.objects import Json, Manifest
+from modelplane.apiserver import tables
+from modelplane.apiserver.failures import ApiError, expired, too_many
+from modelplane.apiserver.media import Form
+from modelplane.apiserver.objects import shown, tabled_of
+from modelplane.apiserver.options import ListOptions
+from modelplane.apiserver.paths import Target
+from modelplane.apiserver.reads import Reads, ref_of
+from modelplane.apiserver.resources import Resource
+from modelplane.apiserver.selectors import Selector
+from modelplane.apiserver.store.database import Expired, SqliteStore
+from modelplane.apiserver.values import with_metadata
+from modelplane.apiserver.wire import Wire, encode
+from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLimits:
+    """How many watches there may be, how much each may lag behind, and how often it is told how far it is."""
+
+    watches: int = 2_000
+    lag_bytes: int = 16 * 1024 * 1024
+    bookmark_s: float = 60.0
+
+
+DEFAULT_LIMITS: Final = WatchLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    type: str
+    manifest: Manifest
+
+
+def event_of(change: Change, selector: Selector) -> Event | None:
+    """What a change is to somebody who sees only what the selector matches."""
+    after = change.type is not ChangeType.DELETED and selector.matches(change.manifest)
+    before = change.before is not None and selector.matches(change.before)
+    if after:
+        return Event("MODIFIED" if before else "ADDED", change.manifest)
+    if not before:
+        return None
+    if change.type is ChangeType.DELETED:
+        return Event("DELETED", change.manifest)
+    return Event("DELETED", with_metadata(change.before or {}, resourceVersion=str(change.revision)))
+
+
+class Watches:
+    """All watches on one store."""
+
+    def __init__(self, store: SqliteStore, reads: Reads, wire: Wire, clock: Clock, limits: WatchLimits) -> None:
+        self._store = store
+        self._reads = reads
+        self._wire = wire
+        self._clock = clock
+        self._limits = limits
+        self._open: dict[tuple[str, str], set[Watch]] = {}
+        self._end = store.subscribe(self._heard)
+
+    def __len__(self) -> int:
+        return sum(len(each) for each in self._open.values())
+
+    def close(self) -> None:
+        """End every watch, and hear of nothing any more."""
+        self._end()
+        for each in [watch for watches in self._open.values() for watch in watches]:
+            each.end()
+
+    def open(self, target: Target, selector: Selector, options: ListOptions, form: Form) -> "Watch":
+        """Starts at once: everything from here on is in the stream. ApiError where there are too many already."""
+        if len(self) >= self._limits.watches:
+            raise too_many(f"there are {self._limits.watches} watches already; close some, or try again later")
+        watch = Watch(self, target, selector, _Shape(target.resource, form, options), self._limits)
+        watch.start(self._beginning(target, selector, options))
+        self._open.setdefault(_kind(target.resource), set()).add(watch)
+        return watch
+
+    def forget(self, watch: "Watch") -> None:
+        kind = _kind(watch.target.resource)
+        self._open.get(kind, set()).discard(watch)
+        if not self._open.get(kind):
+            self._open.pop(kind, None)
+
+    @property
+    def revision(self) -> int:
+        return self._store.revision
+
+    @property
+    def now(self) -> float:
+        return self._clock.now()
+
+    def object_line(self, resource: Resource, ref: ObjectRef, event: Event) -> bytes:
+        """An event in full. Watchers of one change share the bytes, and readers share those of the object."""
+        body = (
+            encode(shown(resource, event.manifest))
+            if event.type == "DELETED"
+            else self._wire.object(resource, ref, event.manifest)
+        )
+        return b'{"type":"' + event.type.encode() + b'","object":' + body + b"}\n"
+
+    def _heard(self, change: Change) -> None:
+        if change.type is ChangeType.DELETED:
+            self._wire.forget(change.ref)
+        for watch in tuple(self._open.get((change.ref.group, change.ref.kind), ())):
+            watch.heard(change)
+
+    def _beginning(self, target: Target, selector: Selector, options: ListOptions) -> Iterable[Event] | ApiError:
+        if not options.revision or options.initial_events:
+            if options.initial_events is False:
+                return ()
+            page = self._reads.page(target, selector, ListOptions())
+            return [Event("ADDED", each) for each in page.items]
+        changes = self._store.changes_since(options.revision)
+        if isinstance(changes, Expired):
+            return expired(f"too old resource version: {options.revision} ({changes.oldest})")
+        mine = (change for change in changes if _concerns(target, change.ref))
+        return [event for event in (event_of(change, selector) for change in mine) if event is not None]
+
+
+def _kind(resource: Resource) -> tuple[str, str]:
+    return resource.home
+
+
+def _concerns(target: Target, ref: ObjectRef) -> bool:
+    same = (ref.group, ref.kind) == _kind(target.resource)
+    return same and target.namespace in {None, ref.namespace}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """In which form the watcher wants its events."""
+
+    resource: Resource
+    form: Form
+    options: ListOptions
+
+
+class Watch:
+    """One client's stream. Read with `chunks`, and closed when that ends."""
+
+    def __init__(
+        self, watches: Watches, target: Target, selector: Selector, shape: _Shape, limits: WatchLimits
+    ) -> None:
+        self.target = target
+        self._watches = watches
+        self._selector = selector
+        self._shape = shape
+        self._limits = limits
+        self._lines: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._ended = False
+        self._stirred = asyncio.Event()
+        self._told_columns = False
+
+    def start(self, beginning: Iterable[Event] | ApiError) -> None:
+        if isinstance(beginning, ApiError):
+            self._fail(beginning)
+            return
+        for event in beginning:
+            self._append(self._line(ref_of(self.target, event.manifest), event))
+        if self._shape.options.initial_events:
+            self._append(self._bookmark({INITIAL_EVENTS_END: "true"}))
+        # What there was to begin with is no lag.
+        self._waiting_bytes = 0
+
+    def heard(self, change: Change) -> None:
+        if self._ended or not _concerns(self.target, change.ref):
+            return
+        event = event_of(change, self._selector)
+        if event is None:
+            return
+        self._append(self._line(change.ref, event))
+        if self._waiting_bytes > self._limits.lag_bytes:
+            self._lines.clear()
+            self._fail(expired("the watcher fell too far behind: list again and watch from there"))
+
+    def end(self) -> None:
+        self._ended = True
+        self._stirred.set()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Lines as they come, until the timeout of the request."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._shape.options.timeout_s
+        try:
+            while True:
+                while self._lines:
+                    yield self._take()
+                if self._ended or loop.time() >= deadline:
+                    break
+                if not await self._stir(min(deadline, loop.time() + self._limits.bookmark_s)):
+                    self._mark()
+            while self._lines:
+                yield self._take()
+        finally:
+            self._watches.forget(self)
+
+    def _mark(self) -> None:
+        if self._shape.options.bookmarks:
+            self._append(self._bookmark({}))
+
+    async def _stir(self, until: float) -> bool:
+        """Whether something came before that time."""
+        self._stirred.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                return await self._stirred.wait()
+        return False
+
+    def _take(self) -> bytes:
+        chunk = b"".join(self._lines)
+        self._lines.clear()
+        self._waiting_bytes = 0
+        return chunk
+
+    def _append(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._waiting_bytes += len(line)
+        self._stirred.set()
+
+    def _fail(self, error: ApiError) -> None:
+        self._append(encode({"type": "ERROR", "object": error.to_status()}) + b"\n")
+        self.end()
+
+    def _line(self, ref: ObjectRef, event: Event) -> bytes:
+        resource = self._shape.resource
+        match self._shape.form:
+            case Form.OBJECT:
+                return self._watches.object_line(resource, ref, event)
+            case Form.PARTIAL:
+                return _plain(event.type, tables.partial(shown(resource, event.manifest)))
+            case Form.TABLE:
+                return _plain(event.type, self._table(tabled_of(resource, event.manifest)))
+
+    def _table(self, manifest: Manifest) -> Json:
+        """Only the first event carries the columns."""
+        resource, include = self._shape.resource, self._shape.options.include
+        columns = [] if self._told_columns else tables.column_definitions(resource)
+        self._told_columns = True
+        return tables.table(tables.rows(resource, [manifest], self._watches.now, include), columns, {})
+
+    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+        resource = self._shape.resource
+        metadata: Json = {"resourceVersion": str(self._watches.revision)}
+        metadata |= {"annotations": annotations} if annotations else {}
+        marker: Json = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        if self._shape.form is Form.PARTIAL:
+            marker = {**marker, "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+        if self._shape.form is Form.TABLE:
+            marker = tables.table([{"cells": [], "object": marker}], [], dict(metadata))
+        return _plain("BOOKMARK", marker)
+
+
+def _plain(kind: str, value: object) -> bytes:
+    return encode({"type": kind, "object": value}) + b"\n"

@@ -1,0 +1,85 @@
+"""Envoy's configuration kept as text, one gateway at a time.
+
+A fleet has a thousand edges, of which few change at a time: of the others nothing is read, compared or written out
+again. What is remembered of a gateway is the JSON of its resources, not the objects that they came from; a gateway
+with many routes is remembered by a Renderer of its own, so that one route of many is not all of them.
+"""
+
+from dataclasses import dataclass
+
+from modelplane.api.errors import InputError
+from modelplane.envoy.config import EnvoyConfig, Place
+from modelplane.envoy.files import text_of
+from modelplane.envoy.render import Renderer, render
+from modelplane.envoy.view import GatewayView, Problem
+
+_MANY_ROUTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The resources of one gateway."""
+
+    place: Place
+    listener: bytes
+    virtual_host: bytes
+    clusters: dict[str, bytes]
+    problems: tuple[Problem, ...]
+
+
+class Gateways:
+    """The gateways that there are, and the configuration that they come to."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, _Written] = {}
+        self._owners: dict[Place, str] = {}
+        self._renderers: dict[str, Renderer] = {}
+
+    def put(self, view: GatewayView) -> None:
+        """A gateway that is new, or is another now. InputError where its address belongs to somebody."""
+        place = (view.host, view.port)
+        owner = self._owners.get(place, view.name)
+        if owner != view.name:
+            raise InputError(f"gateway {view.name}: port: {view.host}:{view.port} belongs to gateway {owner}")
+        config = self._rendered(view)
+        self._release(view.name)
+        self._owners[place] = view.name
+        before = self._written.get(view.name)
+        known = before.clusters if before is not None else {}
+        clusters = {name: _same(known.get(name), text_of(each)) for name, each in config.clusters.items()}
+        listener, host = config.listeners[view.name], config.virtual_hosts[view.name]
+        self._written[view.name] = _Written(place, text_of(listener), text_of(host), clusters, config.problems)
+
+    def drop(self, name: str) -> None:
+        """A gateway that is no more, if there was one."""
+        self._release(name)
+        self._written.pop(name, None)
+        self._renderers.pop(name, None)
+
+    def config(self) -> EnvoyConfig:
+        """Everything, in the order of names."""
+        found = [(name, self._written[name]) for name in sorted(self._written)]
+        clusters = {name: text for _, each in found for name, text in each.clusters.items()}
+        return EnvoyConfig(
+            {name: each.listener for name, each in found},
+            {name: clusters[name] for name in sorted(clusters)},
+            {name: each.virtual_host for name, each in found},
+            tuple(problem for _, each in found for problem in each.problems),
+            {name: each.place for name, each in found},
+        )
+
+    def _rendered(self, view: GatewayView) -> EnvoyConfig:
+        if len(view.routes) < _MANY_ROUTES:
+            self._renderers.pop(view.name, None)
+            return render([view])
+        return self._renderers.setdefault(view.name, Renderer()).render([view])
+
+    def _release(self, name: str) -> None:
+        before = self._written.get(name)
+        if before is not None:
+            self._owners.pop(before.place, None)
+
+
+def _same(known: bytes | None, text: bytes) -> bytes:
+    """Equal texts are kept once: what Envoy runs holds the one from before."""
+    return known if known == text else text

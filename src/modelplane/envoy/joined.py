@@ -1,0 +1,60 @@
+"""The backends of one rule as one pool, so that a request which one of them could not take goes to another.
+
+Envoy chooses among weighted clusters once for a request, and tries again only within the one that it chose. Among the
+members of one cluster each try chooses anew. So backends that differ in nothing but their addresses and the headers
+that they set become members of one pool, each with its share and its headers; Envoy sets those on every try.
+
+The pool has the name of the rule, whoever is in it: a request that is between two tries when a backend goes finds those
+that are left. Services do the same for themselves, so a single one needs no more.
+
+Not joined, and served as weighted clusters: names that Envoy resolves, backends with TLS, credentials or a picker, and
+those that add or remove headers, or do not all set the same ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import lcm
+
+from modelplane.envoy.objects import BackendRef
+from modelplane.envoy.pools import Member, Pool
+
+_MOST = 2**31
+"""What the weights of one pool may come to."""
+
+Part = tuple[BackendRef, Pool]
+
+
+def joined(name: str, parts: Sequence[Part]) -> Pool | None:
+    """One pool of all of them, or None where they cannot be joined."""
+    if not parts or any(map(_is_apart, parts)) or (len(parts) == 1 and parts[0][0].kind == "Service"):
+        return None
+    headers = [_headers(ref) for ref, _ in parts]
+    first = headers[0]
+    if first is None or any(found is None or found.keys() != first.keys() for found in headers):
+        return None
+    scale = lcm(*(len(pool.members) for _, pool in parts))
+    if sum(ref.weight for ref, _ in parts) * scale >= _MOST:
+        return None
+    members = [
+        _member(member, ref.weight * scale // len(pool.members), found or {})
+        for (ref, pool), found in zip(parts, headers, strict=True)
+        for member in pool.members
+    ]
+    return Pool(name, tuple(members))
+
+
+def _is_apart(part: Part) -> bool:
+    _, pool = part
+    return pool.by_name or pool.tls is not None or pool.picker is not None or bool(pool.added)
+
+
+def _member(member: Member, weight: int, headers: dict[str, str]) -> Member:
+    return replace(member, weight=weight, headers=tuple(sorted(headers.items())))
+
+
+def _headers(ref: BackendRef) -> dict[str, str] | None:
+    """The headers that the backend sets; None when it does anything else to them."""
+    changes = ref.header_changes()
+    if any(change.add or change.remove for change in changes):
+        return None
+    return {value.name.lower(): value.value for change in changes for value in change.set}

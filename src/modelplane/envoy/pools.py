@@ -1,0 +1,214 @@
+"""From a route's backendRef to the addresses behind it.
+
+A reference ends in one of two values: a `Pool`, the addresses that may be called, or an `Unusable` with the reason.
+A backend that exists with nothing ready is a Pool without members, which is a normal moment of a rollout and no
+problem of the route.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from operator import is_
+from typing import cast
+
+from modelplane.envoy import objects
+from modelplane.envoy.objects import BackendRef, Object, UnsupportedError
+from modelplane.envoy.view import GatewayView, KubernetesObject, Problem, ProblemReason
+
+ROUTE_GROUP = "gateway.networking.k8s.io"
+BACKEND_GROUP = "gateway.envoyproxy.io"
+
+_Name = tuple[str, str]
+_Sources = tuple[objects.Located, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Member:
+    """An address, its share among those of its pool, and headers that are set on what is sent there."""
+
+    host: str
+    port: int
+    weight: int = 1
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What a server must prove: that a known authority vouches for its name, or its address where it has no name."""
+
+    sni: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picker:
+    """Who is asked which member of a pool a request goes to, and whether any will do when nobody answers."""
+
+    name: str
+    members: tuple[Member, ...]
+    fails_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What Envoy calls a cluster: addresses, or names to resolve when `by_name`.
+
+    picker: chooses among the members; without one Envoy does.
+    added: headers that requests get there, each with whether it replaces the client's. They may be secret.
+    """
+
+    name: str
+    members: tuple[Member, ...]
+    by_name: bool = False
+    tls: Tls | None = None
+    picker: Picker | None = None
+    added: tuple[tuple[str, str, bool], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A reference that leads nowhere, whoever may be ready."""
+
+    reason: ProblemReason
+    message: str
+
+
+class Directory:
+    """Everything the routes of one gateway may refer to, indexed once. `problems` are objects it could not read.
+
+    What the one `before` it made of the very same objects is taken over.
+    """
+
+    def __init__(self, view: GatewayView, before: "Directory | None" = None) -> None:
+        self.problems: list[Problem] = []
+        self._gateway = view.name
+        self.parsed: dict[int, tuple[KubernetesObject, objects.Located]] = {}
+        self._parsed_before = before.parsed if before is not None else {}
+        self.made: dict[tuple[str, _Name, int | None], tuple[_Sources, Pool]] = {}
+        self._made_before = before.made if before is not None else {}
+        self._services = self._index(view.services, objects.Service)
+        self._backends = self._index(view.backends, objects.Backend)
+        self._grants = self._index(view.grants, objects.ReferenceGrant)
+        self._filters = self._index(view.filters, objects.HTTPRouteFilter)
+        self._secrets = self._index(view.secrets, objects.Secret)
+        self._slices: dict[_Name, list[objects.EndpointSlice]] = defaultdict(list)
+        for piece in self._index(view.slices, objects.EndpointSlice).values():
+            service = piece.metadata.labels.get(objects.SERVICE_NAME_LABEL, "")
+            self._slices[piece.metadata.namespace, service].append(piece)
+
+    def resolve(self, ref: BackendRef, route: objects.ObjectMeta) -> Pool | Unusable:
+        """Where a reference made by `route` leads."""
+        target = (ref.namespace or route.namespace, ref.name)
+        if target[0] != route.namespace and not self._granted(ref, route, target):
+            return Unusable("RefNotPermitted", f"{_called(ref, target)} is in another namespace and no grant allows it")
+        if (ref.group, ref.kind) == ("", "Service"):
+            return self._service(ref, target)
+        if (ref.group, ref.kind) == (BACKEND_GROUP, "Backend"):
+            return self._with_credentials(self._backend(ref, target), ref, route)
+        return Unusable("InvalidKind", f"{_called(ref, target)} is neither a Service nor a Backend")
+
+    def _service(self, ref: BackendRef, target: _Name) -> Pool | Unusable:
+        service = self._services.get(target)
+        if service is None:
+            return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
+        port = next((port for port in service.spec.ports if port.port == ref.port), None)
+        if port is None:
+            return Unusable("BackendNotFound", f"{_called(ref, target)} has no port {ref.port}")
+        pieces = self._slices.get(target, [])
+        name = f"{self._gateway}/Service/{target[0]}/{target[1]}/{port.port}"
+        asked = service.spec.picker
+        beside = self._slices.get((target[0], asked.name), []) if asked is not None else []
+        return self._pool(
+            ("Service", target, ref.port),
+            (service, *pieces, *beside),
+            lambda: Pool(name, _ready_members(pieces, port), picker=self._picker(asked, target[0])),
+        )
+
+    def _picker(self, asked: objects.PickerRef | None, namespace: str) -> Picker | None:
+        """None where it cannot be asked and need not be."""
+        if asked is None:
+            return None
+        service = self._services.get((namespace, asked.name))
+        ports = service.spec.ports if service is not None else ()
+        port = next((port for port in ports if port.port == asked.port), None)
+        pieces = self._slices.get((namespace, asked.name), [])
+        members = _ready_members(pieces, port) if port is not None else ()
+        if not members and asked.fails_open:
+            return None
+        name = f"{self._gateway}/Picker/{namespace}/{asked.name}/{asked.port}"
+        return Picker(name, members, asked.fails_open)
+
+    def _backend(self, ref: BackendRef, target: _Name) -> Pool | Unusable:
+        backend = self._backends.get(target)
+        if backend is None:
+            return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
+        name = f"{self._gateway}/Backend/{target[0]}/{target[1]}"
+        return self._pool(("Backend", target, None), (backend,), lambda: _backend_pool(name, backend))
+
+    def _with_credentials(self, found: Pool | Unusable, ref: BackendRef, route: objects.ObjectMeta) -> Pool | Unusable:
+        """The pool with what the filters of the reference add. Without a credential nothing is sent there."""
+        added = []
+        for name in ref.extensions():
+            given = self._filters.get((route.namespace, name))
+            asked = given.spec.credential_injection if given is not None else None
+            secret = self._secrets.get((route.namespace, asked.credential.value_ref.name)) if asked else None
+            credential = secret.credential() if secret is not None else None
+            if asked is None or credential is None:
+                return Unusable("BackendNotFound", f"HTTPRouteFilter {route.namespace}/{name} has no credential to add")
+            added.append((asked.header, credential, asked.overwrite))
+        return replace(found, added=tuple(added)) if isinstance(found, Pool) and added else found
+
+    def _pool(self, key: tuple[str, _Name, int | None], sources: _Sources, make: Callable[[], Pool]) -> Pool:
+        """The pool made of these objects, the very one from before where they are the very same."""
+        known = self.made.get(key) or self._made_before.get(key)
+        same = known is not None and len(known[0]) == len(sources) and all(map(is_, known[0], sources))
+        self.made[key] = known if known is not None and same else (sources, make())
+        return self.made[key][1]
+
+    def _granted(self, ref: BackendRef, route: objects.ObjectMeta, target: _Name) -> bool:
+        source = objects.GrantFrom(ROUTE_GROUP, "HTTPRoute", route.namespace)
+        wanted = objects.GrantTo(ref.group, ref.kind, ref.name)
+        grants = (grant for grant in self._grants.values() if grant.metadata.namespace == target[0])
+        return any(grant.spec.allows(source, wanted) for grant in grants)
+
+    def _index(self, manifests: tuple[KubernetesObject, ...], kind: type[Object]) -> dict[_Name, Object]:
+        found: dict[_Name, Object] = {}
+        for manifest in manifests:
+            known = self._parsed_before.get(id(manifest))
+            try:
+                thing = known[1] if known is not None and known[0] is manifest else objects.read(manifest, kind)
+            except UnsupportedError as error:
+                self._refuse(kind.__name__, manifest, str(error))
+            else:
+                self.parsed[id(manifest)] = (manifest, thing)
+                found[thing.metadata.namespace, thing.metadata.name] = cast("Object", thing)
+        return found
+
+    def _refuse(self, kind: str, manifest: KubernetesObject, message: str) -> None:
+        self.problems.append(Problem(self._gateway, kind, *objects.name_of(manifest), "UnsupportedValue", message))
+
+
+def _ready_members(pieces: Iterable[objects.EndpointSlice], port: objects.ServicePort) -> tuple[Member, ...]:
+    members = {
+        Member(endpoint.addresses[0], number)
+        for piece in pieces
+        for number in _numbers(piece, port)
+        for endpoint in piece.endpoints
+        if endpoint.conditions.ready is not False
+    }
+    return tuple(sorted(members))
+
+
+def _backend_pool(name: str, backend: objects.Backend) -> Pool:
+    numbers = {Member(one.ip.address, one.ip.port) for one in backend.spec.endpoints if one.ip}
+    names = {Member(one.fqdn.hostname, one.fqdn.port) for one in backend.spec.endpoints if one.fqdn}
+    tls = Tls(backend.spec.tls.sni) if backend.spec.tls is not None else None
+    return Pool(name, tuple(sorted(numbers | names)), by_name=bool(names), tls=tls)
+
+
+def _numbers(piece: objects.EndpointSlice, port: objects.ServicePort) -> list[int]:
+    """The port numbers of a slice that carry the named port of its Service."""
+    return [one.port for one in piece.ports if one.port is not None and (one.name or "") == (port.name or "")]
+
+
+def _called(ref: BackendRef, target: _Name) -> str:
+    return f"{ref.kind} {target[0]}/{target[1]}"

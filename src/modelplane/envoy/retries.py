@@ -1,0 +1,71 @@
+"""Which requests are sent a second time, and to whom: no request is lost that somebody could have served.
+
+Only what no engine has seen is sent again: a generation must not run twice. A connection that nobody took, and an
+answer of another gateway that says so by `UNSERVED_HEADER`, are known to be such.
+
+Each try goes to a member that had none of the others, and there are enough of them to come to the last member. That
+takes more than asking Envoy for another host. It draws two members and takes the one with fewer requests under way, and
+the members of a cluster that went dark have the fewest, because they fail at once; with three draws for a try, most
+tries would find the dark ones again. So a try draws until a member that was not tried is as good as certain. Drawing
+costs a fraction of a microsecond, and only a request that failed once does it.
+
+Where shares differ members take turns by their shares (see `clusters`), so that one who is owed the least comes once in
+every round.
+
+Not certain: a member with less than a hundred-thousandth of the requests, and more dark members than `_MOST_TRIES`. By
+then the plane has taken them out, and a try that comes later finds those that are left.
+"""
+
+from collections.abc import Sequence
+
+from modelplane.envoy.pools import Pool
+from modelplane.envoy.view import Resource
+
+UNSERVED_HEADER = "x-modelplane-unserved"
+"""On an answer of a gateway itself, to a request that no engine has seen: it may be sent again."""
+
+BODY_BYTES = 64 * 1024 * 1024
+"""What is kept of a request to send it again. Envoy's own limit is a megabyte, which a long conversation exceeds."""
+
+_FEWEST_TRIES, _MOST_TRIES = 4, 100
+_MOST_DRAWS = 100_000
+# Two draws find one of n members with 1/n²; twenty times as many miss it once in 10^8.
+_CERTAIN = 20
+
+_NOT_THE_SAME: Resource = {
+    "name": "envoy.retry_host_predicates.previous_hosts",
+    "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+    },
+}
+
+
+def retry_policy(pools: Sequence[Pool]) -> Resource | None:
+    """How requests to these are tried again; None where `USUAL` holds."""
+    tries = max((len(pool.members) for pool in pools), default=0)
+    draws = max(map(_draws, pools), default=0)
+    usual = tries <= _FEWEST_TRIES and draws <= _USUAL_DRAWS
+    return None if usual else _policy(min(tries, _MOST_TRIES), draws)
+
+
+def _draws(pool: Pool) -> int:
+    weights = [member.weight for member in pool.members]
+    if len(set(weights)) > 1:
+        return min(sum(weights) // min(weights) + len(weights), _MOST_DRAWS)
+    return min(_CERTAIN * len(weights) ** 2, _MOST_DRAWS)
+
+
+def _policy(tries: int, draws: int) -> Resource:
+    return {
+        "retry_on": "connect-failure,refused-stream,reset-before-request,retriable-headers",
+        "retriable_headers": [{"name": UNSERVED_HEADER, "present_match": True}],
+        "num_retries": max(tries, _FEWEST_TRIES) - 1,
+        "retry_back_off": {"base_interval": "0.025s", "max_interval": "0.050s"},
+        "retry_host_predicate": [_NOT_THE_SAME],
+        "host_selection_retry_max_attempts": max(draws, _USUAL_DRAWS),
+    }
+
+
+_USUAL_DRAWS = _CERTAIN * _FEWEST_TRIES**2
+USUAL: Resource = _policy(_FEWEST_TRIES, _USUAL_DRAWS)
+"""For a whole gateway."""

@@ -1,0 +1,169 @@
+"""A simulated cluster for every InferenceCluster that exists, with the hardware that its classes say.
+
+Annotations of the InferenceCluster are the knobs: it fails, recovers, loads models slowly or runs out of nodes by them,
+so that a restart of the plane changes nothing of it. A cluster counts as reachable once it has looked at everything
+that it holds: what its objects said before it went away is no longer so.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from modelplane.api.codec import decode
+from modelplane.api.errors import NotFoundError
+from modelplane.api.meta import ClusterName
+from modelplane.api.models import InferenceClass, InferenceCluster
+from modelplane.api.objects import GROUP, Manifest, mapping_at
+from modelplane.envoy import GatewayView, free_port
+from modelplane.envoy.ports import release_port
+from modelplane.plane.controller import Controller
+from modelplane.reconcile.clock import Clock
+from modelplane.reconcile.loop import Loop
+from modelplane.reconcile.outcomes import Outcome, Settled
+from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.sim.cluster.cluster import SimulatedCluster
+from modelplane.sim.cluster.controller import Work, changed
+from modelplane.sim.cluster.engines import EngineFactory
+from modelplane.sim.cluster.objects import annotated
+from modelplane.sim.cluster.pools import pools_of
+from modelplane.sim.cluster.prerequisites import furniture
+from modelplane.sim.cluster.settings import FAILED, ClusterSettings
+from modelplane.sim.cluster.sim_settings import Knobs, knobs_of
+
+_log = logging.getLogger(__name__)
+_HOST = "127.0.0.1"
+_WORKERS = 4  # one that takes long to come back must not hold up the others
+
+
+class Clusters:
+    def __init__(
+        self,
+        controller: Controller,
+        clock: Clock,
+        engines: EngineFactory,
+        settings: ClusterSettings,
+        *,
+        edge_changed: Callable[[ClusterName], None],
+    ) -> None:
+        self._controller = controller
+        self._clock = clock
+        self._engines = engines
+        self._settings = settings
+        self._edge_changed = edge_changed
+        self._running: dict[ClusterName, SimulatedCluster] = {}
+        self._ports: dict[ClusterName, int] = {}
+        self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS, on_broke=_report)
+        controller.plane.subscribe(self._heard)
+        self._look_at_all()
+
+    def edge(self, name: ClusterName) -> GatewayView | None:
+        """What the edge of a cluster should carry; None where nothing answers."""
+        cluster = self._running.get(name)
+        return cluster.edge_view() if cluster is not None else None
+
+    def get(self, name: ClusterName) -> SimulatedCluster | None:
+        return self._running.get(name)
+
+    def fail(self, name: ClusterName) -> None:
+        """The cluster goes dark, until it is told to recover."""
+        self.annotate(name, FAILED, "true")
+
+    def recover(self, name: ClusterName) -> None:
+        self.annotate(name, FAILED, None)
+
+    def annotate(self, name: ClusterName, knob: str, value: str | None) -> None:
+        """Turn a knob of a cluster; None puts it back."""
+        self._controller.plane.replace(annotated(self.declared(name), knob, value))
+
+    def declared(self, name: ClusterName) -> Manifest:
+        """Its InferenceCluster."""
+        found = self._controller.plane.get(ObjectRef(GROUP, "InferenceCluster", "", name))
+        if found is None:
+            raise NotFoundError(f"there is no InferenceCluster {name}")
+        return found
+
+    def pools(self, name: ClusterName) -> tuple[str, ...]:
+        """The names of its pools, as declared."""
+        return tuple(pool.name for pool in decode(InferenceCluster, self.declared(name)).spec.node_pools)
+
+    async def stop(self) -> None:
+        for cluster in self._running.values():
+            await cluster.stop()
+        for port in self._ports.values():
+            release_port(port, _HOST)
+
+    def _heard(self, change: Change) -> None:
+        if change.ref.group == GROUP and change.ref.kind == "InferenceCluster":
+            if not changed(change, _stated):
+                return
+            self.loop.add(ClusterName(change.ref.name))
+        elif change.ref.group == GROUP and change.ref.kind == "InferenceClass":
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        for manifest in self._controller.plane.list(GROUP, "InferenceCluster"):
+            self.loop.add(ClusterName(decode(InferenceCluster, manifest).metadata.name))
+
+    async def _reconcile(self, name: ClusterName) -> Outcome:
+        manifest = self._controller.plane.get(ObjectRef(GROUP, "InferenceCluster", "", name))
+        if manifest is None:
+            await self._remove(name)
+            return Settled()
+        knobs = knobs_of(manifest)
+        cluster = self._running.get(name) or self._make(name)
+        cluster.set_knobs(knobs)
+        declared = decode(InferenceCluster, manifest)
+        pools = pools_of(declared, self._classes())
+        cluster.set_pools(knobs.limited(pools))
+        cluster.furnish(furniture(declared, pools, self._settings.device_resources, knobs.quota))
+        await self._switch(name, cluster, knobs)
+        return Settled()
+
+    def _classes(self) -> Mapping[str, InferenceClass]:
+        found = (decode(InferenceClass, item) for item in self._controller.plane.list(GROUP, "InferenceClass"))
+        return {each.metadata.name: each for each in found}
+
+    def _make(self, name: ClusterName) -> SimulatedCluster:
+        store = self._controller.add_cluster(name)
+        self._controller.cluster_answers(name, answers=False)
+        broke = partial(_report_work, name)
+        cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings, on_broke=broke)
+        self._ports[name] = free_port(_HOST)
+        cluster.set_edge_address(f"{_HOST}:{self._ports[name]}")
+        cluster.on_edge_change(partial(self._edge_changed, name))
+        self._running[name] = cluster
+        return cluster
+
+    async def _switch(self, name: ClusterName, cluster: SimulatedCluster, knobs: Knobs) -> None:
+        """On or off. The plane hears of a failure at once, and of a recovery when what it would read is true again."""
+        if knobs.failed:
+            self._controller.cluster_answers(name, answers=False)
+            await cluster.fail()
+        elif not cluster.reachable:
+            await cluster.recover()
+        if not cluster.started:
+            await cluster.start()
+        if cluster.reachable and not self._controller.answers(name):
+            await cluster.caught_up()
+            self._controller.cluster_answers(name, answers=True)
+
+    async def _remove(self, name: ClusterName) -> None:
+        cluster = self._running.pop(name, None)
+        if cluster is not None:
+            await cluster.stop()
+            self._controller.drop_cluster(name)
+            release_port(self._ports.pop(name), _HOST)
+            self._edge_changed(name)
+
+
+def _report(name: ClusterName, error: Exception, attempt: int) -> None:
+    _log.error("cluster %s cannot be simulated (attempt %d): %r", name, attempt, error, exc_info=error)
+
+
+def _report_work(name: ClusterName, work: Work, error: Exception, attempt: int) -> None:
+    _log.error("%s of cluster %s broke on %s (attempt %d): %r", work.controller, name, work.ref, attempt, error)
+
+
+def _stated(cluster: Manifest) -> object:
+    """What the simulation follows."""
+    return cluster.get("spec"), mapping_at(cluster, "metadata", "annotations")

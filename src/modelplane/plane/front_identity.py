@@ -1,0 +1,79 @@
+"""Who the front door is to its clients: its host name, and the certificate in the Secret that its Gateway names.
+
+Envoy refuses everything that comes together with a certificate which it cannot read, so one is read here first.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+
+from modelplane.api.errors import InputError
+from modelplane.api.labels import SYSTEM_NAMESPACE
+from modelplane.api.objects import Manifest, items_at, text_at, value_at
+from modelplane.envoy import Identity
+from modelplane.reconcile.store import ObjectRef
+
+_CERTIFICATE, _KEY = "tls.crt", "tls.key"
+
+SecretAt = Callable[[ObjectRef], Manifest | None]
+
+
+def secret_named(gateway: Manifest) -> ObjectRef | None:
+    """The Secret with the gateway's certificate; None where it speaks no TLS."""
+    for listener in items_at(gateway, "spec", "listeners"):
+        for reference in items_at(listener, "tls", "certificateRefs"):
+            namespace = reference.get("namespace", SYSTEM_NAMESPACE)
+            return ObjectRef("", "Secret", str(namespace), str(reference.get("name", "")))
+    return None
+
+
+def hostname_of(gateway: Manifest) -> str | None:
+    """The one name that clients call the gateway by; None where any will do."""
+    names = (listener.get("hostname") for listener in items_at(gateway, "spec", "listeners"))
+    return next((str(name) for name in names if name), None)
+
+
+def identity_of(gateway: Manifest, secret_at: SecretAt) -> Identity | None:
+    """The certificate and key of a gateway, None where it names none. InputError says what is wrong with them."""
+    ref = secret_named(gateway)
+    if ref is None:
+        return None
+    secret = secret_at(ref)
+    if secret is None:
+        raise InputError(f"there is no Secret {ref.name} in {ref.namespace}")
+    try:
+        return _checked(_text(secret, _CERTIFICATE), _text(secret, _KEY))
+    except ValueError as error:
+        raise InputError(f"Secret {ref.name} in {ref.namespace}: {error}") from None
+
+
+def _text(secret: Manifest, name: str) -> str:
+    plain = value_at(secret, "stringData", name)
+    if isinstance(plain, str):
+        return plain
+    try:
+        return base64.b64decode(text_at(secret, "data", name), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise ValueError(f"{name} is no text in base64") from None
+
+
+def _checked(certificate: str, key: str) -> Identity:
+    try:
+        shown = x509.load_pem_x509_certificate(certificate.encode()).public_key()
+    except ValueError:
+        raise ValueError(f"{_CERTIFICATE} is no certificate in PEM") from None
+    try:
+        own = serialization.load_pem_private_key(key.encode(), password=None).public_key()
+    except (ValueError, TypeError):
+        raise ValueError(f"{_KEY} is no private key in PEM without a password") from None
+    if _der(shown) != _der(own):
+        raise ValueError(f"{_KEY} is not the key of {_CERTIFICATE}")
+    return Identity(certificate, key)
+
+
+def _der(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)

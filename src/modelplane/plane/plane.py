@@ -1,0 +1,210 @@
+"""The embedded plane, wired together: store, composers, simulated clusters, Envoy and the API, in one process tree.
+
+Everything listens on loopback. Stopping ends every engine, Envoy and every task; what is in the store stays, and the
+next start on the same folder goes on from there.
+"""
+
+import asyncio
+import fcntl
+import os
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from aiohttp import web
+
+from modelplane.api.errors import UnavailableError
+from modelplane.api.objects import GROUP
+from modelplane.apiserver.app import ApiServer
+from modelplane.apiserver.lifecycle import Lifecycle, ensure_namespaces
+from modelplane.apiserver.served_kinds import ensure_kinds
+from modelplane.apiserver.store.database import Database
+from modelplane.envoy import EnvoyProcess, free_port
+from modelplane.envoy.die_with_parent import lift_file_limit
+from modelplane.k8s.admission.layout import Document
+from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.plane.apply import admitted, apply_documents
+from modelplane.plane.certificates import server_context
+from modelplane.plane.clusters import Clusters
+from modelplane.plane.controller import Controller
+from modelplane.plane.events import EventExpiry
+from modelplane.plane.kubeconfig import write_kubeconfig
+from modelplane.plane.sim_commands import PREFIX, Simulation
+from modelplane.plane.traffic import Traffic
+from modelplane.reconcile.clock import Clock, SystemClock
+from modelplane.reconcile.store import ObjectRef, Store
+from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
+from modelplane.sim.cluster.settings import ClusterSettings
+from modelplane.views.overview import Overview, overview
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneSettings:
+    """A port of 0 means any that is free."""
+
+    data: Path
+    api_port: int = 0
+    gateway_port: int = 0
+    engine_speed: float = 1.0
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    profile: PlacementProfile = DEFAULT_PROFILE
+    """The plugins that place replicas."""
+
+
+class Plane:
+    """`async with Plane(settings) as plane:` runs one."""
+
+    def __init__(
+        self,
+        settings: PlaneSettings,
+        clock: Clock | None = None,
+        *,
+        tell: Callable[[str], None] = lambda _text: None,
+        engines: EngineFactory | None = None,
+    ) -> None:
+        """`tell` hears what is being started. `engines` run behind pods; unless others are given, simulated ones."""
+        self._tell = tell
+        self._engines = engines or LocalEngines(speed=settings.engine_speed)
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._stack = AsyncExitStack()
+        self.api_url = ""
+        self.gateway_url = ""
+        self.kubeconfig = settings.data / "kubeconfig"
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def store(self) -> Store:
+        return self._controller.plane
+
+    def overview(self) -> Overview:
+        """What every cluster, deployment and service says of itself."""
+        store = self._controller.plane
+        return overview(
+            clusters=store.list(GROUP, "InferenceCluster"),
+            deployments=store.list(GROUP, "ModelDeployment"),
+            replicas=store.list(GROUP, "ModelReplica"),
+            services=store.list(GROUP, "ModelService"),
+        )
+
+    def apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
+        """Create or replace every object, or none of them."""
+        return apply_documents(self._database, documents)
+
+    async def _start(self) -> None:
+        data = self._settings.data
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._stack.enter_context(_lock(data / "lock"))
+        lift_file_limit()
+        port = self._settings.gateway_port or free_port(HOST)
+        _require_free("gateway", port)
+        _require_free("API", self._settings.api_port)
+        self._database = self._stack.enter_context(Database(data / "plane.db", clock=self._clock))
+        ensure_namespaces(self._database.store("plane"))
+        ensure_kinds(self._database.store("plane"), self._clock.now())
+        self._tell(f"store       {data / 'plane.db'}")
+        self._controller = Controller(self._database, self._clock, admitted=admitted, profile=self._settings.profile)
+        lifecycle = Lifecycle(self._controller.plane, self._clock)
+        envoy = EnvoyProcess(data / "envoy")
+        await envoy.start()
+        self._stack.push_async_callback(envoy.stop)
+        self._tell(f"Envoy       process {envoy.pid}")
+        self.gateway_url = f"http://{HOST}:{port}"
+        traffic = Traffic(self._controller.plane, envoy, self._clock, address=(HOST, port))
+        self.clusters = Clusters(
+            self._controller,
+            self._clock,
+            self._engines,
+            self._settings.cluster,
+            edge_changed=traffic.edge_changed,
+        )
+        self._stack.push_async_callback(self.clusters.stop)
+        self._stack.push_async_callback(envoy.drain)  # before the engines go: what they were asked is answered
+        traffic.follow(self.clusters.edge)
+        for name, loop in (
+            ("plane", self._controller.loop),
+            ("traffic", traffic.loop),
+            ("clusters", self.clusters.loop),
+            ("lifecycle", lifecycle.loop),
+            ("events", EventExpiry(self._controller.plane, self._clock).loop),
+        ):
+            self._background(asyncio.create_task(loop.run(), name=name))
+        self._background(asyncio.create_task(traffic.watch(), name="watch over Envoy"))
+        self._background(asyncio.create_task(traffic.keep_log_short(), name="Envoy's log"))
+        await self._serve_api()
+
+    def _background(self, task: asyncio.Task[None]) -> None:
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._stack.push_async_callback(end)
+
+    async def _serve_api(self) -> None:
+        token = secrets.token_urlsafe(32)
+        others = {PREFIX: Simulation(self.clusters).answer}
+        server = ApiServer(self._controller.plane, token=token, clock=self._clock, others=others)
+        runner = server.runner
+        await runner.setup()
+        self._stack.push_async_callback(server.close)
+        context, certificate = server_context(self._settings.data, now=self._clock.now())
+        site = web.TCPSite(runner, HOST, self._settings.api_port, ssl_context=context)
+        try:
+            await site.start()
+        except OSError as error:
+            raise UnavailableError(
+                f"the API cannot listen on {HOST}:{self._settings.api_port}: {_why(error)}"
+            ) from error
+        self.api_url = f"https://{HOST}:{runner.addresses[0][1]}"
+        write_kubeconfig(self.kubeconfig, server=self.api_url, token=token, certificate=certificate)
+
+
+def _why(error: OSError) -> str:
+    """In the system's words: asyncio's repeat the address."""
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _require_free(who: str, port: int) -> None:
+    """Said before anything is started. Envoy would only say that it did not take its configuration."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise UnavailableError(f"the {who} cannot listen on {HOST}:{port}: {error.strerror}") from error
+
+
+def _lock(path: Path) -> IO[str]:
+    """Held while the plane runs: two planes on one folder would fight over everything in it."""
+    handle = path.open("a+")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.seek(0)
+        holder = handle.read().strip() or "unknown"
+        handle.close()
+        raise UnavailableError(f"a plane already runs on {path.parent} (process {holder})") from error
+    handle.truncate(0)
+    handle.write(str(os.getpid()))
+    handle.flush()
+    return handle

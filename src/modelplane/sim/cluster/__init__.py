@@ -1,0 +1,29 @@
+"""Simulated Kubernetes clusters: small honest models of what a real one does with the objects Modelplane renders.
+
+    engines = LocalEngines()
+    cluster = SimulatedCluster("east", database.store("cluster/east"), clock, engines, ClusterSettings())
+    cluster.set_pools([PoolSpec(name="h200", nodes=2, devices=inference_class.spec.devices)])
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(cluster.run())
+
+Others write objects through `cluster.api`; what became of them is in their statuses.
+"""
+
+from modelplane.sim.cluster.cluster import SimulatedCluster
+from modelplane.sim.cluster.controller import ClusterStore, Work
+from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
+from modelplane.sim.cluster.phases import Running
+from modelplane.sim.cluster.pools import PoolSpec, pools_of
+from modelplane.sim.cluster.settings import ClusterSettings
+
+__all__ = [
+    "ClusterSettings",
+    "ClusterStore",
+    "EngineFactory",
+    "LocalEngines",
+    "PoolSpec",
+    "Running",
+    "SimulatedCluster",
+    "Work",
+    "pools_of",
+]

@@ -1,0 +1,161 @@
+"""What the cluster's devices are and who holds them, for one pass of the scheduler.
+
+The rules are those of `modelplane.k8s.dra`. This module feeds it the cluster's objects, keeps what is costly to
+prepare while the objects behind it are the same, and writes results the way kube-scheduler does.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from modelplane.api.objects import Json, Manifest, items_at, mapping_at, name_of, text_at, uid_of
+from modelplane.k8s.dra import (
+    Allocator,
+    ClaimResult,
+    DeviceClass,
+    DeviceId,
+    DeviceInUse,
+    Features,
+    Inventory,
+    Placed,
+    Placement,
+    Plan,
+    Usage,
+    decode_claims,
+    decode_classes,
+    decode_in_use,
+    decode_node,
+    decode_slices,
+    prepare_claims,
+)
+from modelplane.sim.cluster.controller import ClusterStore
+from modelplane.sim.cluster.nodes import RESOURCE_GROUP
+
+_FEATURES = Features()
+_Versions = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class DeviceBook:
+    """Devices and their holders as of one moment; `take` makes later questions of the same pass see the answer."""
+
+    inventory: Inventory
+    usage: Usage
+    classes: Mapping[str, DeviceClass]
+    plans: dict[tuple[str, ...], Plan]
+
+    def missing_class(self, claims: Sequence[Manifest]) -> str | None:
+        """In the words of kube-scheduler: the first class that a claim asks for and that does not exist."""
+        for claim in claims:
+            for request in items_at(claim, "spec", "devices", "requests"):
+                for ask in (mapping_at(request, "exactly"), *items_at(request, "firstAvailable")):
+                    name = ask.get("deviceClassName")
+                    if name is not None and name not in self.classes:
+                        return f"request {request.get('name')}: device class {name} does not exist"
+        return None
+
+    def allocate(self, claims: Sequence[Manifest], nodes: Sequence[Manifest]) -> Placement:
+        """The first of the nodes that has devices for all the claims. Who has them will hardly ask again."""
+        allocator = Allocator(self.inventory, self.usage)
+        key = tuple(uid_of(claim) for claim in claims)
+        placement = allocator.allocate_first(self._plan(key, claims), [decode_node(node) for node in nodes])
+        if isinstance(placement, Placed):
+            del self.plans[key]
+        return placement
+
+    def take(self, results: Iterable[ClaimResult]) -> None:
+        taken = {device.device for result in results for device in result.devices if not device.admin_access}
+        self.usage = replace(self.usage, whole=self.usage.whole | taken)
+
+    def _plan(self, key: tuple[str, ...], claims: Sequence[Manifest]) -> Plan:
+        known = self.plans.get(key)
+        if known is None:
+            known = self.plans[key] = prepare_claims(decode_claims(claims), self.classes.values(), _FEATURES)
+        return known
+
+
+class Devices:
+    """Makes a DeviceBook of the store. What depends on slices and classes only is kept until one of them changes.
+
+    A cluster in which nothing waits needs none of it: of a thousand clusters few schedule at a time.
+    """
+
+    def __init__(self, store: ClusterStore) -> None:
+        self._store = store
+        self._slice_versions: _Versions | None = None
+        self._inventory = Inventory((), _FEATURES)
+        self._class_versions: _Versions | None = None
+        self._classes: Mapping[str, DeviceClass] = {}
+        self._plans: dict[tuple[str, ...], Plan] = {}
+
+    def put_away(self) -> None:
+        """Nothing waits: what was prepared is made again when it is asked for."""
+        if self._slice_versions is not None:
+            self._slice_versions, self._inventory = None, Inventory((), _FEATURES)
+            self._class_versions, self._classes, self._plans = None, {}, {}
+
+    def book(self) -> DeviceBook:
+        self._read_slices()
+        self._read_classes()
+        claims = self._store.list(RESOURCE_GROUP, "ResourceClaim")
+        uids = {uid_of(claim) for claim in claims}
+        self._plans = {key: kept for key, kept in self._plans.items() if uids.issuperset(key)}
+        return DeviceBook(self._inventory, Usage.of(_in_use(claims), _FEATURES), self._classes, self._plans)
+
+    def _read_slices(self) -> None:
+        slices = self._store.list(RESOURCE_GROUP, "ResourceSlice")
+        if (versions := _versions(slices)) != self._slice_versions:
+            self._slice_versions = versions
+            self._inventory = Inventory(decode_slices(slices), _FEATURES)
+
+    def _read_classes(self) -> None:
+        classes = self._store.list(RESOURCE_GROUP, "DeviceClass")
+        if (versions := _versions(classes)) != self._class_versions:
+            self._class_versions = versions
+            self._classes = {found.metadata.name: found for found in decode_classes(classes)}
+            self._plans = {}
+
+
+def allocation_of(result: ClaimResult, moment: str) -> Json:
+    """What `status.allocation` of the claim becomes."""
+    devices = [
+        {
+            "request": device.request,
+            "driver": device.device.driver,
+            "pool": device.device.pool,
+            "device": device.device.device,
+            **({"adminAccess": True} if device.admin_access else {}),
+        }
+        for device in result.devices
+    ]
+    allocation: Json = {"devices": {"results": devices}, "allocationTimestamp": moment}
+    if result.node_selector is not None:
+        selector = msgspec.to_builtins(result.node_selector)
+        allocation["nodeSelector"] = without_nulls(selector)
+    return allocation
+
+
+def devices_of(claim: Manifest) -> list[DeviceId]:
+    """The devices that a claim holds."""
+    return [
+        DeviceId(str(entry.get("driver")), str(entry.get("pool")), str(entry.get("device")))
+        for entry in items_at(claim, "status", "allocation", "devices", "results")
+    ]
+
+
+def without_nulls(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list | tuple):
+        return [without_nulls(entry) for entry in value]
+    return value
+
+
+def _in_use(claims: Iterable[Manifest]) -> tuple[DeviceInUse, ...]:
+    documents = [dict(r) for c in claims for r in items_at(c, "status", "allocation", "devices", "results")]
+    return decode_in_use(documents)
+
+
+def _versions(items: Iterable[Manifest]) -> _Versions:
+    return tuple((name_of(item), text_at(item, "metadata", "resourceVersion")) for item in items)

@@ -1,0 +1,218 @@
+"""Engines behind pods: the seam that the kubelet starts them through, and the one that runs them in this process."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from modelplane.api.objects import Manifest, items_at, mapping_at, name_of, namespace_of, text_at
+from modelplane.reconcile.store import ObjectRef
+from modelplane.sim.cluster.controller import ClusterStore
+from modelplane.sim.cluster.objects import annotated, annotation
+from modelplane.sim.cluster.phases import DECODE, Peers, Running, phase_of
+from modelplane.sim.cluster.pickers import Pickers
+from modelplane.sim.cluster.serve_arguments import ServeArguments
+from modelplane.sim.cluster.settings import FAULTS
+from modelplane.sim.engine import (
+    LLAMA_8B_H200,
+    NO_FAULTS,
+    Engine,
+    EngineConfig,
+    Exchange,
+    Faults,
+    Timing,
+    gpu_of,
+    kv_capacity_tokens,
+    read_list,
+    shape_of,
+    timing_for,
+)
+
+GPUS = "sim.modelplane.ai/gpus"
+"""On a pod: the product names of the GPUs that it holds, separated by commas. They decide how fast its engine is."""
+
+_PROBE_TIMEOUT_S = 1.0
+# A proxy that knows of the pod's end has closed its connections already; one that is late has so long to hear of it.
+_LINGER_S = 5.0
+_RESOURCE_GROUP = "resource.k8s.io"
+# Twice the context that an engine has unless it is told otherwise.
+_LEAST_CACHE_TOKENS = 65_536
+_PRODUCT_ATTRIBUTES = ("productName", "model")
+
+
+class EngineFactory(Protocol):
+    """Starts and stops the servers of pods."""
+
+    async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None]) -> Running:
+        """Return once it listens. Cancelled or failed, it leaves nothing behind; `crashed` hears of a later end."""
+
+    async def start_picker(self, pod: Manifest, store: ClusterStore) -> Running:
+        """The same for a pod that picks among those of a pool, by the objects of its cluster."""
+
+    async def healthy(self, running: Running) -> bool:
+        """Whether its readiness probe succeeds."""
+
+    def set_faults(self, running: Running, faults: Faults) -> None:
+        """What goes wrong with it from here on."""
+
+    async def stop(self, running: Running, *, grace_s: float) -> None:
+        """Refuse new requests, let running ones end for up to grace_s, then cut what is left."""
+
+
+class Lookup(Protocol):
+    """What `with_gpus` asks of a cluster's store."""
+
+    def get(self, ref: ObjectRef) -> Manifest | None: ...
+
+    def list(self, group: str, kind: str) -> Iterable[Manifest]: ...
+
+
+class LocalEngines:
+    """Simulated engines in this process, on loopback. `speed` divides every simulated time.
+
+    How long a step takes follows from the pod's model and GPUs where both are known; else `timing` holds, with the
+    cache of an 8B on an H200.
+    """
+
+    def __init__(self, *, host: str = "127.0.0.1", speed: float = 1.0, timing: Timing = LLAMA_8B_H200) -> None:
+        self._host = host
+        self._speed = speed
+        self._timing = timing
+        self._exchange = Exchange()
+        self._engines: dict[Running, Engine] = {}
+        self._peers = Peers()
+        self._pickers = Pickers()
+
+    async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None] = lambda: None) -> Running:
+        config = engine_config(pod, cluster, speed=self._speed, timing=self._timing)
+        prefillers = self._peers.prefillers(cluster, pod) if phase_of(pod) == DECODE else None
+        engine = Engine(config, exchange=self._exchange, crashed=crashed, prefillers=prefillers)
+        try:
+            address = await engine.start(self._host)
+        except BaseException:
+            await engine.stop(grace_s=0)
+            raise
+        running = Running(address.host, address.port)
+        self._engines[running] = engine
+        self._peers.join(running, cluster, pod)
+        return running
+
+    async def start_picker(self, pod: Manifest, store: ClusterStore) -> Running:
+        return await self._pickers.start(pod, store)
+
+    async def healthy(self, running: Running) -> bool:
+        try:
+            async with asyncio.timeout(_PROBE_TIMEOUT_S):
+                return await _answers(running)
+        except (OSError, TimeoutError):
+            return False
+
+    def set_faults(self, running: Running, faults: Faults) -> None:
+        engine = self._engines.get(running)
+        if engine is not None:  # pickers have none
+            engine.set_faults(faults)
+
+    async def stop(self, running: Running, *, grace_s: float) -> None:
+        self._peers.leave(running)
+        await self._pickers.stop(running)
+        engine = self._engines.pop(running, None)
+        if engine is not None:
+            await engine.stop(grace_s=grace_s, linger_s=min(grace_s, _LINGER_S))
+
+    def __len__(self) -> int:
+        """How many run."""
+        return len(self._engines)
+
+
+async def _answers(running: Running) -> bool:
+    reader, writer = await asyncio.open_connection(running.host, running.port)
+    try:
+        writer.write(f"GET /health HTTP/1.1\r\nHost: {running.host}\r\nConnection: close\r\n\r\n".encode())
+        status = await reader.readline()
+        return status.split(b" ")[1:2] == [b"200"]
+    finally:
+        writer.close()
+
+
+def engine_config(pod: Manifest, cluster: str, *, speed: float, timing: Timing) -> EngineConfig:
+    """What a pod's engine is: its command line, and its GPUs where `GPUS` names some that are known."""
+    arguments = ServeArguments.of(pod)
+    given: dict[str, int | Timing] = {"timing": timing, **arguments.limits(), **_hardware(pod, arguments)}
+    plain = EngineConfig(
+        cluster=cluster,
+        namespace=namespace_of(pod),
+        pod=name_of(pod),
+        models=arguments.models,
+        speed=speed,
+        tensor_parallel=arguments.tensor_parallel,
+        prefix_caching=arguments.prefix_caching,
+        max_loras=arguments.max_loras,
+        adapters=arguments.adapters,
+        runtime_lora=arguments.runtime_lora,
+        kv_transfer=arguments.kv_transfer,
+        kv_events=arguments.kv_events,
+        faults=faults_of(annotation(pod, FAULTS)),
+    )
+    return replace(plain, **given)  # type: ignore[arg-type]  # each field with a value of its own type
+
+
+def faults_of(text: str) -> Faults:
+    """What an annotation says; one that makes no sense asks for nothing."""
+    try:
+        return read_list(text)
+    except ValueError:
+        return NO_FAULTS
+
+
+def with_gpus(pod: Manifest, store: Lookup) -> Manifest:
+    """The pod as its engine is to see it: with the product names of the GPUs that its claims hold."""
+    if annotation(pod, GPUS):
+        return pod
+    names = [str(entry.get("resourceClaimName")) for entry in items_at(pod, "status", "resourceClaimStatuses")]
+    claims = (store.get(ObjectRef(_RESOURCE_GROUP, "ResourceClaim", namespace_of(pod), name)) for name in names)
+    held = [
+        (str(entry.get("driver")), str(entry.get("pool")), str(entry.get("device")))
+        for claim in claims
+        if claim is not None
+        for entry in items_at(claim, "status", "allocation", "devices", "results")
+    ]
+    products = _products(_slices(store, {pool for _, pool, _ in held})) if held else {}
+    gpus = [products[device] for device in held if device in products]
+    return annotated(pod, GPUS, ",".join(gpus)) if gpus else pod
+
+
+def _slices(store: Lookup, pools: Collection[str]) -> list[Manifest]:
+    found = store.list(_RESOURCE_GROUP, "ResourceSlice")
+    return [item for item in found if text_at(item, "spec", "pool", "name") in pools]
+
+
+def _products(slices: Iterable[Manifest]) -> dict[tuple[str, str, str], str]:
+    return {
+        (text_at(item, "spec", "driver"), text_at(item, "spec", "pool", "name"), str(device.get("name"))): product
+        for item in slices
+        for device in items_at(item, "spec", "devices")
+        if (product := _product(mapping_at(device, "attributes")))
+    }
+
+
+def _product(attributes: Mapping[str, object]) -> str:
+    """An attribute's name may be qualified by its driver's."""
+    for key, value in attributes.items():
+        if key.rpartition("/")[2] in _PRODUCT_ATTRIBUTES and isinstance(value, Mapping):
+            return str(value.get("string", ""))
+    return ""
+
+
+def _hardware(pod: Manifest, arguments: ServeArguments) -> dict[str, int | Timing]:
+    """Time and room on the pod's GPUs; room for two contexts at least, whatever the weights were guessed to take."""
+    gpus = [gpu for name in annotation(pod, GPUS).split(",") if (gpu := gpu_of(name)) is not None]
+    if not gpus:
+        return {}
+    shape = shape_of(arguments.checkpoint)
+    shards = max(arguments.tensor_parallel, 1)
+    room = kv_capacity_tokens(shape, gpus[0], gpus=max(shards, len(gpus)))
+    return {
+        "timing": timing_for(shape, gpus[0], tensor_parallel=shards),
+        "kv_capacity_tokens": max(room, _LEAST_CACHE_TOKENS, 2 * (arguments.max_model_len or 0)),
+        "kv_bytes_per_token": shape.kv_bytes_per_token,
+    }

@@ -1,0 +1,126 @@
+"""What goes when something else is gone: objects whose owners no longer exist, and everything in a deleted namespace.
+
+Owners are known by uid, so an object that was made again under the same name does not keep the old one's dependents.
+Deletion is in the background, as kubectl's default: the owner goes first. An object that names several owners stays
+while one of them is there. One that is deleted in the foreground waits, by a finalizer, until its dependents are gone.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from modelplane.api.objects import Manifest, items_at, namespace_of, uid_of
+from modelplane.reconcile.outcomes import Outcome, Settled
+from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.sim.cluster.controller import ClusterStore, Site, is_about
+from modelplane.sim.cluster.objects import finalizers_of, is_deleting, ref_of, with_metadata
+
+FOREGROUND = "foregroundDeletion"
+
+
+def delete_in_foreground(store: ClusterStore, item: Manifest) -> None:
+    """Delete an object, and its dependents before it is gone."""
+    held = store.replace(with_metadata(item, finalizers=[*finalizers_of(item), FOREGROUND]))
+    store.delete(ref_of(held), uid=uid_of(held))
+
+
+class Garbage:
+    """Deletes dependents. Who depends on whom it learns from every change it hears, from the first on."""
+
+    name = "garbage"
+    kinds = None
+
+    def __init__(self, site: Site) -> None:
+        self._store = site.store
+        self._dependents: dict[str, set[ObjectRef]] = {}
+
+    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+        if change.type is ChangeType.DELETED:
+            for uid in _owner_uids(change.manifest):
+                self._forget(uid, change.ref)
+            return [*sorted(self._dependents.get(uid_of(change.manifest), ())), *_owner_refs(change.manifest)]
+        for uid in _owner_uids(change.manifest):
+            self._dependents.setdefault(uid, set()).add(change.ref)
+        added = change.type is ChangeType.ADDED and _owner_uids(change.manifest)
+        return (change.ref,) if added or _waits(change.manifest) else ()
+
+    def _forget(self, uid: str, ref: ObjectRef) -> None:
+        known = self._dependents.get(uid, set())
+        known.discard(ref)
+        if not known:
+            self._dependents.pop(uid, None)
+
+    def reconcile(self, ref: ObjectRef) -> Outcome:
+        item = self._store.get(ref)
+        if item is None:
+            return Settled()
+        if _waits(item):
+            self._clear(item)
+        elif not is_deleting(item) and self._is_orphan(item):
+            self._store.delete(ref, uid=uid_of(item))
+        return Settled()
+
+    def _clear(self, item: Manifest) -> None:
+        """Delete the dependents in the same way; let the object go when there are none."""
+        found = (self._store.get(ref) for ref in sorted(self._dependents.get(uid_of(item), ())))
+        dependents = [each for each in found if each is not None]
+        for each in dependents:
+            if not is_deleting(each):
+                delete_in_foreground(self._store, each)
+        if not dependents:
+            left = [name for name in finalizers_of(item) if name != FOREGROUND]
+            self._store.replace(with_metadata(item, finalizers=left))
+
+    def _is_orphan(self, item: Manifest) -> bool:
+        owners = list(items_at(item, "metadata", "ownerReferences"))
+        return bool(owners) and not any(self._exists(namespace_of(item), owner) for owner in owners)
+
+    def _exists(self, namespace: str, owner: Mapping[str, object]) -> bool:
+        group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+        kind, name = str(owner.get("kind")), str(owner.get("name"))
+        places = (ObjectRef(group, kind, namespace, name), ObjectRef(group, kind, "", name))
+        found = (self._store.get(place) for place in places)
+        return any(item is not None and uid_of(item) == owner.get("uid") for item in found)
+
+
+class Namespaces:
+    """Empties namespaces that do not exist. A real API server refuses to create anything in them in the first place."""
+
+    name = "namespaces"
+    kinds = None
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.store
+
+    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+        if is_about(change, "", "Namespace"):
+            return (change.ref,)
+        added = change.type is ChangeType.ADDED and change.ref.namespace
+        return (ObjectRef("", "Namespace", "", change.ref.namespace),) if added else ()
+
+    def reconcile(self, ref: ObjectRef) -> Outcome:
+        namespace = self._store.get(ref)
+        if namespace is not None:
+            self._store.replace_status({**namespace, "status": {"phase": "Active"}})
+            return Settled()
+        for group, kind in self._store.kinds():
+            for item in self._store.list(group, kind, namespace=ref.name):
+                if not is_deleting(item):
+                    self._store.delete(ref_of(item))
+        return Settled()
+
+
+def _owner_uids(item: Manifest) -> list[str]:
+    return [str(owner.get("uid")) for owner in items_at(item, "metadata", "ownerReferences")]
+
+
+def _owner_refs(item: Manifest) -> list[ObjectRef]:
+    """Where the owners are: in the same namespace, or in none."""
+    owners = [
+        (str(owner.get("apiVersion", "")).rpartition("/")[0], str(owner.get("kind")), str(owner.get("name")))
+        for owner in items_at(item, "metadata", "ownerReferences")
+    ]
+    return [ObjectRef(group, kind, namespace_of(item), name) for group, kind, name in owners]
+
+
+def _waits(item: Manifest) -> bool:
+    return is_deleting(item) and FOREGROUND in finalizers_of(item)

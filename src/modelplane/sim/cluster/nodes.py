@@ -1,0 +1,217 @@
+"""Publishes the hardware: Nodes, the ResourceSlices of their drivers, and DeviceClasses.
+
+This stands for the cloud that makes nodes and for the DRA drivers on them. Nodes that a pool no longer has are removed,
+highest index first; what ran there is lost. A cluster that was never told its pools keeps the nodes it has.
+
+What others own of a Node stays: whether it is cordoned, taints of the node lifecycle, annotations, conditions.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from modelplane.api.labels import GPU_TAINT, POOL
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    int_at,
+    items_at,
+    labels_of,
+    manifest,
+    mapping_at,
+    name_of,
+    text_at,
+    uid_of,
+    value_at,
+)
+from modelplane.api.timestamps import timestamp
+from modelplane.reconcile.outcomes import Outcome, Settled
+from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.sim.cluster.controller import Site, is_about
+from modelplane.sim.cluster.objects import controller_reference, ref_of, with_metadata
+from modelplane.sim.cluster.pools import PoolSpec, device_classes, drivers_of, published_devices
+
+RESOURCE_API = "resource.k8s.io/v1"
+RESOURCE_GROUP = "resource.k8s.io"
+PUBLISHED = "sim.modelplane.ai/published"
+"""Label on DeviceClasses that belong to the pools, so that others' are left alone."""
+LIFECYCLE_TAINTS = "node.kubernetes.io/"
+
+_POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0/9 in blocks of 256 addresses, one for each node
+_BLOCKS = 1 << 15
+
+
+_SYSTEM = PoolSpec(name="system", nodes=0)
+
+
+class Nodes:
+    """Makes the published hardware equal to the pools."""
+
+    name = "nodes"
+    kinds = frozenset({("", "Node"), (RESOURCE_GROUP, "ResourceSlice"), (RESOURCE_GROUP, "DeviceClass")})
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.store
+        self._pools: tuple[PoolSpec, ...] | None = None
+        self.key = ObjectRef("", "Node", "", "")
+
+    def set_pools(self, pools: Iterable[PoolSpec]) -> None:
+        known = {pool.name: pool.devices for pool in self._pools or ()}
+        self._pools = tuple(
+            replace(pool, devices=known.get(pool.name)) if pool.devices is None else pool for pool in pools
+        )
+
+    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+        ours = is_about(change, "", "Node") or (
+            change.ref.group == RESOURCE_GROUP and change.ref.kind in {"ResourceSlice", "DeviceClass"}
+        )
+        return (self.key,) if ours else ()
+
+    def reconcile(self, _ref: ObjectRef) -> Outcome:
+        if self._pools is None:
+            return Settled()
+        wanted = {pool.node_name(index): (pool, index) for pool in self._pools for index in range(pool.nodes)}
+        self._publish_system_nodes()
+        for item in self._store.list("", "Node"):
+            if name_of(item) not in wanted and POOL in labels_of(item):
+                self._store.delete(ref_of(item))
+        for name, (pool, index) in wanted.items():
+            node = self._publish_node(name, pool, index)
+            if pool.devices is not None:
+                self._publish_slices(node, pool)
+        self._publish_classes(self._pools)
+        return Settled()
+
+    def _publish_system_nodes(self) -> None:
+        for index in range(self._site.settings.system_nodes):
+            name = f"{_SYSTEM.name}-{index}"
+            if self._store.get(ObjectRef("", "Node", "", name)) is None:
+                node = self._new_node(name, _SYSTEM, index)
+                labels = {key: value for key, value in labels_of(node).items() if key != POOL}
+                self._store.create(with_metadata(node, labels=labels))
+
+    def _publish_node(self, name: str, pool: PoolSpec, index: int) -> Manifest:
+        known = self._store.get(ObjectRef("", "Node", "", name))
+        if known is None:
+            return self._store.create(self._new_node(name, pool, index))
+        kept = [t for t in items_at(known, "spec", "taints") if _is_kept(t, pool)]
+        spec = {**mapping_at(known, "spec"), "taints": [*_taints(pool), *kept]}
+        if not spec["taints"]:
+            del spec["taints"]
+        metadata = {**mapping_at(known, "metadata"), "labels": {**labels_of(known), **_labels(name, pool, index)}}
+        return self._store.replace({**known, "metadata": metadata, "spec": spec})
+
+    def _new_node(self, name: str, pool: PoolSpec, index: int) -> Json:
+        block = self._free_block()
+        spec: Json = {"podCIDR": block, "podCIDRs": [block], "providerID": f"sim://{self._site.cluster}/{name}"}
+        if taints := _taints(pool):
+            spec["taints"] = taints
+        pods = {"pods": str(self._site.settings.pods_per_node)}
+        status = {
+            "capacity": pods,
+            "allocatable": pods,
+            "addresses": [{"type": "Hostname", "address": name}],
+            "conditions": [ready_condition(self._site.clock.now())],
+        }
+        return manifest("v1", "Node", name, labels=_labels(name, pool, index), spec=spec, status=status)
+
+    def _free_block(self) -> str:
+        taken = {text_at(item, "spec", "podCIDR") for item in self._store.list("", "Node")}
+        blocks = (_block(number) for number in range(_BLOCKS))
+        return next(block for block in blocks if block not in taken)
+
+    def _publish_slices(self, node: Manifest, pool: PoolSpec) -> None:
+        drivers = drivers_of(pool)
+        for driver in drivers:
+            self._publish_slice(node, driver, published_devices(pool, driver))
+        for item in self._store.list(RESOURCE_GROUP, "ResourceSlice", labels={PUBLISHED: name_of(node)}):
+            if text_at(item, "spec", "driver") not in drivers:
+                self._store.delete(ref_of(item))
+
+    def _publish_slice(self, node: Manifest, driver: str, devices: list[Json]) -> None:
+        name = f"{name_of(node)}-{driver}"
+        known = self._store.get(ObjectRef(RESOURCE_GROUP, "ResourceSlice", "", name))
+        if known is None:
+            self._store.create(_slice(name, node, driver, devices, generation=1))
+        elif value_at(known, "spec", "devices") != devices or _owner_uid(known) != uid_of(node):
+            generation = int_at(known, "spec", "pool", "generation") + 1
+            self._store.replace(_slice(name, node, driver, devices, generation=generation))
+
+    def _publish_classes(self, pools: Sequence[PoolSpec]) -> None:
+        classes = device_classes(pools)
+        complete = all(pool.devices is not None for pool in pools)
+        for item in self._store.list(RESOURCE_GROUP, "DeviceClass", labels={PUBLISHED: "true"}):
+            if complete and name_of(item) not in classes:
+                self._store.delete(ref_of(item))
+        for name, drivers in classes.items():
+            known = self._store.get(ObjectRef(RESOURCE_GROUP, "DeviceClass", "", name))
+            if known is None:
+                self._store.create(_device_class(name, drivers))
+            elif labels_of(known).get(PUBLISHED) == "true":
+                self._store.replace(_device_class(name, drivers))
+
+
+def ready_condition(now_s: float) -> Json:
+    """A node whose kubelet reports."""
+    return {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "kubelet is posting ready status",
+        "lastTransitionTime": timestamp(now_s),
+    }
+
+
+def _labels(name: str, pool: PoolSpec, index: int) -> dict[str, str]:
+    labels = {POOL: pool.name, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
+    if pool.zones:
+        labels["topology.kubernetes.io/zone"] = pool.zones[index % len(pool.zones)]
+    return labels
+
+
+def _taints(pool: PoolSpec) -> list[Json]:
+    taints: list[Json] = [
+        {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
+        for taint in pool.taints
+    ]
+    if pool.claimable and not any(taint["key"] == GPU_TAINT for taint in taints):
+        taints.append({"key": GPU_TAINT, "value": "present", "effect": "NoSchedule"})
+    return taints
+
+
+def _is_kept(taint: Mapping[str, object], pool: PoolSpec) -> bool:
+    """The node lifecycle's taints, and that of devices which are not known to have gone."""
+    key = str(taint.get("key"))
+    return key.startswith(LIFECYCLE_TAINTS) or (key == GPU_TAINT and pool.devices is None)
+
+
+def _slice(name: str, node: Manifest, driver: str, devices: list[Json], *, generation: int) -> Json:
+    item = manifest(
+        RESOURCE_API,
+        "ResourceSlice",
+        name,
+        labels={PUBLISHED: name_of(node)},
+        spec={
+            "driver": driver,
+            "nodeName": name_of(node),
+            "pool": {"name": name_of(node), "generation": generation, "resourceSliceCount": 1},
+            "devices": devices,
+        },
+    )
+    owner = controller_reference(node, block_deletion=False)
+    return {**item, "metadata": {**mapping_at(item, "metadata"), "ownerReferences": [owner]}}
+
+
+def _owner_uid(item: Manifest) -> str:
+    return next((str(owner.get("uid")) for owner in items_at(item, "metadata", "ownerReferences")), "")
+
+
+def _device_class(name: str, drivers: tuple[str, ...]) -> Json:
+    expression = " || ".join(f'device.driver == "{driver}"' for driver in drivers)
+    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    return manifest(RESOURCE_API, "DeviceClass", name, labels={PUBLISHED: "true"}, spec=spec)
+
+
+def _block(number: int) -> str:
+    start = _POD_NETWORK + (number << 8)
+    return f"{start >> 24 & 255}.{start >> 16 & 255}.{start >> 8 & 255}.0/24"

@@ -1,0 +1,156 @@
+"""The picker in front of an InferencePool: the program of the picker's pod, really run, in this process.
+
+A pod whose `picker` container says which pool it serves gets our endpoint picker, with the configuration that the pod
+mounts. It learns of the pool's pods from the cluster's own objects as it would from the API, with their addresses on
+loopback in place of those on the cluster's network; it reads the engines' metrics and answers Envoy as anywhere else.
+Plain text on loopback: what a real one encrypts leaves no machine here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from modelplane.api.objects import Manifest, items_at, labels_of, name_of, namespace_of, text_at, uid_of
+from modelplane.extproc.discovery.roster import Found, Roster
+from modelplane.extproc.endpoints import Endpoints, Heard
+from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.sim.cluster.controller import ClusterStore, changed
+from modelplane.sim.cluster.inference_pools import KIND, POOL_GROUPS, ready_pods
+from modelplane.sim.cluster.objects import annotation
+from modelplane.sim.cluster.phases import Running
+from modelplane.sim.cluster.services import is_serving
+from modelplane.sim.cluster.settings import LISTENS_ON
+
+if TYPE_CHECKING:
+    from modelplane.extproc.program import Program
+
+CONTAINER = "picker"
+_HOST = "127.0.0.1"
+_GRPC_PORT = 9002
+_DRAIN_S = 1.0
+
+
+def picker_container(pod: Manifest) -> Mapping[str, object] | None:
+    """The container that picks for a pool; None in other pods."""
+    found = next((entry for entry in items_at(pod, "spec", "containers") if entry.get("name") == CONTAINER), None)
+    return found if found is not None and "pool-name" in _options(found) else None
+
+
+def picker_port(container: Mapping[str, object]) -> int:
+    given = _options(container).get("grpc-port", "")
+    return int(given) if given.isdecimal() else _GRPC_PORT
+
+
+class Pickers:
+    """The pickers that run."""
+
+    def __init__(self) -> None:
+        self._programs: dict[Running, Program] = {}
+
+    async def start(self, pod: Manifest, store: ClusterStore) -> Running:
+        """Return once it serves. InputError where its configuration cannot be read."""
+        # Most planes have no pool: they start without reading all that a picker is made of.
+        from modelplane.extproc.program import Program, Wishes
+        from modelplane.extproc.server import PickerSettings
+        from modelplane.extproc.third_party import full_catalogue
+        from modelplane.picker.config import load
+
+        options = _options(picker_container(pod) or {})
+        namespace = options.get("pool-namespace", namespace_of(pod))
+        source = PoolPods(store, namespace, options.get("pool-name", ""))
+        text = options.get("config-text") or _mounted(pod, options.get("config-file", ""), store)
+        config = load(text, "the configuration of the picker", full_catalogue())
+        settings = PickerSettings(host=_HOST, port=0, health_port=-1, drain_s=_DRAIN_S)
+        program = Program(source, config, settings, Wishes(metrics_port=-1, pool=options.get("pool-name", "")))
+        try:
+            await program.start()
+        except BaseException:
+            await program.stop()
+            raise
+        running = Running(_HOST, program.server.port)
+        self._programs[running] = program
+        return running
+
+    async def stop(self, running: Running) -> None:
+        program = self._programs.pop(running, None)
+        if program is not None:
+            await program.stop()
+
+
+def _mounted(pod: Manifest, path: str, store: ClusterStore) -> str:
+    """A file of one of the pod's ConfigMaps, by its name there."""
+    for volume in items_at(pod, "spec", "volumes"):
+        name = text_at(volume, "configMap", "name")
+        found = store.get(ObjectRef("", "ConfigMap", namespace_of(pod), name)) if name else None
+        text = text_at(found, "data", path.rpartition("/")[2]) if found is not None else ""
+        if text:
+            return text
+    return ""
+
+
+class PoolPods:
+    """The endpoints of a pool, by the cluster's objects: an `EndpointSource`."""
+
+    def __init__(self, store: ClusterStore, namespace: str, pool: str) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._pool = pool
+        self._roster = Roster()
+        self._unsubscribe: Callable[[], None] | None = None
+
+    @property
+    def current(self) -> Endpoints:
+        return self._roster.current
+
+    @property
+    def known(self) -> bool:
+        return self._unsubscribe is not None
+
+    def on_change(self, heard: Heard, /) -> None:
+        self._roster.on_change(heard)
+
+    async def start(self) -> None:
+        self._unsubscribe = self._store.subscribe(self._heard)
+        self._look()
+
+    async def stop(self) -> None:
+        unsubscribe, self._unsubscribe = self._unsubscribe, None
+        if unsubscribe is not None:
+            unsubscribe()
+
+    def _heard(self, change: Change) -> None:
+        ref = change.ref
+        ours = ref.namespace == self._namespace and (ref.kind == "Pod" or (ref.kind, ref.name) == (KIND, self._pool))
+        if ours and changed(change, _facts):
+            self._look()
+
+    def _look(self) -> None:
+        self._roster.replace(self._found())
+
+    def _found(self) -> Iterator[Found]:
+        refs = (ObjectRef(group, KIND, self._namespace, self._pool) for group in POOL_GROUPS)
+        pool = next(filter(None, map(self._store.get, refs)), None)
+        pods = self._store.list("", "Pod", namespace=self._namespace) if pool is not None else ()
+        for pod in ready_pods(pool or {}, pods):
+            address = annotation(pod, LISTENS_ON).partition("=")[2]
+            if address:
+                yield Found(f"{self._namespace}/{name_of(pod)}", address, uid_of(pod), labels_of(pod))
+
+
+def _facts(item: Manifest) -> object:
+    """What decides who is in the pool, of a pod or of the pool itself."""
+    return item.get("spec"), labels_of(item), annotation(item, LISTENS_ON), is_serving(item)
+
+
+def _options(container: Mapping[str, object]) -> dict[str, str]:
+    """Its flags, `--name=value` or `--name value`."""
+    given = [*_texts(container.get("command")), *_texts(container.get("args"))]
+    options: dict[str, str] = {}
+    for number, word in enumerate(given):
+        name, equals, value = word.lstrip("-").partition("=")
+        if word.startswith("-"):
+            options[name] = value if equals else next(iter(given[number + 1 : number + 2]), "")
+    return options
+
+
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list | tuple) else []

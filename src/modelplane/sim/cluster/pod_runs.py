@@ -1,0 +1,64 @@
+"""What the kubelet remembers of a pod on its node, and the addresses that its nodes give out."""
+
+import asyncio
+import ipaddress
+from dataclasses import dataclass, field
+
+from modelplane.reconcile.store import ObjectRef
+from modelplane.sim.cluster.phases import Running
+from modelplane.sim.cluster.pod_status import Exit, PodView, Stage
+
+
+@dataclass(slots=True)
+class Run:
+    """A pod on its node.
+
+    due: when its stage ends by itself, in monotonic seconds.
+    restarts: as its status counts them. failures: those in a row that decide the next back-off; a restart because this
+        process was started anew is none of them.
+    died: the `restarts` at which its engine ended by itself. faults: what its engine was told to do wrong.
+    """
+
+    ref: ObjectRef
+    uid: str
+    ip: str
+    stage: Stage
+    due: float
+    admitted_s: float
+    restarts: int = 0
+    failures: int = 0
+    died: int | None = None
+    crash_mark: str = ""
+    faults: str = ""
+    running_since_s: float = 0.0
+    engine: Running | None = None
+    starting: asyncio.Task[None] | None = None
+    stopping: asyncio.Task[None] | None = None
+    last_exit: Exit | None = None
+
+    def view(self) -> PodView:
+        return PodView(
+            stage=self.stage,
+            ip=self.ip,
+            admitted_s=self.admitted_s,
+            running_since_s=self.running_since_s,
+            restarts=self.restarts,
+            last_exit=self.last_exit,
+        )
+
+
+@dataclass(slots=True)
+class Addresses:
+    """Pod addresses in use: each node gives out its own block, lowest first."""
+
+    taken: dict[str, ObjectRef] = field(default_factory=dict)
+
+    def assign(self, block: str, ref: ObjectRef) -> str:
+        hosts = ipaddress.ip_network(block).hosts()
+        next(hosts)  # the first is the node's own end of the network
+        found = next(str(host) for host in hosts if str(host) not in self.taken)
+        self.taken[found] = ref
+        return found
+
+    def release(self, address: str) -> None:
+        self.taken.pop(address, None)

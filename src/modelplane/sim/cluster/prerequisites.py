@@ -1,0 +1,93 @@
+"""What a platform team would have set up on a cluster before anything is placed there: priorities, queues, storage.
+
+An InferenceCluster names its scheduler, its queue and its priorities; a simulated one has them, with as much quota as
+the knob says, or without an end. Objects that others made under the same name are left alone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from modelplane.api.models import InferenceCluster
+from modelplane.api.objects import Json, labels_of, manifest
+from modelplane.sim.cluster.controller import ClusterStore
+from modelplane.sim.cluster.nodes import PUBLISHED
+from modelplane.sim.cluster.objects import ref_of, with_metadata
+from modelplane.sim.cluster.pools import PoolSpec, device_classes
+from modelplane.sim.cluster.volumes import DEFAULT_CLASS
+
+_PLENTY = 1_000_000
+_FLAVOR = "default-flavor"
+_LABELS = {PUBLISHED: "true"}
+
+
+def furniture(
+    cluster: InferenceCluster, pools: Iterable[PoolSpec], resources: Mapping[str, str], quota: int | None
+) -> Iterator[Json]:
+    scheduling = cluster.spec.scheduling
+    for priority in scheduling.priorities:
+        yield _object("scheduling.k8s.io/v1", "PriorityClass", priority.name, value=priority.value)
+    yield from _classes(cluster)
+    match scheduling.type_:
+        case "KAI":
+            yield from _kai(scheduling.queue or "default-queue", quota)
+        case "Volcano":
+            capability = {"nvidia.com/gpu": str(quota)} if quota is not None else {}
+            spec = {"weight": 1, **({"capability": capability} if capability else {})}
+            yield _object("scheduling.volcano.sh/v1beta1", "Queue", scheduling.queue or "default", spec=spec)
+        case "Kueue" if scheduling.queue:
+            named = sorted({resources.get(name, name) for name in device_classes(pools)})
+            yield from _kueue(scheduling.queue, named, quota)
+
+
+def _classes(cluster: InferenceCluster) -> Iterator[Json]:
+    """A class that is used by default, and the one that the cluster names."""
+    named = cluster.spec.storage.storage_class_name
+    body = {"provisioner": "sim.modelplane.ai/volumes", "volumeBindingMode": "Immediate", "reclaimPolicy": "Delete"}
+    default = _object("storage.k8s.io/v1", "StorageClass", "standard", **body)
+    yield with_metadata(default, annotations={DEFAULT_CLASS: "true"})
+    if named and named != "standard":
+        yield _object("storage.k8s.io/v1", "StorageClass", named, **body)
+
+
+def _kai(queue: str, quota: int | None) -> Iterator[Json]:
+    gpus = {"quota": -1 if quota is None else quota, "limit": -1 if quota is None else quota, "overQuotaWeight": 1}
+    rest = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    spec = {"resources": {"gpu": gpus, "cpu": rest, "memory": rest}}
+    yield _object("scheduling.run.ai/v2", "Queue", queue, spec=spec)
+
+
+def _kueue(queue: str, resources: list[str], quota: int | None) -> Iterator[Json]:
+    yield _object("kueue.x-k8s.io/v1beta2", "ResourceFlavor", _FLAVOR, spec={})
+    amounts = [{"name": name, "nominalQuota": str(_PLENTY if quota is None else quota)} for name in resources]
+    flavors = [{"name": _FLAVOR, "resources": amounts}]
+    groups = [{"coveredResources": resources, "flavors": flavors}] if resources else []
+    spec = {"namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO", "resourceGroups": groups}
+    yield _object("kueue.x-k8s.io/v1beta2", "ClusterQueue", queue, spec=spec)
+
+
+def _object(api: str, kind: str, name: str, **body: object) -> Json:
+    return {**manifest(api, kind, name, labels=_LABELS), **body}
+
+
+def put_furniture(store: ClusterStore, wanted: Iterable[Json]) -> None:
+    """Make the cluster have these, and none that it had by this before."""
+    items = {ref_of(item): item for item in wanted}
+    for group, kind in _KINDS:
+        for known in store.list(group, kind, labels=_LABELS):
+            if ref_of(known) not in items:
+                store.delete(ref_of(known))
+    for ref, item in items.items():
+        before = store.get(ref)
+        if before is None:
+            store.create(item)
+        elif labels_of(before).get(PUBLISHED) == "true":
+            store.replace(item)
+
+
+_KINDS = (
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "StorageClass"),
+    ("scheduling.run.ai", "Queue"),
+    ("scheduling.volcano.sh", "Queue"),
+    ("kueue.x-k8s.io", "ClusterQueue"),
+    ("kueue.x-k8s.io", "ResourceFlavor"),
+)

@@ -1,0 +1,311 @@
+"""Binds pods to nodes: kube-scheduler, reduced to what decides about our objects.
+
+One pass looks at every pod that waits, in the order of the real queue: higher priority first, then older, then by name.
+For each it filters the nodes, asks `devices` for the first node that also has the devices, writes the allocation into
+the claims and binds. Nothing else allocates, and a pass is not interrupted, so no device is given twice.
+
+Among nodes that pass, the pod goes where fewest pods of its own controller run, then fewest pods, then by name: the
+spreading that the real one does by default, without its random choice among equals.
+
+A pod that does not fit says why in kube-scheduler's words and waits until something changes. Never preempts: the real
+one does not preempt for devices either. CPU and memory are not modelled.
+
+Pods of KAI and Volcano are decided about as gangs: enough of the pods of a PodGroup fit, and all that fit are bound, or
+none is. Their queues limit what may run (`quotas`), and they fill one node after the other. kube-scheduler places each
+pod by itself, so a gang that does not fit as a whole is left half placed. A gang that falls below its size later is not
+evicted, which KAI does after a while.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from modelplane.api.objects import (
+    Manifest,
+    int_at,
+    items_at,
+    mapping_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+)
+from modelplane.api.timestamps import timestamp
+from modelplane.k8s.dra import Fatal, GaveUp, Placed
+from modelplane.reconcile.outcomes import Outcome, Settled
+from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.sim.cluster.board import GATED, SCHEDULER_ERROR, UNSCHEDULABLE, Binding, Board, Waits
+from modelplane.sim.cluster.claims import CLAIM_FINALIZER, claim_names, is_finished
+from modelplane.sim.cluster.controller import Site, changed
+from modelplane.sim.cluster.devices import Devices, allocation_of
+from modelplane.sim.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, is_within, refusal
+from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, Gang, gang_of, group_ref
+from modelplane.sim.cluster.node_lifecycle import node_of
+from modelplane.sim.cluster.nodes import RESOURCE_GROUP
+from modelplane.sim.cluster.objects import (
+    controller_of,
+    finalizers_of,
+    is_deleting,
+    merged_conditions,
+    with_metadata,
+    with_spec,
+    with_status,
+)
+from modelplane.sim.cluster.quotas import book_of
+from modelplane.sim.cluster.settings import KUBELET_FINALIZER
+from modelplane.sim.cluster.volumes import volume_fault
+
+_HEARD = frozenset(
+    {
+        *(("", kind) for kind in ("Pod", "Node", "PersistentVolumeClaim")),
+        *((RESOURCE_GROUP, kind) for kind in ("ResourceClaim", "ResourceSlice", "DeviceClass")),
+        *((group, kind) for group in (KAI_GROUP, VOLCANO_GROUP) for kind in ("PodGroup", "Queue")),
+        ("scheduling.k8s.io", "PriorityClass"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Pods that are decided about together, in the order of the queue."""
+
+    gang: Gang | None
+    pods: list[Manifest]
+
+
+class Scheduler:
+    """One queue for the whole cluster; its key stands for all pods that wait."""
+
+    name = "scheduler"
+    kinds = _HEARD
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.store
+        self._devices = Devices(site.store)
+        self.key = ObjectRef("", "Pod", "", "")
+
+    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+        return (self.key,) if _matters(change) else ()
+
+    def reconcile(self, _ref: ObjectRef) -> Outcome:
+        pods = self._store.list("", "Pod")
+        waiting = [pod for pod in pods if not node_of(pod) and not is_deleting(pod) and not is_finished(pod)]
+        waiting = [pod for pod in waiting if not self._is_early(pod)]
+        if not waiting:
+            self._devices.put_away()
+            return Settled()
+        board = self._board(pods)
+        for unit in self._units(sorted(waiting, key=self._queue_order)):
+            if unit.gang is None:
+                self._place_alone(unit.pods[0], board)
+            else:
+                self._place_gang(unit.pods, unit.gang, board, self._bound(unit.gang, pods))
+        return Settled()
+
+    def _is_early(self, pod: Manifest) -> bool:
+        """Whether claims of the pod are about to be made: it is not looked at before, and says nothing."""
+        if None not in claim_names(pod).values():
+            return False
+        names = (entry.get("resourceClaimTemplateName") for entry in items_at(pod, "spec", "resourceClaims"))
+        refs = (
+            ObjectRef(RESOURCE_GROUP, "ResourceClaimTemplate", namespace_of(pod), str(name)) for name in names if name
+        )
+        return all(self._store.get(ref) is not None for ref in refs)
+
+    def _units(self, waiting: Iterable[Manifest]) -> list[_Unit]:
+        """In the order of their first pods."""
+        units: list[_Unit] = []
+        gangs: dict[ObjectRef, _Unit] = {}
+        for pod in waiting:
+            gang = gang_of(pod, self._store)
+            if gang is None or value_at(pod, "spec", "schedulingGates"):
+                units.append(_Unit(None, [pod]))
+            elif gang.ref in gangs:
+                gangs[gang.ref].pods.append(pod)
+            else:
+                gangs[gang.ref] = _Unit(gang, [pod])
+                units.append(gangs[gang.ref])
+        return units
+
+    def _bound(self, gang: Gang, pods: Iterable[Manifest]) -> int:
+        alive = (pod for pod in pods if node_of(pod) and not is_deleting(pod) and not is_finished(pod))
+        return sum(group_ref(pod) == gang.ref for pod in alive)
+
+    def _place_alone(self, pod: Manifest, board: Board) -> None:
+        decision = self._decide(pod, board)
+        if isinstance(decision, Binding):
+            self._bind(pod, decision)
+            board.bind(pod, decision)
+        else:
+            self._explain(pod, decision)
+
+    def _place_gang(self, pods: Sequence[Manifest], gang: Gang, board: Board, bound: int) -> None:
+        lacking = max(1, gang.least - bound)
+        trial = board.trial()
+        fitting: list[tuple[Manifest, Binding]] = []
+        refused: list[tuple[Manifest, Waits]] = []
+        for pod in pods if gang.found and len(pods) >= lacking else ():
+            decision = self._decide(pod, trial)
+            if isinstance(decision, Binding):
+                trial.bind(pod, decision)
+                fitting.append((pod, decision))
+            else:
+                refused.append((pod, decision))
+        if len(fitting) >= lacking:
+            board.adopt(trial)
+            for pod, binding in fitting:
+                self._bind(pod, binding)
+            for pod, waits in refused:
+                self._explain(pod, waits)
+            return
+        words = _gang_words(gang, len(pods), len(fitting), lacking, refused[0][1].message if refused else "")
+        for pod in pods:
+            self._explain(pod, Waits(UNSCHEDULABLE, words))
+
+    def _board(self, pods: Sequence[Manifest]) -> Board:
+        bound = [pod for pod in pods if node_of(pod) and not is_finished(pod)]
+        return Board(
+            nodes={name_of(node): node for node in self._store.list("", "Node")},
+            pods=Counter(node_of(pod) for pod in bound),
+            siblings=Counter((str(controller_of(pod).get("uid", "")), node_of(pod)) for pod in bound),
+            devices=self._devices.book(),
+            queues=book_of(self._store, self._site.settings.device_resources, bound),
+        )
+
+    def _queue_order(self, pod: Manifest) -> tuple[int, str, str, str]:
+        created = text_at(pod, "metadata", "creationTimestamp")
+        return -self._priority(pod), created, namespace_of(pod), name_of(pod)
+
+    def _priority(self, pod: Manifest) -> int:
+        name = text_at(pod, "spec", "priorityClassName")
+        found = self._store.get(ObjectRef("scheduling.k8s.io", "PriorityClass", "", name)) if name else None
+        return int_at(found, "value") if found is not None else int_at(pod, "spec", "priority")
+
+    def _decide(self, pod: Manifest, board: Board) -> Binding | Waits:
+        if value_at(pod, "spec", "schedulingGates"):
+            return Waits(GATED, "Scheduling is blocked due to non-empty scheduling gates")
+        names = claim_names(pod)
+        claims = [self._claim(pod, name) for name in names.values() if name is not None]
+        found = [claim for claim in claims if claim is not None]
+        if len(found) < len(names):
+            return _nowhere(board, f'pod "{namespace_of(pod)}/{name_of(pod)}": ResourceClaim not created yet')
+        if not board.nodes:
+            return Waits(UNSCHEDULABLE, "no nodes available to schedule pods")
+        if refused := board.queues.refusal(pod):
+            return Waits(UNSCHEDULABLE, refused)
+        if fault := volume_fault(pod, self._store):
+            return _nowhere(board, fault)
+        return _place(pod, found, board)
+
+    def _claim(self, pod: Manifest, name: str) -> Manifest | None:
+        return self._store.get(ObjectRef(RESOURCE_GROUP, "ResourceClaim", namespace_of(pod), name))
+
+    def _bind(self, pod: Manifest, binding: Binding) -> None:
+        now = self._site.clock.now()
+        results = {result.claim: result for result in binding.allocation.claims} if binding.allocation else {}
+        for name in claim_names(pod).values():
+            claim = self._claim(pod, name) if name is not None else None
+            if claim is None:
+                continue
+            if result := results.get(name_of(claim)):
+                finalizers = [*finalizers_of(claim), CLAIM_FINALIZER]
+                claim = self._store.replace(with_metadata(claim, finalizers=finalizers))
+                claim = with_status(claim, allocation=allocation_of(result, timestamp(now)))
+            self._store.replace_status(_reserved(claim, pod))
+        bound = with_spec(
+            with_metadata(pod, finalizers=[*finalizers_of(pod), KUBELET_FINALIZER]), nodeName=binding.node
+        )
+        self._set_condition(self._store.replace(bound), {"type": "PodScheduled", "status": "True"})
+
+    def _explain(self, pod: Manifest, waits: Waits) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": waits.reason, "message": waits.message}
+        self._set_condition(pod, condition)
+
+    def _set_condition(self, pod: Manifest, condition: Mapping[str, object]) -> None:
+        known = items_at(pod, "status", "conditions")
+        conditions = merged_conditions(known, [condition], self._site.clock.now())
+        phase = text_at(pod, "status", "phase") or "Pending"
+        self._store.replace_status(with_status(pod, phase=phase, conditions=conditions))
+
+
+def _place(pod: Manifest, claims: Sequence[Manifest], board: Board) -> Binding | Waits:
+    refused: Counter[str] = Counter()
+    fitting: list[Manifest] = []
+    selectors = [value_at(claim, "status", "allocation", "nodeSelector") for claim in claims]
+    for state in board.states():
+        reason = refusal(pod, state)
+        if reason is None and not all(is_within(selector, state.node) for selector in selectors):
+            reason = CLAIM_ELSEWHERE
+        if reason is None:
+            fitting.append(state.node)
+        else:
+            refused[reason] += 1
+    nodes = board.by_preference(pod, fitting)
+    wanted = [claim for claim in claims if not mapping_at(claim, "status", "allocation")]
+    if not wanted:
+        return Binding(name_of(nodes[0]), None) if nodes else _unavailable(board, refused)
+    return _allocate(wanted, nodes, board, refused)
+
+
+def _allocate(
+    claims: Sequence[Manifest], nodes: Sequence[Manifest], board: Board, refused: Counter[str]
+) -> Binding | Waits:
+    if missing := board.devices.missing_class(claims):
+        return _nowhere(board, missing)
+    outcome = board.devices.allocate(claims, nodes)
+    if isinstance(outcome, Placed):
+        return Binding(outcome.node, outcome.allocation)
+    if isinstance(outcome, Fatal):
+        return Waits(SCHEDULER_ERROR, outcome.reason)
+    reason = "timed out trying to allocate devices" if isinstance(outcome, GaveUp) else NO_DEVICES
+    if nodes:
+        refused[reason] += len(nodes)
+    return _unavailable(board, refused)
+
+
+def _unavailable(board: Board, refused: Mapping[str, int]) -> Waits:
+    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in refused.items()))
+    return _nowhere(board, reasons)
+
+
+def _nowhere(board: Board, reasons: str) -> Waits:
+    return Waits(UNSCHEDULABLE, f"0/{len(board.nodes)} nodes are available: {reasons}.")
+
+
+def _reserved(claim: Manifest, pod: Manifest) -> Manifest:
+    consumer = {"resource": "pods", "name": name_of(pod), "uid": uid_of(pod)}
+    known = [entry for entry in items_at(claim, "status", "reservedFor") if entry.get("uid") != uid_of(pod)]
+    return with_status(claim, reservedFor=[*known, consumer])
+
+
+def _matters(change: Change) -> bool:
+    """Whether a waiting pod may be judged differently after it."""
+    match change.ref.group, change.ref.kind:
+        case "", "Pod":
+            return changed(change, _pod_facts)
+        case "", "Node":
+            return changed(change, lambda node: (node.get("spec"), mapping_at(node, "metadata").get("labels")))
+        case "", "PersistentVolumeClaim":
+            return changed(change, lambda claim: value_at(claim, "status", "phase"))
+        case "resource.k8s.io", "ResourceClaim":
+            return changed(change, lambda claim: value_at(claim, "status", "allocation"))
+        case ("scheduling.run.ai" | "scheduling.volcano.sh", "PodGroup" | "Queue"):
+            return changed(change, lambda item: (item.get("spec"), value_at(item, "status", "state")))
+        case ("resource.k8s.io", "ResourceSlice" | "DeviceClass") | ("scheduling.k8s.io", "PriorityClass"):
+            return True
+    return False
+
+
+def _gang_words(gang: Gang, pods: int, fitting: int, lacking: int, why: str) -> str:
+    if not gang.found:
+        return f"PodGroup {gang.ref.name} does not exist"
+    if pods < lacking:
+        return f"PodGroup {gang.ref.name} needs {gang.least} pods, and {lacking - pods} of them are not there yet"
+    return f"Resources were found for {fitting} pods while {lacking} are required for gang scheduling. {why}"
+
+
+def _pod_facts(pod: Manifest) -> object:
+    gates = value_at(pod, "spec", "schedulingGates")
+    return node_of(pod), is_finished(pod), claim_names(pod), gates, group_ref(pod), is_deleting(pod)

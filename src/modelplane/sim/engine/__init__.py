@@ -1,0 +1,43 @@
+"""A simulated inference engine: a real HTTP server that speaks OpenAI and reports like vLLM, without a GPU.
+
+One `Engine` stands for one serving pod. Hundreds share an event loop: an idle engine is a listening socket and a few
+small objects, no task and no timer. What it answers depends on its seed and the prompt only; how long it takes follows
+from what else it is doing: a step of the batch costs what was measured on a real GPU (`timing`), divided by `speed`.
+
+    http      server → service → answering        sockets, paths, streams
+    words     bodies → requests → replies         what was asked, what is said
+    engine    core → batch → schedule → blocks    the batch, step by step; the cache, block by block
+
+`schedule` decides and `timing` says what it costs; neither knows about time or sockets.
+"""
+
+from modelplane.sim.engine.config import Adapter, EngineConfig, KvRole, KvTransfer
+from modelplane.sim.engine.faults import NO_FAULTS, Faults, read_list
+from modelplane.sim.engine.hardware import Gpu, ModelShape, gpu_of, kv_capacity_tokens, shape_of, timing_for
+from modelplane.sim.engine.kv_events import KvBatch
+from modelplane.sim.engine.server import Address, Engine
+from modelplane.sim.engine.timing import LLAMA_8B_H200, LLAMA_70B_H200, Timing
+from modelplane.sim.engine.transfer import Exchange
+
+__all__ = [
+    "LLAMA_8B_H200",
+    "LLAMA_70B_H200",
+    "NO_FAULTS",
+    "Adapter",
+    "Address",
+    "Engine",
+    "EngineConfig",
+    "Exchange",
+    "Faults",
+    "Gpu",
+    "KvBatch",
+    "KvRole",
+    "KvTransfer",
+    "ModelShape",
+    "Timing",
+    "gpu_of",
+    "kv_capacity_tokens",
+    "read_list",
+    "shape_of",
+    "timing_for",
+]

@@ -1,0 +1,154 @@
+"""One prompt on its way through an engine."""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Tokens
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from modelplane.sim.engine.blocks import block_hash, root_hash
+
+Notify = Callable[[], None]
+
+
+class Phase(Enum):
+    """Where a sequence is."""
+
+    NEW = auto()
+    """Not given to an engine yet."""
+    WAITING = auto()
+    """In the queue: for a place, for cache, or for its adapter."""
+    LOADING = auto()
+    """Holds cache that another engine's keys and values are being copied into."""
+    RUNNING = auto()
+    """In the batch."""
+    FINISHED = auto()
+    FAILED = auto()
+    """Its keys and values could not be fetched, and the engine is told not to compute them."""
+    ABORTED = auto()
+    """Its client left."""
+
+
+ENDED = frozenset({Phase.FINISHED, Phase.FAILED, Phase.ABORTED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteCache:
+    """Keys and values that another engine has computed for a prompt, and what copying them takes.
+
+    `is_there` says whether it still keeps them; `fetched` tells it that they are no longer needed.
+    """
+
+    tokens: int
+    latency_s: float
+    seconds_per_token: float
+    is_there: Callable[[], bool]
+    fetched: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What is asked of an engine for one answer. What will be answered is known from the start.
+
+    An empty answer (an embedding) ends with its prompt. `each` asks to be told of every token and not only of the end.
+    `adapter` and `salt` keep the prompt's cache apart from others'. `hold` keeps the cache for another engine when the
+    answer is complete; `remote` is cache that another one keeps for this.
+    """
+
+    key: str
+    prompt: Tokens[int]
+    answer: Tokens[int]
+    reason: str
+    each: bool = False
+    adapter: str | None = None
+    salt: str | None = None
+    hold: bool = False
+    remote: RemoteCache | None = None
+
+
+class Sequence:
+    """A draft on its way: how far it is, the blocks that it holds, and the moments that metrics are made of."""
+
+    __slots__ = (
+        "_hashes",
+        "_root",
+        "adapter",
+        "answer",
+        "arrived",
+        "blocks",
+        "cached",
+        "computed",
+        "each",
+        "emitted",
+        "first_token",
+        "hold",
+        "key",
+        "last_token",
+        "named",
+        "notify",
+        "phase",
+        "preemptions",
+        "prompt",
+        "reason",
+        "remote",
+        "scheduled",
+    )
+
+    def __init__(self, draft: Draft, notify: Notify) -> None:
+        self.key = draft.key
+        self.prompt = draft.prompt
+        self.answer = draft.answer
+        self.reason = draft.reason
+        self.each = draft.each
+        self.adapter = draft.adapter
+        self.hold = draft.hold
+        self.remote = draft.remote
+        self.notify = notify
+        self.phase = Phase.NEW
+        self.computed = self.emitted = self.cached = self.named = self.preemptions = 0
+        self.blocks: list[int] = []
+        self.arrived = 0.0
+        self.scheduled: float | None = None
+        self.first_token: float | None = None
+        self.last_token = -1.0
+        self._root = root_hash(adapter=draft.adapter, salt=draft.salt)
+        self._hashes: list[int] = []
+
+    @property
+    def length(self) -> int:
+        """Tokens that exist: the prompt and what was answered."""
+        return len(self.prompt) + self.emitted
+
+    @property
+    def pending(self) -> int:
+        """Tokens whose keys and values the next token needs and the cache lacks."""
+        return len(self.prompt) + self.emitted - self.computed
+
+    @property
+    def left(self) -> int:
+        """Tokens still to be answered."""
+        return len(self.answer) - self.emitted
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ENDED
+
+    def hash_of(self, index: int, block_size: int) -> int:
+        """The name of the block with this index; its tokens must exist."""
+        while len(self._hashes) <= index:
+            start = len(self._hashes) * block_size
+            self._hashes.append(block_hash(self.parent_of(len(self._hashes)), self.tokens(start, start + block_size)))
+        return self._hashes[index]
+
+    def parent_of(self, index: int) -> int:
+        return self._hashes[index - 1] if index else self._root
+
+    def hashes(self, count: int, block_size: int) -> list[int]:
+        if count:
+            self.hash_of(count - 1, block_size)
+        return self._hashes[:count]
+
+    def tokens(self, start: int, end: int) -> Tokens[int]:
+        size = len(self.prompt)
+        if end <= size:
+            return self.prompt[start:end]
+        return [*self.prompt[start:size], *self.answer[max(0, start - size) : end - size]]

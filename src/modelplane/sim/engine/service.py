@@ -1,0 +1,271 @@
+"""What an engine answers on each path."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Container, Mapping
+from hashlib import blake2b
+from typing import ClassVar, Literal
+
+import msgspec
+from aiohttp import web
+from aiohttp.http import HttpVersion11
+
+from modelplane import __version__
+from modelplane.sim.engine import errors, faults, metrics
+from modelplane.sim.engine.answering import Bodies, Job, Watch, answer_stream, answer_whole, embed
+from modelplane.sim.engine.batch import Clock, pause
+from modelplane.sim.engine.bodies import LoadAdapterBody, UnloadAdapterBody, decode
+from modelplane.sim.engine.config import Adapter, EngineConfig
+from modelplane.sim.engine.core import Core
+from modelplane.sim.engine.embeddings import packed, vector
+from modelplane.sim.engine.kv_events import KvBatch
+from modelplane.sim.engine.replies import Reply, embeddings_body, models_body
+from modelplane.sim.engine.requests import Ask, read_chat, read_embedding, read_text, read_tokenize
+from modelplane.sim.engine.responses import ResponseReply, read_response
+from modelplane.sim.engine.sidecar import PREFILLED_BY, Sidecar
+from modelplane.sim.engine.transfer import Exchange
+
+_Handler = Callable[["Service", web.BaseRequest], Awaitable[web.StreamResponse]]
+_Kind = Literal["chat", "text", "response"]
+_Reader = Callable[[bytes, EngineConfig, Container[str]], Ask]
+
+# How many batches a reader of the events may be behind before it loses some.
+_BATCHES_BEHIND = 1024
+
+
+class Service:
+    """The request handler of one engine. `crash` ends it as if its process had been killed."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        clock: Clock,
+        *,
+        exchange: Exchange | None = None,
+        wall_clock: Callable[[], float] = time.time,
+        crash: Callable[[], None] = lambda: None,
+        sidecar: Sidecar | None = None,
+    ) -> None:
+        self._sidecar = sidecar
+        self.core = Core(config, clock, wall_clock, exchange or Exchange())
+        self._config = config
+        self._wall_clock = wall_clock
+        self._created = int(wall_clock())
+        self._crash = crash
+        self._answered = 0
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._route(request)
+        except errors.ApiError as error:
+            return self._respond(msgspec.json.encode(error.body()), status=error.status, headers=error.headers)
+
+    async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
+        methods = self._ROUTES.get(request.path)
+        if methods is None:
+            raise errors.unknown_path(request.method, request.path)
+        handler = methods.get(request.method)
+        if handler is None:
+            raise errors.method_not_allowed(request.method, request.path, methods)
+        return await handler(self, request)
+
+    async def _chat(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await self._generate(request, read_chat, "chat")
+
+    async def _text(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await self._generate(request, read_text, "text")
+
+    async def _response(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await self._generate(request, read_response, "response")
+
+    async def _generate(self, request: web.BaseRequest, read: _Reader, kind: _Kind) -> web.StreamResponse:
+        body = await self._read(request)
+        fate = await self._suffer(request)
+        prefilled_by = ""
+        if self._sidecar is not None and kind != "response":
+            body, prefilled_by = await self._sidecar.prefilled(request.path, request.headers, body)
+        ask = read(body, self._config, self.core.adapters)
+        number = self._number()
+        watch = Watch()
+        reply = self._bodies(kind, ask, number)
+        job = Job(ask, reply, number, self.core.generate(ask, number, watch.wake), watch, fate)
+        try:
+            return await self._answer(request, job, {PREFILLED_BY: prefilled_by} if prefilled_by else {})
+        finally:
+            self.core.abort(job.sequences)
+
+    def _bodies(self, kind: _Kind, ask: Ask, number: str) -> Bodies:
+        created = int(self._wall_clock())
+        if kind == "response":
+            return ResponseReply(number=number, created=created, model=ask.model)
+        return Reply(kind=kind, number=number, created=created, model=ask.model, include_usage=ask.include_usage)
+
+    async def _answer(self, request: web.BaseRequest, job: Job, more: Mapping[str, str]) -> web.StreamResponse:
+        # The caller's own id when there is one, so that one id follows a request through every hop.
+        headers = {"x-request-id": request.headers.get("x-request-id") or job.number, **more}
+        if job.ask.stream:
+            headers |= {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+            response = web.StreamResponse(headers=self._headers(headers))
+            await answer_stream(self.core, job, request, response)
+            return response
+        body = await answer_whole(self.core, job)
+        if job.fate.cut_after is not None and request.transport is not None:
+            request.transport.abort()
+        return self._respond(body, headers=headers)
+
+    async def _embed(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = await self._read(request)
+        await self._suffer(request)
+        ask = read_embedding(body, self._config, self.core.adapters)
+        await embed(self.core, ask, self._number())
+        vectors = [vector(ids, ask.size) for ids in ask.inputs]
+        shown = [packed(values) for values in vectors] if ask.base64 else vectors
+        total = sum(map(len, ask.inputs))
+        return self._respond(embeddings_body(shown, model=ask.model, prompt_tokens=total))
+
+    async def _tokenize(self, request: web.BaseRequest) -> web.StreamResponse:
+        ids = read_tokenize(await self._read(request), self._config, self.core.adapters)
+        return self._json({"count": len(ids), "max_model_len": self._config.max_model_len, "tokens": ids})
+
+    async def _models(self, _request: web.BaseRequest) -> web.StreamResponse:
+        listed = self.core.adapters.listed()
+        limit = self._config.max_model_len
+        return self._respond(models_body(self._config.models, listed, created=self._created, max_model_len=limit))
+
+    async def _load_adapter(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._check_runtime_lora(request)
+        asked = decode(await self._read(request), LoadAdapterBody)
+        adapter = Adapter(asked.lora_name, asked.lora_path)
+        return self._text_answer(self.core.adapters.load(adapter, in_place=asked.load_inplace))
+
+    async def _unload_adapter(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._check_runtime_lora(request)
+        asked = decode(await self._read(request), UnloadAdapterBody)
+        return self._text_answer(self.core.adapters.unload(asked.lora_name))
+
+    def _check_runtime_lora(self, request: web.BaseRequest) -> None:
+        """An engine that was not started for it does not have these paths, as vLLM does not."""
+        if not self._config.max_loras or not self._config.runtime_lora:
+            raise errors.unknown_path(request.method, request.path)
+
+    async def _health(self, _request: web.BaseRequest) -> web.StreamResponse:
+        return self._respond(b"")
+
+    async def _version(self, _request: web.BaseRequest) -> web.StreamResponse:
+        return self._json({"version": f"modelplane-engine {__version__}"})
+
+    async def _load(self, _request: web.BaseRequest) -> web.StreamResponse:
+        return self._json({"server_load": self.core.load})
+
+    async def _metrics(self, _request: web.BaseRequest) -> web.StreamResponse:
+        return self._respond(self.core.metrics().encode(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    async def _reset_cache(self, _request: web.BaseRequest) -> web.StreamResponse:
+        if not self.core.forget_cache():
+            raise errors.ApiError(409, "The prefix cache is in use.", code="cache_in_use")
+        return self._respond(b"")
+
+    async def _show_faults(self, _request: web.BaseRequest) -> web.StreamResponse:
+        return self._respond(msgspec.json.encode(self.core.faults))
+
+    async def _set_faults(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.core.set_faults(faults.read_faults(await self._read(request)))
+        return self._respond(msgspec.json.encode(self.core.faults))
+
+    async def _kv_events(self, request: web.BaseRequest) -> web.StreamResponse:
+        """JSON lines of the batches from `?from=` on, for as long as the reader stays."""
+        log = self.core.log
+        if not log.enabled:
+            raise errors.ApiError(404, "This engine does not tell KV events.", code="kv_events_off")
+        first = _whole_number("from", request.query.get("from", "0"))
+        queue: asyncio.Queue[KvBatch] = asyncio.Queue()
+
+        def take(batch: KvBatch) -> None:
+            if queue.qsize() < _BATCHES_BEHIND:
+                queue.put_nowait(batch)
+
+        leave = log.listen(take)
+        try:
+            response = web.StreamResponse(headers=self._headers({"Content-Type": "application/x-ndjson"}))
+            await response.prepare(request)
+            for batch in log.since(first):
+                await response.write(batch.line())
+            while True:
+                await response.write((await queue.get()).line())
+        finally:
+            leave()
+
+    async def _suffer(self, request: web.BaseRequest) -> faults.Fate:
+        """Let happen what is to happen before a request is looked at, and say what is to happen later."""
+        self._answered += 1
+        fate = self.core.fate(self._answered)
+        asked = request.headers.get(faults.HEADER)
+        if asked is not None and self._config.fault_header:
+            fate = faults.read_header(asked)
+        if fate.crash:
+            self._crash()
+        if fate.crash or fate.hang:
+            await asyncio.get_running_loop().create_future()
+        if fate.delay_s:
+            await pause(self.core.clock, fate.delay_s)
+        if fate.error is not None:
+            raise errors.injected(fate.error)
+        return fate
+
+    async def _read(self, request: web.BaseRequest) -> bytes:
+        limit = self._config.max_body_bytes
+        if (request.content_length or 0) > limit:
+            raise errors.too_large(limit)
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.version == HttpVersion11:
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            # The writer takes a response as started once it has written anything.
+            request.writer.output_size = 0
+        body = bytearray()
+        while chunk := await request.content.readany():
+            body += chunk
+            if len(body) > limit:
+                raise errors.too_large(limit)
+        return bytes(body)
+
+    def _json(self, value: object) -> web.Response:
+        return self._respond(msgspec.json.encode(value))
+
+    def _text_answer(self, text: str) -> web.Response:
+        return self._respond(text.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
+
+    def _respond(self, body: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+        every = self._headers({"Content-Type": "application/json", **(headers or {})})
+        return web.Response(body=body, status=status, headers=every)
+
+    def _headers(self, extra: Mapping[str, str]) -> dict[str, str]:
+        return {"x-served-by": self._config.served_by, **extra}
+
+    def _number(self) -> str:
+        """Ids that no two engines share and that a second run with the same seed repeats."""
+        material = f"{self._config.seed}/{self._config.namespace}/{self._config.served_by}/{self._answered}"
+        return blake2b(material.encode(), digest_size=12).hexdigest()
+
+    _ROUTES: ClassVar[Mapping[str, Mapping[str, _Handler]]] = {
+        "/v1/chat/completions": {"POST": _chat},
+        "/v1/completions": {"POST": _text},
+        "/v1/responses": {"POST": _response},
+        "/v1/embeddings": {"POST": _embed},
+        "/v1/models": {"GET": _models},
+        "/v1/load_lora_adapter": {"POST": _load_adapter},
+        "/v1/unload_lora_adapter": {"POST": _unload_adapter},
+        "/tokenize": {"POST": _tokenize},
+        "/health": {"GET": _health},
+        "/ping": {"GET": _health, "POST": _health},
+        "/load": {"GET": _load},
+        "/metrics": {"GET": _metrics},
+        "/version": {"GET": _version},
+        "/reset_prefix_cache": {"POST": _reset_cache},
+        "/sim/faults": {"GET": _show_faults, "POST": _set_faults},
+        "/sim/kv-events": {"GET": _kv_events},
+    }
+
+
+def _whole_number(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise errors.invalid_field(name, f"{text!r} is not a whole number")
+    return int(text)

@@ -1,0 +1,123 @@
+"""Tables: paths, cells and ages."""
+
+import pytest
+
+from modelplane.apiserver.jsonpath import find
+from modelplane.apiserver.resources import resources
+from modelplane.apiserver.tables import Include, age, column_definitions, duration, rows
+
+NOW = 1_800_000_000.0
+CREATED = "2027-01-15T07:58:20Z"  # 100 s before NOW
+CONDITIONS = {"conditions": [{"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True", "n": 3}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found"),
+    [
+        (".a.b", {"a": {"b": 1}}, [1]),
+        ("{.a}", {"a": 1}, [1]),
+        ("$.a", {"a": 1}, [1]),
+        (".a.b", {"a": [1]}, []),
+        (".a[*].b", {"a": [{"b": 1}, {}, {"b": 2}]}, [1, 2]),
+        (".a.*", {"a": {"x": 1, "y": 2}}, [1, 2]),
+        (".a[1]", {"a": [1, 2]}, [2]),
+        (".a[-1]", {"a": [1, 2]}, [2]),
+        (".a[5]", {"a": [1, 2]}, []),
+        (".a['b.c']", {"a": {"b.c": 1}}, [1]),
+        (r".a.b\.c", {"a": {"b.c": 1}}, [1]),
+        (".conditions[?(@.type=='Ready')].status", CONDITIONS, ["True"]),
+        ('.conditions[?(@.type == "Ready")].status', CONDITIONS, ["True"]),
+        (".conditions[?(@.type!='Ready')].status", CONDITIONS, ["False"]),
+        (".conditions[?(@.n>=3)].type", CONDITIONS, ["Ready"]),
+        (".conditions[?(@.n<3)].type", CONDITIONS, []),
+        (".conditions[?(@.n)].type", CONDITIONS, ["Ready"]),
+        (".conditions[?(@.type=='Nope')].status", CONDITIONS, []),
+    ],
+)
+def test_paths(path, value, found):
+    assert find(path, value) == found
+
+
+def test_a_path_that_cannot_be_read_is_refused():
+    with pytest.raises(ValueError, match="cannot be read"):
+        find(".a[", {})
+
+
+def test_every_column_of_ours_can_be_read():
+    for resource in resources().values():
+        assert len(rows(resource, [{"metadata": {}}], NOW, Include.NONE)[0]["cells"]) == len(
+            column_definitions(resource)
+        )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "<invalid>"), (-1, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (599, "9m59s"),
+        (600, "10m"),
+        (3 * 3600 - 1, "179m"), (3 * 3600, "3h"), (3 * 3600 + 60, "3h1m"), (8 * 3600, "8h"), (47 * 3600, "47h"),
+        (48 * 3600, "2d"), (49 * 3600, "2d1h"), (8 * 86400, "8d"), (729 * 86400, "729d"), (730 * 86400, "2y"),
+        (731 * 86400, "2y1d"), (8 * 365 * 86400, "8y"),
+    ],
+)  # fmt: skip
+def test_durations_get_coarser(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(("stamp", "text"), [("", "<unknown>"), ("x", "<invalid>"), (CREATED, "100s")])
+def test_ages(stamp, text):
+    assert age(stamp, NOW) == text
+
+
+def cells(plural, manifest, group="", version="v1"):
+    named = {"name": "n", "creationTimestamp": CREATED, **manifest.pop("metadata", {})}
+    return rows(resources()[group, version, plural], [{**manifest, "metadata": named}], NOW, Include.NONE)[0]["cells"]
+
+
+def test_a_column_keeps_types_apart():
+    status = {"replicas": 2, "readyReplicas": "x", "placement": {"summary": "1 on east, 1 on west"}, **CONDITIONS}
+    shown = cells("modeldeployments", {"spec": {"replicas": 3}, "status": status}, "modelplane.ai", "v1alpha1")
+    assert shown == ["n", 3, 2, None, "1 on east, 1 on west", "True", "100s"]
+    shown = cells("inferenceclasses", {"status": {"claimableDevices": 8}}, "modelplane.ai", "v1alpha1")
+    assert shown[:2] == ["n", 8]
+
+
+@pytest.mark.parametrize(
+    ("plural", "manifest", "shown"),
+    [
+        ("configmaps", {"data": {"a": "1"}, "binaryData": {"b": "Yg=="}}, ["n", 2, "100s"]),
+        ("secrets", {"data": {"a": "MQ=="}, "type": "Opaque"}, ["n", "Opaque", 1, "100s"]),
+        ("namespaces", {"status": {"phase": "Active"}}, ["n", "Active", "100s"]),
+        (
+            "events",
+            {
+                "involvedObject": {"kind": "ModelService", "name": "chat"},
+                "type": "Normal",
+                "reason": "Placed",
+                "message": "here",
+                "source": {"component": "modelplane"},
+                "lastTimestamp": CREATED,
+                "count": 4,
+            },
+            ["100s", "Normal", "Placed", "modelservice/chat", "", "modelplane", "here", "<unknown>", 4, "n"],
+        ),
+    ],
+)
+def test_the_columns_of_kubernetes(plural, manifest, shown):
+    assert cells(plural, manifest) == shown
+
+
+@pytest.mark.parametrize(
+    ("include", "carried"),
+    [
+        (Include.NONE, None),
+        (Include.OBJECT, {"metadata": {"name": "n"}, "data": {}}),
+        (
+            Include.METADATA,
+            {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "n"}},
+        ),
+    ],
+)
+def test_what_a_row_carries(include, carried):
+    manifest = {"metadata": {"name": "n"}, "data": {}}
+    assert rows(resources()["", "v1", "configmaps"], [manifest], NOW, include)[0]["object"] == carried

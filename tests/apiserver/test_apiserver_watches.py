@@ -1,0 +1,196 @@
+"""Watches over real HTTP."""
+
+import asyncio
+import json
+
+import pytest
+
+from modelplane.apiserver.watches import INITIAL_EVENTS_END, WatchLimits
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+MERGE = "application/merge-patch+json"
+AUTH = {"Authorization": "Bearer a-token"}
+
+
+def config_map(name, **labels):
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+async def events(client, query, path=MAPS, accept="application/json", timeout_s=1):
+    """Everything that a watch says until it ends by itself."""
+    headers = {**AUTH, "Accept": accept}
+    async with client.session.get(f"{path}?watch=1&timeoutSeconds={timeout_s}{query}", headers=headers) as response:
+        assert response.status == 200
+        return [json.loads(line) async for line in response.content]
+
+
+def told(found):
+    return [(event["type"], event["object"]["metadata"].get("name")) for event in found]
+
+
+async def follow(client, query, story, path=MAPS):
+    """What a watch says while the story happens."""
+    watch = asyncio.create_task(events(client, query, path))
+    await asyncio.sleep(0.1)
+    await story()
+    return await watch
+
+
+def test_a_watch_starts_with_what_is_there_and_follows(over_http):
+    async def story(client):
+        await client.ask("POST", MAPS, config_map("a"))
+
+        async def changes():
+            await client.ask("POST", MAPS, config_map("b"))
+            await client.ask("PATCH", f"{MAPS}/a", {"data": {"x": "1"}}, media=MERGE)
+            await client.ask("DELETE", f"{MAPS}/a")
+            await client.ask("POST", "/api/v1/namespaces/modelplane-system/configmaps", config_map("elsewhere"))
+
+        found = await follow(client, "", changes)
+        assert told(found) == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "a")]
+        versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in found]
+        assert versions == sorted(versions)
+        assert "generation" not in found[0]["object"]["metadata"]
+
+    over_http(story)
+
+
+def test_a_watch_goes_on_from_a_revision(over_http):
+    async def story(client):
+        await client.ask("POST", MAPS, config_map("a"))
+        revision = client.store.revision
+        await client.ask("POST", MAPS, config_map("b"))
+        newest = client.store.revision
+        found = await asyncio.gather(*(events(client, f"&resourceVersion={each}") for each in (revision, newest)))
+        assert [told(each) for each in found] == [[("ADDED", "b")], []]
+
+    over_http(story)
+
+
+@pytest.mark.parametrize("revision", [1, 10_000])
+def test_a_revision_that_is_not_remembered_is_expired(over_http, revision):
+    async def story(client):
+        for name in "abcdef":
+            await client.ask("POST", MAPS, config_map(name))
+        (event,) = await events(client, f"&resourceVersion={revision}")
+        assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+
+    over_http(story, history=3)
+
+
+def test_a_selector_makes_objects_come_and_go(over_http):
+    async def story(client):
+        await client.ask("POST", MAPS, config_map("a", team="x"))
+        await client.ask("POST", MAPS, config_map("b"))
+
+        async def changes():
+            await client.ask("PATCH", f"{MAPS}/b", {"metadata": {"labels": {"team": "x"}}}, media=MERGE)
+            await client.ask("PATCH", f"{MAPS}/b", {"data": {"q": "r"}}, media=MERGE)
+            await client.ask("PATCH", f"{MAPS}/a", {"metadata": {"labels": {"team": "y"}}}, media=MERGE)
+            await client.ask("DELETE", f"{MAPS}/a")
+
+        found = await follow(client, "&labelSelector=team%3Dx", changes)
+        assert told(found) == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "a")]
+        assert found[-1]["object"]["metadata"]["labels"] == {"team": "x"}
+
+    over_http(story)
+
+
+def test_initial_events_end_with_a_bookmark(over_http):
+    async def story(client):
+        await client.ask("POST", MAPS, config_map("a"))
+        query = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        found = await events(client, query)
+        assert [event["type"] for event in found][:2] == ["ADDED", "BOOKMARK"]
+        marker = found[1]["object"]
+        assert (marker["kind"], marker["metadata"]["annotations"]) == ("ConfigMap", {INITIAL_EVENTS_END: "true"})
+        assert marker["metadata"]["resourceVersion"] == str(client.store.revision)
+
+    over_http(story)
+
+
+def test_bookmarks_tell_how_far_a_watch_is(over_http):
+    async def story(client):
+        query = f"&resourceVersion={client.store.revision}&allowWatchBookmarks=true"
+
+        async def changes():
+            await client.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "other"}})
+
+        found = await follow(client, query, changes)
+        assert {event["type"] for event in found} == {"BOOKMARK"}
+        assert found[-1]["object"]["metadata"] == {"resourceVersion": str(client.store.revision)}
+
+    over_http(story, limits=WatchLimits(bookmark_s=0.2))
+
+
+def test_tables_are_watched_with_columns_in_the_first_event_only(over_http):
+    async def story(client):
+        await client.ask("POST", MAPS, config_map("a"))
+        await client.ask("POST", MAPS, config_map("b"))
+        forms = [f"application/json;as={form};v=v1;g=meta.k8s.io" for form in ("Table", "PartialObjectMetadata")]
+        found, partial = await asyncio.gather(*(events(client, "", accept=form) for form in forms))
+        assert [len(event["object"]["columnDefinitions"]) for event in found] == [3, 0]
+        assert [event["object"]["rows"][0]["cells"][0] for event in found] == ["a", "b"]
+        assert [event["object"]["kind"] for event in partial] == ["PartialObjectMetadata"] * 2
+
+    over_http(story)
+
+
+def test_one_who_falls_behind_is_dropped_with_410_and_costs_no_more(over_http):
+    async def story(client):
+        limits = client.limits
+        async with client.session.get(f"{MAPS}?watch=1&timeoutSeconds=1", headers=AUTH) as response:
+            # Nothing is awaited here, so the watcher has no turn to be written to while all this happens.
+            for number in range(20):
+                client.store.create(
+                    {
+                        "apiVersion": "v1",
+                        "kind": "ConfigMap",
+                        "metadata": {"name": f"n{number}", "namespace": "default"},
+                        "data": {"x": "y" * limits.lag_bytes},
+                    }
+                )
+            found = [json.loads(line) async for line in response.content]
+        assert [event["type"] for event in found] == ["ERROR"]
+        assert found[0]["object"]["code"] == 410
+
+    over_http(story, limits=WatchLimits(lag_bytes=1000))
+
+
+def test_there_are_only_so_many_watches(over_http):
+    async def story(client):
+        first = asyncio.create_task(events(client, ""))
+        await asyncio.sleep(0.1)
+        code, answer, headers = await client.answer("GET", f"{MAPS}?watch=1")
+        assert (code, answer["reason"], headers["Retry-After"]) == (429, "TooManyRequests", "1")
+        assert await first == []
+        assert len(client.watches) == 0
+
+    over_http(story, limits=WatchLimits(watches=1))
+
+
+def test_a_watcher_that_leaves_is_forgotten(over_http):
+    async def story(client):
+        async with client.session.get(f"{MAPS}?watch=1", headers=AUTH):
+            assert len(client.watches) == 1
+        for _ in range(100):
+            if len(client.watches) == 0:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("the watch is still open")
+
+    over_http(story)
+
+
+def test_much_to_begin_with_is_no_lag(over_http):
+    async def story(client):
+        for name in "abc":
+            body = {"metadata": {"name": name}, "data": {"x": "y" * client.limits.lag_bytes}}
+            await client.ask("POST", MAPS, body)
+
+        async def changes():
+            await client.ask("POST", MAPS, config_map("d"))
+
+        assert [event[0] for event in told(await follow(client, "", changes))] == ["ADDED"] * 4
+
+    over_http(story, limits=WatchLimits(lag_bytes=1000))

@@ -1,0 +1,136 @@
+"""The conformance kit: our picker passes it whole, and pickers that break a rule are found out by the case for it."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from modelplane.cli import main
+from modelplane.conformance.epp import CASES, Picker, conduct
+from modelplane.conformance.epp.upstreams import Upstreams
+from modelplane.extproc.calls import Settings
+from modelplane.extproc.h2.server import H2Server
+from modelplane.extproc.incoming import Phase
+from modelplane.extproc.messages import METHOD, UNCHANGED, pass_body, read, refuse, send_on
+
+
+def test_our_own_picker_passes_every_case(capsys):
+    assert main(["picker", "conformance", "--self", "--strict"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{len(CASES)} passed, 0 failed"
+
+
+class Naive:
+    """Answers one call as the first attempt at a picker would."""
+
+    def __init__(self, call, pool, faults):
+        self._call, self._pool, self._faults = call, pool, faults
+        self._body = b""
+        self._mode = 0
+        self._headers = {}
+
+    def message(self, message):
+        incoming = read(message)
+        match incoming.phase:
+            case Phase.REQUEST_HEADERS:
+                self._headers = incoming.headers
+                self._mode = incoming.request_mode
+                if incoming.ends or self._mode in {0, 1}:
+                    self._call.send(send_on(Phase.REQUEST_HEADERS, self._pick()))
+                elif self._mode == 2:
+                    self._call.send(UNCHANGED[Phase.REQUEST_HEADERS])
+            case Phase.REQUEST_BODY:
+                self._take(incoming)
+            case Phase.RESPONSE_BODY:
+                self._call.send(pass_body(Phase.RESPONSE_BODY, incoming.body, ends=incoming.ends))
+            case phase if phase in UNCHANGED:
+                self._call.send(UNCHANGED[phase])
+
+    def _take(self, incoming):
+        self._body += incoming.body
+        if not incoming.ends:
+            return
+        if "refuses-all" in self._faults:
+            self._call.send(refuse(429, (), b"no", "no"))
+            return
+        if self._mode == 2:
+            self._call.send(send_on(Phase.REQUEST_BODY, self._pick()))
+            return
+        body = self._body[:-1] + b" " if "cuts-bodies" in self._faults else self._body
+        replies = [send_on(Phase.REQUEST_HEADERS, self._pick())]
+        pieces = [body[at : at + 60_000] for at in range(0, len(body), 60_000)]
+        replies += [pass_body(Phase.REQUEST_BODY, piece, ends=piece is pieces[-1]) for piece in pieces]
+        self._call.send(*replies)
+
+    def _pick(self):
+        if "trusts-clients" in self._faults:
+            return self._headers.get("x-gateway-destination-endpoint", self._pool[0])
+        return self._pool[0]
+
+    def closed(self):
+        self._call.finish()
+
+    def cancelled(self):
+        pass
+
+
+@asynccontextmanager
+async def naive(pool, faults):
+    server = H2Server({METHOD: lambda call: Naive(call, pool, faults)}, Settings())
+    port = await server.start()
+    try:
+        yield Picker(f"127.0.0.1:{port}", tls=False)
+    finally:
+        await server.stop(0.5)
+
+
+def failures_of(faults, names):
+    async def story():
+        chosen = [case for case in CASES if case.name in names]
+        async with Upstreams().serving(["127.0.0.1:0"] * 3) as upstreams, naive(upstreams.addresses, faults) as picker:
+            return {finding.case.name async for finding in conduct(picker, upstreams, chosen) if finding.why}
+
+    return asyncio.run(story())
+
+
+ROUTING = {
+    *("destination-in-metadata", "destination-in-header", "clients-cannot-choose", "bodies-arrive-whole"),
+    *("subset-as-a-list", "empty-subset-is-refused", "subset-outside-the-pool-is-refused", "the-pool-is-shared"),
+    *("what-is-no-json-is-refused", "health-is-told", "streams-flow", "routing-headers-of-clients-are-removed"),
+}
+NAIVE = {
+    *("subset-as-a-list", "empty-subset-is-refused", "subset-outside-the-pool-is-refused", "the-pool-is-shared"),
+    *("what-is-no-json-is-refused", "health-is-told", "routing-headers-of-clients-are-removed"),
+}
+
+
+@pytest.mark.parametrize(
+    ("faults", "tried", "found"),
+    [
+        pytest.param((), ROUTING, NAIVE, id="always the first of the pool"),
+        pytest.param(("trusts-clients",), ROUTING - NAIVE, {"clients-cannot-choose"}, id="follows the client"),
+        pytest.param(("cuts-bodies",), ROUTING - NAIVE, {"bodies-arrive-whole"}, id="changes bodies"),
+    ],
+)
+def test_a_picker_that_breaks_rules_is_found_out_by_their_cases(faults, tried, found):
+    assert failures_of(faults, tried) == found
+
+
+def test_a_picker_that_refuses_everything_passes_nothing_that_needs_an_answer():
+    needed = {"destination-in-metadata", "bodies-arrive-whole", "streams-flow", "many-at-once"}
+    assert failures_of(("refuses-all",), needed) == needed
+
+
+def test_a_target_that_is_not_there_fails_and_ends(capsys):
+    words = ["--target", "127.0.0.1:1", "--plaintext", "--pool", "127.0.0.1:0,127.0.0.1:0"]
+    assert main(["picker", "conformance", *words, "--case", "destination-in-metadata", "-o", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [(item["case"], item["verdict"]) for item in found] == [("destination-in-metadata", "failed")]
+
+
+def test_cases_have_names_levels_and_titles_of_their_own(capsys):
+    assert main(["picker", "conformance", "--self", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(CASES) == len({case.name for case in CASES}) == len({case.title for case in CASES})
+    assert main(["picker", "conformance", "--self", "--case", "nonsense"]) == 1
+    assert "no case nonsense" in capsys.readouterr().err

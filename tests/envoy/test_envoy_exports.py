@@ -1,0 +1,25 @@
+import modelplane.envoy
+
+
+def test_the_front_door_is_exact():
+    assert sorted(modelplane.envoy.__all__) == [
+        "Applied",
+        "ConfigRefusedError",
+        "EnvoyConfig",
+        "EnvoyFailedError",
+        "EnvoyProcess",
+        "EnvoySettings",
+        "GatewayView",
+        "Gateways",
+        "Identity",
+        "Problem",
+        "ProblemReason",
+        "Renderer",
+        "free_port",
+        "render",
+    ]
+
+
+def test_every_public_thing_says_what_it_is():
+    things = [getattr(modelplane.envoy, name) for name in modelplane.envoy.__all__]
+    assert all(thing.__doc__ for thing in things if isinstance(thing, type))

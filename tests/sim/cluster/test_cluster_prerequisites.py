@@ -1,0 +1,61 @@
+import pytest
+
+from modelplane.api.codec import decode
+from modelplane.api.models import InferenceCluster
+from modelplane.api.objects import manifest, name_of
+from modelplane.compose.capacity import READERS
+from modelplane.sim.cluster.prerequisites import furniture
+from modelplane.testing.cluster import gpu_pool, run_cluster
+
+RESOURCES = {"gpu.nvidia.com": "nvidia.com/gpu"}
+
+
+def declared(**scheduling):
+    spec = {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}},
+        "nodePools": [{"name": "h200", "className": "h200-8x", "nodeCount": 1}],
+        "scheduling": scheduling,
+    }
+    found = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": {"name": "e"},
+        "spec": spec,
+    }
+    return decode(InferenceCluster, found)
+
+
+def made(quota=None, **scheduling):
+    return list(furniture(declared(**scheduling), [gpu_pool()], RESOURCES, quota))
+
+
+@pytest.mark.parametrize("scheduler", ["KAI", "Volcano", "Kueue"])
+@pytest.mark.parametrize(("quota", "endless"), [(None, {-1, 1_000_000}), (12, {12})])
+def test_the_queue_that_the_cluster_names_is_there(scheduler, quota, endless):
+    reader = READERS[scheduler]
+    items = [item for item in made(quota, type=scheduler, queue="team") if item["kind"] == reader.kind]
+    assert [name_of(item) for item in items] == ["team"]
+    assert reader.read(items[0], declared(type=scheduler, queue="team").spec.scheduling).quota in endless
+
+
+def test_priorities_are_there_and_no_queue_without_a_scheduler():
+    items = made(type="None", priorities=[{"name": "high", "value": 7}])
+    assert [(item["kind"], name_of(item)) for item in items] == [
+        ("PriorityClass", "high"),
+        ("StorageClass", "standard"),
+    ]
+    assert items[0]["value"] == 7
+
+
+def test_what_was_declared_before_goes_and_what_others_made_stays():
+    foreign = manifest("scheduling.run.ai/v2", "Queue", "mine", spec={"resources": {}})
+
+    async def main(lab):
+        lab.apply(foreign)
+        lab.cluster.furnish(made(type="KAI", queue="team"))
+        lab.cluster.furnish(made(5, type="KAI", queue="mine"))
+        first = [(name_of(item), item["spec"]) for item in lab.store.list("scheduling.run.ai", "Queue")]
+        lab.cluster.furnish(made(type="None"))
+        return first, [name_of(item) for item in lab.store.list("scheduling.run.ai", "Queue")]
+
+    assert run_cluster(main) == ([("mine", {"resources": {}})], ["mine"])

@@ -1,0 +1,35 @@
+import inspect
+
+import modelplane.sim.engine
+
+
+def test_the_front_door_is_exact():
+    assert sorted(modelplane.sim.engine.__all__) == [
+        "Adapter",
+        "Address",
+        "Engine",
+        "EngineConfig",
+        "Exchange",
+        "Faults",
+        "Gpu",
+        "KvBatch",
+        "KvRole",
+        "KvTransfer",
+        "LLAMA_70B_H200",
+        "LLAMA_8B_H200",
+        "ModelShape",
+        "NO_FAULTS",
+        "Timing",
+        "gpu_of",
+        "kv_capacity_tokens",
+        "read_list",
+        "shape_of",
+        "timing_for",
+    ]
+
+
+def test_every_public_class_and_function_says_what_it_is():
+    public = [getattr(modelplane.sim.engine, name) for name in modelplane.sim.engine.__all__]
+    described = [thing for thing in public if inspect.isclass(thing) or inspect.isfunction(thing)]
+    assert len(described) == len(public) - len(["LLAMA_70B_H200", "LLAMA_8B_H200", "KvRole", "NO_FAULTS"])
+    assert all(thing.__doc__ for thing in described)
