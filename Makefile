@@ -61,8 +61,8 @@ uncompiled: ## remove what `make compiled` has made
 	@rm -rf build/compiled dist/modelplane-*-cp*.whl
 
 test-compiled: compiled ## the picker's tests on the compiled modules
-	@PYTHONPATH=build/compiled $(BIN)/python -c 'from modelplane.extproc.compiled import is_compiled; assert is_compiled()'
-	@PYTHONPATH=build/compiled $(BIN)/python -m pytest -n 2 -q tests/framework tests/picker tests/extproc tests/tools
+	@PYTHONPATH=build/compiled $(BIN)/python -c 'from modelplane.epp.server.compiled import is_compiled; assert is_compiled()'
+	@PYTHONPATH=build/compiled $(BIN)/python -m pytest -n 2 -q tests/framework tests/epp tests/tools
 
 lab: setup-dev ## genuine Kubernetes, Crossplane, KWOK and LWS as processes on this machine (docs/lab.md)
 	@$(BIN)/python -m lab up

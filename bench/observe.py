@@ -9,11 +9,11 @@ from statistics import median
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from modelplane.extproc.observe import Numbers, Observer, PickerCollector, Pool
-from modelplane.picker.decisions import Decision, Outcome
-from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.plugins import Served, Usage
-from modelplane.picker.requests import Request
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.server.observe import Numbers, Observer, PickerCollector, Pool
 
 _REQUESTS = 20_000
 _LABELS = ("model_name", "target_model_name", "fairness_id", "priority")

@@ -20,19 +20,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from modelplane.extproc.director import Director
-from modelplane.extproc.endpoints import StaticEndpoints
-from modelplane.extproc.observe import Numbers, Observer
-from modelplane.extproc.parties import Verdict
-from modelplane.extproc.steps import Ask
+from modelplane.epp.config.config import load
+from modelplane.epp.datalayer.endpoints import StaticEndpoints
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.epp.server.director import Director
+from modelplane.epp.server.interfaces import Verdict
+from modelplane.epp.server.observe import Numbers, Observer
+from modelplane.epp.server.steps import Ask
 from modelplane.framework import run
-from modelplane.picker.config import load
-from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.loads import Load
-from modelplane.picker.plugins import Served
-from modelplane.picker.requests import Request
-from modelplane.picker.scheduler import Scheduler
 
 ROUNDS, PICKS = 30, 200
 LIMIT_US = 30.0
@@ -111,7 +111,7 @@ def _decide(name: str, value: float, pick_us: float) -> dict[str, object]:
 
 def _growth() -> dict[str, object]:
     """How much dearer a pick is when the prefix index is full of other prompts."""
-    scheduler, endpoints = Scheduler(load("")), _endpoints(100)
+    scheduler, endpoints = Scheduler(load("").build()), _endpoints(100)
     fresh = _least_us(lambda: _picks(scheduler, endpoints, 10, _requests(PICKS)))
     for request in _requests(60_000, words=4):
         scheduler.schedule(request, endpoints, 0.0, _CHANCE.random)
@@ -129,7 +129,7 @@ def _growth() -> dict[str, object]:
 
 
 def _pick_us(count: int, *, every: int, config: str = "", prompts: int = 0, counted: bool = False) -> float:
-    scheduler, endpoints = Scheduler(load(config)), _endpoints(count)
+    scheduler, endpoints = Scheduler(load(config).build()), _endpoints(count)
     repeated = _requests(prompts, words=40)
 
     def one_round() -> float:
@@ -175,7 +175,7 @@ class _NobodyWaits:
 def _decide_us(count: int) -> float:
     """Prompts of 200 words, 20 of them computed at a time and 60 in flight."""
     endpoints = _endpoints(count)
-    source, scheduler = StaticEndpoints(endpoints), Scheduler(load(""))
+    source, scheduler = StaticEndpoints(endpoints), Scheduler(load("").build())
     director = Director(source, scheduler, clock=time.monotonic, chance=_CHANCE.random)
     director.observer = Observer(Numbers())
     asker = _NobodyWaits()
@@ -222,7 +222,7 @@ def _ask() -> Ask:
 
 
 def _plain_us(count: int) -> float:
-    scheduler, endpoints = Scheduler(load("")), _endpoints(count)
+    scheduler, endpoints = Scheduler(load("").build()), _endpoints(count)
     profile = scheduler.assembly.profiles["default"]
 
     def one_round() -> float:

@@ -10,21 +10,21 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from modelplane.picker.cycle import Cycle
-from modelplane.picker.decisions import Decision, Outcome
-from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.flow import BandSettings, FlowControl, FlowSettings
-from modelplane.picker.flow.fairness import FairnessPolicy, RoundRobin, Strict, TokenFair
-from modelplane.picker.flow.least_served import LeastServed
-from modelplane.picker.loads import Load
-from modelplane.picker.memory.approximate import ApproximateIndex
-from modelplane.picker.memory.in_flight import InFlightProducer
-from modelplane.picker.memory.kv_events import BlockStored, KvBatch
-from modelplane.picker.memory.latency import LatencyProducer
-from modelplane.picker.memory.limits import Limits
-from modelplane.picker.memory.precise import PreciseIndex
-from modelplane.picker.plugins import Served, Usage
-from modelplane.picker.requests import Request
+from modelplane.epp.flowcontrol import BandSettings, FlowControl, FlowSettings
+from modelplane.epp.flowcontrol.fairness import FairnessPolicy, RoundRobin, Strict, TokenFair
+from modelplane.epp.flowcontrol.least_served import LeastServed
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
+from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
+from modelplane.epp.scheduling.producers.kv_events import BlockStored, KvBatch
+from modelplane.epp.scheduling.producers.latency import LatencyProducer
+from modelplane.epp.scheduling.producers.limits import Limits
+from modelplane.epp.scheduling.producers.precise import PreciseIndex
+from modelplane.epp.scheduling.requests import Request
 
 _ENDPOINTS = 100
 _FLOWS = 5_000

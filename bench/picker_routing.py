@@ -29,14 +29,14 @@ from load.prompts import words
 from load.shapes import LONG, PUBLISHED, SHORT, Shape
 from load.virtual import VirtualTime
 
-from modelplane.picker.config import load
-from modelplane.picker.decisions import Decision
-from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.loads import Load
-from modelplane.picker.memory.in_flight import InFlightProducer
-from modelplane.picker.plugins import Served
-from modelplane.picker.requests import Request
-from modelplane.picker.scheduler import Scheduler
+from modelplane.epp.config.config import load
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.sim.engine.batch import Batch
 from modelplane.sim.engine.figures import Figures
 from modelplane.sim.engine.kv_events import KvEventLog
@@ -160,7 +160,7 @@ class Ours(Policy):
 
     def __init__(self, trial: Trial, pool: Pool, clock: VirtualTime, config: str, *, blind: bool = False) -> None:
         self._pool, self._clock, self._look_s = pool, clock, trial.look_s
-        self._scheduler = Scheduler(load(config))
+        self._scheduler = Scheduler(load(config).build())
         plugins = self._scheduler.assembly.plugins.values()
         self._counts = not blind and not any(isinstance(plugin, InFlightProducer) for plugin in plugins)
         self._sent: dict[Prompt, _Sent] = {}

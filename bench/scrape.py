@@ -15,11 +15,11 @@ from statistics import median
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelplane.extproc.scrape import Scraper
-from modelplane.extproc.scrape.connections import Connection, Target
-from modelplane.extproc.scrape.engines import BUILT_IN
-from modelplane.extproc.scrape.pages import Reader
-from modelplane.picker.endpoints import Endpoint
+from modelplane.epp.datalayer.scrape import Scraper
+from modelplane.epp.datalayer.scrape.connections import Connection, Target
+from modelplane.epp.datalayer.scrape.engines import BUILT_IN
+from modelplane.epp.datalayer.scrape.pages import Reader
+from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import Address, Engine, EngineConfig
 from modelplane.sim.engine.figures import Figures
 from modelplane.sim.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition

@@ -11,12 +11,12 @@ import aiohttp
 import pytest
 
 from modelplane.cli import main
-from modelplane.extproc.observe import DecisionLog, Observer
-from modelplane.picker.config import load
-from modelplane.picker.endpoints import Endpoint
-from modelplane.picker.loads import Load
-from modelplane.picker.requests import Request
-from modelplane.picker.scheduler import Scheduler
+from modelplane.epp.config.config import load
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.epp.server.observe import DecisionLog, Observer
 from modelplane.sim.engine import Engine, EngineConfig
 from modelplane.testing.extproc_envoy import EnvoyPlan, Mode, envoy
 from modelplane.testing.picking import seeded
@@ -47,7 +47,7 @@ def write_log(path, text=CONFIG, *, endpoints=2, requests=3):
     observer = Observer(log=DecisionLog(lines.append, share=1.0))
     config = load(text)
     observer.configured(config)
-    scheduler = Scheduler(config)
+    scheduler = Scheduler(config.build())
     pool = tuple(Endpoint(f"p-{at}", f"10.0.0.{at}:8000", load=Load(float(at), seen_s=1.0)) for at in range(endpoints))
     for at in range(requests):
         request = Request(f"r-{at}", "m", prompts=(b"a secret",))

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from modelplane.cli import main
-from modelplane.extproc.health import CHECK
+from modelplane.epp.server.health import CHECK
 
 ENDPOINTS = "endpoints:\n- {name: a, address: 127.0.0.1, port: 9}\n"
 ANYWHERE = ["--host", "127.0.0.1", "--grpc-port", "0", "--grpc-health-port", "0", "--metrics-port", "0"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.extproc.discovery import inference_pool, pods, policies
+from modelplane.epp.datalayer.discovery import inference_pool, pods, policies
 from modelplane.kube import Kind
 
 

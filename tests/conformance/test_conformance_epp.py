@@ -9,10 +9,10 @@ import pytest
 from modelplane.cli import main
 from modelplane.conformance.epp import CASES, Picker, conduct
 from modelplane.conformance.epp.upstreams import Upstreams
-from modelplane.extproc.calls import Settings
-from modelplane.extproc.h2.server import H2Server
-from modelplane.extproc.incoming import Phase
-from modelplane.extproc.messages import METHOD, UNCHANGED, pass_body, read, refuse, send_on
+from modelplane.epp.server.incoming import Phase
+from modelplane.epp.server.messages import METHOD, UNCHANGED, pass_body, read, refuse, send_on
+from modelplane.epp.transport.calls import Settings
+from modelplane.epp.transport.h2.server import H2Server
 
 
 def test_our_own_picker_passes_every_case(capsys):

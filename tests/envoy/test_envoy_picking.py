@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from modelplane.envoy import GatewayView, free_port, render
-from modelplane.extproc.endpoints import StaticEndpoints
-from modelplane.extproc.server import PickerServer, PickerSettings
-from modelplane.picker.config import load
-from modelplane.picker.endpoints import Endpoint
+from modelplane.epp.config.config import load
+from modelplane.epp.datalayer.endpoints import StaticEndpoints
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.server.server import PickerServer, PickerSettings
 from modelplane.sim.engine import Address
 
 pytestmark = pytest.mark.e2e

@@ -55,7 +55,7 @@ def test_what_was_compiled_before_needs_no_compiler(tool, monkeypatch):
 
 
 def test_the_layer_has_the_extension_modules_beside_their_sources(tool, monkeypatch, tmp_path, capsys):
-    for name in ("shared.so", "modelplane/extproc/director.so", "modelplane/extproc/director.py", "made-of"):
+    for name in ("shared.so", "modelplane/epp/server/director.so", "modelplane/epp/server/director.py", "made-of"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(tool.compile_picker, "is_current", lambda: True)
@@ -64,7 +64,7 @@ def test_the_layer_has_the_extension_modules_beside_their_sources(tool, monkeypa
     with tarfile.open(fileobj=BytesIO(layer.packed)) as archive:
         held = {entry.name: archive.extractfile(entry).read().decode() for entry in archive}
     assert held == {
-        "app/modelplane/extproc/director.so": "modelplane/extproc/director.so",
+        "app/modelplane/epp/server/director.so": "modelplane/epp/server/director.so",
         "app/shared.so": "shared.so",
     }
     assert capsys.readouterr().out == "modelplane-picker: compiled, 2 modules\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.extproc.compiled import is_compiled
+from modelplane.epp.server.compiled import is_compiled
 
 PATH = Path(__file__).resolve().parents[2] / "tools" / "compile_picker.py"
 
@@ -77,11 +77,14 @@ def test_nothing_inherits_from_what_is_compiled():
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("from modelplane.picker.cycle import Cycle\nclass A(Cycle):\n    pass\n", ["A inherits from Cycle"]),
+        ("from modelplane.epp.scheduling.cycle import Cycle\nclass A(Cycle):\n    pass\n", ["A inherits from Cycle"]),
         ("from modelplane.framework import Runner\nclass A(Runner[S, C]):\n    pass\n", ["A inherits from Runner"]),
-        ("from modelplane.picker.cycle import Cycle as Base\nclass A(Base):\n    pass\n", ["A inherits from Base"]),
+        (
+            "from modelplane.epp.scheduling.cycle import Cycle as Base\nclass A(Base):\n    pass\n",
+            ["A inherits from Base"],
+        ),
         ("from elsewhere import Cycle\nclass A(Cycle):\n    pass\n", []),
-        ("from modelplane.picker.cycle import Cycle\nclass A:\n    cycle: Cycle\n", []),
+        ("from modelplane.epp.scheduling.cycle import Cycle\nclass A:\n    cycle: Cycle\n", []),
     ],
     ids=["directly", "by a package", "by another name", "another one", "holds one"],
 )

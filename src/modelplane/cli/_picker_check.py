@@ -27,10 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from modelplane.cli._shown import print_value
     from modelplane.cli.manifests import read, shown
-    from modelplane.extproc.third_party import full_catalogue
-    from modelplane.picker.config import load
-    from modelplane.picker.config_places import ConfigError
-    from modelplane.picker.outline import outline
+    from modelplane.epp.config.config import load
+    from modelplane.epp.config.outline import outline
+    from modelplane.epp.config.places import ConfigError
+    from modelplane.epp.server.third_party import full_catalogue
 
     try:
         config = load(read(arguments.file), shown(arguments.file), full_catalogue())

@@ -7,7 +7,7 @@ from modelplane.api.errors import InputError
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_output, print_table
 
 if TYPE_CHECKING:
-    from modelplane.picker.explain import EndpointShown, Explanation
+    from modelplane.epp.replay.explain import EndpointShown, Explanation
 
 _EPILOG = """\
 state.yaml (docs/picker.md has every field):
@@ -64,10 +64,10 @@ def _explain(arguments: argparse.Namespace) -> int:
 
     from modelplane.cli._shown import print_value
     from modelplane.cli.manifests import read, shown
-    from modelplane.extproc.third_party import full_catalogue
-    from modelplane.picker.config import load
-    from modelplane.picker.explain import explain
-    from modelplane.picker.snapshot import decode, decode_request
+    from modelplane.epp.config.config import load
+    from modelplane.epp.replay.explain import explain
+    from modelplane.epp.replay.snapshot import decode, decode_request
+    from modelplane.epp.server.third_party import full_catalogue
 
     text, source = (read(arguments.config), shown(arguments.config)) if arguments.config else (b"", "defaults")
     config = load(text, source, full_catalogue())

@@ -10,7 +10,7 @@ from modelplane.api.errors import InputError
 from modelplane.cli._shown import print_table, print_value
 
 if TYPE_CHECKING:
-    from modelplane.picker.replay import Logged, Replayer
+    from modelplane.epp.replay.replay import Logged, Replayer
 
 _DIFFERS = 1
 _SAME = "the same"
@@ -20,7 +20,7 @@ def run_log(arguments: argparse.Namespace) -> int:
     """Whether all that could be made again came out as it was logged."""
     from modelplane.cli._picker_explain import show
     from modelplane.cli.manifests import shown
-    from modelplane.picker.replay import read_log
+    from modelplane.epp.replay.replay import read_log
 
     decisions, texts = read_log(_lines(arguments.log), shown(arguments.log))
     chosen = [one for one in decisions if not arguments.id or one.request == arguments.id]
@@ -46,9 +46,9 @@ def run_log(arguments: argparse.Namespace) -> int:
 
 def _replayer(arguments: argparse.Namespace, texts: dict[str, str]) -> "Replayer":
     from modelplane.cli.manifests import read, shown
-    from modelplane.extproc.third_party import full_catalogue
-    from modelplane.picker.config import load
-    from modelplane.picker.replay import Replayer
+    from modelplane.epp.config.config import load
+    from modelplane.epp.replay.replay import Replayer
+    from modelplane.epp.server.third_party import full_catalogue
 
     catalogue = full_catalogue()
     given = load(read(arguments.config), shown(arguments.config), catalogue) if arguments.config else None

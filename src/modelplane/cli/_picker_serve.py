@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from modelplane.api.errors import InputError
 
 if TYPE_CHECKING:
-    from modelplane.extproc.endpoints import EndpointSource
-    from modelplane.extproc.observe import DecisionLog, Tracing
-    from modelplane.extproc.program import KeptRules, Program
-    from modelplane.extproc.server import MakeServer, PickerSettings
-    from modelplane.picker.config import Config
+    from modelplane.epp.config.config import Config
+    from modelplane.epp.datalayer.endpoints import EndpointSource
+    from modelplane.epp.server.observe import DecisionLog, Tracing
+    from modelplane.epp.server.runner import KeptRules, Program
+    from modelplane.epp.server.server import MakeServer, PickerSettings
 
 _EPILOG = """\
 examples:
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     import logging
 
     from modelplane.cli.terminal import run_until_signal
-    from modelplane.extproc.loop import make_loop
+    from modelplane.epp.transport.loop import make_loop
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     # A line for each call to the API is no news.
@@ -126,19 +126,19 @@ async def _serve(arguments: argparse.Namespace) -> int:
 
 def build(arguments: argparse.Namespace) -> "Program":
     """What the flags ask for, not started."""
-    from modelplane.extproc.flags import port
-    from modelplane.extproc.h2.server import H2Server
-    from modelplane.extproc.program import Program, Wishes
+    from modelplane.epp.server.flags import port
+    from modelplane.epp.server.runner import Program, Wishes
+    from modelplane.epp.transport.h2.server import H2Server
 
     make_server: MakeServer = H2Server
     if arguments.server == "grpc":
-        from modelplane.extproc.grpc_aio import GrpcAioServer
+        from modelplane.epp.transport.grpc_aio import GrpcAioServer
 
         make_server = GrpcAioServer
     config, settings = _config(arguments), _settings(arguments)
     source, rules = _source(arguments, config)
     if arguments.policies is not None:
-        from modelplane.extproc.discovery import PolicyFile
+        from modelplane.epp.datalayer.discovery import PolicyFile
 
         rules = PolicyFile(arguments.policies)
     wishes = Wishes(
@@ -159,8 +159,8 @@ def _decision_log(arguments: argparse.Namespace) -> "DecisionLog | None":
     import os
     import sys
 
-    from modelplane.extproc.flags import share
-    from modelplane.extproc.observe import DecisionLog
+    from modelplane.epp.server.flags import share
+    from modelplane.epp.server.observe import DecisionLog
 
     drawn = share(arguments.decision_log_share)
     if not arguments.decision_log:
@@ -177,8 +177,8 @@ def _decision_log(arguments: argparse.Namespace) -> "DecisionLog | None":
 
 
 def _tracing(arguments: argparse.Namespace) -> "Tracing | None":
-    from modelplane.extproc.flags import share
-    from modelplane.extproc.observe import Tracing, otlp_provider
+    from modelplane.epp.server.flags import share
+    from modelplane.epp.server.observe import Tracing, otlp_provider
 
     if not arguments.tracing_share:
         if arguments.tracing_endpoint:
@@ -191,9 +191,9 @@ def _tracing(arguments: argparse.Namespace) -> "Tracing | None":
 def _settings(arguments: argparse.Namespace) -> "PickerSettings":
     import time
 
-    from modelplane.extproc.flags import duration, port, size, truth
-    from modelplane.extproc.server import PickerSettings
-    from modelplane.extproc.tls import read_identity, self_signed
+    from modelplane.epp.server.flags import duration, port, size, truth
+    from modelplane.epp.server.server import PickerSettings
+    from modelplane.epp.transport.tls import read_identity, self_signed
 
     identity = None
     if truth(arguments.secure_serving):
@@ -216,8 +216,8 @@ def _settings(arguments: argparse.Namespace) -> "PickerSettings":
 
 
 def _config(arguments: argparse.Namespace) -> "Config":
-    from modelplane.extproc.third_party import full_catalogue
-    from modelplane.picker.config import load
+    from modelplane.epp.config.config import load
+    from modelplane.epp.server.third_party import full_catalogue
 
     if arguments.config is not None and arguments.config_text:
         raise InputError("--config and --config-text are two configurations; give one")
@@ -231,7 +231,7 @@ def _config(arguments: argparse.Namespace) -> "Config":
 
 
 def _source(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointSource, KeptRules | None]":
-    from modelplane.extproc.data_layer import discovery_of
+    from modelplane.epp.datalayer.setup import discovery_of
 
     pool = arguments.pool or arguments.pool_name
     chosen = [bool(arguments.endpoints), bool(pool), bool(arguments.endpoint_selector), arguments.fleet]
@@ -241,15 +241,15 @@ def _source(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointS
     if sum(chosen) != 1:
         raise InputError("say where endpoints come from: one of --endpoints, --pool, --endpoint-selector and --fleet")
     if arguments.endpoints:
-        from modelplane.extproc.discovery import ListedEndpoints
+        from modelplane.epp.datalayer.discovery import ListedEndpoints
 
         return ListedEndpoints(arguments.endpoints), None
     return _kubernetes_source(arguments)
 
 
 def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, KeptRules | None]":
-    from modelplane.extproc.discovery import FleetEndpoints, Policies, PoolEndpoints, PoolSpec, SelectedPods
-    from modelplane.extproc.flags import pool, ports, selector
+    from modelplane.epp.datalayer.discovery import FleetEndpoints, Policies, PoolEndpoints, PoolSpec, SelectedPods
+    from modelplane.epp.server.flags import pool, ports, selector
     from modelplane.kube import KubeClient, load_config
 
     client = KubeClient(load_config())

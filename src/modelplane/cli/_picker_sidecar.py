@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from modelplane.extproc.endpoints import EndpointSource
-    from modelplane.extproc.sidecar import Sidecar, SidecarSettings
+    from modelplane.epp.datalayer.endpoints import EndpointSource
+    from modelplane.epp.sidecar.sidecar import Sidecar, SidecarSettings
 
 _POOL_GROUP = "inference.networking.k8s.io"
 _FIXED = {"secure-proxy": "false", "enable-ssrf-protection": "true"}
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     from modelplane.api.errors import InputError
-    from modelplane.extproc.disaggregation import Allowlist
+    from modelplane.epp.sidecar.disaggregation import Allowlist
 
     if not 1 <= arguments.data_parallel_size <= _MOST_RANKS:
         raise InputError(f"--data-parallel-size must be 1 to {_MOST_RANKS}, not {arguments.data_parallel_size}")
@@ -118,12 +118,12 @@ async def _serve(arguments: argparse.Namespace) -> int:
 def _source(arguments: argparse.Namespace) -> "EndpointSource | None":
     """Where the list of servers that may be called comes from, beside the command line."""
     if arguments.endpoints:
-        from modelplane.extproc.discovery.listed import ListedEndpoints
+        from modelplane.epp.datalayer.discovery.listed import ListedEndpoints
 
         return ListedEndpoints(arguments.endpoints)
     if arguments.inference_pool:
-        from modelplane.extproc.discovery import PoolEndpoints
-        from modelplane.extproc.flags import pool
+        from modelplane.epp.datalayer.discovery import PoolEndpoints
+        from modelplane.epp.server.flags import pool
         from modelplane.kube import KubeClient, load_config
 
         return PoolEndpoints(KubeClient(load_config()), *pool(arguments.inference_pool))
@@ -132,8 +132,8 @@ def _source(arguments: argparse.Namespace) -> "EndpointSource | None":
 
 async def _listen(arguments: argparse.Namespace, source: "EndpointSource | None", sidecars: "list[Sidecar]") -> None:
     """Opens a listener a rank; those that are open are in the list even if a later one fails."""
-    from modelplane.extproc.sidecar import Sidecar
-    from modelplane.picker.subsets import join
+    from modelplane.epp.scheduling.subsets import join
+    from modelplane.epp.sidecar.sidecar import Sidecar
 
     allows = _allows(arguments, source)
     for rank in range(arguments.data_parallel_size):
@@ -144,7 +144,7 @@ async def _listen(arguments: argparse.Namespace, source: "EndpointSource | None"
 
 
 def _allows(arguments: argparse.Namespace, source: "EndpointSource | None") -> "Callable[[str], bool]":
-    from modelplane.extproc.disaggregation import Allowlist
+    from modelplane.epp.sidecar.disaggregation import Allowlist
 
     if arguments.allow_any_prefiller:
         return lambda _address: True
@@ -158,8 +158,8 @@ def _settings(arguments: argparse.Namespace, rank: int, allows: "Callable[[str],
     import random
     import time
 
-    from modelplane.extproc.disaggregation import Connector
-    from modelplane.extproc.sidecar import SidecarSettings
+    from modelplane.epp.sidecar.disaggregation import Connector
+    from modelplane.epp.sidecar.sidecar import SidecarSettings
 
     host, _, first = arguments.decoder.rpartition(":")
     decoders = [f"{host}:{int(first) + each}" for each in range(arguments.data_parallel_size)]

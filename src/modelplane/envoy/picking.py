@@ -11,7 +11,7 @@ without it, so where any pod will do (`fails_open`) Envoy holds the body until t
 from modelplane.envoy.pools import Picker
 from modelplane.envoy.view import Resource
 
-FILTER = "modelplane.picker"
+FILTER = "modelplane.epp.scheduling"
 _DESTINATION = "x-gateway-destination-endpoint"
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
 _PROCESSING = f"{_EXTENSIONS}.filters.http.ext_proc.v3"

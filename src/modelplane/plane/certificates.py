@@ -5,7 +5,7 @@ import ssl
 from datetime import timedelta
 from pathlib import Path
 
-from modelplane.extproc.tls import vouching_for_itself
+from modelplane.epp.transport.tls import vouching_for_itself
 
 _LIFETIME = timedelta(days=365)
 

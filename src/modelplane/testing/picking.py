@@ -5,15 +5,15 @@ from itertools import cycle as repeat
 from random import Random
 
 from modelplane.api.errors import InputError
-from modelplane.picker.builtin import catalogue
-from modelplane.picker.cycle import Cycle
-from modelplane.picker.endpoints import NOTHING, Endpoint
-from modelplane.picker.loads import Adapters, Load
-from modelplane.picker.memory.latency import LATENCY, Prediction
-from modelplane.picker.memory.matches import PrefixMatch
-from modelplane.picker.memory.prefix import put_prefix
-from modelplane.picker.requests import Request
-from modelplane.picker.units import convert
+from modelplane.epp.config.builtin import catalogue
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import NOTHING, Endpoint
+from modelplane.epp.scheduling.loads import Adapters, Load
+from modelplane.epp.scheduling.producers.latency import LATENCY, Prediction
+from modelplane.epp.scheduling.producers.matches import PrefixMatch
+from modelplane.epp.scheduling.producers.prefix import put_prefix
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.units import convert
 
 
 def endpoint(

@@ -8,7 +8,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.objects import manifest
 from modelplane.apiserver.store.database import Database
 from modelplane.compose.picker import picker_config
-from modelplane.picker.config import load
+from modelplane.epp.config.config import load
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.engines import LocalEngines

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 from modelplane.conformance.epp.runs import Picker
 from modelplane.conformance.epp.upstreams import Upstreams
-from modelplane.extproc.endpoints import StaticEndpoints
-from modelplane.extproc.server import PickerServer, PickerSettings
-from modelplane.extproc.tls import self_signed
-from modelplane.picker.config import load
-from modelplane.picker.endpoints import Endpoint
+from modelplane.epp.config.config import load
+from modelplane.epp.datalayer.endpoints import StaticEndpoints
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.server.server import PickerServer, PickerSettings
+from modelplane.epp.transport.tls import self_signed
 
 _CONFIG = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 

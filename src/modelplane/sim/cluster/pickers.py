@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from modelplane.api.objects import Manifest, items_at, labels_of, name_of, namespace_of, text_at, uid_of
-from modelplane.extproc.discovery.roster import Found, Roster
-from modelplane.extproc.endpoints import Endpoints, Heard
+from modelplane.epp.datalayer.discovery.roster import Found, Roster
+from modelplane.epp.datalayer.endpoints import Endpoints, Heard
 from modelplane.reconcile.store import Change, ObjectRef
 from modelplane.sim.cluster.controller import ClusterStore, changed
 from modelplane.sim.cluster.inference_pools import KIND, POOL_GROUPS, ready_pods
@@ -21,7 +21,7 @@ from modelplane.sim.cluster.services import is_serving
 from modelplane.sim.cluster.settings import LISTENS_ON
 
 if TYPE_CHECKING:
-    from modelplane.extproc.program import Program
+    from modelplane.epp.server.runner import Program
 
 CONTAINER = "picker"
 _HOST = "127.0.0.1"
@@ -49,10 +49,10 @@ class Pickers:
     async def start(self, pod: Manifest, store: ClusterStore) -> Running:
         """Return once it serves. InputError where its configuration cannot be read."""
         # Most planes have no pool: they start without reading all that a picker is made of.
-        from modelplane.extproc.program import Program, Wishes
-        from modelplane.extproc.server import PickerSettings
-        from modelplane.extproc.third_party import full_catalogue
-        from modelplane.picker.config import load
+        from modelplane.epp.config.config import load
+        from modelplane.epp.server.runner import Program, Wishes
+        from modelplane.epp.server.server import PickerSettings
+        from modelplane.epp.server.third_party import full_catalogue
 
         options = _options(picker_container(pod) or {})
         namespace = options.get("pool-namespace", namespace_of(pod))

@@ -1,0 +1,1 @@
+"""The endpoint picker: which serving pod answers a request, as an external processor of Envoy."""

@@ -1,0 +1,68 @@
+"""Where the picker's endpoints come from: one small interface for a file, a pool of pods, or the fleet.
+
+A source owns its `Endpoint` objects: an endpoint that stays in the pool stays the same object, so that what the picker
+counts on it (requests in flight, failures) is kept over every change around it. Everything happens on one event loop.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from modelplane.epp.scheduling.endpoints import Endpoint
+
+Endpoints = tuple[Endpoint, ...]
+Heard = Callable[[Endpoints], None]
+
+
+class EndpointSource(Protocol):
+    """What is in the pool at this moment, and who is told when that changes."""
+
+    @property
+    def current(self) -> Endpoints:
+        """Those that may be picked. The same tuple object until something changes."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the pool has been read at least once: an empty pool that was read is not an unread one."""
+
+    def on_change(self, heard: Heard, /) -> None:
+        """Call `heard` with the new tuple after every change. Those who register late are not told of the past."""
+
+    async def start(self) -> None:
+        """Begin to look. Returns once `current` is the pool, or at once where the pool cannot be reached yet."""
+
+    async def stop(self) -> None:
+        """Look no more, and leave nothing running."""
+
+
+class StaticEndpoints:
+    """A pool that its owner replaces by hand: a list on the command line, and tests."""
+
+    def __init__(self, endpoints: Sequence[Endpoint] = ()) -> None:
+        self._current = tuple(endpoints)
+        self._heard: list[Heard] = []
+
+    @property
+    def current(self) -> Endpoints:
+        return self._current
+
+    @property
+    def known(self) -> bool:
+        return True
+
+    def on_change(self, heard: Heard, /) -> None:
+        self._heard.append(heard)
+
+    async def start(self) -> None:
+        """Nothing to look for."""
+
+    async def stop(self) -> None:
+        """Nothing runs."""
+
+    def replace(self, endpoints: Sequence[Endpoint]) -> None:
+        """The pool is these. Endpoints that are to keep their counts must be the same objects."""
+        changed = tuple(endpoints)
+        if [id(endpoint) for endpoint in changed] == [id(endpoint) for endpoint in self._current]:
+            return
+        self._current = changed
+        for heard in self._heard:
+            heard(changed)

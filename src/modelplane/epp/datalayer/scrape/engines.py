@@ -1,0 +1,188 @@
+"""What each kind of model server calls the numbers that the picker reads.
+
+A server's kind is written in a label of its pod; servers without one are taken for vLLM. The names are those of the
+ecosystem's own extractor, and its parameters (`core-metrics-extractor`) are read as they are written there.
+
+Two things differ on purpose. Servers with data-parallel ranks show one series a rank: requests are added up over the
+ranks and the fullest cache counts, where the ecosystem reads one rank and ignores the others. And Triton's
+`nv_inference_exec_count`, which counts executions since the server started, is not taken for requests that run now.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from modelplane.epp.scheduling.declared import CoreMetricsParameters, CustomMetric, EngineMetrics
+
+ENGINE_LABEL = "llm-d.ai/engine-type"
+LEGACY_ENGINE_LABEL = "inference.networking.k8s.io/engine-type"
+DEFAULT_ENGINE = "vllm"
+
+_SPEC = re.compile(r"\s*([A-Za-z_:][A-Za-z0-9_:]*)\s*(?:\{([^{}]*)\})?\s*")
+_MATCH = re.compile(r"""\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"([^"]*)"|([^\s",]+))\s*""")
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A family of series, and the labels that they must have."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a kind of server shows what. None: it does not."""
+
+    name: str
+    waiting: Metric | None = None
+    running: Metric | None = None
+    kv_use: Metric | None = None
+    adapters: Metric | None = None
+    cache_info: Metric | None = None
+    """A series whose labels are the numbers of the cache."""
+    block_size_label: str = "block_size"
+    blocks_label: str = "num_gpu_blocks"
+    block_size: Metric | None = None
+    blocks: Metric | None = None
+    ranks: tuple[str, ...] = ("engine", "dp_rank")
+    """Labels that tell independent parts of one server apart. Series that agree in them are one number seen twice."""
+    others: tuple[tuple[str, Metric], ...] = ()
+    """Numbers beyond those, by the attribute of the endpoint that shows them."""
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """All that is looked at."""
+        load = (self.waiting, self.running, self.kv_use, self.adapters)
+        cache = (self.cache_info, self.block_size, self.blocks)
+        return tuple(metric for metric in (*load, *cache, *(other for _, other in self.others)) if metric is not None)
+
+
+def _trt(kind: str) -> Metric:
+    return Metric("nv_trt_llm_kv_cache_block_metrics", (("kv_cache_block_type", kind),))
+
+
+BUILT_IN: tuple[Engine, ...] = (
+    Engine(
+        name="vllm",
+        waiting=Metric("vllm:num_requests_waiting"),
+        running=Metric("vllm:num_requests_running"),
+        kv_use=Metric("vllm:kv_cache_usage_perc"),
+        adapters=Metric("vllm:lora_requests_info"),
+        cache_info=Metric("vllm:cache_config_info"),
+    ),
+    Engine(
+        name="sglang",
+        waiting=Metric("sglang:num_queue_reqs"),
+        running=Metric("sglang:num_running_reqs"),
+        kv_use=Metric("sglang:token_usage"),
+        cache_info=Metric("sglang:cache_config_info"),
+        block_size_label="page_size",
+        blocks_label="num_pages",
+    ),
+    Engine(
+        name="trtllm-serve",
+        waiting=Metric("trtllm_num_requests_waiting"),
+        running=Metric("trtllm_num_requests_running"),
+        kv_use=Metric("trtllm_kv_cache_utilization"),
+        block_size=Metric("trtllm_kv_cache_tokens_per_block"),
+        blocks=Metric("trtllm_kv_cache_max_blocks"),
+    ),
+    Engine(
+        name="triton-tensorrt-llm",
+        waiting=Metric("nv_trt_llm_request_metrics", (("request_type", "waiting"),)),
+        running=Metric("nv_trt_llm_request_metrics", (("request_type", "scheduled"),)),
+        kv_use=_trt("fraction"),
+        block_size=_trt("tokens_per"),
+        blocks=_trt("max"),
+        ranks=("model", "version"),
+    ),
+    Engine(name="triton", waiting=Metric("nv_inference_pending_request_count"), ranks=("model", "version")),
+    Engine(
+        name="picker",
+        waiting=Metric("llm_d_epp_average_queue_size"),
+        running=Metric("llm_d_epp_average_running_requests"),
+        kv_use=Metric("llm_d_epp_average_kv_cache_utilization"),
+        ranks=("name",),
+    ),
+)
+"""`picker` is a whole cluster, seen through the averages that its picker shows."""
+
+
+class BadEngine(ValueError):  # noqa: N818 - an outcome of reading a configuration
+    """Parameters that do not describe servers, with the field that is wrong."""
+
+
+class Engines:
+    """The kinds of server that are known, and how to tell which one an endpoint is."""
+
+    def __init__(
+        self, engines: Sequence[Engine] = BUILT_IN, *, label: str = ENGINE_LABEL, default: str = DEFAULT_ENGINE
+    ) -> None:
+        self._by_name = {engine.name: engine for engine in engines}
+        self._label = label
+        if default not in self._by_name:
+            raise BadEngine(f"defaultEngine: {default!r} is none of {', '.join(sorted(self._by_name))}")
+        self._default = self._by_name[default]
+
+    def of(self, labels: Mapping[str, str]) -> Engine:
+        """Servers of a kind that nobody knows are read as the default: some of the numbers may be there."""
+        named = labels.get(self._label) or labels.get(LEGACY_ENGINE_LABEL)
+        return self._by_name.get(named, self._default) if named else self._default
+
+
+def engines_from(parameters: CoreMetricsParameters) -> Engines:
+    """Those of a `core-metrics-extractor`, beside the built-in ones of other names. A spec left out is not read."""
+    everywhere = tuple(_other(one, f"customMetrics[{at}]") for at, one in enumerate(parameters.custom_metrics))
+    configs = parameters.engine_configs
+    engines = [_engine(config, f"engineConfigs[{at}]") for at, config in enumerate(configs)]
+    names = [engine.name for engine in engines]
+    for at, name in enumerate(names):
+        if not name or name in names[:at]:
+            raise BadEngine(f"engineConfigs[{at}].name: {name!r} is empty or given twice")
+    known = [*engines, *(engine for engine in BUILT_IN if engine.name not in names)]
+    shown = [msgspec.structs.replace(engine, others=(*engine.others, *everywhere)) for engine in known]
+    return Engines(shown, label=parameters.engine_label_key, default=parameters.default_engine)
+
+
+def metric_of(spec: str, place: str = "metric") -> Metric | None:
+    """`name` or `name{label=value,…}`; empty: none."""
+    if not spec.strip():
+        return None
+    found = _SPEC.fullmatch(spec)
+    if found is None:
+        raise BadEngine(f"{place}: {spec!r} is no metric name with labels in braces")
+    name, inside = found.groups()
+    return Metric(name, tuple(_labels(inside, place)) if inside and inside.strip() else ())
+
+
+def _labels(inside: str, place: str) -> list[tuple[str, str]]:
+    labels = []
+    for part in inside.split(","):
+        found = _MATCH.fullmatch(part)
+        if found is None:
+            raise BadEngine(f"{place}: {part.strip()!r} is no label=value")
+        labels.append((found[1], found[2] if found[2] is not None else found[3]))
+    return labels
+
+
+def _engine(config: EngineMetrics, place: str) -> Engine:
+    return Engine(
+        name=config.name,
+        waiting=metric_of(config.queued_requests_spec, f"{place}.queuedRequestsSpec"),
+        running=metric_of(config.running_requests_spec, f"{place}.runningRequestsSpec"),
+        kv_use=metric_of(config.kv_usage_spec, f"{place}.kvUsageSpec"),
+        adapters=metric_of(config.lora_spec, f"{place}.loraSpec"),
+        cache_info=metric_of(config.cache_info_spec, f"{place}.cacheInfoSpec"),
+        block_size_label=config.cache_block_size_label_name or "block_size",
+        blocks_label=config.cache_num_blocks_label_name or "num_gpu_blocks",
+        block_size=metric_of(config.cache_block_size_spec, f"{place}.cacheBlockSizeSpec"),
+        blocks=metric_of(config.cache_num_blocks_spec, f"{place}.cacheNumBlocksSpec"),
+        others=tuple(_other(one, f"{place}.customMetrics[{at}]") for at, one in enumerate(config.custom_metrics)),
+    )
+
+
+def _other(custom: CustomMetric, place: str) -> tuple[str, Metric]:
+    metric = metric_of(custom.metric_spec, f"{place}.metricSpec")
+    if metric is None or not custom.attribute_key:
+        raise BadEngine(f"{place}: needs an attributeKey and a metricSpec")
+    return custom.attribute_key, metric

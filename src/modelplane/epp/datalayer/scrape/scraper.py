@@ -1,0 +1,222 @@
+"""Keeps the load of endpoints as fresh as their traffic asks for.
+
+One tick serves all endpoints: it begins the looks that are due, as many at a time as allowed. A look is a question on
+the endpoint's own connection; its answer replaces `endpoint.load` as a whole and plans the next look. No task waits
+anywhere, so an idle pool of a hundred costs about as much as its system calls.
+
+An endpoint that begins to carry requests is looked at by the next tick, however idle it was. One that cannot be read
+keeps what was read last, whose age everybody can see in `load.seen_s`.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from modelplane.epp.datalayer.endpoints import EndpointSource
+from modelplane.epp.datalayer.scrape.connections import Connection
+from modelplane.epp.datalayer.scrape.engines import Engines
+from modelplane.epp.datalayer.scrape.pacing import Look, Pace, Uses, busy_wait_s, next_wait_s
+from modelplane.epp.datalayer.scrape.pages import NOTHING_SEEN, Reader
+from modelplane.epp.datalayer.scrape.targets import Where, page_of
+from modelplane.epp.scheduling.endpoints import Endpoint
+
+_log = logging.getLogger(__name__)
+
+
+_UNDER_WAY = float("inf")
+"""When the next look is due, while one waits its turn or has no answer yet."""
+
+
+class ScrapeSettings(msgspec.Struct, frozen=True):
+    """How endpoints are looked at."""
+
+    pace: Pace = Pace()
+    uses: Uses = Uses()
+    timeout_s: float = 1.0
+    at_once: int = 32
+    tick_s: float = 0.1
+
+
+class ScrapeCounts(msgspec.Struct):
+    """Since the start."""
+
+    looks: int = 0
+    failures: int = 0
+    """No page."""
+    unread: int = 0
+    """A page without any of the numbers of its kind of server."""
+
+
+class _Watched:
+    """One endpoint, its connection, and when it is looked at next."""
+
+    __slots__ = (
+        "connection", "due_s", "endpoint", "failures", "problem", "reader", "seen", "started_s", "then", "wait_s",
+    )  # fmt: skip
+
+    def __init__(self, endpoint: Endpoint, connection: Connection, reader: Reader, due_s: float) -> None:
+        self.endpoint = endpoint
+        self.connection = connection
+        self.reader = reader
+        self.seen = NOTHING_SEEN
+        self.due_s = due_s
+        self.started_s = -1.0
+        self.then = (0, 0)
+        """Requests and tokens in flight when it was asked: a page may or may not know of what is sent while it is."""
+        self.wait_s = 0.0
+        self.failures = 0
+        self.problem = ""
+
+
+class Scraper:
+    """Looks at the endpoints that it is told of, between `start` and `stop`. One event loop."""
+
+    def __init__(
+        self,
+        engines: Engines | None = None,
+        settings: ScrapeSettings = ScrapeSettings(),  # noqa: B008 - frozen
+        *,
+        where: Where | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engines = engines or Engines()
+        self._settings = settings
+        self._where = where or page_of
+        self._clock = clock
+        self._watched: dict[int, _Watched] = {}
+        self._ready: deque[_Watched] = deque()
+        self._asking = 0
+        self._often = 1
+        self._tick_handle: asyncio.TimerHandle | None = None
+        self.counts = ScrapeCounts()
+
+    def watch(self, endpoints: Iterable[Endpoint]) -> None:
+        """These, and no others: what `EndpointSource.on_change` tells."""
+        now = self._clock()
+        kept: dict[int, _Watched] = {}
+        for endpoint in endpoints:
+            known = self._watched.pop(id(endpoint), None)
+            watched = known or self._met(endpoint, now)
+            if watched is not None:
+                kept[id(endpoint)] = watched
+        gone, self._watched = self._watched, kept
+        for watched in gone.values():
+            self._part(watched)
+
+    def follow(self, source: EndpointSource) -> None:
+        """Look at the endpoints of a source, whatever they become."""
+        self.watch(source.current)
+        source.on_change(self.watch)
+
+    async def start(self) -> None:
+        if self._tick_handle is None:
+            self._tick()
+
+    async def stop(self) -> None:
+        if self._tick_handle is not None:
+            self._tick_handle.cancel()
+            self._tick_handle = None
+        self.watch(())
+
+    def stale(self) -> Sequence[Endpoint]:
+        """Endpoints whose numbers are older than they may be, or were never seen."""
+        oldest = self._clock() - self._settings.pace.stale_s
+        return [watched.endpoint for watched in self._watched.values() if watched.endpoint.load.seen_s < oldest]
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """What is wrong at which endpoint, by its name."""
+        found = {watched.endpoint.name: watched.problem for watched in self._watched.values() if watched.problem}
+        return MappingProxyType(found)
+
+    def _met(self, endpoint: Endpoint, now: float) -> _Watched | None:
+        target = self._where(endpoint)
+        if target is None:
+            return None
+        connection = Connection(target, timeout_s=self._settings.timeout_s)
+        return _Watched(endpoint, connection, Reader(self._engines.of(endpoint.labels)), now)
+
+    def _part(self, watched: _Watched) -> None:
+        if watched.connection.busy:
+            self._asking -= 1
+        watched.due_s = _UNDER_WAY
+        watched.connection.close()
+
+    def _tick(self) -> None:
+        self._tick_handle = asyncio.get_running_loop().call_later(self._settings.tick_s, self._tick)
+        now = self._clock()
+        busy_s = busy_wait_s(self._settings.pace, self._often)
+        often = 0
+        hurries = self._settings.uses.load
+        for watched in self._watched.values():
+            busy = hurries and watched.endpoint.requests_in_flight > 0 and not watched.failures
+            often += busy
+            due_s = min(watched.due_s, watched.started_s + busy_s) if busy else watched.due_s
+            if now >= due_s and watched.due_s != _UNDER_WAY:
+                watched.due_s = _UNDER_WAY
+                self._ready.append(watched)
+        self._often = often or 1
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        while self._ready and self._asking < self._settings.at_once:
+            watched = self._ready.popleft()
+            if self._watched.get(id(watched.endpoint)) is not watched or watched.connection.busy:
+                continue
+            self._asking += 1
+            watched.started_s = self._clock()
+            watched.then = (watched.endpoint.requests_in_flight, watched.endpoint.tokens_shown)
+            self.counts.looks += 1
+            watched.connection.ask(lambda page, problem, watched=watched: self._answered(watched, page, problem))  # type: ignore[misc]  # a default argument binds the loop's variable
+
+    def _answered(self, watched: _Watched, page: bytes | None, problem: str) -> None:
+        self._asking -= 1
+        now = self._clock()
+        changed = page is not None and self._read(watched, page, now)
+        if page is None:
+            self._failed(watched, problem)
+        load = watched.endpoint.load
+        look = Look(
+            watched.wait_s,
+            watched.failures,
+            watched.endpoint.requests_in_flight > 0,
+            changed,
+            load.running > 0 or load.waiting > 0,
+        )
+        pace, uses = self._settings.pace, self._settings.uses
+        watched.wait_s = next_wait_s(pace, uses, look, often=self._often, chance=random.random())  # noqa: S311 - jitter
+        watched.due_s = now + watched.wait_s
+        self._ask_next()
+
+    def _read(self, watched: _Watched, page: bytes, now: float) -> bool:
+        """Whether the load changed."""
+        seen = watched.reader.read(page)
+        changed = seen is not watched.seen
+        endpoint = watched.endpoint
+        endpoint.load = seen.after(endpoint.load, now, watched.then)
+        if changed and seen.others:
+            endpoint.attributes = MappingProxyType({**endpoint.attributes, **dict(seen.others)})
+        watched.seen = seen
+        watched.failures = 0
+        problem = "" if seen.tells_load else f"the page has no metrics of {watched.reader.engine.name}"
+        self.counts.unread += not seen.tells_load
+        self._note(watched, problem)
+        return changed
+
+    def _failed(self, watched: _Watched, problem: str) -> None:
+        self.counts.failures += 1
+        watched.failures += 1
+        self._note(watched, problem)
+
+    def _note(self, watched: _Watched, problem: str) -> None:
+        """Told when it begins and when it ends, not at every look."""
+        if bool(problem) != bool(watched.problem):
+            level = logging.WARNING if problem else logging.INFO
+            _log.log(level, "scrape.state endpoint=%s: %s", watched.endpoint.name, problem or "answers again")
+        watched.problem = problem

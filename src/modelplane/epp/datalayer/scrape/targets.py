@@ -1,0 +1,28 @@
+"""Where the pages of an endpoint are."""
+
+from collections.abc import Callable
+from typing import Final
+
+from modelplane.epp.datalayer.scrape.connections import Target
+from modelplane.epp.scheduling.endpoints import Endpoint
+
+Where = Callable[[Endpoint], Target | None]
+"""None: its address cannot be read, and it is left alone."""
+
+METRICS_HOST: Final = "metricsAddress"
+"""A label that says where the metrics of an endpoint are; empty: nowhere."""
+METRICS_PORT: Final = "metricsPort"
+
+
+def page_of(endpoint: Endpoint) -> Target | None:
+    """The metrics: where the endpoint serves, or where its labels say that they are."""
+    host, _, port = endpoint.address.rpartition(":")
+    host = endpoint.labels.get(METRICS_HOST, host).strip("[]")
+    port = endpoint.labels.get(METRICS_PORT, port)
+    return Target(host, int(port)) if host and port.isdecimal() else None
+
+
+def models_of(endpoint: Endpoint) -> Target | None:
+    """The list of models: where the endpoint serves."""
+    host, _, port = endpoint.address.rpartition(":")
+    return Target(host.strip("[]"), int(port), "/v1/models") if host and port.isdecimal() else None

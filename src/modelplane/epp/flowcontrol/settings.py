@@ -1,0 +1,39 @@
+"""What flow control is told: limits, times and policies; those of the `flowControl` section, or the defaults here."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from modelplane.epp.flowcontrol.fairness import FairnessPolicy, Strict
+from modelplane.epp.flowcontrol.ordering import FirstCome, OrderingPolicy
+from modelplane.epp.flowcontrol.usage import Static, UsageLimitPolicy
+
+
+class BandSettings(msgspec.Struct, frozen=True, eq=False):
+    """Requests of one priority. A limit of 0 is none."""
+
+    most_requests: int = 5000
+    most_bytes: int = 1_000_000_000
+    fairness: FairnessPolicy = Strict("global-strict-fairness-policy")
+    ordering: OrderingPolicy = FirstCome("fcfs-ordering-policy")
+
+
+class FlowSettings(msgspec.Struct, frozen=True, eq=False):
+    most_requests: int = 0
+    """Of all bands together; 0: no limit."""
+    most_bytes: int = 0
+    ttl_s: float = 60.0
+    """How long a request waits for room; 0: as long as its client does."""
+    no_endpoint_ttl_s: float = 60.0
+    """How long it waits for a first endpoint."""
+    bands: Mapping[int, BandSettings] = MappingProxyType({})
+    default_band: BandSettings = BandSettings()
+    """For priorities that are not listed."""
+    negative_band: BandSettings = BandSettings()
+    """For those below 0."""
+    usage: UsageLimitPolicy = Static("static-usage-limit-policy")
+    evicts: bool = False
+
+    def band(self, priority: int) -> BandSettings:
+        return self.bands.get(priority) or (self.negative_band if priority < 0 else self.default_band)

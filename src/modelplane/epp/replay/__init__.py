@@ -1,0 +1,1 @@
+"""Decisions again: what a live decision was made of, replayed and explained."""

@@ -1,0 +1,153 @@
+"""Why a request would go where it would go: the decision again, with everything that was said on the way.
+
+The plugins are told first of the requests that the state says were sent before. Then the request is decided as the
+server would decide it, with a listener. Same configuration, state, request and seed: same explanation.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from modelplane.epp.config.config import Config
+from modelplane.epp.replay.snapshot import State
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.epp.scheduling.subsets import narrow
+from modelplane.framework import Refusal
+
+
+class _Shown(msgspec.Struct, frozen=True, rename="camel"):
+    pass
+
+
+class ScoreShown(_Shown, frozen=True):
+    scorer: str
+    score: float
+    weight: float
+
+
+class EndpointShown(_Shown, frozen=True, omit_defaults=True):
+    """One endpoint as one profile saw it."""
+
+    name: str
+    address: str
+    verdict: str
+    """`picked`, `scored` or `refused`."""
+    total: float | None = None
+    scores: tuple[ScoreShown, ...] = ()
+    filter: str = ""
+    code: str = ""
+    reason: str = ""
+
+
+class ProfileShown(_Shown, frozen=True):
+    name: str
+    picks: tuple[str, ...]
+    endpoints: tuple[EndpointShown, ...]
+
+
+class Explanation(_Shown, frozen=True):
+    outcome: str
+    status: int
+    why: str
+    profile: str
+    destinations: str
+    groups: tuple[tuple[str, ...], ...]
+    set_headers: dict[str, str]
+    remove_headers: tuple[str, ...]
+    shadows: dict[str, tuple[str, ...]]
+    not_allowed: tuple[str, ...]
+    """Endpoints that the proxy's subset leaves out."""
+    profiles: tuple[ProfileShown, ...]
+
+
+class _Listener:
+    """Keeps what each profile said of each endpoint."""
+
+    def __init__(self) -> None:
+        self.refusals: dict[str, list[tuple[Endpoint, Refusal]]] = {}
+        self.scores: dict[str, list[tuple[Endpoint, float, tuple[tuple[str, float], ...]]]] = {}
+
+    def refused(self, profile: str, endpoint: Endpoint, refusal: Refusal, /) -> None:
+        self.refusals.setdefault(profile, []).append((endpoint, refusal))
+
+    def scored(self, profile: str, endpoint: Endpoint, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
+        self.scores.setdefault(profile, []).append((endpoint, total, parts))
+
+    def picked(self, _profile: str, _endpoint: Endpoint, /) -> None:
+        """The results of the cycle say it."""
+
+
+def explain(config: Config, request: Request, state: State, chance: Callable[[], float]) -> Explanation:
+    scheduler = Scheduler(config.build())
+    warm(scheduler, state, chance)
+    return explain_by(scheduler, config, request, state, chance)
+
+
+def explain_by(
+    scheduler: Scheduler, config: Config, request: Request, state: State, chance: Callable[[], float]
+) -> Explanation:
+    """By plugins that remember what they should."""
+    listener = _Listener()
+    cycle = Cycle(request, narrow(state.endpoints, request.subset), state.now_s, chance)
+    if state.endpoints:
+        decision = scheduler.decide(cycle, listener)
+    else:
+        decision = scheduler.schedule(request, (), state.now_s, chance)
+    weights = {plan.name: dict(plan.scorers) for plan in config.profiles}
+    allowed = set(cycle.endpoints)
+    return Explanation(
+        decision.outcome.title,
+        decision.outcome.status,
+        decision.why,
+        decision.profile,
+        decision.destinations,
+        tuple(_names(group) for group in decision.groups),
+        dict(decision.set_headers),
+        decision.remove_headers,
+        {name: _names(picks) for name, picks in decision.shadows},
+        tuple(endpoint.name for endpoint in state.endpoints if endpoint not in allowed),
+        tuple(_profile(name, cycle, listener, weights[name]) for name in cycle.results),
+    )
+
+
+def warm(scheduler: Scheduler, state: State, chance: Callable[[], float]) -> None:
+    """Let the plugins remember what the state says was sent."""
+    scheduler.changed(state.endpoints)
+    for request, endpoint in state.sent:
+        cycle = Cycle(request, state.endpoints, state.now_s, chance)
+        scheduler.recall(cycle, Decision(Outcome.PICKED, ((endpoint,),)))
+
+
+def _profile(name: str, cycle: Cycle, listener: _Listener, weights: dict[str, float]) -> ProfileShown:
+    picks = [found.candidate for found in cycle.results[name].ranked]
+    scored = [
+        EndpointShown(
+            endpoint.name,
+            endpoint.address,
+            "picked" if endpoint in picks else "scored",
+            total,
+            tuple(ScoreShown(scorer, score, weights[scorer]) for scorer, score in parts),
+        )
+        for endpoint, total, parts in listener.scores.get(name, ())
+    ]
+    refused = [
+        EndpointShown(
+            endpoint.name,
+            endpoint.address,
+            "refused",
+            filter=refusal.filter,
+            code=str(refusal.code),
+            reason=refusal.reason,
+        )
+        for endpoint, refusal in listener.refusals.get(name, ())
+    ]
+    best_first = sorted(scored, key=lambda shown: (-(shown.total or 0.0), shown.name))
+    return ProfileShown(name, _names(picks), (*best_first, *sorted(refused, key=lambda shown: shown.name)))
+
+
+def _names(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:
+    return tuple(endpoint.name for endpoint in endpoints)

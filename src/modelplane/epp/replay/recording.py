@@ -1,0 +1,189 @@
+"""One live decision, written down: what it was made of, and what came of it, so that it can be made again elsewhere.
+
+A decision is made of the endpoints with their loads, the request, the time, what chance gave, and what plugins
+remember. All of it is taken down between the decision and its consequences, since a pick changes loads and memories.
+
+Nothing that a client would not want to see written is in it. Prompts are there by their sizes, and by hashes of their
+first blocks where an index looked for them. Of the headers, those are there that the decision read, and those that
+claim to say where the request goes; credentials are never. Third parties' plugins that read prompts, or that remember
+things and do not say what they went by (`plugins.Remembers`), are not repeated by what is here, which a replay tells.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from modelplane.epp.config.config import Config
+from modelplane.epp.replay.snapshot import EndpointState, write_exactly
+from modelplane.epp.scheduling.catalogue import Parameters
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.headers import ROUTING
+from modelplane.epp.scheduling.requests import Api, Request
+
+_SECRET: Final = frozenset(("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"))
+_HEADER_MOST: Final = 4096
+_DIGEST_LENGTH: Final = 16
+
+Totals = Sequence[tuple[Endpoint, float, tuple[tuple[str, float], ...]]]
+"""What a profile found of the endpoints that it admitted."""
+
+
+class RequestFacts(Parameters, frozen=True, omit_defaults=True):
+    model: str = ""
+    api: Api = Api.CHAT
+    prompt_bytes: tuple[int, ...] = ()
+    prompt_tokens: tuple[int, ...] = ()
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    kept_out: tuple[str, ...] = ()
+    """Headers that were read and are not written: credentials, and what is too long."""
+    priority: int = 0
+    tenant: str = ""
+    size: int = 0
+    max_output_tokens: int = 0
+    streaming: bool = False
+    has_media: bool = False
+    subset: tuple[str, ...] | None = None
+    ttft_goal: float = 0.0
+    tpot_goal: float = 0.0
+    received: float = 0.0
+
+
+class Ending(Parameters, frozen=True, omit_defaults=True):
+    """What came of it. Totals are in the order of the endpoints; null: not admitted."""
+
+    outcome: str
+    why: str = ""
+    groups: tuple[tuple[str, ...], ...] = ()
+    picks: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """By profile."""
+    totals: dict[str, tuple[float | None, ...]] = msgspec.field(default_factory=dict)
+
+
+class Recording(Parameters, frozen=True, omit_defaults=True):
+    now: float
+    endpoints: tuple[EndpointState, ...]
+    request: RequestFacts
+    ending: Ending
+    chance: tuple[float, ...] = ()
+    """What was drawn, in order."""
+    memories: dict[str, object] = msgspec.field(default_factory=dict)
+    """What plugins went by, by their names."""
+
+
+class Attendance:
+    """Sees what is drawn and which headers are read while one request is decided."""
+
+    __slots__ = ("draws", "headers")
+
+    def __init__(self) -> None:
+        self.draws: list[float] = []
+        self.headers = _ReadHeaders({})
+
+    def attend(self, request: Request, chance: Callable[[], float]) -> tuple[Request, Callable[[], float]]:
+        self.headers = _ReadHeaders(request.headers)
+        draws = self.draws
+
+        def drawn() -> float:
+            draws.append(chance())
+            return draws[-1]
+
+        return msgspec.structs.replace(request, headers=self.headers), drawn
+
+    def record(
+        self,
+        cycle: Cycle,
+        endpoints: Sequence[Endpoint],
+        decision: Decision,
+        memories: Mapping[str, object],
+        totals: Mapping[str, Totals],
+    ) -> Recording:
+        return Recording(
+            now=cycle.now_s,
+            endpoints=tuple(map(write_exactly, endpoints)),
+            request=self._request(cycle.request),
+            chance=tuple(self.draws),
+            memories=dict(memories),
+            ending=Ending(
+                outcome=decision.outcome.title,
+                why=decision.why,
+                groups=tuple(_names(group) for group in decision.groups),
+                picks={
+                    name: _names([found.candidate for found in result.ranked]) for name, result in cycle.results.items()
+                },
+                totals={
+                    name: _aligned(found, endpoints)
+                    for name, found in totals.items()
+                    if found and name in cycle.results
+                },
+            ),
+        )
+
+    def _request(self, request: Request) -> RequestFacts:
+        headers, kept_out = self.headers.told()
+        return RequestFacts(
+            model=request.model,
+            api=request.api,
+            prompt_bytes=tuple(map(len, request.prompts)),
+            prompt_tokens=tuple(map(len, request.token_ids)),
+            headers=headers,
+            kept_out=kept_out,
+            priority=request.priority,
+            tenant=request.tenant,
+            size=request.size,
+            max_output_tokens=request.most_output_tokens,
+            streaming=request.streaming,
+            has_media=request.has_media,
+            subset=request.subset,
+            ttft_goal=request.ttft_goal_s,
+            tpot_goal=request.tpot_goal_s,
+            received=request.received_s,
+        )
+
+
+class _ReadHeaders(Mapping[str, str]):
+    """Headers that know which of them were read."""
+
+    __slots__ = ("_headers", "_read")
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = headers
+        self._read: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        value = self._headers[name]
+        self._read.add(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers)
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def told(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Those that were read and may be written, and the names of those that may not."""
+        headers = self._headers
+        wanted = sorted(self._read.union(ROUTING.intersection(headers)))
+        kept_out = tuple(name for name in wanted if name in _SECRET or len(headers[name]) > _HEADER_MOST)
+        return {name: headers[name] for name in wanted if name not in kept_out}, kept_out
+
+
+def digest_of(config: Config) -> str:
+    """Equal for configurations that come to the same plugins with the same parameters, however they are written."""
+    entries = [(entry.name, entry.type, entry.parameters) for entry in config.entries]
+    whole = (config.handler, config.profiles, entries, dict(config.gates))
+    text = msgspec.json.encode(msgspec.to_builtins(whole, enc_hook=repr))
+    return sha256(text).hexdigest()[:_DIGEST_LENGTH]
+
+
+def _names(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:
+    return tuple(endpoint.name for endpoint in endpoints)
+
+
+def _aligned(found: Totals, endpoints: Sequence[Endpoint]) -> tuple[float | None, ...]:
+    totals = {endpoint: total for endpoint, total, _ in found}
+    return tuple(totals.get(endpoint) for endpoint in endpoints)

@@ -1,0 +1,205 @@
+"""A decision out of the log, made again: the scheduler runs on what was written down, and says what differs, if any.
+
+The log is lines of JSON. Those of decisions that were drawn hold a recording, with the digest of the configuration that
+decided; a line with the configuration's own text stands before them, so a log explains itself. Where the text is gone,
+or another is given, its digest must be the recorded one: a decision is not explained by plugins that did not make it.
+
+Plugins that remember are reminded of what they went by, in the place of being asked. Everything else is done again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import unified_diff
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from modelplane.api.errors import InputError
+from modelplane.epp.config.config import Config, load
+from modelplane.epp.config.outline import outline
+from modelplane.epp.replay.explain import Explanation, explain_by
+from modelplane.epp.replay.recording import Ending, Recording, RequestFacts, digest_of
+from modelplane.epp.replay.snapshot import State, read_endpoint
+from modelplane.epp.scheduling.catalogue import Catalogue
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.plugins import Producer, Remembers
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
+
+DECISION: Final = "decision"
+CONFIGURATION: Final = "configuration"
+
+
+class Logged(msgspec.Struct, frozen=True):
+    """A line of the log, as far as it is read again."""
+
+    event: str = ""
+    at: str = ""
+    request: str = ""
+    outcome: str = ""
+    status: int = 0
+    endpoint: str = ""
+    why: str = ""
+    config: str = ""
+    """The digest of the configuration."""
+    text: str = ""
+    """Of the configuration itself, in lines about it."""
+    replay: Recording | None = None
+
+
+class Replayed(msgspec.Struct, frozen=True, rename="camel"):
+    request: str
+    at: str
+    explanation: Explanation
+    differences: tuple[str, ...]
+    """Where it came out otherwise than recorded; empty: it is the same."""
+
+
+def read_log(lines: Iterable[bytes], source: str) -> tuple[list[Logged], dict[str, str]]:
+    """The decisions of a log, and the texts of configurations by their digests.
+
+    A log on standard output has other lines between its own; those that hold no object of JSON are passed over.
+    """
+    decisions: list[Logged] = []
+    texts: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.startswith(b"{"):
+            continue
+        try:
+            found = msgspec.json.decode(line, type=Logged)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{source}:{number}: not a line of a decision log: {error}") from error
+        if found.event == CONFIGURATION:
+            texts[found.config] = found.text
+        elif found.event == DECISION:
+            decisions.append(found)
+    return decisions, texts
+
+
+class Replayer:
+    """Knows the configurations of one log. `given` is the operator's, and is used instead of the log's."""
+
+    def __init__(self, texts: Mapping[str, str], catalogue: Catalogue, given: Config | None = None) -> None:
+        self._texts = texts
+        self._catalogue = catalogue
+        self._given = given
+        self._loaded: dict[str, Config] = {}
+
+    def replay(self, logged: Logged) -> Replayed:
+        """InputError where it cannot be made again: nothing was recorded, or the configuration is not the one."""
+        if logged.replay is None:
+            sentence = f" ({logged.why})" if logged.why else ""
+            raise InputError(f"ended as {logged.outcome}{sentence} before any plugin was asked")
+        return replay(self._config(logged.config), logged.replay, logged.request, logged.at)
+
+    def _config(self, digest: str) -> Config:
+        found = self._loaded.get(digest)
+        if found is None:
+            found = self._loaded[digest] = self._find(digest)
+        return found
+
+    def _find(self, digest: str) -> Config:
+        text = self._texts.get(digest)
+        written = None if text is None else load(text, "the log's configuration", self._catalogue)
+        config = self._given or written
+        if config is None:
+            raise InputError(f"was decided by configuration {digest}, which the log does not hold; give it by --config")
+        own = digest_of(config)
+        if own == digest:
+            return config
+        shown = "" if written is None or self._given is None else _difference(written, self._given)
+        whose = f"{self._given.source} is" if self._given is not None else "by this version it comes to"
+        raise InputError(f"was decided by configuration {digest}; {whose} {own}{shown}")
+
+
+def replay(config: Config, recording: Recording, request: str = "", at: str = "") -> Replayed:
+    endpoints = tuple(read_endpoint(each, recording.now) for each in recording.endpoints)
+    state = State(recording.now, endpoints)
+    scheduler = _reminded(config, recording.memories)
+    facts = recording.request
+    found = explain_by(scheduler, config, _request(facts, request), state, _drawing(recording.chance))
+    differences = _differences(recording.ending, _ending(found, [endpoint.name for endpoint in endpoints]))
+    if differences and facts.kept_out:
+        differences = (*differences, f"headers that were read and are not in the log: {', '.join(facts.kept_out)}")
+    return Replayed(request, at, found, differences)
+
+
+def _reminded(config: Config, memories: Mapping[str, object]) -> Scheduler:
+    """One that decides by what others remembered."""
+    scheduler = Scheduler(config.build())
+    asked: list[tuple[str, Callable[[Cycle], None]]] = []
+    for plugin in scheduler.assembly.plugins.values():
+        if isinstance(plugin, Remembers):
+            if plugin.name in memories:
+                asked.append((plugin.name, partial(_remind, plugin, memories[plugin.name])))
+        elif isinstance(plugin, Producer):
+            asked.append((plugin.name, plugin.produce))
+    scheduler.producers = asked
+    return scheduler
+
+
+def _remind(plugin: Remembers, memory: object, cycle: Cycle) -> None:
+    plugin.remind(cycle, memory)
+
+
+def _request(facts: RequestFacts, identity: str) -> Request:
+    """As good as the one that was decided for whoever asks how long prompts are, and not what they say."""
+    return Request(
+        identity,
+        facts.model,
+        facts.api,
+        tuple(map(bytes, facts.prompt_bytes)),
+        facts.headers,
+        facts.priority,
+        facts.tenant,
+        facts.size,
+        facts.max_output_tokens,
+        facts.streaming,
+        "",
+        facts.has_media,
+        facts.subset,
+        facts.ttft_goal,
+        facts.tpot_goal,
+        facts.received,
+        tuple((0,) * count for count in facts.prompt_tokens),
+    )
+
+
+def _drawing(draws: Sequence[float]) -> Callable[[], float]:
+    """What chance gave, in order; then always 0, which a plugin that draws more than was drawn will show by."""
+    left = iter(draws)
+    return lambda: next(left, 0.0)
+
+
+def _ending(found: Explanation, names: Sequence[str]) -> Ending:
+    totals = {
+        profile.name: {each.name: each.total for each in profile.endpoints if each.total is not None}
+        for profile in found.profiles
+    }
+    return Ending(
+        outcome=found.outcome,
+        why=found.why,
+        groups=found.groups,
+        picks={profile.name: profile.picks for profile in found.profiles},
+        totals={name: tuple(each.get(endpoint) for endpoint in names) for name, each in totals.items() if each},
+    )
+
+
+def _differences(recorded: Ending, found: Ending) -> tuple[str, ...]:
+    said: list[str] = []
+    for field in ("outcome", "why", "groups", "picks"):
+        before, after = getattr(recorded, field), getattr(found, field)
+        if before != after:
+            said.append(f"{field}: recorded {before or 'none'}, replayed {after or 'none'}")
+    for profile in sorted(recorded.totals.keys() | found.totals.keys()):
+        before, after = recorded.totals.get(profile, ()), found.totals.get(profile, ())
+        if before != after:
+            said.append(f"totals of profile {profile}: recorded {list(before)}, replayed {list(after)}")
+    return tuple(said)
+
+
+def _difference(recorded: Config, given: Config) -> str:
+    lines = unified_diff(
+        list(outline(recorded).lines()), list(outline(given).lines()), "log", given.source, "", "", 0, ""
+    )
+    return "".join(f"\n{line}" for line in lines)

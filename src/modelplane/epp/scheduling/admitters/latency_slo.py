@@ -1,0 +1,37 @@
+"""Turns sheddable requests away that nobody is expected to serve within the client's goals.
+
+Only requests with a priority below 0 and with goals can be turned away. They are taken where an endpoint is expected to
+meet the goals, runs nothing, or has an empty cache; and where nothing can be said of any.
+"""
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.producers.latency import LATENCY
+
+_COLD = 0.02
+
+
+class LatencySloParameters(Parameters, frozen=True):
+    latency_prediction_info_producer_name: str = ""
+
+
+class LatencySloAdmitter:
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, _parameters: LatencySloParameters) -> None:
+        self.name = name
+
+    def turn_away(self, cycle: Cycle, /) -> str:
+        request = cycle.request
+        predictions = cycle.get(LATENCY)
+        if request.priority >= 0 or (request.ttft_goal_s <= 0.0 and request.tpot_goal_s <= 0.0) or predictions is None:
+            return ""
+        known = [found for found in predictions if found is not None]
+        if not known or any(found.ttft_headroom_s >= 0.0 and found.tpot_headroom_s >= 0.0 for found in known):
+            return ""
+        if any(load.running == 0 or load.kv_use < _COLD for load in cycle.loads(cycle.endpoints)):
+            return ""
+        return "no endpoint is expected to meet the request's goals"
+
+
+TYPES = (plugin_type("latency-slo-admitter", LatencySloAdmitter, LatencySloParameters, reads=("latency",)),)

@@ -1,0 +1,49 @@
+"""Turns sheddable requests away more often the fuller the pool is, instead of all at once.
+
+Only requests with a priority below 0 can be shed. The pool is as full as its endpoints are on average; an endpoint is
+as full as the worse of its queue and its KV cache, and one that was never seen is full. The chance of being turned away
+is `k` times that to the `power`, at most 1.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.loads import Load
+
+
+class ProbabilisticParameters(Parameters, frozen=True):
+    queue_depth_threshold: Annotated[int, msgspec.Meta(gt=0)] = 5
+    kv_cache_util_threshold: Annotated[float, msgspec.Meta(gt=0.0)] = 0.8
+    power: Annotated[float, msgspec.Meta(gt=0.0)] = 5.0
+    k: Annotated[float, msgspec.Meta(ge=0.0)] = 300.0
+
+
+class ProbabilisticAdmitter:
+    __slots__ = ("_parameters", "name")
+
+    def __init__(self, name: str, parameters: ProbabilisticParameters) -> None:
+        self.name = name
+        self._parameters = parameters
+
+    def turn_away(self, cycle: Cycle, /) -> str:
+        if cycle.request.priority >= 0:
+            return ""
+        loads = cycle.loads(cycle.endpoints)
+        full = sum(map(self._fullness, loads)) / len(loads)
+        # Far above full the power would overflow, and 1 is certain long before.
+        chance = min(1.0, self._parameters.k * min(full, 1e6) ** min(self._parameters.power, 50.0))
+        if cycle.chance() >= chance:
+            return ""
+        return f"the pool is {full:.2f} full and the request may be shed"
+
+    def _fullness(self, load: Load) -> float:
+        if load.seen_s < 0.0:
+            return 1.0
+        limits = self._parameters
+        return max(load.waiting / limits.queue_depth_threshold, load.kv_use / limits.kv_cache_util_threshold)
+
+
+TYPES = (plugin_type("probabilistic-admitter", ProbabilisticAdmitter, ProbabilisticParameters),)

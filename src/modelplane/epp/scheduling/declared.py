@@ -1,0 +1,180 @@
+"""Plugin types that take no part in decisions: their parameters are checked, and whoever does the work reads them.
+
+Parsers, sources, extractors and discovery are the server's. The last group is what the ecosystem has and nobody does
+anything for here: a configuration with one of them loads, and a warning says that it has no effect.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import NoParameters, Parameters, declared_type
+from modelplane.epp.scheduling.units import Duration
+
+INERT = "without effect"
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Objects = tuple[dict[str, object], ...]
+
+
+class ScrapeParameters(Parameters, frozen=True):
+    """How the pages of servers are read."""
+
+    scheme: Literal["http", "https"] = "http"
+    path: str = ""
+    """Empty: the usual path of the source."""
+    port: Port | None = None
+    insecure_skip_verify: bool = True
+    ca_cert_path: str = ""
+    client_cert_path: str = ""
+    client_key_path: str = ""
+    interval: Duration | None = None
+
+
+class DcgmParameters(Parameters, frozen=True):
+    scheme: Literal["http", "https"] = "http"
+    path: str = "/metrics"
+    port: Port = 9400
+    insecure_skip_verify: bool = True
+    use_node_address: bool = False
+    interval: Duration | None = None
+
+
+class CustomMetric(Parameters, frozen=True):
+    attribute_key: str
+    metric_spec: str
+
+
+class EngineMetrics(Parameters, frozen=True):
+    """Which series of an engine say what; empty: the engine's usual ones."""
+
+    name: str
+    queued_requests_spec: str = ""
+    running_requests_spec: str = ""
+    kv_usage_spec: str = ""
+    lora_spec: str = ""
+    cache_info_spec: str = ""
+    cache_block_size_label_name: str = ""
+    cache_num_blocks_label_name: str = ""
+    cache_block_size_spec: str = ""
+    cache_num_blocks_spec: str = ""
+    custom_metrics: tuple[CustomMetric, ...] = ()
+
+
+class CoreMetricsParameters(Parameters, frozen=True):
+    engine_label_key: str = "llm-d.ai/engine-type"
+    default_engine: str = "vllm"
+    engine_configs: tuple[EngineMetrics, ...] = ()
+    custom_metrics: tuple[CustomMetric, ...] = ()
+
+
+class TopologyExtractorParameters(Parameters, frozen=True):
+    hostname: str = "kubernetes.io/hostname"
+    rack: str = "topology.kubernetes.io/rack"
+    zone: str = "topology.kubernetes.io/zone"
+    region: str = "topology.kubernetes.io/region"
+
+
+class KindParameters(Parameters, frozen=True):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class FileDiscoveryParameters(Parameters, frozen=True):
+    path: str
+    watch_file: bool = False
+
+
+class VllmTokenizer(Parameters, frozen=True):
+    url: str = "http://localhost:8000"
+    http: str = ""
+    """The old name of `url`."""
+    timeout: Duration = Duration(5)
+    mm_timeout: Duration = Duration(30)
+
+
+class TokenParameters(Parameters, frozen=True):
+    model_name: str = ""
+    vllm: VllmTokenizer | None = None
+    """None: four bytes count as a token."""
+    estimate: dict[str, object] | None = None
+    uds_tokenizer_config: dict[str, object] | None = None
+
+
+class AgentIdentityParameters(Parameters, frozen=True):
+    additional_session_headers: tuple[str, ...] = ()
+
+
+class ReporterParameters(Parameters, frozen=True):
+    attributes: Objects = ()
+
+
+class RolloutParameters(Parameters, frozen=True):
+    scope: object = None
+    header_selectors: Objects = ()
+    revision_gating: dict[str, object] | None = None
+
+
+class BurstParameters(Parameters, frozen=True):
+    window_duration_ms: int = 100
+    max_per_replica: int = -1
+    block_size_tokens: int = 64
+    max_prefix_tokens_to_match: int = 131072
+    min_colocate_blocks: int = 0
+    max_batch_size: int = 1000
+    balance_by: Literal["requests", "tokens"] = "requests"
+
+
+class MultimodalCacheParameters(Parameters, frozen=True):
+    cache_size_in_mb_per_server: int = msgspec.field(default=4096, name="cacheSizeInMBPerServer")
+    cache_size_in_mb: int = msgspec.field(default=0, name="cacheSizeInMB")
+
+
+class DisaggregationHeaderParameters(Parameters, frozen=True):
+    prefill_profile: str = "prefill"
+    encode_profile: str = "encode"
+
+
+class PoolMetricsParameters(Parameters, frozen=True):
+    kv_cache_utilization_metric: str = ""
+    queue_size_metric: str = ""
+
+
+_PARSERS = (
+    "openai-parser",
+    "anthropic-parser",
+    "vllmhttp-parser",
+    "sglanghttp-parser",
+    "vllmgrpc-parser",
+    "vertexai-parser",
+    "passthrough-parser",
+)
+
+TYPES = (
+    *(declared_type(name, "parser") for name in _PARSERS),
+    declared_type("metrics-data-source", "source", ScrapeParameters),
+    declared_type("models-data-source", "source", ScrapeParameters),
+    declared_type("dcgm-data-source", "source", DcgmParameters),
+    declared_type("endpoint-notification-source", "source"),
+    declared_type("k8s-notification-source", "source", KindParameters),
+    declared_type("multicluster-metrics-data-source", "source", ScrapeParameters),
+    declared_type("core-metrics-extractor", "extractor", CoreMetricsParameters),
+    declared_type("models-data-extractor", "extractor"),
+    declared_type("dcgm-extractor", "extractor"),
+    declared_type("topology-extractor", "extractor", TopologyExtractorParameters),
+    declared_type("multicluster-metrics-extractor", "extractor", PoolMetricsParameters),
+    declared_type("file-discovery", "discovery", FileDiscoveryParameters),
+    declared_type("multicluster-file-discovery", "discovery", FileDiscoveryParameters),
+    declared_type("token-producer", "tokens", TokenParameters),
+    declared_type("tokenizer", "tokens", TokenParameters, instead="token-producer"),
+    declared_type("agent-identity", "identity", AgentIdentityParameters),
+    declared_type("destination-endpoint-served-verifier", "verifier"),
+    declared_type("disagg-headers-handler", INERT, DisaggregationHeaderParameters, instead="disagg-profile-handler"),
+    declared_type("prefill-header-handler", INERT, DisaggregationHeaderParameters, instead="disagg-profile-handler"),
+    declared_type("request-attribute-reporter", INERT, ReporterParameters),
+    declared_type("disaggregatedset-rollout-screener", INERT, RolloutParameters),
+    declared_type("burst-prefix-cache-producer", INERT, BurstParameters),
+    declared_type("mm-embeddings-cache-producer", INERT, MultimodalCacheParameters).serving_as("extractor"),
+    declared_type("local-syncer", "syncer", NoParameters),
+)

@@ -1,0 +1,56 @@
+"""Endpoints that serve what the request asks for: the model by its name, or an adapter that is loaded or has room.
+
+A server that does not tell which names it answers to, or how many adapters it takes, is not kept out for it.
+"""
+
+from modelplane.epp.scheduling.catalogue import NoParameters, Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import OtherModel
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework import Code, Refusal
+
+
+class LoraParameters(Parameters, frozen=True):
+    allow_load: bool = True
+    """Whether a server with room may load the adapter."""
+
+
+class ModelFilter:
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
+        self.name = name
+
+    def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
+        model, models = cycle.request.model, endpoint.load.models
+        if not model or not models or model in models:
+            return None
+        return OtherModel(self.name, Code.EXCLUDED, "does not serve {}", (model,))
+
+
+class LoraFilter:
+    """Counts as load where room may come: another adapter may leave."""
+
+    __slots__ = ("_allow_load", "name")
+
+    def __init__(self, name: str, parameters: LoraParameters) -> None:
+        self.name = name
+        self._allow_load = parameters.allow_load
+
+    def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
+        adapters, model = endpoint.load.adapters, cycle.request.model
+        if not adapters.most or not model or model in adapters.running or model in adapters.waiting:
+            return None
+        if not self._allow_load:
+            return Refusal(self.name, Code.REFUSED, "has not loaded {}", (model,))
+        active = len(adapters.running | adapters.waiting)
+        if active < adapters.most:
+            return None
+        return Refusal(self.name, Code.REFUSED, "has {} of {} adapters active, {} not among them",
+                       (active, adapters.most, model))  # fmt: skip
+
+
+TYPES = (
+    plugin_type("model-filter", ModelFilter, NoParameters),
+    plugin_type("lora-filter", LoraFilter, LoraParameters),
+)

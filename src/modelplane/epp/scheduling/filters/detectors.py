@@ -1,0 +1,109 @@
+"""Saturation detectors as filters: endpoints that have room for one more request.
+
+Flow control asks how full the whole pool is by the same parameters; in a profile they keep out single endpoints that
+are full. The one by utilization keeps all where none has room. Where its figures are too old, an endpoint is judged by
+what this picker has in flight there, in a profile as in flow control: when metrics stop coming, requests are spread by
+what is known instead of being stopped or sent to whoever still tells. The one by concurrency counts what this picker
+sent, and may leave nobody: the request is then told to come back.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.units import Duration
+from modelplane.framework import Code, Refusal
+
+_NOT_NEGATIVE = msgspec.Meta(ge=0.0)
+REQUESTS_WITHOUT_METRICS = 100
+"""Requests in flight at which an endpoint without fresh metrics counts as nearly full."""
+
+
+class UtilizationParameters(Parameters, frozen=True):
+    queue_depth_threshold: Annotated[int, msgspec.Meta(gt=0)] = 5
+    kv_cache_util_threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.8
+    metrics_staleness_threshold: Duration = Duration(0.2)
+    headroom: Annotated[float, _NOT_NEGATIVE] = 0.0
+
+    def are_old(self, load: Load, now_s: float) -> bool:
+        """Whether figures say nothing of this moment, or were never seen."""
+        return load.seen_s < 0.0 or now_s - load.seen_s > self.metrics_staleness_threshold
+
+
+class Mode(StrEnum):
+    REQUESTS = "requests"
+    TOKENS = "tokens"
+    HYBRID = "hybrid"
+
+
+class ConcurrencyParameters(Parameters, frozen=True):
+    max_concurrency: Annotated[int, msgspec.Meta(gt=0)] = 100
+    headroom: Annotated[float, _NOT_NEGATIVE] = 0.0
+    concurrency_mode: Mode = Mode.REQUESTS
+    max_token_concurrency: Annotated[int, msgspec.Meta(gt=0)] = 1_000_000
+    in_flight_load_producer_name: str = ""
+
+
+class UtilizationDetector:
+    __slots__ = ("_kv_limit", "_queue_limit", "name", "parameters")
+
+    def __init__(self, name: str, parameters: UtilizationParameters) -> None:
+        self.name = name
+        self.parameters = parameters
+        self._queue_limit = parameters.queue_depth_threshold * (1.0 + parameters.headroom)
+        self._kv_limit = parameters.kv_cache_util_threshold * (1.0 + parameters.headroom)
+
+    def refuse(self, _cycle: Cycle, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        answers = [self._judge(endpoint, cycle.now_s) for endpoint in endpoints]
+        return answers if None in answers else ()
+
+    def _judge(self, endpoint: Endpoint, now_s: float) -> Refusal | None:
+        load = endpoint.load
+        if self.parameters.are_old(load, now_s):
+            if endpoint.requests_in_flight < REQUESTS_WITHOUT_METRICS:
+                return None
+            sent = endpoint.requests_in_flight
+            return Refusal(self.name, Code.REFUSED, "its figures are too old, and {} requests are in flight", (sent,))
+        if load.waiting >= self._queue_limit:
+            return Refusal(self.name, Code.REFUSED, "{:g} requests wait, limit {:g}", (load.waiting, self._queue_limit))
+        if load.kv_use >= self._kv_limit:
+            values = (load.kv_use, self._kv_limit)
+            return Refusal(self.name, Code.REFUSED, "{:.0%} of the KV cache is in use, limit {:.0%}", values)
+        return None
+
+
+class ConcurrencyDetector:
+    __slots__ = ("_request_limit", "_token_limit", "name", "parameters")
+
+    def __init__(self, name: str, parameters: ConcurrencyParameters) -> None:
+        self.name = name
+        self.parameters = parameters
+        self._request_limit = int(parameters.max_concurrency * (1.0 + parameters.headroom))
+        self._token_limit = int(parameters.max_token_concurrency * (1.0 + parameters.headroom))
+
+    def refuse(self, _cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
+        mode = self.parameters.concurrency_mode
+        if mode is not Mode.TOKENS and endpoint.requests_in_flight >= self._request_limit:
+            values = (endpoint.requests_in_flight, self._request_limit)
+            return Refusal(self.name, Code.REFUSED, "{} requests in flight, limit {}", values)
+        if mode is not Mode.REQUESTS and endpoint.tokens_in_flight >= self._token_limit:
+            values = (endpoint.tokens_in_flight, self._token_limit)
+            return Refusal(self.name, Code.REFUSED, "{} tokens in flight, limit {}", values)
+        return None
+
+
+TYPES = (
+    plugin_type("utilization-detector", UtilizationDetector, UtilizationParameters).serving_as("detector"),
+    plugin_type(
+        "concurrency-detector", ConcurrencyDetector, ConcurrencyParameters, reads=("in-flight load",)
+    ).serving_as("detector"),
+)

@@ -1,0 +1,44 @@
+"""Keeps requests away from endpoints whose last responses all failed.
+
+An endpoint that failed `threshold` times in a row is left alone; now and then a request is let through, and its success
+clears the count. Where every endpoint fails, all are kept: some answer is better than none.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework import Code, Refusal
+
+
+class FailingParameters(Parameters, frozen=True):
+    threshold: Annotated[int, msgspec.Meta(ge=1)] = 5
+    probe_probability: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.01
+
+
+class FailingFilter:
+    __slots__ = ("_probe", "_threshold", "name")
+
+    def __init__(self, name: str, parameters: FailingParameters) -> None:
+        self.name = name
+        self._threshold = parameters.threshold
+        self._probe = parameters.probe_probability
+
+    def refuse(self, _cycle: Cycle, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        bad = [endpoint.failures >= self._threshold for endpoint in endpoints]
+        if not any(bad) or all(bad) or (self._probe and cycle.chance() < self._probe):
+            return ()
+        return [self._refusal(endpoint) if failing else None for endpoint, failing in zip(endpoints, bad, strict=True)]
+
+    def _refusal(self, endpoint: Endpoint) -> Refusal:
+        return Refusal(self.name, Code.REFUSED, "failed {} times in a row", (endpoint.failures,))
+
+
+TYPES = (plugin_type("failing-endpoint-filter", FailingFilter, FailingParameters),)

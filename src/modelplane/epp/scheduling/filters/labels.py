@@ -1,0 +1,103 @@
+"""Endpoints whose labels match: a Kubernetes label selector, or one label with a list of values."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from modelplane.api.errors import InputError
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.steady import SteadyFilter
+from modelplane.framework import Code, Refusal
+
+
+class Operator(StrEnum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class Requirement(Parameters, frozen=True):
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        match self.operator:
+            case Operator.IN:
+                return value in self.values
+            case Operator.NOT_IN:
+                return value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+
+
+class SelectorParameters(Parameters, frozen=True):
+    match_labels: dict[str, str] = msgspec.field(default_factory=dict)
+    match_expressions: tuple[Requirement, ...] = ()
+
+
+class ByLabelParameters(Parameters, frozen=True):
+    label: str
+    valid_values: tuple[str, ...] = ()
+    allows_no_label: bool = False
+
+
+def make_selector(name: str, parameters: SelectorParameters) -> SteadyFilter:
+    for at, requirement in enumerate(parameters.match_expressions):
+        needs_values = requirement.operator in {Operator.IN, Operator.NOT_IN}
+        if needs_values != bool(requirement.values):
+            rule = "needs values" if needs_values else "takes no values"
+            raise InputError(f"matchExpressions[{at}]: operator {requirement.operator} {rule}")
+    return SteadyFilter(name, _selects(name, parameters))
+
+
+def make_by_label(name: str, parameters: ByLabelParameters) -> SteadyFilter:
+    if not parameters.label:
+        raise InputError("label is required")
+    if not parameters.valid_values and not parameters.allows_no_label:
+        raise InputError("validValues is empty and allowsNoLabel is false: no endpoint would ever pass")
+    return SteadyFilter(name, _has_value(name, parameters))
+
+
+def _selects(name: str, parameters: SelectorParameters) -> Callable[[Endpoint], Refusal | None]:
+    def judge(endpoint: Endpoint) -> Refusal | None:
+        for key, wanted in parameters.match_labels.items():
+            found = endpoint.labels.get(key)
+            if found != wanted:
+                shown = "no label" if found is None else f"label {found}"
+                return Refusal(name, Code.EXCLUDED, "has {} for {}, not {}", (shown, key, wanted))
+        for requirement in parameters.match_expressions:
+            if not requirement.holds(endpoint.labels):
+                values = (requirement.key, str(requirement.operator), ", ".join(requirement.values))
+                return Refusal(name, Code.EXCLUDED, "its labels break {} {} ({})", values)
+        return None
+
+    return judge
+
+
+def _has_value(name: str, parameters: ByLabelParameters) -> Callable[[Endpoint], Refusal | None]:
+    def judge(endpoint: Endpoint) -> Refusal | None:
+        found = endpoint.labels.get(parameters.label)
+        if found is None:
+            return (
+                None if parameters.allows_no_label else Refusal(name, Code.EXCLUDED, "has no {}", (parameters.label,))
+            )
+        if found in parameters.valid_values:
+            return None
+        values = (found, parameters.label, ", ".join(parameters.valid_values))
+        return Refusal(name, Code.EXCLUDED, "has {} for {}, which is none of {}", values)
+
+    return judge
+
+
+TYPES = (
+    plugin_type("label-selector-filter", make_selector, SelectorParameters),
+    plugin_type("by-label-selector", make_selector, SelectorParameters, instead="label-selector-filter"),
+    plugin_type("by-label", make_by_label, ByLabelParameters, instead="label-selector-filter"),
+)

@@ -1,0 +1,99 @@
+"""Stays with the endpoints that hold most of the prompt, while that does not cost too much waiting.
+
+An endpoint is *sticky* where it holds at least the threshold's share of the prompt. All are kept where there is one
+endpoint only, none is sticky, chance says to explore, or the best sticky endpoint would answer later than the best
+other one by more than the penalty allows. The time to a first token is what the tokens in flight take at the peak rate
+of prefill, or what the predictor says where it knows all of them.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.producers.latency import LATENCY
+from modelplane.epp.scheduling.producers.prefix import prefix_of
+from modelplane.framework import Code, Refusal
+
+_MS = 1000.0
+
+
+class Source(StrEnum):
+    PREFILL_THROUGHPUT = "prefillThroughput"
+    LATENCY_PREDICTOR = "latencyPredictor"
+
+
+class PrefixAffinityParameters(Parameters, frozen=True):
+    affinity_threshold: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.8
+    exploration_probability: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
+    max_ttft_penalty_ms: Annotated[float, msgspec.Meta(ge=0.0)] = msgspec.field(
+        default=18000.0, name="maxTTFTPenaltyMs"
+    )
+    """0: no penalty is too much."""
+    ttft_source: Source = Source.PREFILL_THROUGHPUT
+    peak_prefill_throughput: Annotated[float, msgspec.Meta(gt=0.0)] = 15928.0
+    """Tokens a second."""
+    prefix_match_info_producer_name: str = ""
+    latency_prediction_info_producer_name: str = ""
+    in_flight_load_producer_name: str = ""
+
+
+class PrefixAffinityFilter:
+    __slots__ = ("_parameters", "name")
+
+    def __init__(self, name: str, parameters: PrefixAffinityParameters) -> None:
+        self.name = name
+        self._parameters = parameters
+
+    def refuse(self, _cycle: Cycle, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+        if len(endpoints) < 2 or match is None or not match.total_blocks:  # noqa: PLR2004  one endpoint is no choice
+            return ()
+        shares = [blocks / match.total_blocks for blocks in cycle.aligned(match.matched, endpoints)]
+        sticky = [share >= self._parameters.affinity_threshold for share in shares]
+        if not any(sticky) or all(sticky) or self._explores(cycle) or self._costs_too_much(cycle, endpoints, sticky):
+            return ()
+        return [
+            None if stays else Refusal(self.name, Code.REFUSED, "holds {:.0%} of the prompt, others {:.0%} or more",
+                                       (share, self._parameters.affinity_threshold))
+            for share, stays in zip(shares, sticky, strict=True)
+        ]  # fmt: skip
+
+    def _explores(self, cycle: Cycle) -> bool:
+        probability = self._parameters.exploration_probability
+        return probability > 0.0 and cycle.chance() < probability
+
+    def _costs_too_much(self, cycle: Cycle, endpoints: Sequence[Endpoint], sticky: Sequence[bool]) -> bool:
+        penalty = self._parameters.max_ttft_penalty_ms
+        if not penalty:
+            return False
+        waits = self._waits_ms(cycle, endpoints)
+        best_sticky = min(wait for wait, stays in zip(waits, sticky, strict=True) if stays)
+        best_other = min(wait for wait, stays in zip(waits, sticky, strict=True) if not stays)
+        return best_sticky - best_other > penalty
+
+    def _waits_ms(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> list[float]:
+        rate = self._parameters.peak_prefill_throughput
+        predictions = cycle.get(LATENCY) if self._parameters.ttft_source is Source.LATENCY_PREDICTOR else None
+        if predictions is not None:
+            found = [each for each in cycle.aligned(predictions, endpoints) if each is not None]
+            if len(found) == len(endpoints):
+                return [each.ttft_s * _MS for each in found]
+        return [endpoint.tokens_in_flight / rate * _MS for endpoint in endpoints]
+
+
+TYPES = (
+    plugin_type(
+        "prefix-cache-affinity-filter",
+        PrefixAffinityFilter,
+        PrefixAffinityParameters,
+        reads=("prefix", "in-flight load"),
+    ),
+)

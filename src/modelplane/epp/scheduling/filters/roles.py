@@ -1,0 +1,41 @@
+"""Endpoints by what they do in disaggregated serving, as their role label says.
+
+A server without the label serves whole requests: it can decode. Nobody having a role is not a matter of load, so it
+ends as excluded (503) and never as saturated (429).
+"""
+
+from collections.abc import Callable
+
+from modelplane.epp.scheduling.catalogue import NoParameters, PluginType, plugin_type
+from modelplane.epp.scheduling.endpoints import ROLE_LABEL, Endpoint, Role
+from modelplane.epp.scheduling.steady import SteadyFilter
+from modelplane.framework import Code, Refusal
+
+_EVERYTHING = frozenset((Role.BOTH, Role.PREFILL_DECODE, Role.ENCODE_PREFILL_DECODE))
+_DECODES = frozenset((Role.DECODE, *_EVERYTHING))
+_PREFILLS = frozenset((Role.PREFILL, Role.ENCODE_PREFILL, *_EVERYTHING))
+_ENCODES = frozenset((Role.ENCODE, Role.ENCODE_PREFILL, Role.ENCODE_PREFILL_DECODE))
+
+
+def _type(name: str, roles: frozenset[Role], *, unlabelled: bool) -> PluginType:
+    def make(instance: str, _parameters: NoParameters) -> SteadyFilter:
+        return SteadyFilter(instance, _judge(instance, frozenset(map(str, roles)), unlabelled=unlabelled))
+
+    return plugin_type(name, make, NoParameters)
+
+
+def _judge(name: str, roles: frozenset[str], *, unlabelled: bool) -> Callable[[Endpoint], Refusal | None]:
+    def judge(endpoint: Endpoint) -> Refusal | None:
+        role = endpoint.labels.get(ROLE_LABEL)
+        if role is None:
+            return None if unlabelled else Refusal(name, Code.EXCLUDED, "has no role label")
+        return None if role in roles else Refusal(name, Code.EXCLUDED, "has the role {}", (role,))
+
+    return judge
+
+
+TYPES = (
+    _type("decode-filter", _DECODES, unlabelled=True),
+    _type("prefill-filter", _PREFILLS, unlabelled=False),
+    _type("encode-filter", _ENCODES, unlabelled=False),
+)

@@ -1,0 +1,51 @@
+"""Endpoints that are expected to meet the client's goals, where there are any.
+
+Now and then, by chance, the others are kept instead, so that what is believed of them can change. An endpoint without a
+prediction counts as one that misses. Nobody is kept out where all are alike, or where the client has no goal.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.producers.latency import LATENCY
+from modelplane.framework import Code, Refusal
+
+
+class SloHeadroomParameters(Parameters, frozen=True):
+    epsilon_explore_neg: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.01
+    latency_prediction_info_producer_name: str = ""
+
+
+class SloHeadroomFilter:
+    __slots__ = ("_explore", "name")
+
+    def __init__(self, name: str, parameters: SloHeadroomParameters) -> None:
+        self.name = name
+        self._explore = parameters.epsilon_explore_neg
+
+    def refuse(self, _cycle: Cycle, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        predictions = cycle.get(LATENCY)
+        request = cycle.request
+        if predictions is None or (request.ttft_goal_s <= 0.0 and request.tpot_goal_s <= 0.0):
+            return ()
+        met = [
+            found is not None and found.ttft_headroom_s >= 0.0 and found.tpot_headroom_s >= 0.0
+            for found in cycle.aligned(predictions, endpoints)
+        ]
+        if not any(met) or all(met):
+            return ()
+        explores = self._explore > 0.0 and cycle.chance() < self._explore
+        what = "is expected to meet the goals, others are tried" if explores else "is not expected to meet the goals"
+        no = Refusal(self.name, Code.REFUSED, what)
+        return [no if meets is explores else None for meets in met]
+
+
+TYPES = (plugin_type("slo-headroom-tier-filter", SloHeadroomFilter, SloHeadroomParameters, reads=("latency",)),)

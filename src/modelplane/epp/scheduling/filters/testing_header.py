@@ -1,0 +1,33 @@
+"""An aid for conformance tests: only the endpoints that a header of the request lists, in any spelling of subsets."""
+
+from collections.abc import Sequence
+
+from modelplane.epp.scheduling.catalogue import NoParameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.subsets import narrow, parse
+from modelplane.framework import Code, Refusal
+
+HEADER = "test-epp-endpoint-selection"
+
+
+class HeaderBasedTestingFilter:
+    """Without the header nobody is kept, so that a test that forgets it fails."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
+        self.name = name
+
+    def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
+        answers = self.narrow(cycle, (endpoint,))
+        return answers[0] if answers else None
+
+    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        named = cycle.request.headers.get(HEADER, "")
+        kept = set(narrow(endpoints, parse(named)))
+        no = Refusal(self.name, Code.EXCLUDED, "is not among those of the header: {}", (named or "none",))
+        return [None if endpoint in kept else no for endpoint in endpoints]
+
+
+TYPES = (plugin_type("header-based-testing-filter", HeaderBasedTestingFilter, NoParameters),)

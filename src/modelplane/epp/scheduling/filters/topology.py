@@ -1,0 +1,59 @@
+"""Endpoints near the one that was picked before, as the decoding endpoint is before the prefilling one.
+
+Nobody is kept out where there is no such endpoint, or none is near enough.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.slots import PEER
+from modelplane.epp.scheduling.topology import Level, shared
+from modelplane.framework import Code, Refusal
+
+
+class Affinity(StrEnum):
+    HOST = "host"
+    RACK = "rack"
+    ZONE = "zone"
+    REGION = "region"
+
+
+_LEVELS: Mapping[Affinity, Level] = {
+    Affinity.HOST: Level.HOST,
+    Affinity.RACK: Level.RACK,
+    Affinity.ZONE: Level.ZONE,
+    Affinity.REGION: Level.REGION,
+}
+
+
+class TopologyParameters(Parameters, frozen=True):
+    min_affinity: Affinity = Affinity.HOST
+    topology_producer_name: str = ""
+
+
+class TopologyFilter:
+    __slots__ = ("_affinity", "name")
+
+    def __init__(self, name: str, parameters: TopologyParameters) -> None:
+        self.name = name
+        self._affinity = parameters.min_affinity
+
+    def refuse(self, _cycle: Cycle, _endpoint: Endpoint, /) -> Refusal | None:
+        return None
+
+    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        peer = cycle.get(PEER)
+        if peer is None:
+            return ()
+        least = _LEVELS[self._affinity]
+        near = [shared(peer, endpoint) >= least for endpoint in endpoints]
+        if not any(near):
+            return ()
+        far = Refusal(self.name, Code.REFUSED, "shares no {} with {}", (str(self._affinity), peer.name))
+        return [None if close else far for close in near]
+
+
+TYPES = (plugin_type("topology-affinity-filter", TopologyFilter, TopologyParameters),)

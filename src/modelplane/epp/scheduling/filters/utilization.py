@@ -1,0 +1,67 @@
+"""Endpoints none of whose figures is above its limit."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from modelplane.api.errors import InputError
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework import Code, Refusal
+
+
+class Metric(StrEnum):
+    ACTIVE_REQUESTS = "active-requests"
+    RUNNING_REQUESTS = "running-requests"
+    WAITING_QUEUE = "waiting-queue"
+    KV_CACHE_UTILIZATION = "kv-cache-utilization"
+
+
+_READ: Mapping[Metric, Callable[[Endpoint], float]] = {
+    Metric.ACTIVE_REQUESTS: lambda endpoint: float(endpoint.requests_in_flight),
+    Metric.RUNNING_REQUESTS: lambda endpoint: endpoint.load.running,
+    Metric.WAITING_QUEUE: lambda endpoint: endpoint.load.waiting,
+    Metric.KV_CACHE_UTILIZATION: lambda endpoint: endpoint.load.kv_use,
+}
+
+
+class Condition(Parameters, frozen=True):
+    metric: Metric
+    max_value: Annotated[float, msgspec.Meta(ge=0.0)]
+
+
+class UtilizationParameters(Parameters, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+    fallback_on_empty: bool = False
+    in_flight_load_producer_name: str = ""
+
+
+class UtilizationFilter:
+    __slots__ = ("_conditions", "_fallback", "name")
+
+    def __init__(self, name: str, parameters: UtilizationParameters) -> None:
+        if not parameters.conditions:
+            raise InputError("conditions: at least one is needed")
+        self.name = name
+        self._conditions = [(_READ[one.metric], one.max_value, str(one.metric)) for one in parameters.conditions]
+        self._fallback = parameters.fallback_on_empty
+
+    def refuse(self, _cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
+        return None if self._fallback else self._judge(endpoint)
+
+    def narrow(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        answers = [self._judge(endpoint) for endpoint in endpoints]
+        return () if self._fallback and None not in answers else answers
+
+    def _judge(self, endpoint: Endpoint) -> Refusal | None:
+        for read, limit, metric in self._conditions:
+            value = read(endpoint)
+            if value > limit:
+                return Refusal(self.name, Code.REFUSED, "{} is {:g}, above {:g}", (metric, value, limit))
+        return None
+
+
+TYPES = (plugin_type("utilization-filter", UtilizationFilter, UtilizationParameters, reads=("in-flight load",)),)

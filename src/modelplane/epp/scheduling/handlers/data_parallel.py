@@ -1,0 +1,57 @@
+"""Endpoints that are ranks of one server: the proxy goes to the server's first port, a header names the rank."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.conclusions import conclude
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.headers import DATA_PARALLEL
+from modelplane.epp.scheduling.subsets import join, split
+from modelplane.framework import Profile
+
+
+class DataParallelParameters(Parameters, frozen=True):
+    primary_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8000
+
+
+class DataParallelHandler:
+    __slots__ = ("_port", "name")
+
+    def __init__(self, name: str, parameters: DataParallelParameters) -> None:
+        self.name = name
+        self._port = str(parameters.primary_port)
+
+    def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
+        if len(profiles) == 1:
+            return ()
+        return (f"runs exactly one profile, and there are {len(profiles)} ({', '.join(profiles)})",)
+
+    def profiles(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]], /) -> Sequence[str]:
+        return () if cycle.results else tuple(profiles)
+
+    def conclude(self, cycle: Cycle, /) -> Decision:
+        ((profile, result),) = cycle.results.items()
+        decision = conclude(profile, result)
+        if decision.outcome is not Outcome.PICKED:
+            return decision
+        hosts = [split(endpoint.address)[0] for group in decision.groups for endpoint in group]
+        return msgspec.structs.replace(
+            decision,
+            set_headers=((DATA_PARALLEL, decision.picked.address),),
+            addresses=tuple(join(host, self._port) for host in hosts),
+        )
+
+
+TYPES = (
+    plugin_type(
+        "data-parallel-profile-handler",
+        DataParallelHandler,
+        DataParallelParameters,
+        instead="one endpoint a port, which the pool's target ports give",
+    ),
+)

@@ -1,0 +1,68 @@
+"""Whether a further stage of a request is worth while."""
+
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import NoParameters, Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.producers.prefix import prefix_of
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class PrefixBasedParameters(Parameters, frozen=True):
+    non_cached_tokens: Count = 0
+    """So many tokens must be left to compute; 0: never worth while."""
+    prompt_tokens: Count = 0
+    """So long must the prompt be."""
+    prefix_match_info_producer_name: str = ""
+
+
+class PrefixBasedDecider:
+    """Worth while where the decoding endpoint would have to compute much of the prompt."""
+
+    __slots__ = ("_parameters", "name")
+
+    def __init__(self, name: str, parameters: PrefixBasedParameters) -> None:
+        self.name = name
+        self._parameters = parameters
+
+    def wants(self, cycle: Cycle, primary: Endpoint | None, /) -> bool:
+        least, tokens = self._parameters.non_cached_tokens, cycle.request.tokens
+        if not least or tokens < least or tokens < self._parameters.prompt_tokens or primary is None:
+            return False
+        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+        if match is None:
+            return False
+        return tokens - cycle.aligned(match.matched, (primary,))[0] * match.block_size >= least
+
+
+class AlwaysDecider:
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
+        self.name = name
+
+    def wants(self, _cycle: Cycle, _primary: Endpoint | None, /) -> bool:
+        return True
+
+
+class MultimodalDecider:
+    """Worth while where the request holds images, audio or video."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
+        self.name = name
+
+    def wants(self, cycle: Cycle, _primary: Endpoint | None, /) -> bool:
+        return cycle.request.has_media
+
+
+TYPES = (
+    plugin_type("prefix-based-pd-decider", PrefixBasedDecider, PrefixBasedParameters, reads=("prefix",)),
+    plugin_type("always-disagg-pd-decider", AlwaysDecider, NoParameters),
+    plugin_type("always-disagg-multimodal-decider", MultimodalDecider, NoParameters),
+)

@@ -1,0 +1,164 @@
+"""Prefill, decode and encode on endpoints of their own.
+
+The primary profile is always decode. Decode first (the usual order): decode runs; if it picked, deciders say whether
+the request is worth an encoding and a prefilling endpoint, and those profiles run with the decoding endpoint as their
+peer. Prefill first: prefill and encode run, then decode near the prefilling endpoint. A stage that finds nobody is left
+out and the request served without it; only decode must find somebody.
+
+Which endpoints do the further stages is told to the proxy on the decoding pod by headers.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from modelplane.api.errors import InputError
+from modelplane.epp.scheduling.catalogue import Making, Parameters, linked_type
+from modelplane.epp.scheduling.conclusions import conclude, picks
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.headers import ENCODERS, PREFILLER
+from modelplane.epp.scheduling.plugins import Decider
+from modelplane.epp.scheduling.slots import PEER
+from modelplane.framework import Profile
+
+
+class StageOrder(StrEnum):
+    DECODE_FIRST = "decode-first"
+    PREFILL_FIRST = "prefill-first"
+
+
+class ProfileNames(Parameters, frozen=True):
+    decode: str = ""
+    prefill: str = ""
+    encode: str = ""
+
+
+class DeciderNames(Parameters, frozen=True):
+    prefill: str = ""
+    encode: str = ""
+
+
+class DisaggregatedParameters(Parameters, frozen=True):
+    stage_order: StageOrder = StageOrder.DECODE_FIRST
+    profiles: ProfileNames = ProfileNames()
+    deciders: DeciderNames = DeciderNames()
+    decode_profile: str = ""
+    prefill_profile: str = ""
+    encode_profile: str = ""
+    prefill_decider_plugin_name: str = ""
+    encode_decider_plugin_name: str = ""
+    decider_plugin_name: str = ""
+
+    @property
+    def stages(self) -> ProfileNames:
+        """Names of profiles, from the nested fields, the flat ones that they replaced, or by default."""
+        return ProfileNames(
+            decode=self.profiles.decode or self.decode_profile or "decode",
+            prefill=self.profiles.prefill or self.prefill_profile or "prefill",
+            encode=self.profiles.encode or self.encode_profile or "encode",
+        )
+
+    @property
+    def deciding(self) -> DeciderNames:
+        return DeciderNames(
+            prefill=self.deciders.prefill or self.prefill_decider_plugin_name or self.decider_plugin_name,
+            encode=self.deciders.encode or self.encode_decider_plugin_name,
+        )
+
+
+class Stages(msgspec.Struct, frozen=True):
+    """Which profiles there are, and who decides. No decider: the stage never runs, except prefill where it is first."""
+
+    order: StageOrder
+    names: ProfileNames
+    prefill: Decider | None
+    encode: Decider | None
+
+
+class DisaggregatedHandler:
+    __slots__ = ("_stages", "name")
+
+    def __init__(self, name: str, stages: Stages) -> None:
+        self.name = name
+        self._stages = stages
+
+    def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
+        stages, names = self._stages, self._stages.names
+        found = [] if names.decode in profiles else [f"needs a profile {names.decode}"]
+        first = stages.order is StageOrder.PREFILL_FIRST
+        if names.prefill in profiles and stages.prefill is None and not first:
+            found.append(f"never runs profile {names.prefill}: deciders.prefill is not set")
+        if names.encode in profiles and stages.encode is None:
+            found.append(f"never runs profile {names.encode}: deciders.encode is not set")
+        known = {names.decode, names.prefill, names.encode}
+        found.extend(f"never runs profile {profile}" for profile in profiles if profile not in known)
+        return found
+
+    def profiles(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]], /) -> Sequence[str]:
+        if self._stages.order is StageOrder.PREFILL_FIRST:
+            return self._prefill_first(cycle, profiles)
+        return self._decode_first(cycle, profiles)
+
+    def conclude(self, cycle: Cycle, /) -> Decision:
+        names = self._stages.names
+        result = cycle.results[names.decode]
+        others: list[tuple[str, tuple[Endpoint, ...]]] = []
+        headers: list[tuple[str, str]] = []
+        for profile, header in ((names.prefill, PREFILLER), (names.encode, ENCODERS)):
+            picked = picks(cycle.results[profile]) if profile in cycle.results else ()
+            # An endpoint that does both stages itself need not be told to ask itself.
+            if not picked or not result.ranked or picked[0] is result.ranked[0].candidate:
+                continue
+            others.append((profile, picked))
+            told = picked if header is ENCODERS else picked[:1]
+            headers.append((header, ",".join(endpoint.address for endpoint in told)))
+        return conclude(names.decode, result, tuple(others), tuple(headers))
+
+    def _decode_first(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]]) -> Sequence[str]:
+        names = self._stages.names
+        decoded = cycle.results.get(names.decode)
+        if decoded is None:
+            return (names.decode,)
+        if not decoded.ranked or names.prefill in cycle.results or names.encode in cycle.results:
+            return ()
+        primary = decoded.ranked[0].candidate
+        cycle.put(PEER, primary)
+        wanted = [(names.encode, self._stages.encode), (names.prefill, self._stages.prefill)]
+        return [name for name, decider in wanted if name in profiles and decider and decider.wants(cycle, primary)]
+
+    def _prefill_first(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]]) -> Sequence[str]:
+        names = self._stages.names
+        if names.decode in cycle.results:
+            return ()
+        if not cycle.results:
+            encodes = names.encode in profiles and self._stages.encode and self._stages.encode.wants(cycle, None)
+            before = [name for name in (names.prefill,) if name in profiles] + ([names.encode] if encodes else [])
+            if before:
+                return before
+        prefilled = cycle.results.get(names.prefill)
+        if prefilled is not None and prefilled.ranked:
+            cycle.put(PEER, prefilled.ranked[0].candidate)
+        return (names.decode,)
+
+
+def make(name: str, parameters: DisaggregatedParameters, making: Making) -> DisaggregatedHandler:
+    deciding = parameters.deciding
+    if parameters.stage_order is StageOrder.PREFILL_FIRST and deciding.prefill:
+        raise InputError("deciders.prefill cannot be used where prefill comes first")
+    prefill, encode = find_decider(deciding.prefill, making), find_decider(deciding.encode, making)
+    return DisaggregatedHandler(name, Stages(parameters.stage_order, parameters.stages, prefill, encode))
+
+
+def find_decider(name: str, making: Making) -> Decider | None:
+    if not name:
+        return None
+    found = making.find(name)
+    if not isinstance(found, Decider):
+        raise InputError(f"refers to {name} as a decider, which it is not")
+    return found
+
+
+TYPES = (linked_type("disagg-profile-handler", make, DisaggregatedParameters),)

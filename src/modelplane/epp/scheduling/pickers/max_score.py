@@ -1,0 +1,69 @@
+"""The best totals first; chance decides among equals, so equals share the load."""
+
+from collections.abc import Callable, Sequence
+from heapq import nlargest
+
+from modelplane.epp.scheduling.catalogue import plugin_type
+from modelplane.epp.scheduling.chances import ByName, shuffled
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.parameters import MaxScoreParameters
+from modelplane.framework import Scored
+
+
+class BestPicker:
+    """The best one."""
+
+    __slots__ = ("_by_name", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._by_name = ByName()
+
+    def take(self, cycle: Cycle, endpoints: Sequence[Endpoint], best: Sequence[int], /) -> int:
+        return self._by_name.one(cycle, endpoints, best)
+
+    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
+        highest = max(sums)
+        best = [at for at, total in enumerate(sums) if total == highest]
+        return best if len(best) == 1 else (self.take(cycle, endpoints, best),)
+
+    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
+        return _picked(self.order, cycle, scored)
+
+
+class SeveralBestPicker:
+    """The best ones, in their order."""
+
+    __slots__ = ("_by_name", "_most", "name")
+
+    def __init__(self, name: str, most: int) -> None:
+        self.name = name
+        self._most = most
+        self._by_name = ByName()
+
+    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
+        least = nlargest(self._most, sums)[-1]
+        wanted = self._by_name.sort(endpoints, [at for at, total in enumerate(sums) if total >= least])
+        ordered = sorted(shuffled(cycle, wanted), key=sums.__getitem__, reverse=True)
+        return ordered[: self._most]
+
+    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
+        return _picked(self.order, cycle, scored)
+
+
+def _picked(
+    order: Callable[[Cycle, Sequence[Endpoint], Sequence[float]], Sequence[int]],
+    cycle: Cycle,
+    scored: Sequence[Scored[Endpoint]],
+) -> Sequence[Scored[Endpoint]]:
+    found = order(cycle, [each.candidate for each in scored], [each.total for each in scored])
+    return [scored[at] for at in found]
+
+
+def make_max_score(name: str, parameters: MaxScoreParameters) -> BestPicker | SeveralBestPicker:
+    most = parameters.max_num_of_endpoints
+    return BestPicker(name) if most <= 1 else SeveralBestPicker(name, most)
+
+
+TYPES = (plugin_type("max-score-picker", make_max_score, MaxScoreParameters),)

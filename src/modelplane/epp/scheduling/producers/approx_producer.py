@@ -1,0 +1,101 @@
+"""The plugin around the approximate index: asks it before the profiles run, tells it what was sent where."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from modelplane.epp.scheduling.catalogue import plugin_type
+from modelplane.epp.scheduling.conclusions import picked_of
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.headers import PREFILLER
+from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
+from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
+from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN
+from modelplane.epp.scheduling.producers.limits import Limits
+from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of, put_prefix, read_prefix, write_prefix
+from modelplane.epp.scheduling.requests import Request
+
+PREFILL = "prefill"
+"""The profile whose pick computes the prompt's KV blocks beside the primary one."""
+
+RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+SIZES = (0.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0)
+
+
+class Tally:
+    """How often numbers fell up to each bound, the last of them beyond all, and their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, number: float) -> None:
+        self.counts[bisect_left(self.bounds, number)] += 1
+        self.total += number
+
+
+class ApproxPrefixProducer:
+    reads_bodies = False
+    """What it learns of them makes its index fit better; it does without."""
+
+    def __init__(self, name: str, parameters: ApproxPrefixParameters) -> None:
+        self.name = name
+        self.index = ApproximateIndex(
+            Limits(
+                block_tokens=parameters.block_size // BYTES_A_TOKEN or parameters.block_size_tokens,
+                follow_servers=parameters.auto_tune,
+                most_tokens=parameters.max_prefix_tokens_to_match,
+                most_blocks=parameters.max_prefix_blocks_to_match,
+                blocks_a_server=parameters.lru_capacity_per_server,
+            )
+        )
+        self.hit_ratios = Tally(RATIOS)
+        """Of prompts, how much the endpoint that was picked is taken to hold."""
+        self.hit_bytes = Tally(SIZES)
+
+    def produce(self, cycle: Cycle) -> None:
+        put_prefix(cycle, self.name, self.index.match(cycle.request, cycle.endpoints))
+
+    def remembered(self, cycle: Cycle) -> object:
+        return write_prefix(cycle, self.name)
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        read_prefix(cycle, self.name, remembered)
+
+    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+        match = prefix_of(cycle, self.name)
+        if match is not None and match.total_blocks:
+            held = cycle.value(match.matched, picked_of(decision)) if any_held(match) else 0
+            self.hit_ratios.add(held / match.total_blocks)
+            self.hit_bytes.add(held * match.block_size * BYTES_A_TOKEN)
+        self.index.record(cycle.request, computing(decision), match)
+        return ()
+
+    def ended(self, request: Request, _decision: Decision, served: Served) -> None:
+        if served.usage.prompt_tokens > 0 and request.prompts:
+            self.index.learn(request.prompt_bytes, served.usage.prompt_tokens)
+
+    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+        self.index.keep(endpoints)
+
+
+def computing(decision: Decision) -> tuple[Endpoint, ...]:
+    """The endpoints that will hold the prompt's blocks: the primary pick, and the one that prefills for it.
+
+    The latter is the pick of a profile called prefill, or of the one that the decoding pod is told to ask.
+    """
+    if not decision.others:
+        return (picked_of(decision),)
+    told = dict(decision.set_headers).get(PREFILLER)
+    prefill = tuple(
+        picks[0] for profile, picks in decision.others if picks and (profile == PREFILL or picks[0].address == told)
+    )
+    return (picked_of(decision), *(endpoint for endpoint in prefill if endpoint is not picked_of(decision)))
+
+
+TYPES = (plugin_type("approx-prefix-cache-producer", ApproxPrefixProducer, ApproxPrefixParameters, gives="prefix"),)

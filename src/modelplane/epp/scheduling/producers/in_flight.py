@@ -1,0 +1,126 @@
+"""What the picker sent and has not seen end: requests and tokens, counted on each endpoint.
+
+A request counts from when it is sent until it ends, once, whatever is told twice or late: what was counted for it is
+remembered and taken back. Its tokens are those of the prompt that the endpoint does not hold already, until the
+response begins, and, if wanted, an estimate of those it will generate. Where a prefill endpoint works on the same
+request, it counts there too, until the response begins.
+
+A request whose end nobody tells is given up after a day, so that a lost message does not weigh for ever.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.producers.approx_producer import computing
+from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
+from modelplane.epp.scheduling.requests import Request
+
+LOST_AFTER_S = 86_400.0
+
+
+class InFlightParameters(Parameters, frozen=True):
+    add_estimated_output_tokens: bool = False
+    output_ratio: Annotated[float, msgspec.Meta(ge=0.0)] = 1.5
+    """Output tokens expected for each token of the prompt."""
+    max_estimated_output_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """0: no limit."""
+    prefix_match_info_producer_name: str = ""
+    sync_cross_replica_state: bool = True
+    """Read, and without effect: pickers do not share what they count."""
+
+
+class _Counted(msgspec.Struct, frozen=True, eq=False):
+    at_s: float
+    shares: tuple[tuple[Endpoint, int, int], ...]
+    """Where it counts, with tokens of the prompt and of the output."""
+
+
+class InFlightProducer:
+    """See the module. What it produces is on the endpoints themselves."""
+
+    reads_bodies = False
+
+    def __init__(self, name: str, parameters: InFlightParameters | None = None) -> None:
+        self.name = name
+        self._parameters = parameters or InFlightParameters()
+        self._counted: dict[Request, _Counted] = {}
+
+    @property
+    def requests(self) -> int:
+        """Requests in flight, over all endpoints."""
+        return len(self._counted)
+
+    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+        request = cycle.request
+        if request in self._counted:
+            return ()
+        output = self._output_tokens(request)
+        shares = tuple(
+            (endpoint, self._prompt_tokens(cycle, endpoint), output if endpoint is decision.picked else 0)
+            for endpoint in computing(decision)
+        )
+        for endpoint, prompt, further in shares:
+            endpoint.count(1, prompt + further)
+        self._counted[request] = _Counted(cycle.now_s, shares)
+        self._give_up_lost(cycle.now_s)
+        return ()
+
+    def began(self, request: Request, decision: Decision) -> None:
+        """The prompt is computed: it weighs no more, and whoever computed nothing else is done."""
+        counted = self._counted.get(request)
+        if counted is None:
+            return
+        kept = []
+        for endpoint, prompt, further in counted.shares:
+            endpoint.count(0, -prompt)
+            if endpoint is decision.picked:
+                kept.append((endpoint, 0, further))
+            else:
+                endpoint.count(-1, 0)
+        self._counted[request] = _Counted(counted.at_s, tuple(kept))
+
+    def ended(self, request: Request, _decision: Decision, _served: Served) -> None:
+        self.release(request)
+
+    def release(self, request: Request) -> bool:
+        """Takes back what was counted for the request. Whether anything was: it is done once."""
+        counted = self._counted.pop(request, None)
+        if counted is None:
+            return False
+        for endpoint, prompt, further in counted.shares:
+            if further:
+                # Apart from those of a prompt, which tell that its response never began.
+                endpoint.tokens_in_flight -= further
+            endpoint.count(-1, -prompt)
+        return True
+
+    def _prompt_tokens(self, cycle: Cycle, endpoint: Endpoint) -> int:
+        tokens = cycle.request.tokens
+        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+        if match is not None and any_held(match):
+            tokens = max(0, tokens - cycle.aligned(match.matched, (endpoint,))[0] * match.block_size)
+        return tokens
+
+    def _output_tokens(self, request: Request) -> int:
+        limits = self._parameters
+        if not limits.add_estimated_output_tokens:
+            return 0
+        estimated = int(request.tokens * limits.output_ratio)
+        caps = [cap for cap in (limits.max_estimated_output_tokens, request.most_output_tokens) if cap]
+        return min([estimated, *caps])
+
+    def _give_up_lost(self, now_s: float) -> None:
+        """The first is the oldest, so one look is enough."""
+        oldest = next(iter(self._counted))
+        if now_s - self._counted[oldest].at_s > LOST_AFTER_S:
+            self.release(oldest)
+
+
+TYPES = (plugin_type("inflight-load-producer", InFlightProducer, InFlightParameters, gives="in-flight load"),)

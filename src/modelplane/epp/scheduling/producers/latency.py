@@ -1,0 +1,239 @@
+"""How long an endpoint would take: the time to a first token and the time for each further one, learned as it serves.
+
+Each endpoint has two lines (see `regression`), over what is known before the request is sent: the tokens it would have
+to compute, requests waiting and running, the share of the KV cache in use, tokens in flight. Endpoints of one pool are
+much alike, so the pool has two lines as well, and an endpoint that has served too little is judged by the pool's. While
+those know nothing either there is no prediction; readers must do without.
+
+The headroom is the client's goal, times a factor, less the prediction; without a goal it is unbounded.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
+from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.units import Duration, decode
+from modelplane.framework import Slot
+
+NO_GOAL = float("inf")
+_TTFT_FEATURES = 6
+_TPOT_FEATURES = 4
+_MOST_PENDING = 100_000
+_OK = range(200, 300)
+
+
+class Prediction(msgspec.Struct, frozen=True, gc=False):
+    """What to expect of one endpoint. Headrooms are infinite where the client has no goal."""
+
+    ttft_s: float
+    tpot_s: float
+    ttft_headroom_s: float
+    tpot_headroom_s: float
+    confidence: float
+    """In [0, 1]."""
+
+
+class PredictionFacts(msgspec.Struct, frozen=True, array_like=True):
+    """A prediction as it is written down; JSON has no infinity, so no goal is None."""
+
+    ttft_s: float
+    tpot_s: float
+    ttft_headroom_s: float | None
+    tpot_headroom_s: float | None
+    confidence: float
+
+
+LATENCY: Slot[Sequence[Prediction | None]] = Slot("latency")
+"""A prediction for each endpoint of the cycle; None: not enough was seen."""
+
+
+class LatencyParameters(Parameters, frozen=True):
+    slo_buffer_factor: Annotated[float, msgspec.Meta(gt=0.0)] = 1.0
+    context_ttl: int | str = msgspec.field(default="5m", name="contextTTL")
+    """How long the end of a request is waited for before it is not learned from. A number is in nanoseconds."""
+    streaming_mode: bool = False
+    """Learn from the first byte and the tokens of streams; else from when the response ended or began, as told."""
+    endpoint_role_label: str = ""
+    """Read, and without effect: each endpoint has its own lines, whatever its role."""
+    predict_in_produce: bool = True
+    predict_in_prepare_data: bool = True
+    prefix_match_info_producer_name: str = ""
+    in_flight_load_producer_name: str = ""
+    use_encoder_cache_features: bool = False
+    encoder_cache_match_info_producer_name: str = ""
+    sampling_mean: float = 1000.0
+    max_decode_token_samples_for_prediction: int = 0
+    """Read, as the eight before it are, and without effect: there is one count in flight, and no such features."""
+
+    @property
+    def context_ttl_s(self) -> float:
+        return self.context_ttl / 1e9 if isinstance(self.context_ttl, int) else duration_s(self.context_ttl)
+
+    def __post_init__(self) -> None:
+        if self.context_ttl_s <= 0.0:
+            raise ValueError(f"contextTTL is {self.context_ttl}; it must be more than 0")
+
+
+class _Lines:
+    """What was learned of one endpoint, or of all."""
+
+    __slots__ = ("tpot", "ttft")
+
+    def __init__(self) -> None:
+        self.ttft = Regression(_TTFT_FEATURES)
+        self.tpot = Regression(_TPOT_FEATURES)
+
+
+class _Pending(msgspec.Struct, frozen=True, eq=False):
+    endpoint: Endpoint
+    ttft_features: tuple[float, ...]
+    tpot_features: tuple[float, ...]
+    sent_s: float
+
+
+class LatencyProducer:
+    def __init__(self, name: str, parameters: LatencyParameters | None = None) -> None:
+        self.name = name
+        self._parameters = parameters or LatencyParameters()
+        self._context_ttl_s = self._parameters.context_ttl_s
+        self._pool = _Lines()
+        self._endpoints: dict[Endpoint, _Lines] = {}
+        self._pending: dict[Request, _Pending] = {}
+        self._before: Slot[Sequence[int]] = Slot(f"{name}: tokens in flight")
+
+    @property
+    def reads_bodies(self) -> bool:
+        return self._parameters.streaming_mode
+
+    def produce(self, cycle: Cycle) -> None:
+        # Once the request is sent it counts among those in flight, and what is learned must look like what is asked.
+        cycle.put(self._before, [endpoint.tokens_in_flight for endpoint in cycle.endpoints])
+        if self._parameters.predict_in_produce:
+            cycle.put(LATENCY, self.predict(cycle))
+
+    def remembered(self, cycle: Cycle) -> object:
+        found = cycle.get(LATENCY)
+        return None if found is None else [None if one is None else _written(one) for one in found]
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        facts = msgspec.convert(remembered, list[PredictionFacts | None])
+        cycle.put(LATENCY, [None if one is None else _read(one) for one in facts])
+
+    def predict(self, cycle: Cycle) -> list[Prediction | None]:
+        if self._pool.ttft.samples < LEAST_SAMPLES:
+            return [None] * len(cycle.endpoints)
+        uncached = self._uncached(cycle)
+        return [
+            self._expect(cycle.request, endpoint, tokens, endpoint.tokens_in_flight)
+            for endpoint, tokens in zip(cycle.endpoints, uncached, strict=True)
+        ]
+
+    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+        picked = decision.picked
+        before = cycle.get(self._before)
+        if before is None:
+            return ()
+        (tokens,), (ahead,) = (cycle.aligned(column, (picked,)) for column in (self._uncached(cycle), before))
+        features = _ttft_features(picked, tokens, ahead), _tpot_features(picked, ahead)
+        self._pending[cycle.request] = _Pending(picked, *features, cycle.now_s)
+        self._forget_old(cycle.now_s)
+        return ()
+
+    def ended(self, request: Request, _decision: Decision, served: Served) -> None:
+        pending = self._pending.pop(request, None)
+        # What another endpoint took says nothing of the one whose load was noted.
+        if pending is None or served.status not in _OK or served.endpoint is not pending.endpoint:
+            return
+        began_s = served.first_byte_s if served.first_byte_s >= 0.0 else served.ended_s
+        lines = self._endpoints.setdefault(pending.endpoint, _Lines())
+        if began_s >= served.started_s:
+            for each in (lines.ttft, self._pool.ttft):
+                each.learn(pending.ttft_features, began_s - served.started_s)
+        further = served.usage.output_tokens - 1
+        if further > 0 and served.ended_s > served.first_byte_s >= 0.0:
+            for each in (lines.tpot, self._pool.tpot):
+                each.learn(pending.tpot_features, (served.ended_s - served.first_byte_s) / further)
+
+    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+        kept = set(endpoints)
+        self._endpoints = {endpoint: lines for endpoint, lines in self._endpoints.items() if endpoint in kept}
+
+    def _expect(self, request: Request, endpoint: Endpoint, tokens: int, ahead: int) -> Prediction | None:
+        lines = self._endpoints.get(endpoint, self._pool)
+        ttft_s, sure = _ask(lines.ttft, self._pool.ttft, _ttft_features(endpoint, tokens, ahead))
+        if ttft_s is None:
+            return None
+        tpot_s, _ = _ask(lines.tpot, self._pool.tpot, _tpot_features(endpoint, ahead))
+        factor = self._parameters.slo_buffer_factor
+        return Prediction(
+            ttft_s,
+            tpot_s or 0.0,
+            request.ttft_goal_s * factor - ttft_s if request.ttft_goal_s > 0.0 else NO_GOAL,
+            request.tpot_goal_s * factor - (tpot_s or 0.0) if request.tpot_goal_s > 0.0 else NO_GOAL,
+            sure,
+        )
+
+    def _uncached(self, cycle: Cycle) -> Sequence[int]:
+        tokens = cycle.request.tokens
+        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+        if match is None or not any_held(match):
+            return [tokens] * len(cycle.endpoints)
+        return [max(0, tokens - blocks * match.block_size) for blocks in match.matched]
+
+    def _forget_old(self, now_s: float) -> None:
+        """The first is the oldest."""
+        oldest = next(iter(self._pending))
+        too_old = now_s - self._pending[oldest].sent_s > self._context_ttl_s
+        if too_old or len(self._pending) > _MOST_PENDING:
+            del self._pending[oldest]
+
+
+def _written(one: Prediction) -> PredictionFacts:
+    ttft, tpot = (None if room == NO_GOAL else room for room in (one.ttft_headroom_s, one.tpot_headroom_s))
+    return PredictionFacts(one.ttft_s, one.tpot_s, ttft, tpot, one.confidence)
+
+
+def _read(facts: PredictionFacts) -> Prediction:
+    ttft, tpot = (NO_GOAL if room is None else room for room in (facts.ttft_headroom_s, facts.tpot_headroom_s))
+    return Prediction(facts.ttft_s, facts.tpot_s, ttft, tpot, facts.confidence)
+
+
+def duration_s(written: str) -> float:
+    found = decode(Duration, written)
+    return float(found) if isinstance(found, float) else 0.0
+
+
+def _ask(own: Regression, pool: Regression, features: Sequence[float]) -> tuple[float | None, float]:
+    """What the endpoint's own line says, or the pool's; never less than nothing. And how sure that is."""
+    for line in (own, pool):
+        found = line.predict(features)
+        if found is not None:
+            return max(0.0, found), line.confidence
+    return None, 0.0
+
+
+def _ttft_features(endpoint: Endpoint, tokens: int, ahead: int) -> tuple[float, ...]:
+    """Of about one size, so that none drowns the others."""
+    load = endpoint.load
+    return (1.0, tokens / 1000.0, load.waiting / 10.0, load.running / 10.0, float(load.kv_use), ahead / 10_000.0)
+
+
+def _tpot_features(endpoint: Endpoint, ahead: int) -> tuple[float, ...]:
+    load = endpoint.load
+    return (1.0, load.running / 10.0, float(load.kv_use), ahead / 10_000.0)
+
+
+TYPES = (
+    plugin_type(
+        "predicted-latency-producer", LatencyProducer, LatencyParameters, gives="latency", reads=("in-flight load",)
+    ),
+)

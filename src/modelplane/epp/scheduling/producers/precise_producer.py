@@ -1,0 +1,108 @@
+"""The plugin around the precise index. What engines tell is fed to `index` by whoever listens to them.
+
+It needs prompts in the tokens of the engines' own tokenizer, from the `TOKENS` slot or with the request. Where nobody
+told them there is no match: a guess at tokens would never meet the engines' blocks.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.producers.approx_producer import computing
+from modelplane.epp.scheduling.producers.kv_events import GPU
+from modelplane.epp.scheduling.producers.precise import SLOW_TIER_WEIGHT, PreciseIndex
+from modelplane.epp.scheduling.producers.prefix import TOKENS, prefix_of, put_prefix, read_prefix, write_prefix
+from modelplane.epp.scheduling.units import Duration
+
+_NOTHING: Mapping[str, object] = {}
+
+
+class HashAlgorithm(StrEnum):
+    CBOR_FNV = "cbor-fnv"
+    XXH64 = "xxh64"
+
+
+class TokenProcessor(Parameters, frozen=True):
+    block_size_tokens: Annotated[int, msgspec.Meta(ge=1)] = 16
+    """Until the engines tell theirs."""
+    block_size: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """The old name of the field above."""
+    hash_seed: str = ""
+    hash_algorithm: HashAlgorithm = HashAlgorithm.XXH64
+    """Read, as `hashSeed` is, and without effect: hashes never leave the picker."""
+
+
+class Tier(Parameters, frozen=True):
+    name: str
+    weight: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+
+
+class Indexer(Parameters, frozen=True):
+    kv_cache_backend_configs: tuple[Tier, ...] = ()
+    """Weights of tiers; blocks in one that is not `gpu` count at the first of theirs."""
+    token_processor_config: TokenProcessor | None = None
+    """Where it stood before it stood beside."""
+    kv_block_index_config: Mapping[str, object] | None = None
+    prefix_store_config: Mapping[str, object] | None = None
+    tokenizers_pool_config: Mapping[str, object] | None = None
+    """Read, as the two fields before it are, and without effect: there is one kind of index, without a tokenizer."""
+
+    @property
+    def slow_weight(self) -> float:
+        weights = (tier.weight for tier in self.kv_cache_backend_configs if tier.name.lower() != GPU)
+        return next(weights, SLOW_TIER_WEIGHT)
+
+
+class PrecisePrefixParameters(Parameters, frozen=True):
+    token_processor_config: TokenProcessor | None = None
+    indexer_config: Indexer = Indexer()
+    kv_events_config: Mapping[str, object] = _NOTHING
+    """For whoever listens to the engines."""
+    speculative_indexing: bool = False
+    """Take an endpoint to hold a prompt as soon as it is sent there."""
+    speculative_ttl: Duration = msgspec.field(default=Duration(2.0), name="speculativeTTL")
+
+    @property
+    def block_size(self) -> int:
+        tokens = self.token_processor_config or self.indexer_config.token_processor_config or TokenProcessor()
+        return tokens.block_size or tokens.block_size_tokens
+
+
+class PrecisePrefixProducer:
+    def __init__(self, name: str, parameters: PrecisePrefixParameters | None = None) -> None:
+        self.name = name
+        self.parameters = parameters or PrecisePrefixParameters()
+        self.index = PreciseIndex(self.parameters.block_size, slow_weight=self.parameters.indexer_config.slow_weight)
+
+    def produce(self, cycle: Cycle) -> None:
+        request = cycle.request
+        prompts = cycle.get(TOKENS) or request.token_ids
+        if not prompts:
+            return
+        self.index.forget_guesses(cycle.now_s)
+        put_prefix(cycle, self.name, self.index.match(prompts, cycle.endpoints, request.model, request.salt))
+
+    def remembered(self, cycle: Cycle) -> object:
+        return write_prefix(cycle, self.name)
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        read_prefix(cycle, self.name, remembered)
+
+    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+        match = prefix_of(cycle, self.name)
+        if self.parameters.speculative_indexing and match is not None:
+            for endpoint in computing(decision):
+                self.index.guess(endpoint, match, cycle.now_s + self.parameters.speculative_ttl)
+        return ()
+
+    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+        self.index.keep(endpoints)
+
+
+TYPES = (plugin_type("precise-prefix-cache-producer", PrecisePrefixProducer, PrecisePrefixParameters, gives="prefix"),)

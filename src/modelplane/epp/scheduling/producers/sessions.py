@@ -1,0 +1,231 @@
+"""Requests of one session go to one endpoint.
+
+Two ways. With `session_id` the request names its session in a header, and the picker remembers which endpoint the
+session was sent to; a binding is dropped when it was not used for a while, and made anew when its endpoint is gone.
+With `encoded_endpoint_header` the response gives the client a token that names the endpoint, the client hands it back
+with its next request, and nothing is remembered.
+
+The filter keeps the bound endpoint alone and otherwise all: it never leaves a request without endpoints.
+"""
+
+from base64 import b64decode, b64encode
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework import Code, Refusal, Slot
+
+TOKEN_HEADER = "x-session-token"  # noqa: S105  the name of a header
+ID_HEADER = "x-session-id"
+MOST_SESSIONS = 100_000
+SESSION: Slot[str] = Slot("session")
+"""The request's session, where a producer found it."""
+_SOME_SESSION = "some session"
+
+Seconds = Annotated[float, msgspec.Meta(gt=0.0)]
+
+
+class SessionBindings:
+    """Sessions and their endpoints, the one unused for longest first."""
+
+    __slots__ = ("_bound", "_most", "_ttl_s")
+
+    def __init__(self, ttl_s: float, most: int = MOST_SESSIONS) -> None:
+        self._ttl_s = ttl_s
+        self._most = most
+        self._bound: OrderedDict[str, tuple[Endpoint, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._bound)
+
+    def find(self, session: str, now_s: float) -> Endpoint | None:
+        found = self._bound.get(session)
+        return found[0] if found is not None and now_s - found[1] < self._ttl_s else None
+
+    def bind(self, session: str, endpoint: Endpoint, now_s: float) -> None:
+        """Binds the session, or keeps its binding alive; drops those that were not used for too long."""
+        self._bound[session] = (endpoint, now_s)
+        self._bound.move_to_end(session)
+        while self._bound:
+            oldest, (_, used_s) = next(iter(self._bound.items()))
+            if len(self._bound) <= self._most and now_s - used_s < self._ttl_s:
+                break
+            del self._bound[oldest]
+
+    def keep(self, endpoints: Sequence[Endpoint]) -> None:
+        kept = set(endpoints)
+        for session in [session for session, (endpoint, _) in self._bound.items() if endpoint not in kept]:
+            del self._bound[session]
+
+
+class Strategy(StrEnum):
+    TOKEN = "encoded_endpoint_header"  # noqa: S105  the name of a strategy
+    SESSION = "session_id"
+
+
+class Source(Parameters, frozen=True):
+    """Where a session's name is looked for: a header, or what a producer found."""
+
+    header: str = ""
+    attribute: str = ""
+    producer: str = ""
+
+
+class TokenConfig(Parameters, frozen=True):
+    header: str = TOKEN_HEADER
+
+
+class SessionConfig(Parameters, frozen=True):
+    sources: tuple[Source, ...] = (Source(header=ID_HEADER),)
+    eviction_ttl_seconds: Seconds = 300
+    eviction_sweep_seconds: Seconds = 10
+    """Read, and without effect: bindings are dropped as others are made."""
+
+
+class SessionAffinityParameters(Parameters, frozen=True):
+    strategy: Strategy = Strategy.TOKEN
+    encoded_endpoint_header_config: TokenConfig = TokenConfig()
+    session_id_config: SessionConfig = SessionConfig()
+    profile_name: str = ""
+    """The profile whose pick a session is bound to; empty: the primary one."""
+
+
+class _SessionAffinity:
+    """What the scorer and the filter share: the endpoint that a request is bound to."""
+
+    def __init__(self, name: str, parameters: SessionAffinityParameters | None = None) -> None:
+        self.name = name
+        self._parameters = parameters or SessionAffinityParameters()
+        self._header = self._parameters.encoded_endpoint_header_config.header.lower() or TOKEN_HEADER
+        self._sources = self._parameters.session_id_config.sources or (Source(header=ID_HEADER),)
+        self.bindings = SessionBindings(self._parameters.session_id_config.eviction_ttl_seconds)
+        self._found: Slot[tuple[Endpoint | None]] = Slot(f"{name}: bound")
+
+    def bound(self, cycle: Cycle) -> Endpoint | None:
+        """The endpoint of the request's session, if it is among those of the cycle."""
+        found = cycle.get(self._found)
+        if found is None:
+            found = (self._find(cycle),)
+            cycle.put(self._found, found)
+        return found[0]
+
+    def remembered(self, cycle: Cycle) -> object:
+        """The name of the endpoint that the request is bound to, empty for none; None where nobody asked."""
+        found = cycle.get(self._found)
+        return None if found is None else found[0].name if found[0] is not None else ""
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        cycle.put(self._found, (next((each for each in cycle.endpoints if each.name == remembered), None),))
+
+    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+        if self._parameters.strategy is Strategy.SESSION and (session := self._session(cycle)):
+            self.bindings.bind(session, self.bound(cycle) or self._picked(decision), cycle.now_s)
+        return ()
+
+    def tell(self, _cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+        if self._parameters.strategy is Strategy.TOKEN:
+            return ((self._header, token_of(self._picked(decision))),)
+        return ()
+
+    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+        self.bindings.keep(endpoints)
+
+    def _picked(self, decision: Decision) -> Endpoint:
+        named = (picks for profile, picks in decision.others if profile == self._parameters.profile_name and picks)
+        return next(named, (decision.picked,))[0]
+
+    def _find(self, cycle: Cycle) -> Endpoint | None:
+        if self._parameters.strategy is Strategy.TOKEN:
+            name = endpoint_of(cycle.request.headers.get(self._header, ""))
+            return next((endpoint for endpoint in cycle.endpoints if endpoint.name == name), None) if name else None
+        session = self._session(cycle)
+        found = self.bindings.find(session, cycle.now_s) if session else None
+        return found if found in cycle.endpoints else None
+
+    def _session(self, cycle: Cycle) -> str:
+        for source in self._sources:
+            found = cycle.request.headers.get(source.header.lower(), "") if source.header else cycle.get(SESSION)
+            if found:
+                return found
+        return ""
+
+
+class SessionAffinityScorer(_SessionAffinity):
+    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[float]:
+        bound = self.bound(cycle)
+        if bound is None:
+            return [0.0] * len(endpoints)
+        return [1.0 if endpoint is bound else 0.0 for endpoint in endpoints]
+
+
+class SessionAffinityFilter(_SessionAffinity):
+    def refuse(self, cycle: Cycle, endpoint: Endpoint) -> Refusal | None:
+        bound = self.bound(cycle)
+        if bound is None or endpoint is bound:
+            return None
+        return Refusal(self.name, Code.REFUSED, "the session is bound to {}", (bound.name,))
+
+
+class SessionIdParameters(Parameters, frozen=True):
+    header_name: str = ""
+    cookie_name: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.header_name) == bool(self.cookie_name):
+            raise ValueError("exactly one of headerName and cookieName is needed")
+
+
+class SessionIdProducer:
+    """Finds the session in a header or a cookie."""
+
+    def __init__(self, name: str, parameters: SessionIdParameters) -> None:
+        self.name = name
+        self._parameters = parameters
+
+    def produce(self, cycle: Cycle) -> None:
+        headers = cycle.request.headers
+        if self._parameters.header_name:
+            found = headers.get(self._parameters.header_name.lower(), "")
+        else:
+            found = _cookies(headers).get(self._parameters.cookie_name, "")
+        if found:
+            cycle.put(SESSION, found)
+
+    def remembered(self, cycle: Cycle) -> object:
+        """That there is a session, and not which: whom it is bound to is told by those who bind."""
+        return None if cycle.get(SESSION) is None else _SOME_SESSION
+
+    def remind(self, cycle: Cycle, remembered: object) -> None:
+        cycle.put(SESSION, str(remembered))
+
+
+def token_of(endpoint: Endpoint) -> str:
+    """What the client is given to hand back."""
+    return b64encode(endpoint.name.encode()).decode()
+
+
+def endpoint_of(token: str) -> str:
+    """The name in a token; empty where it is none."""
+    try:
+        return b64decode(token, validate=True).decode()
+    except ValueError:
+        return ""
+
+
+def _cookies(headers: Mapping[str, str]) -> dict[str, str]:
+    pairs = (part.split("=", 1) for part in headers.get("cookie", "").split(";") if "=" in part)
+    return {name.strip(): value.strip().strip('"') for name, value in pairs}
+
+
+TYPES = (
+    plugin_type("session-affinity-scorer", SessionAffinityScorer, SessionAffinityParameters),
+    plugin_type("session-affinity-filter", SessionAffinityFilter, SessionAffinityParameters),
+    plugin_type("session-id-producer", SessionIdProducer, SessionIdParameters, gives="session"),
+)

@@ -1,0 +1,61 @@
+"""One request in the terms of the picker, whichever API it came by."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from modelplane.epp.scheduling.arithmetic import tokens_of
+from modelplane.epp.scheduling.endpoints import NOTHING
+
+
+class Api(StrEnum):
+    """The API that a request speaks, found by the longest matching end of its path."""
+
+    CHAT = "chat/completions"
+    COMPLETIONS = "completions"
+    RESPONSES = "responses"
+    EMBEDDINGS = "embeddings"
+    MESSAGES = "messages"
+    GENERATE = "generate"
+    OTHER = "other"
+
+
+class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What plugins may ask about. Header names are lower case."""
+
+    id: str
+    model: str = ""
+    """The model or adapter that the server is asked for; empty where the API names none."""
+    api: Api = Api.CHAT
+    prompts: tuple[bytes, ...] = ()
+    """The text that the server will read, one a prompt, in the order its tokens would have: equal beginnings of two
+    requests are equal beginnings here."""
+    headers: Mapping[str, str] = NOTHING
+    priority: int = 0
+    tenant: str = ""
+    """Whose request it is, for fairness."""
+    size: int = 0
+    """Bytes of the body."""
+    most_output_tokens: int = 0
+    """0: not told."""
+    streaming: bool = False
+    salt: str = ""
+    """Requests with different salts share no cache."""
+    has_media: bool = False
+    subset: tuple[str, ...] | None = None
+    """Addresses that the proxy allows; None: all. Empty allows none."""
+    ttft_goal_s: float = 0.0
+    """The longest the client wants to wait for a first token; 0: not told."""
+    tpot_goal_s: float = 0.0
+    received_s: float = 0.0
+    token_ids: tuple[tuple[int, ...], ...] = ()
+    """The prompts as the server's own tokenizer has them, where it was asked."""
+
+    @property
+    def prompt_bytes(self) -> int:
+        return sum(map(len, self.prompts))
+
+    @property
+    def tokens(self) -> int:
+        return tokens_of(self.prompts, self.token_ids)

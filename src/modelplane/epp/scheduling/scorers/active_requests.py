@@ -1,0 +1,44 @@
+"""Fewer requests in flight from this picker is better, relative to the busiest.
+
+Up to `idleThreshold` requests an endpoint counts as idle and scores 1; a busy one scores at most `maxBusyScore`.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+
+
+class ActiveRequestParameters(Parameters, frozen=True):
+    idle_threshold: Annotated[int, msgspec.Meta(ge=0)] = 0
+    max_busy_score: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 1.0
+    request_timeout: str = ""
+    """Accepted and not used: what is in flight is known, not guessed by time."""
+    in_flight_load_producer_name: str = ""
+
+
+class ActiveRequestScorer:
+    __slots__ = ("_idle", "_most", "name")
+
+    def __init__(self, name: str, parameters: ActiveRequestParameters) -> None:
+        self.name = name
+        self._idle = parameters.idle_threshold
+        self._most = parameters.max_busy_score
+
+    def read(self, endpoint: Endpoint, /) -> float:
+        return endpoint.requests_in_flight
+
+    def grade(self, count: float, _least: float, busiest: float, /) -> float:
+        return 1.0 if count <= self._idle else (busiest - count) / busiest * self._most
+
+    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+        counts = [endpoint.requests_in_flight for endpoint in endpoints]
+        busiest = max(counts)
+        return [self.grade(count, 0, busiest) for count in counts]
+
+
+TYPES = (plugin_type("active-request-scorer", ActiveRequestScorer, ActiveRequestParameters, reads=("in-flight load",)),)

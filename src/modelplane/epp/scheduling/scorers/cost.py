@@ -1,0 +1,57 @@
+"""Cheaper is better: what serving the request would cost at each endpoint, relative to the others.
+
+An endpoint's price is what an hour of it costs; with a rate of prefill it becomes the price of the tokens that the
+endpoint would have to compute, so a cheap server that is slow does not look better than it is. An endpoint whose price
+is not known scores 0, as if it were the most expensive.
+"""
+
+from collections.abc import Sequence
+from math import isfinite
+
+from modelplane.api.errors import InputError
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+
+PRICE = "price-per-hour"
+RATE = "prefill-tokens-per-second"
+
+
+class CostParameters(Parameters, frozen=True):
+    price_attribute: str = PRICE
+    rate_attribute: str = RATE
+    """Where an endpoint has this number, its price is divided by it. Empty: prices alone count."""
+
+
+class CostScorer:
+    __slots__ = ("_price", "_rate", "name")
+
+    def __init__(self, name: str, parameters: CostParameters) -> None:
+        if not parameters.price_attribute:
+            raise InputError("priceAttribute is required")
+        self.name = name
+        self._price = parameters.price_attribute
+        self._rate = parameters.rate_attribute
+
+    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+        by_rate = bool(self._rate) and all(self._rate in endpoint.attributes for endpoint in endpoints)
+        costs = [self._cost(endpoint, by_rate=by_rate) for endpoint in endpoints]
+        known = [cost for cost in costs if cost is not None]
+        if not known:
+            return [0.0] * len(costs)
+        least, most = min(known), max(known)
+        span = most - least
+        return [0.0 if cost is None else (most - cost) / span if span else 1.0 for cost in costs]
+
+    def _cost(self, endpoint: Endpoint, *, by_rate: bool) -> float | None:
+        """None: not known. A rate counts only where every endpoint has one; else units would be mixed."""
+        price = endpoint.attributes.get(self._price)
+        if price is None or not isfinite(price) or price < 0.0:
+            return None
+        if not by_rate:
+            return price
+        rate = endpoint.attributes[self._rate]
+        return price / rate if isfinite(rate) and rate > 0.0 else None
+
+
+TYPES = (plugin_type("cost-scorer", CostScorer, CostParameters),)

@@ -1,0 +1,27 @@
+"""Scorers that the ecosystem has and that find nothing to go by here: they score 0 for all, and a warning says so."""
+
+from collections.abc import Sequence
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.declared import INERT
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.remembered import Constant
+
+
+class MultimodalParameters(Parameters, frozen=True):
+    producer_name: str = ""
+
+
+class InertScorer:
+    __slots__ = ("_none", "name")
+
+    def __init__(self, name: str, _parameters: MultimodalParameters) -> None:
+        self.name = name
+        self._none = Constant(0.0)
+
+    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> tuple[float, ...]:
+        return self._none.of(len(endpoints))
+
+
+TYPES = (plugin_type("mm-embeddings-cache-scorer", InertScorer, MultimodalParameters).serving_as(INERT),)

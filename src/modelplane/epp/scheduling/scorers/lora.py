@@ -1,0 +1,36 @@
+"""Stays with servers that run the adapter; else prefers those with room for it.
+
+Running is 1, room for one more 0.8, waiting to run 0.6, neither 0. The model itself counts as an adapter of its own
+name, so requests for a base model score as those for an adapter that nobody has loaded.
+"""
+
+from collections.abc import Sequence
+
+from modelplane.epp.scheduling.catalogue import NoParameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Adapters
+
+RUNNING, ROOM, WAITING, NEITHER = 1.0, 0.8, 0.6, 0.0
+
+
+class LoraAffinityScorer:
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
+        self.name = name
+
+    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+        model = cycle.request.model
+        return [_score(load.adapters, model) for load in cycle.loads(endpoints)]
+
+
+def _score(adapters: Adapters, model: str) -> float:
+    if model in adapters.running:
+        return RUNNING
+    if len(adapters.running) + len(adapters.waiting) < adapters.most:
+        return ROOM
+    return WAITING if model in adapters.waiting else NEITHER
+
+
+TYPES = (plugin_type("lora-affinity-scorer", LoraAffinityScorer, NoParameters),)

@@ -1,0 +1,64 @@
+"""More of the prompt already cached at the server is better.
+
+The score is the share of the prompt's blocks that the server holds. With `matchLengthWeight` part of it is the absolute
+length of the match instead, squared on the way to `matchLengthScaleTokens`: half of a very long prompt is worth more
+than half of a short one.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from modelplane.epp.scheduling.catalogue import plugin_type
+from modelplane.epp.scheduling.counts import Counts
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.parameters import PRECISE, PrecisePrefixParameters, PrefixCacheParameters
+from modelplane.epp.scheduling.producers.matches import PrefixMatch
+from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
+from modelplane.framework import Few
+
+_NOTHING: Mapping[int, float] = {}
+
+
+class PrefixCacheScorer:
+    __slots__ = ("_none", "_parameters", "_producer", "name")
+
+    def __init__(self, name: str, parameters: PrefixCacheParameters) -> None:
+        self.name = name
+        self._parameters = parameters
+        self._producer = parameters.prefix_match_info_producer_name
+        self._none = Few(0, _NOTHING)
+
+    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
+        match = prefix_of(cycle, self._producer) if self._producer else cycle.get(PREFIX)
+        if match is None or not match.total_blocks or not any_held(match):
+            if self._none.length != len(endpoints):
+                self._none = Few(len(endpoints), _NOTHING)
+            return self._none
+        held = cycle.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
+        weight = self._parameters.match_length_weight
+        if not weight:
+            return _shares(held, match.total_blocks)
+        return [self._blended(blocks, match, weight) for blocks in held]
+
+    def _blended(self, blocks: float, match: PrefixMatch, weight: float) -> float:
+        length = min(1.0, blocks * match.block_size / self._parameters.match_length_scale_tokens)
+        return weight * length * length + (1.0 - weight) * min(1.0, blocks / match.total_blocks)
+
+
+def _shares(held: Sequence[float], total: int) -> Few:
+    if type(held) is Counts:
+        return Few(held.length, {at: min(1.0, blocks / total) for at, blocks in held.values.items()})
+    return Few(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks})
+
+
+def make_precise(name: str, _parameters: PrecisePrefixParameters) -> PrefixCacheScorer:
+    return PrefixCacheScorer(name, PrefixCacheParameters(prefix_match_info_producer_name=PRECISE))
+
+
+TYPES = (
+    plugin_type("prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
+    plugin_type("multicluster-prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
+    plugin_type(
+        "precise-prefix-cache-scorer", make_precise, PrecisePrefixParameters, instead="prefix-cache-scorer"
+    ).serving_as("extractor"),
+)

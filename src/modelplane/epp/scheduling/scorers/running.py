@@ -1,0 +1,16 @@
+"""Fewer requests running at the server is better, relative to the others."""
+
+from operator import attrgetter
+
+from modelplane.epp.scheduling.catalogue import NoParameters, plugin_type
+from modelplane.epp.scheduling.memo import LeastFirst
+
+
+class RunningScorer(LeastFirst):
+    __slots__ = ()
+
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
+        super().__init__(name, attrgetter("running"))
+
+
+TYPES = (plugin_type("running-requests-size-scorer", RunningScorer, NoParameters),)

@@ -1,0 +1,43 @@
+"""Fewer tokens ahead is better: those in flight, and those of this request that the endpoint would have to compute."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.producers.prefix import prefix_of
+
+
+class TokenLoadParameters(Parameters, frozen=True):
+    queue_threshold_tokens: Annotated[int, msgspec.Meta(gt=0)] = 4194304
+    in_flight_load_producer_name: str = ""
+
+
+class TokenLoadScorer:
+    __slots__ = ("_threshold", "name")
+
+    def __init__(self, name: str, parameters: TokenLoadParameters) -> None:
+        self.name = name
+        self._threshold = parameters.queue_threshold_tokens
+
+    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+        most = self._threshold
+        ahead = [
+            endpoint.tokens_in_flight + own for endpoint, own in zip(endpoints, uncached(cycle, endpoints), strict=True)
+        ]
+        return [1.0 - min(max(tokens, 0), most) / most for tokens in ahead]
+
+
+def uncached(cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[int]:
+    """The tokens of this request that each endpoint does not hold."""
+    tokens = cycle.request.tokens
+    match = prefix_of(cycle)
+    if match is None:
+        return [tokens] * len(endpoints)
+    return [max(0, tokens - blocks * match.block_size) for blocks in cycle.aligned(match.matched, endpoints)]
+
+
+TYPES = (plugin_type("token-load-scorer", TokenLoadScorer, TokenLoadParameters, reads=("in-flight load",)),)

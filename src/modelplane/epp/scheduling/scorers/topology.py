@@ -1,0 +1,39 @@
+"""Nearer to the endpoint that was picked before is better, by what lies between: NVLink, a switch, or more."""
+
+from collections.abc import Mapping, Sequence
+
+from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.remembered import Constant
+from modelplane.epp.scheduling.slots import PEER
+from modelplane.epp.scheduling.topology import Level, shared
+
+_SCORES: Mapping[Level, float] = {
+    Level.HOST: 1.0,
+    Level.RACK: 0.2,
+    Level.ZONE: 0.05,
+    Level.REGION: 0.02,
+    Level.NONE: 0.0,
+}
+
+
+class TopologyParameters(Parameters, frozen=True):
+    topology_producer_name: str = ""
+
+
+class TopologyScorer:
+    __slots__ = ("_none", "name")
+
+    def __init__(self, name: str, _parameters: TopologyParameters) -> None:
+        self.name = name
+        self._none = Constant(0.0)
+
+    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
+        peer = cycle.get(PEER)
+        if peer is None:
+            return self._none.of(len(endpoints))
+        return [_SCORES[shared(peer, endpoint)] for endpoint in endpoints]
+
+
+TYPES = (plugin_type("topology-affinity-scorer", TopologyScorer, TopologyParameters),)

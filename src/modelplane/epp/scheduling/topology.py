@@ -1,0 +1,35 @@
+"""How near two endpoints are: by labels that discovery copies from their nodes."""
+
+from enum import IntEnum
+
+from modelplane.epp.scheduling.endpoints import Endpoint
+
+HOST = "kubernetes.io/hostname"
+RACK = "topology.kubernetes.io/rack"
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+
+
+class Level(IntEnum):
+    """The nearest place that two endpoints share."""
+
+    NONE = 0
+    REGION = 1
+    ZONE = 2
+    RACK = 3
+    HOST = 4
+
+
+_LABELS = ((Level.HOST, HOST), (Level.RACK, RACK), (Level.ZONE, ZONE), (Level.REGION, REGION))
+
+
+def shared(one: Endpoint, other: Endpoint) -> Level:
+    for level, label in _LABELS:
+        place = one.labels.get(label)
+        if place and place == other.labels.get(label):
+            return level
+    return Level.NONE
+
+
+def is_known(endpoint: Endpoint) -> bool:
+    return any(endpoint.labels.get(label) for _, label in _LABELS)

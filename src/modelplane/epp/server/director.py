@@ -1,0 +1,462 @@
+"""From a question of the proxy to a decision: parse, wait for room where flow control is on, schedule, count.
+
+Everything runs on one event loop and nothing here waits. A request that has to wait leaves a ticket, and its `Asker`
+hears later. Each request that is sent on is counted at its endpoint until it ends; how it ended goes to the scheduler
+that decided it, which may not be the one of this moment: a new configuration replaces the scheduler between two
+requests and none is lost.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
+from modelplane.epp.flowcontrol import FULL, Ticket
+from modelplane.epp.scheduling.arithmetic import tokens_of
+from modelplane.epp.scheduling.conclusions import picked_of
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
+from modelplane.epp.scheduling.requests import Api, Request
+from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.epp.server.interfaces import Asker, AsksTokenizer, Flow, Observer, Rules, TokenIds, Verdict
+from modelplane.epp.server.parsing import Parsed, ParseError, find_api, parse, rename
+from modelplane.epp.server.steps import Ask, Rename
+
+if TYPE_CHECKING:
+    from modelplane.epp.scheduling.endpoints import Endpoint
+
+OBJECTIVE: Final = ("x-llm-d-inference-objective", "x-gateway-inference-objective")
+FAIRNESS: Final = ("x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+TTFT: Final = ("x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")
+TPOT: Final = ("x-llm-d-slo-tpot-ms", "x-slo-tpot-ms")
+REWRITE: Final = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
+_SAID: Final = frozenset((*OBJECTIVE, *FAIRNESS, *TTFT, *TPOT, *REWRITE))
+DEFAULT_TENANT: Final = "default-flow"
+_SERVER_ERRORS: Final = 500
+_MALFORMED_API: Final = Parsed()
+_STOPPING: Final = Decision(Outcome.STOPPING, why="the picker is stopping")
+
+
+class _Waiting:
+    __slots__ = ("asker", "rename", "ticket")
+
+    def __init__(self, asker: Asker, ticket: Ticket, renamed: Rename | None) -> None:
+        self.asker = asker
+        self.ticket = ticket
+        self.rename = renamed
+
+
+class Director:
+    """One pool's. `observer` and `rules` may be given at any time before the first request."""
+
+    def __init__(
+        self,
+        source: EndpointSource,
+        scheduler: Scheduler,
+        *,
+        clock: Callable[[], float],
+        chance: Callable[[], float],
+        flow: Flow | None = None,
+    ) -> None:
+        self.apis: frozenset[Api] | None = None
+        """Those whose bodies are read; None: all. Of others a body is passed on unread where OTHER is among them."""
+        self.tokenizer: AsksTokenizer | None = None
+        """Asked before a decision, where decisions need tokens."""
+        self.rules: Rules | None = None
+        self.observer: Observer | None = None
+        self._source = source
+        self._scheduler = scheduler
+        self._counts = _counts(scheduler)
+        self._clock = clock
+        self._chance = chance
+        self._flow = flow
+        self._waiting: dict[int, _Waiting] = {}
+        self._numbers: dict[Asker, int] = {}
+        self._tokenized: dict[Asker, tuple[Request, Callable[[], object]]] = {}
+        """Those whose prompts are being looked up, and how to take that back."""
+        self._evictable: dict[Request, Asker] = {}
+        """Sent on, with a priority that may be evicted."""
+        self._stopping = False
+        self._by_address: dict[str, Endpoint] = {}
+        self._endpoints: Endpoints = ()
+        """Those of the source, which tells of every change."""
+        self._changed(source.current)
+        source.on_change(self._changed)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The one that decides at this moment."""
+        return self._scheduler
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def bands(self) -> tuple[tuple[int, int, int], ...]:
+        """Priority, requests and bytes of those who wait, highest first; empty without flow control."""
+        return () if self._flow is None else tuple(self._flow.control.bands)
+
+    @property
+    def queues(self) -> Mapping[str, tuple[float, float]]:
+        """How full the queue of each priority is, by requests and by bytes; of all together without a name."""
+        return {} if self._flow is None else self._flow.control.fullness
+
+    @property
+    def saturation(self) -> Mapping[str, float]:
+        """How full each stage is, 1 is full; empty without flow control."""
+        return {} if self._flow is None else self._flow.gauge.by_stage(self._source.current, self._clock())
+
+    def decide(self, ask: Ask, asker: Asker) -> Verdict | None:
+        """The answer, or None where it comes later."""
+        now_s = self._clock()
+        if ask.refused is not None:
+            return self._conclude(_unread_request(ask, now_s), ask.refused, now_s)
+        try:
+            request, renamed = self._request(ask, now_s)
+        except ParseError as error:
+            return self._conclude(_unread_request(ask, now_s), Decision(Outcome.MALFORMED, why=str(error)), now_s)
+        if self.tokenizer is not None and ask.whole and ask.body and not self._stopping:
+            body = ask.body if renamed is None else renamed.body
+            take_back = self.tokenizer.ask(request.api, body, partial(self._enter_with, asker, request, renamed))
+            if take_back is not None:
+                self._tokenized[asker] = (request, take_back)
+                return None
+        return self._enter(asker, request, renamed, now_s)
+
+    def _enter_with(self, asker: Asker, request: Request, renamed: Rename | None, tokens: TokenIds) -> None:
+        if self._tokenized.pop(asker, None) is None:
+            return
+        if tokens:
+            request = msgspec.structs.replace(request, token_ids=tokens)
+        verdict = self._enter(asker, request, renamed, self._clock())
+        if verdict is not None:
+            asker.answer(verdict)
+
+    def _enter(self, asker: Asker, request: Request, renamed: Rename | None, now_s: float) -> Verdict | None:
+        if self._stopping:
+            return self._conclude(request, _STOPPING, now_s)
+        if self._flow is None:
+            return self._schedule(request, renamed, now_s)
+        ticket = self._flow.control.offer(request, now_s)
+        if ticket.ending is not None:
+            return self._refuse(ticket, renamed, now_s)
+        self._turn_out(now_s)
+        self._wait(_Waiting(asker, ticket, renamed))
+        return self._pump(now_s, ticket)
+
+    def abandon(self, asker: Asker) -> None:
+        """The client of a question that waits went away."""
+        now_s = self._clock()
+        if asker in self._tokenized:
+            request, take_back = self._tokenized.pop(asker)
+            take_back()
+            self._conclude(request, Decision(Outcome.ABANDONED, why="the client went away"), now_s)
+            return
+        waiting = self._waiting.pop(self._numbers.pop(asker, -1), None)
+        if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.ticket, now_s):
+            self._refuse(waiting.ticket, waiting.rename, now_s)
+
+    def began(self, verdict: Verdict) -> None:
+        """The response to a request that was sent on has begun, so its prompt is computed."""
+        if verdict.counted:
+            picked_of(verdict.decision).count(0, -verdict.tokens)
+        verdict.scheduler.began(verdict.request, verdict.decision)
+
+    def ended(self, verdict: Verdict, served: Served, *, told: str = "") -> None:
+        """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
+        request, picked = verdict.request, picked_of(verdict.decision)
+        if verdict.counted:
+            picked.count(-1, -verdict.tokens if served.first_byte_s < 0.0 else 0)
+        if verdict.flow is not None:
+            self._leave_flow(verdict, verdict.flow, served.usage)
+        endpoint = self._by_address.get(told, picked) if told else picked
+        if served.status >= _SERVER_ERRORS:
+            endpoint.failures += 1
+        elif served.status:
+            endpoint.failures = 0
+        if endpoint is not served.endpoint:
+            served = msgspec.structs.replace(served, endpoint=endpoint)
+        verdict.scheduler.ended(request, verdict.decision, served)
+        if self.observer is not None:
+            self.observer.ended(request, verdict.decision, served, model=_asked(verdict.rename))
+        if self._waiting:
+            self.tick()
+
+    def tick(self) -> None:
+        """Let those go who may, make room for others, end those who waited too long. Cheap where nobody waits."""
+        if self._waiting:
+            now_s = self._clock()
+            self._pump(now_s, None)
+            self._make_room(now_s)
+            self._expire(now_s)
+
+    def reload(self, scheduler: Scheduler, flow: Flow | None) -> None:
+        """Decide by another configuration from here on. Those who wait go on waiting, by its rules."""
+        self._scheduler = scheduler
+        self._counts = _counts(scheduler)
+        scheduler.changed(self._source.current)
+        now_s = self._clock()
+        waiting, self._waiting = self._waiting, {}
+        self._numbers.clear()
+        self._flow = flow
+        for entry in waiting.values():
+            self._offer_again(entry, now_s)
+        self.tick()
+
+    def stop(self) -> None:
+        """Refuse what comes, and those who wait: they would hold up the end."""
+        self._stopping = True
+        now_s = self._clock()
+        waiting, self._waiting = self._waiting, {}
+        self._numbers.clear()
+        if self._flow is not None:
+            self._flow.control.stop(now_s)
+        for entry in waiting.values():
+            entry.asker.answer(self._refuse(entry.ticket, entry.rename, now_s))
+        tokenized, self._tokenized = self._tokenized, {}
+        for asker, (request, take_back) in tokenized.items():
+            take_back()
+            asker.answer(self._conclude(request, _STOPPING, now_s))
+
+    def _wait(self, entry: _Waiting) -> None:
+        self._waiting[entry.ticket.number] = entry
+        self._numbers[entry.asker] = entry.ticket.number
+
+    def _leave(self, ticket: Ticket) -> _Waiting:
+        entry = self._waiting.pop(ticket.number)
+        self._numbers.pop(entry.asker, None)
+        return entry
+
+    def _offer_again(self, entry: _Waiting, now_s: float) -> None:
+        request = entry.ticket.request
+        if self._flow is not None:
+            ticket = self._flow.control.offer(request, now_s)
+            if ticket.ending is None:
+                self._turn_out(now_s)
+                self._wait(_Waiting(entry.asker, ticket, entry.rename))
+                return
+        entry.asker.answer(self._schedule(request, entry.rename, now_s))
+
+    def _turn_out(self, now_s: float) -> None:
+        """Of a full queue those leave who gave way to the one that was just let in."""
+        for ticket in () if self._flow is None else self._flow.control.displaced():
+            waiting = self._leave(ticket)
+            waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
+
+    def _pump(self, now_s: float, own: Ticket | None) -> Verdict | None:
+        """Release what there is room for. The one that is just being asked for gets its answer by the way back."""
+        answer = None
+        flow = self._flow
+        endpoints = self._source.current
+        while flow is not None and self._waiting:
+            ticket = flow.control.dispatch(now_s, flow.gauge.read(endpoints, now_s), len(endpoints))
+            if ticket is None:
+                break
+            flow.gauge.released()
+            waiting = self._leave(ticket)
+            verdict = self._release(waiting, flow, now_s)
+            if ticket is own:
+                answer = verdict
+            else:
+                waiting.asker.answer(verdict)
+        return answer
+
+    def _release(self, waiting: _Waiting, flow: Flow, now_s: float) -> Verdict:
+        ticket, renamed = waiting.ticket, waiting.rename
+        if self.observer is not None and ticket.ending is not None:
+            self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
+        verdict = self._schedule(ticket.request, renamed, now_s, ticket)
+        if flow.evictor is not None and verdict.decision.outcome is Outcome.PICKED and ticket.priority < 0:
+            flow.evictor.sent(ticket.request, ticket.priority)
+            self._evictable[ticket.request] = waiting.asker
+        return verdict
+
+    def _leave_flow(self, verdict: Verdict, flow: Flow, usage: Usage) -> None:
+        """Of flow control that another configuration has replaced, nobody asks any more what was used."""
+        if flow.evictor is not None and self._evictable.pop(verdict.request, None) is not None:
+            flow.evictor.ended(verdict.request)
+        flow.gauge.ended()
+        if flow is self._flow and verdict.ticket is not None and usage.output_tokens >= 0:
+            flow.control.used(verdict.ticket, max(0, usage.prompt_tokens), usage.output_tokens)
+
+    def _make_room(self, now_s: float) -> None:
+        flow, endpoints = self._flow, self._source.current
+        if flow is None or flow.evictor is None or not self._evictable or not endpoints:
+            return
+        waiting = flow.control.next_up
+        if waiting is None or flow.gauge.read(endpoints, now_s) < FULL:
+            return
+        for request in flow.evictor.decide(waiting, now_s):
+            asker = self._evictable.get(request) if isinstance(request, Request) else None
+            if asker is not None:
+                if self.observer is not None and isinstance(request, Request):
+                    self.observer.evicted(request)
+                asker.evict()
+
+    def _expire(self, now_s: float) -> None:
+        if self._flow is None:
+            return
+        for ticket in self._flow.control.expire(now_s, len(self._source.current)):
+            waiting = self._leave(ticket)
+            waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
+
+    def _refuse(self, ticket: Ticket, renamed: Rename | None, now_s: float) -> Verdict:
+        """The end of a request that waited in vain."""
+        if self.observer is not None and ticket.ending is not None:
+            self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
+        return self._conclude(ticket.request, _refusal(ticket), now_s)
+
+    def _schedule(
+        self, request: Request, renamed: Rename | None, now_s: float, ticket: Ticket | None = None
+    ) -> Verdict:
+        observer, scheduler = self.observer, self._scheduler
+        heard = None if observer is None else observer.listen(request, self._chance())
+        decision = scheduler.schedule(request, self._endpoints, now_s, self._chance, heard)
+        if observer is not None:
+            asked = "" if renamed is None else renamed.asked
+            observer.decided(request, decision, self._clock() - now_s, heard, model=asked)
+        flow = None if ticket is None else self._flow
+        if not self._counts or decision.outcome is not Outcome.PICKED:
+            return Verdict(request, decision, scheduler, renamed, False, ticket, flow)
+        tokens = max(0, tokens_of(request.prompts, request.token_ids) - decision.cached_tokens)
+        picked_of(decision).count(1, tokens)
+        return Verdict(request, decision, scheduler, renamed, True, ticket, flow, tokens)
+
+    def _conclude(self, request: Request, decision: Decision, now_s: float) -> Verdict:
+        """The end of a request that no scheduler saw."""
+        if self.observer is not None:
+            self.observer.decided(request, decision, self._clock() - now_s)
+        return Verdict(request, decision, self._scheduler)
+
+    def _readable(self, api: Api) -> Api:
+        if self.apis is None or api in self.apis:
+            return api
+        if Api.OTHER in self.apis:
+            return Api.OTHER
+        raise ParseError("no parser is configured for this path")
+
+    def _changed(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+        self._by_address = {endpoint.address: endpoint for endpoint in endpoints}
+        self._scheduler.changed(endpoints)
+        self.tick()
+
+    def _request(self, ask: Ask, now_s: float) -> tuple[Request, Rename | None]:
+        headers, body = ask.headers, ask.body
+        api = _api(headers)
+        if body and self.apis is not None:
+            api = self._readable(api)
+        parsed = parse(api, body) if ask.whole and body else _unread(api, ask)
+        if self.rules is None and _SAID.isdisjoint(headers):
+            return _plain_request(ask, api, parsed, now_s), None
+        wanted = self._wanted(parsed.model, headers)
+        renamed = None
+        if wanted != parsed.model and body and ask.whole and parsed.model:
+            renamed = Rename(rename(body, wanted), parsed.model, wanted)
+        return self._request_for(wanted, ask, api, parsed, now_s), renamed
+
+    def _wanted(self, model: str, headers: Mapping[str, str]) -> str:
+        """The model to ask the server for: a rule stands above a header, and both above what the client asked for."""
+        rewritten = None if self.rules is None else self.rules.rewrite(model, self._chance())
+        if rewritten is None:
+            return _either(headers, REWRITE) or model
+        if self.observer is not None:
+            self.observer.rewrote(rewritten.name, model, rewritten.model)
+        return rewritten.model
+
+    def _request_for(self, model: str, ask: Ask, api: Api, parsed: Parsed, now_s: float) -> Request:
+        headers = ask.headers
+        return Request(
+            _identity(headers),
+            model,
+            api,
+            parsed.prompts,
+            headers,
+            0 if self.rules is None else self.rules.priorities.get(_either(headers, OBJECTIVE), 0),
+            _either(headers, FAIRNESS) or DEFAULT_TENANT,
+            len(ask.body),
+            parsed.most_output_tokens,
+            parsed.streaming,
+            parsed.salt,
+            parsed.has_media,
+            ask.subset,
+            _seconds(_either(headers, TTFT)),
+            _seconds(_either(headers, TPOT)),
+            now_s,
+        )
+
+
+def _plain_request(ask: Ask, api: Api, parsed: Parsed, now_s: float) -> Request:
+    """A request that says nothing of itself in its headers, as most do."""
+    return Request(
+        _identity(ask.headers),
+        parsed.model,
+        api,
+        parsed.prompts,
+        ask.headers,
+        tenant=DEFAULT_TENANT,
+        size=len(ask.body),
+        most_output_tokens=parsed.most_output_tokens,
+        streaming=parsed.streaming,
+        salt=parsed.salt,
+        has_media=parsed.has_media,
+        subset=ask.subset,
+        received_s=now_s,
+    )
+
+
+def _asked(renamed: Rename | None) -> str:
+    return "" if renamed is None else renamed.asked
+
+
+def _counts(scheduler: Scheduler) -> bool:
+    """Whether requests in flight are ours to count: not where a plugin does, which knows what is cached."""
+    return not any(isinstance(plugin, InFlightProducer) for plugin in scheduler.assembly.plugins.values())
+
+
+def _unread(api: Api, ask: Ask) -> Parsed:
+    """Of a request whose body the proxy keeps, or that has none."""
+    if ask.whole and ask.headers.get(":method") == "POST":
+        return parse(api, ask.body)
+    return _MALFORMED_API
+
+
+def _unread_request(ask: Ask, now_s: float) -> Request:
+    """What is known of a request whose body was not read."""
+    tenant = _either(ask.headers, FAIRNESS) or DEFAULT_TENANT
+    return Request(_identity(ask.headers), api=_api(ask.headers), tenant=tenant, size=len(ask.body), received_s=now_s)
+
+
+def _api(headers: Mapping[str, str]) -> Api:
+    return find_api(headers.get("x-original-path") or headers.get(":path", ""))
+
+
+def _identity(headers: Mapping[str, str]) -> str:
+    return headers.get("x-request-id") or uuid.uuid4().hex
+
+
+def _either(headers: Mapping[str, str], names: tuple[str, str]) -> str:
+    return headers.get(names[0]) or headers.get(names[1], "")
+
+
+def _seconds(text: str) -> float:
+    """From milliseconds; what is no number is as good as not told."""
+    if not text:
+        return 0.0
+    try:
+        value = float(text) / 1000.0
+    except ValueError:
+        return 0.0
+    return value if 0.0 < value < float("inf") else 0.0
+
+
+def _refusal(ticket: Ticket) -> Decision:
+    ending = ticket.ending
+    if ending is None or ending.outcome is None:
+        return Decision(Outcome.FAULT, why="a request that was let go is refused")
+    return Decision(ending.outcome, why=ending.why)

@@ -1,0 +1,371 @@
+"""One HTTP exchange as Envoy tells of it: messages in, replies out, without IO.
+
+                      what Envoy waits for                         when the picker is asked
+    NONE, STREAMED    a reply to the headers                       at the headers; the body is never seen or never held
+    BUFFERED          a reply to the headers, one to the body      at the body, whose reply sets headers too
+    FULL_DUPLEX       nothing, until we send headers and the body  at the end of the body
+
+A request that ends with its headers is decided by them in every mode. Who answers is asked once (`Step.ask`) and told
+by `decided`, at once or much later; what Envoy sends in between is held. An Envoy that does not say its mode is an old
+one, and gateways of this protocol then use full duplex.
+
+The response passes unchanged, but for headers that a decision has for the client and where a model's name has to be put
+back. Envoy sends what its filter is configured for: where it shows bodies, the usage that they tell is read on the way.
+To learn when an exchange ends without seeing its body, let it send response trailers (`response_trailer_mode: SEND`).
+Envoy 1.40 then keeps the stream open to the end of the exchange even where no trailers come, and without that resets it
+as soon as the last configured message is answered.
+
+Whether a request goes on when this server is away or fails is Envoy's to decide (`failure_mode_allow`): here a failure
+is a status of the call, and a decision not to serve is an answer to the client.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from modelplane.epp.scheduling.conclusions import destinations_of
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.headers import DESTINATION_SERVED, DESTINATION_SUBSET
+from modelplane.epp.scheduling.plugins import Usage
+from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.subsets import parse as parse_subset
+from modelplane.epp.server import messages
+from modelplane.epp.server.incoming import BodyMode, Incoming, Phase
+from modelplane.epp.server.messages import UNCHANGED
+from modelplane.epp.server.refusals import refuse
+from modelplane.epp.server.sse import ModelRenamer, UsageReader
+from modelplane.epp.server.steps import NOTHING, Ask, Rename, Step
+from modelplane.epp.server.whole import read_whole
+
+_LARGEST_PIECE: Final = 62_000
+"""Envoy takes pieces below 64 kB."""
+_TEST_SELECTION: Final = "test-epp-endpoint-selection"
+_TEST_SERVED: Final = "x-conformance-test-served-endpoint"
+_OK: Final = 200
+_DUPLEX: Final = frozenset((BodyMode.FULL_DUPLEX, BodyMode.GRPC))
+_UNSEEN: Final = frozenset((BodyMode.NONE, BodyMode.STREAMED))
+_WHOLE_MODES: Final = frozenset((-1, int(BodyMode.FULL_DUPLEX)))
+_MOST_AT_ONCE: Final = 3
+_HELD: Final = frozenset((BodyMode.STREAMED, BodyMode.BUFFERED_PARTIAL))
+"""Modes in which pieces of a body may come after the decision, and wait for an answer."""
+
+
+class Stage(Enum):
+    """How far an exchange is."""
+
+    BEGINNING = auto()
+    READING = auto()
+    ASKED = auto()
+    SENT_ON = auto()
+    REFUSED = auto()
+
+
+_BEGINNING: Final = Stage.BEGINNING
+_OTHER: Final = Api.OTHER
+_ASKED: Final = Stage.ASKED
+_SENT_ON: Final = Stage.SENT_ON
+_PICKED: Final = Outcome.PICKED
+_REQUEST_HEADERS: Final = Phase.REQUEST_HEADERS
+_REQUEST_BODY: Final = Phase.REQUEST_BODY
+_FULL_DUPLEX: Final = int(BodyMode.FULL_DUPLEX)
+_NO_USAGE: Final = Usage()
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class Budget:
+    """Bytes of request bodies that all exchanges together may hold: slow clients must not fill memory."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+
+class Exchange:
+    """The state of one."""
+
+    # Most exchanges see a request come whole and nothing of its response: what else there is is set where it is met.
+    stage = _BEGINNING
+    status = 0
+    first_byte_s = -1.0
+    served = ""
+    """The address that served, where Envoy told."""
+    _held = 0
+    _api: Api = _OTHER
+    _for_client: tuple[tuple[str, str], ...] = ()
+    _mode: int = _FULL_DUPLEX
+    _response_mode: int = _FULL_DUPLEX
+    _headers: Mapping[str, str] = _NO_HEADERS
+    _body: bytes = b""
+    """Of a request that is being decided."""
+    _pieces: list[bytes] | None = None
+    """Of a request that is being read."""
+    _size = 0
+    _by_trailers = False
+    _subset: tuple[str, ...] | None = None
+    _reader: UsageReader | None = None
+    _renamer: ModelRenamer | None = None
+
+    def __init__(self, body_limit: int, *, budget: Budget | None = None) -> None:
+        self._limit = body_limit
+        self._budget = budget or Budget(body_limit)
+
+    def take_whole(self, received: Sequence[bytes]) -> Ask | None:
+        """The question of a request that came whole at once, in full duplex: its headers, its body, maybe its end.
+
+        None, and nothing has happened: the messages have to be fed one by one.
+        """
+        if self.stage is not _BEGINNING or not 1 < len(received) <= _MOST_AT_ONCE:
+            return None
+        found = read_whole(received)
+        if found is None or found[2].request_mode not in _WHOLE_MODES:
+            return None
+        headers, body, told = messages.read_headers(found[0]), found[1], found[2]
+        size, budget = len(body), self._budget
+        length = headers.get("content-length", "")
+        if size > self._limit or budget.used + size > budget.limit:
+            return None
+        if length != str(size) and length.isdecimal() and int(length[:19]) > self._limit:
+            return None
+        budget.used += size
+        self._held = size
+        if told.request_mode >= 0:
+            self._response_mode = told.response_mode
+        if told.metadata:
+            self._subset = _subset_of(told.metadata)
+        self.stage = _ASKED
+        self._headers = headers
+        self._body = body
+        return Ask(headers, body, True, self._subset)
+
+    def feed(self, incoming: Incoming, now_s: float) -> Step:
+        """A message from Envoy."""
+        if incoming.observed or self.stage is Stage.REFUSED:
+            return NOTHING
+        match incoming.phase:
+            case Phase.REQUEST_HEADERS:
+                return self._request_headers(incoming)
+            case Phase.REQUEST_BODY:
+                return self._request_body(incoming)
+            case Phase.REQUEST_TRAILERS:
+                return self._request_trailers()
+            case Phase.RESPONSE_HEADERS:
+                return self._response_headers(incoming, now_s)
+            case Phase.RESPONSE_BODY:
+                return self._response_body(incoming)
+            case Phase.RESPONSE_TRAILERS:
+                return self._response_trailers()
+            case _:
+                # A message of a later version: whether it waits for an answer, and which, cannot be known.
+                return NOTHING
+
+    def decided(self, decision: Decision, api: Api = Api.OTHER, rename: Rename | None = None) -> Step:
+        """The answer to the question."""
+        if self.stage is not _ASKED:
+            return NOTHING
+        body, self._body = self._body, b""
+        self._budget.used -= self._held
+        self._held = 0
+        if decision.outcome is not _PICKED:
+            return self._refuse(decision, api)
+        self.stage = _SENT_ON
+        self._api = api
+        self._for_client = decision.response_headers
+        if rename is not None:
+            self._renamer = ModelRenamer(rename.served, rename.asked)
+            body = rename.body
+        if self._mode != _FULL_DUPLEX or self._by_trailers or len(body) > _LARGEST_PIECE:
+            return Step(tuple(self._send_on(decision, body, changed=rename is not None)))
+        head = messages.send_on(
+            _REQUEST_HEADERS, destinations_of(decision), decision.set_headers, decision.remove_headers
+        )
+        return Step((head, messages.pass_body(_REQUEST_BODY, body, ends=True)))
+
+    def evict(self) -> Step:
+        """A request that was sent on has to make room for another: its client is told to come back."""
+        if self.stage is not Stage.SENT_ON:
+            return NOTHING
+        decision = Decision(Outcome.EVICTED, why="the request had to make room for a more urgent one")
+        self.status = Outcome.EVICTED.status
+        return self._refuse(decision, self._api)
+
+    @property
+    def rests(self) -> bool:
+        """Whether Envoy waits for nothing more of the request, and shows of the response its headers at most."""
+        return self.stage is _SENT_ON and not self._response_mode and self._mode not in _HELD
+
+    def break_off(self, broken: str) -> Ask | None:
+        """The call is over. Of a request that nobody was asked about, how it ended; None: there is no such request.
+
+        `broken` is what was wrong with Envoy's messages; without it the client went away before its request was whole.
+        """
+        if self.stage is Stage.READING and not broken:
+            return self._end(Outcome.ABANDONED, "the client went away before its request was whole")
+        if self.stage in {Stage.BEGINNING, Stage.READING} and broken:
+            return self._end(Outcome.MALFORMED, broken)
+        return None
+
+    def release(self) -> None:
+        """Nothing of the request's body is held any more."""
+        self._budget.used -= self._held
+        self._held = 0
+
+    def _hold(self, size: int) -> bool:
+        if self._budget.used + size > self._budget.limit:
+            return False
+        self._budget.used += size
+        self._held += size
+        return True
+
+    @property
+    def usage(self) -> Usage:
+        return _NO_USAGE if self._reader is None else self._reader.end()
+
+    # The request.
+
+    def _request_headers(self, incoming: Incoming) -> Step:
+        if self.stage is not Stage.BEGINNING:
+            return Step(broken="request headers came twice")
+        headers = self._headers = incoming.headers
+        if incoming.request_mode >= 0:
+            self._mode, self._response_mode = incoming.request_mode, incoming.response_mode
+        self.stage = Stage.READING
+        if incoming.metadata:
+            self._subset = _subset_of(incoming.metadata)
+        if incoming.ends or self._mode in _UNSEEN:
+            if incoming.ends:
+                self._mode = BodyMode.NONE
+            return self._ask(whole=incoming.ends)
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length[:19]) > self._limit:
+            return self._too_large(length)
+        return NOTHING if self._mode in _DUPLEX else Step((UNCHANGED[Phase.REQUEST_HEADERS],))
+
+    def _request_body(self, incoming: Incoming) -> Step:
+        if self.stage is not Stage.READING:
+            return self._stray_body()
+        self._size += len(incoming.body)
+        if self._size > self._limit:
+            return self._too_large(f"more than {self._limit}")
+        if not self._hold(len(incoming.body)):
+            return Step(ask=self._end(Outcome.SATURATED, "too many request bodies are being held"))
+        if self._pieces is None:
+            self._pieces = []
+        self._pieces.append(incoming.body)
+        buffered = self._mode not in _DUPLEX
+        if incoming.ends or buffered:
+            return self._ask(whole=incoming.ends or self._mode == BodyMode.BUFFERED)
+        return NOTHING
+
+    def _stray_body(self) -> Step:
+        """A body that decides nothing: streamed beside a decision by headers."""
+        if self.stage is Stage.BEGINNING:
+            return Step(broken="a request body came before its headers")
+        return Step((UNCHANGED[Phase.REQUEST_BODY],)) if self._mode not in _DUPLEX else NOTHING
+
+    def _request_trailers(self) -> Step:
+        if self.stage is Stage.BEGINNING:
+            return Step(broken="request trailers came before headers")
+        if self._mode in _DUPLEX:
+            if self.stage is Stage.READING:
+                self._by_trailers = True
+                return self._ask(whole=True)
+            return NOTHING
+        return Step((UNCHANGED[Phase.REQUEST_TRAILERS],))
+
+    def _ask(self, *, whole: bool) -> Step:
+        self.stage = Stage.ASKED
+        pieces, self._pieces = self._pieces or (), None
+        body = self._body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return Step(ask=Ask(self._headers, body, whole, self._subset))
+
+    def _too_large(self, size: str) -> Step:
+        return Step(ask=self._end(Outcome.TOO_LARGE, f"the body has {size} bytes; {self._limit} are accepted"))
+
+    def _end(self, outcome: Outcome, sentence: str) -> Ask:
+        self.stage = Stage.ASKED
+        return Ask(self._headers, b"", whole=False, subset=self._subset, refused=Decision(outcome, why=sentence))
+
+    def _refuse(self, decision: Decision, api: Api) -> Step:
+        self.stage = Stage.REFUSED
+        self.release()
+        if decision.outcome is Outcome.ABANDONED:
+            return Step(over=True)
+        return Step((refuse(decision, api),), over=True)
+
+    def _send_on(self, decision: Decision, body: bytes, *, changed: bool) -> list[bytes]:
+        where = (destinations_of(decision), decision.set_headers, decision.remove_headers)
+        if self._mode in _UNSEEN:
+            return [messages.send_on(Phase.REQUEST_HEADERS, *where)]
+        if self._mode not in _DUPLEX:
+            return [messages.send_on_changed(*where, body) if changed else messages.send_on(Phase.REQUEST_BODY, *where)]
+        # Envoy drops the content-length of what it streams; one that is set here does not get through.
+        replies = [messages.send_on(Phase.REQUEST_HEADERS, *where)]
+        replies.extend(_cut(Phase.REQUEST_BODY, body, ends=not self._by_trailers))
+        if self._by_trailers:
+            replies.append(UNCHANGED[Phase.REQUEST_TRAILERS])
+        return replies
+
+    # The response.
+
+    def _response_headers(self, incoming: Incoming, now_s: float) -> Step:
+        headers = incoming.headers
+        status = headers.get(":status", "")
+        self.status = int(status) if status.isdecimal() else 0
+        self.first_byte_s = now_s
+        if incoming.metadata:
+            self._read_served(incoming.metadata)
+        if self.status == _OK and self._response_mode != BodyMode.NONE:
+            streaming = headers.get("content-type", "").startswith("text/event-stream")
+            self._reader = UsageReader(streaming=streaming)
+        set_headers = self._for_client
+        if self.served and _TEST_SELECTION in self._headers:
+            set_headers = (*set_headers, (_TEST_SERVED, self.served))
+        remove_headers = ("content-length",) if self._renamer is not None else ()
+        if set_headers or remove_headers:
+            return Step((messages.change_response(set_headers, remove_headers),))
+        return Step((UNCHANGED[Phase.RESPONSE_HEADERS],))
+
+    def _read_served(self, metadata: bytes) -> None:
+        served = messages.read_metadata(metadata, messages.LB_NAMESPACE, DESTINATION_SERVED.encode())
+        if isinstance(served, str):
+            self.served = served
+
+    def _response_body(self, incoming: Incoming) -> Step:
+        body = incoming.body
+        if incoming.metadata:
+            self._read_served(incoming.metadata)
+        if self._reader is not None:
+            self._reader.feed(body)
+        if self._renamer is not None:
+            body = self._renamer.feed(body, ends=incoming.ends)
+        if self._response_mode in _DUPLEX:
+            return Step(tuple(_cut(Phase.RESPONSE_BODY, body, ends=incoming.ends)))
+        if self._renamer is not None:
+            return Step((messages.replace_body(Phase.RESPONSE_BODY, body),))
+        return Step((UNCHANGED[Phase.RESPONSE_BODY],))
+
+    def _response_trailers(self) -> Step:
+        return Step((*self._rest_of_response(), UNCHANGED[Phase.RESPONSE_TRAILERS]))
+
+    def _rest_of_response(self) -> tuple[bytes, ...]:
+        """What was held back of a body that ends with trailers."""
+        rest = b"" if self._renamer is None else self._renamer.feed(b"", ends=True)
+        if not rest or self._response_mode not in _DUPLEX:
+            return ()
+        return (messages.pass_body(Phase.RESPONSE_BODY, rest, ends=False),)
+
+
+def _subset_of(metadata: bytes) -> tuple[str, ...] | None:
+    return parse_subset(messages.read_metadata(metadata, messages.SUBSET_NAMESPACE, DESTINATION_SUBSET.encode()))
+
+
+def _cut(phase: Phase, body: bytes, *, ends: bool) -> list[bytes]:
+    if len(body) <= _LARGEST_PIECE:
+        return [messages.pass_body(phase, body, ends=ends)]
+    last = len(body) - 1
+    return [
+        messages.pass_body(phase, body[place : place + _LARGEST_PIECE], ends=ends and place + _LARGEST_PIECE > last)
+        for place in range(0, len(body), _LARGEST_PIECE)
+    ]

@@ -1,0 +1,380 @@
+"""Messages of Envoy's external processing (`envoy.service.ext_proc.v3`): the part that a picker reads and writes.
+
+Written by hand because the request path is measured in microseconds: replies are constant but for the endpoint, so they
+are made once and remembered, and of what Envoy sends only headers, bodies and two metadata keys are looked at. Fields
+that are not known here are skipped, as the format demands.
+"""
+
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from modelplane.epp.server.incoming import Incoming, Phase
+from modelplane.epp.transport.wire import WireError, fields, first_field, nested, number, varint, whole
+
+METHOD: Final = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
+SUBSET_NAMESPACE: Final = b"envoy.lb.subset_hint"
+LB_NAMESPACE: Final = b"envoy.lb"
+
+
+_OBSERVABILITY: Final = 10
+_BODY_TAG: Final = 0x0A
+_FEW_BYTES: Final = 16
+_LARGE_BYTES: Final = 16_384
+_BODY_PHASES: Final = {0x22: Phase.REQUEST_BODY, 0x2A: Phase.RESPONSE_BODY}
+"""By the first byte of a message."""
+_THE_END: Final = b"\x10\x01"
+_MOST_SHORT: Final = 256
+_SHORT: dict[bytes, Incoming] = {}
+"""Short messages as they were read before: with each request comes one that says nothing but that its body ends."""
+
+
+def read(message: bytes) -> Incoming:
+    """A ProcessingRequest, not to be changed. Bytes that are none raise WireError."""
+    found = _SHORT.get(message) if len(message) <= _FEW_BYTES else None
+    if found is None:
+        found = _read(message)
+        if len(message) <= _FEW_BYTES and len(_SHORT) < _MOST_SHORT:
+            _SHORT[message] = found
+    return found
+
+
+def _read(message: bytes) -> Incoming:
+    found = Incoming()
+    place = _read_large_body(found, message) if len(message) >= _LARGE_BYTES else 0
+    for field, value in fields(message[place:] if place else message):
+        reader = _READERS.get(field)
+        if reader is None:
+            if field == _OBSERVABILITY:
+                found.observed = bool(value)
+        elif isinstance(value, bytes):
+            reader(found, value)
+    return found
+
+
+def _read_large_body(found: Incoming, message: bytes) -> int:
+    """A body at the beginning of a message, copied once and not with everything around it; where it ends, else 0."""
+    phase = _BODY_PHASES.get(message[0])
+    if phase is None:
+        return 0
+    length, place = varint(message, 1)
+    last = place + length
+    if last > len(message) or length < 1 or message[place] != _BODY_TAG:
+        return 0
+    length, place = varint(message, place + 1)
+    end = place + length
+    if end > last:
+        return 0
+    found.phase, found.body = phase, message[place:end]
+    _read_body(found, message[end:last])
+    return last
+
+
+@lru_cache(maxsize=64)
+def _read_modes(data: bytes) -> tuple[int, int]:
+    modes = {field: value for field, value in fields(data) if isinstance(value, int)}
+    return modes.get(1, 0), modes.get(2, 0)
+
+
+def _read_protocol(found: Incoming, data: bytes) -> None:
+    found.request_mode, found.response_mode = _read_modes(data)
+
+
+def _read_context(found: Incoming, data: bytes) -> None:
+    found.metadata += data
+
+
+def _read_request_headers(found: Incoming, data: bytes) -> None:
+    found.phase = Phase.REQUEST_HEADERS
+    _read_headers(found, data)
+
+
+def _read_response_headers(found: Incoming, data: bytes) -> None:
+    found.phase = Phase.RESPONSE_HEADERS
+    _read_headers(found, data)
+
+
+def _read_headers(found: Incoming, data: bytes) -> None:
+    for field, value in fields(data):
+        if field == 1 and isinstance(value, bytes):
+            found.headers = read_headers(value)
+        elif field == 3 and isinstance(value, int):  # noqa: PLR2004  the field's number
+            found.ends = bool(value)
+
+
+def _read_request_body(found: Incoming, data: bytes) -> None:
+    found.phase = Phase.REQUEST_BODY
+    _read_body(found, data)
+
+
+def _read_response_body(found: Incoming, data: bytes) -> None:
+    found.phase = Phase.RESPONSE_BODY
+    _read_body(found, data)
+
+
+def _read_body(found: Incoming, data: bytes) -> None:
+    for field, value in fields(data):
+        if isinstance(value, bytes):
+            if field == 1:
+                found.body = value
+        elif field in {2, 3} and value:
+            found.ends = True
+
+
+def _read_request_trailers(found: Incoming, _data: bytes) -> None:
+    found.phase, found.ends = Phase.REQUEST_TRAILERS, True
+
+
+def _read_response_trailers(found: Incoming, _data: bytes) -> None:
+    found.phase, found.ends = Phase.RESPONSE_TRAILERS, True
+
+
+_READERS: Final[dict[int, Callable[[Incoming, bytes], None]]] = {
+    2: _read_request_headers,
+    3: _read_response_headers,
+    4: _read_request_body,
+    5: _read_response_body,
+    6: _read_request_trailers,
+    7: _read_response_trailers,
+    8: _read_context,
+    11: _read_protocol,
+}
+"""By the number of the field."""
+
+_ONE_BYTE: Final = 0x80
+_MOST_KNOWN: Final = 4096
+_KNOWN: dict[bytes, tuple[str, str]] = {}
+"""Headers as they were read before, by their bytes: nearly all of a request's are those of the request before it."""
+
+
+_REQUEST_ID: Final = b"\x0a\x0cx-request-id\x1a\x24"
+_REQUEST_ID_BYTES: Final = len(_REQUEST_ID) + 36
+"""The header that no other request has, as Envoy makes it: to remember it would only push out others."""
+_LENGTH_NAME: Final = b"\x0econtent-length"
+_TAGS_BYTES: Final = 3
+"""Of an entry before its name: its own tag and length, and the name's tag."""
+_MOST_BEGINNINGS: Final = 1024
+_BEGINNINGS: dict[bytes, dict[str, str]] = {}
+"""Headers before the content-length, as they were read before: those that differ from request to request stand last."""
+
+
+def read_headers(data: bytes) -> dict[str, str]:
+    """A HeaderMap. Values of one name are joined by a comma; they are bytes to HTTP, and one character each here."""
+    first = max(0, data.find(_LENGTH_NAME) - _TAGS_BYTES)
+    known = _BEGINNINGS.get(data[:first])
+    if known is not None:
+        headers = known.copy()
+    else:
+        headers = {}
+        if _read_entries(data, 0, first, headers) != first:
+            # What was found is inside of an entry.
+            headers, first = {}, 0
+        if len(_BEGINNINGS) >= _MOST_BEGINNINGS:
+            _BEGINNINGS.clear()
+        _BEGINNINGS[data[:first]] = headers.copy()
+    if _read_entries(data, first, len(data), headers) != len(data):
+        raise WireError("headers end in the middle of one")
+    headers.pop("", None)
+    return headers
+
+
+def _read_entries(data: bytes, place: int, stop: int, headers: dict[str, str]) -> int:
+    """Entries from a place on, up to another; where the last of them ends."""
+    while place < stop - 1:
+        # Right for an entry whose length has one byte, and no entry that is known has another.
+        end = place + 2 + data[place + 1]
+        known = _KNOWN.get(data[place:end])
+        if known is None:
+            if data.startswith(_REQUEST_ID, place + 2) and data[place + 1] == _REQUEST_ID_BYTES and end <= stop:
+                name, content = "x-request-id", data[place + 2 + len(_REQUEST_ID) : end].decode("latin-1")
+            else:
+                name, content, end = _read_header(data, place)
+                _remember(data[place:end], name, content)
+        else:
+            name, content = known
+        if name in headers:
+            content = f"{headers[name]},{content}"
+        headers[name] = content
+        place = end
+    return place
+
+
+def _remember(entry: bytes, name: str, content: str) -> None:
+    if name and len(entry) < _ONE_BYTE:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[entry] = (name, content)
+
+
+def _read_header(data: bytes, place: int) -> tuple[str, str, int]:
+    """The entry at a place, however it is written, and where the next one begins; a nameless one for other fields."""
+    (field, entry), end = first_field(data, place)
+    if field != 1 or not isinstance(entry, bytes):
+        return "", "", end
+    parts = {part: value for part, value in fields(entry) if isinstance(value, bytes)}
+    content = parts.get(3) or parts.get(2, b"")
+    return parts.get(1, b"").decode("latin-1").lower(), content.decode("latin-1"), end
+
+
+# Metadata: google.protobuf.Struct by namespace.
+
+
+@lru_cache(maxsize=1024)
+def read_metadata(metadata: bytes, namespace: bytes, key: bytes) -> object:
+    """A value of the metadata context: a string, number, truth value, list or dict; None where there is none."""
+    found: object = None
+    for group in _entries(metadata, namespace):
+        for value in _entries(group, key):
+            found = _value(value, 0)
+    return found
+
+
+def _entries(data: bytes, wanted: bytes) -> list[bytes]:
+    """Values of a key in a map, which is field 1 in Metadata and in Struct alike."""
+    found = []
+    for field, entry in fields(data):
+        if field == 1 and isinstance(entry, bytes):
+            parts = {number: value for number, value in fields(entry) if isinstance(value, bytes)}
+            if parts.get(1, b"") == wanted:
+                found.append(parts.get(2, b""))
+    return found
+
+
+_MOST_DEPTH: Final = 8
+_DOUBLE_BYTES: Final = 8
+
+
+def _value(data: bytes, depth: int) -> object:
+    """A google.protobuf.Value."""
+    found: object = None
+    for field, value in fields(data):
+        match field, value:
+            case 2, bytes():
+                found = struct.unpack("<d", value)[0] if len(value) == _DOUBLE_BYTES else None
+            case 3, bytes():
+                found = value.decode("utf-8", "replace")
+            case 4, int():
+                found = bool(value)
+            case 5, bytes() if depth < _MOST_DEPTH:
+                found = _struct(value, depth + 1)
+            case 6, bytes() if depth < _MOST_DEPTH:
+                found = [
+                    _value(item, depth + 1) for number, item in fields(value) if isinstance(item, bytes) and number == 1
+                ]
+            case _:
+                found = None
+    return found
+
+
+def _struct(data: bytes, depth: int) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for field, entry in fields(data):
+        if field == 1 and isinstance(entry, bytes):
+            parts = {number: value for number, value in fields(entry) if isinstance(value, bytes)}
+            found[parts.get(1, b"").decode("utf-8", "replace")] = _value(parts.get(2, b""), depth)
+    return found
+
+
+# Replies: ProcessingResponse.
+
+_REPLY: Final = {
+    Phase.REQUEST_HEADERS: 1,
+    Phase.RESPONSE_HEADERS: 2,
+    Phase.REQUEST_BODY: 3,
+    Phase.RESPONSE_BODY: 4,
+    Phase.REQUEST_TRAILERS: 5,
+    Phase.RESPONSE_TRAILERS: 6,
+}
+_IMMEDIATE: Final = 7
+_DYNAMIC_METADATA: Final = 8
+_OVERWRITE: Final = 2
+_Headers = tuple[tuple[str, str], ...]
+
+_LEAST_OF_TWO: Final = 130
+_MOST_OF_TWO: Final = 16_370
+"""Sizes of a body for which all lengths around it have two bytes."""
+_BODY_TAGS: Final = {Phase.REQUEST_BODY: b"\x1a", Phase.RESPONSE_BODY: b"\x22"}
+
+UNCHANGED: Final = {phase: nested(field, b"") for phase, field in _REPLY.items()}
+"""The reply that lets something pass as it is."""
+
+
+def _mutation(set_headers: _Headers, remove_headers: tuple[str, ...]) -> bytes:
+    options = [
+        nested(1, nested(1, nested(1, name.encode()) + nested(3, value.encode())) + whole(3, _OVERWRITE))
+        for name, value in set_headers
+    ]
+    return b"".join([*options, *(nested(2, name.encode()) for name in remove_headers)])
+
+
+def _struct_of(key: bytes, value: bytes) -> bytes:
+    return nested(1, nested(1, key) + nested(2, value))
+
+
+def _sent_on(destinations: str, set_headers: _Headers, remove_headers: tuple[str, ...]) -> tuple[bytes, bytes]:
+    """The mutation of headers and the dynamic metadata that send a request to its endpoint."""
+    key = "x-gateway-destination-endpoint"
+    mutation = _mutation(((key, destinations), *set_headers), remove_headers)
+    inner = nested(5, _struct_of(key.encode(), nested(3, destinations.encode())))
+    return mutation, nested(_DYNAMIC_METADATA, _struct_of(LB_NAMESPACE, inner))
+
+
+@lru_cache(maxsize=4096)
+def send_on(phase: Phase, destinations: str, set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()) -> bytes:
+    """Sends a request to the first of its destinations, by the reply to its headers or to its buffered body.
+
+    The route is found anew with the headers that were set.
+    """
+    mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
+    common = nested(2, mutation) + whole(5, 1)
+    return nested(_REPLY[phase], nested(1, common)) + metadata
+
+
+def send_on_changed(destinations: str, set_headers: _Headers, remove_headers: tuple[str, ...], body: bytes) -> bytes:
+    """The reply to a buffered body that is replaced."""
+    mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
+    mutation += _mutation((("content-length", str(len(body))),), ())
+    common = nested(2, mutation) + nested(3, nested(1, body)) + whole(5, 1)
+    return nested(_REPLY[Phase.REQUEST_BODY], nested(1, common)) + metadata
+
+
+def pass_body(phase: Phase, body: bytes, *, ends: bool) -> bytes:
+    """A piece of a body in full duplex."""
+    tail = _THE_END if ends else b""
+    size = len(body) + len(tail)
+    if _LEAST_OF_TWO <= size < _MOST_OF_TWO:
+        # Four messages inside each other, of which only the innermost has more than one field.
+        length = len(body)
+        high, low, one = size + 12, length & 0x7F | 0x80, size + 9
+        two, three = size + 6, size + 3
+        head = bytes((
+            _BODY_TAGS[phase][0], high & 0x7F | 0x80, high >> 7,
+            0x0A, one & 0x7F | 0x80, one >> 7,
+            0x1A, two & 0x7F | 0x80, two >> 7,
+            0x1A, three & 0x7F | 0x80, three >> 7,
+            0x0A, low, length >> 7,
+        ))  # fmt: skip
+        return head + body + tail
+    head = b"\x0a" + number(len(body)) if body else b""
+    for tag in (b"\x1a", b"\x1a", b"\x0a", _BODY_TAGS[phase]):
+        head = tag + number(len(head) + size) + head
+    return head + body + tail
+
+
+def replace_body(phase: Phase, body: bytes) -> bytes:
+    """The reply to a piece of a body, or to a buffered one, that is replaced."""
+    return nested(_REPLY[phase], nested(1, nested(3, nested(1, body))))
+
+
+@lru_cache(maxsize=256)
+def change_response(set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()) -> bytes:
+    """The reply to the headers of a response."""
+    common = nested(2, _mutation(set_headers, remove_headers))
+    return nested(_REPLY[Phase.RESPONSE_HEADERS], nested(1, common))
+
+
+def refuse(status: int, set_headers: _Headers, body: bytes, details: str) -> bytes:
+    """Answers the client instead of an endpoint."""
+    parts = [nested(1, whole(1, status)), nested(2, _mutation(set_headers, ())), nested(3, body)]
+    return nested(_IMMEDIATE, b"".join([*parts, nested(5, details.encode())]))

@@ -1,0 +1,93 @@
+"""Families of series, and the text in which Prometheus reads them.
+
+A page may have tens of thousands of lines, and while it is made no request is answered, so the text is made here, line
+by line from prepared parts. For collectors of others the same families are prometheus_client's.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import accumulate
+
+import msgspec
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from modelplane.epp.server.observe.numbers import Histogram
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+_EXPONENT_FROM = 1e6
+"""Where %g turns to exponents."""
+
+
+class Type(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Family(msgspec.Struct, frozen=True):
+    """Numbers or histograms of one name, by the values of their labels."""
+
+    type: Type
+    name: str
+    help: str
+    labels: Sequence[str]
+    values: Mapping[tuple[str, ...], float | Histogram]
+
+
+def text_of(families: Iterable[Family]) -> bytes:
+    lines: list[str] = []
+    for family in families:
+        lines += (f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.type.value}")
+        for key, value in family.values.items():
+            labels = ",".join(
+                f'{name}="{text.translate(_ESCAPES)}"' for name, text in zip(family.labels, key, strict=True)
+            )
+            if isinstance(value, Histogram):
+                lines += _histogram(family.name, labels, value)
+            else:
+                lines.append(f"{family.name}{{{labels}}} {value}" if labels else f"{family.name} {value}")
+    lines.append("")
+    return "\n".join(lines).encode()
+
+
+def metric_of(family: Family) -> Metric:
+    """The family as prometheus_client knows it."""
+    if family.type is Type.HISTOGRAM:
+        histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+        for key, value in family.values.items():
+            if isinstance(value, Histogram):
+                counts = zip((*bounds_of(value), "+Inf"), accumulate(value.counts), strict=True)
+                histogram.add_metric(key, list(counts), value.total)
+        return histogram
+    make = CounterMetricFamily if family.type is Type.COUNTER else GaugeMetricFamily
+    numbers = make(family.name, family.help, labels=family.labels)
+    for key, value in family.values.items():
+        if not isinstance(value, Histogram):
+            numbers.add_metric(key, value)
+    return numbers
+
+
+def _histogram(name: str, labels: str, histogram: Histogram) -> Iterator[str]:
+    head = f'{name}_bucket{{{labels},le="' if labels else f'{name}_bucket{{le="'
+    count = 0
+    for bound, more in zip(bounds_of(histogram), histogram.counts, strict=False):
+        count += more
+        yield f'{head}{bound}"}} {count}'
+    count += histogram.counts[-1]
+    shown = f"{{{labels}}}" if labels else ""
+    yield f'{head}+Inf"}} {count}'
+    yield f"{name}_sum{shown} {histogram.total}"
+    yield f"{name}_count{shown} {count}"
+
+
+_WRITTEN: dict[Sequence[float], tuple[str, ...]] = {}
+
+
+def bounds_of(histogram: Histogram) -> tuple[str, ...]:
+    """Bounds as the ecosystem writes them: 1, not 1.0."""
+    found = _WRITTEN.get(histogram.bounds)
+    if found is None:
+        found = tuple(f"{bound:g}" if bound < _EXPONENT_FROM else str(int(bound)) for bound in histogram.bounds)
+        _WRITTEN[histogram.bounds] = found
+    return found

@@ -1,0 +1,125 @@
+"""What the server tells of each request, passed on to numbers, log and traces.
+
+    heard = observer.listen(request, chance)                # None for nearly every request
+    decision = scheduler.schedule(…, reporter=heard)
+    observer.decided(request, decision, spent_s, heard)
+    …
+    observer.ended(request, decision, served)
+
+Without log and traces, `listen` is one comparison and the rest is arithmetic.
+"""
+
+import time
+from collections.abc import Callable
+
+from modelplane.epp.config.config import Config
+from modelplane.epp.flowcontrol import Ending
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.server.observe.decision_log import DecisionLog
+from modelplane.epp.server.observe.heard import Heard, Witnessed
+from modelplane.epp.server.observe.numbers import Numbers
+from modelplane.epp.server.observe.tracing import Trace, Tracing
+from modelplane.framework import Reporter
+
+DISPATCHED = "Dispatched"
+_TRACES_MOST = 10_000
+"""Traced requests under way; more are not traced."""
+
+
+class Observer:
+    """One for a picker. One event loop."""
+
+    def __init__(
+        self,
+        numbers: Numbers | None = None,
+        *,
+        log: DecisionLog | None = None,
+        tracing: Tracing | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.numbers = numbers or Numbers()
+        self._log = log
+        self._tracing = tracing
+        self._curious = log is not None or tracing is not None
+        self.divides = False
+        """Whether requests are divided among stages, so that it is worth counting how."""
+        self._clock = clock
+        self._traces: dict[int, Trace] = {}
+        """By the identity of the decision, which the server holds until the request ends."""
+
+    def listen(self, request: Request, chance: float) -> Heard | None:
+        """A listener for the scheduler where the decision is to be logged or traced. `chance` is in [0, 1)."""
+        if not self._curious:
+            return None
+        traced = self._tracing is not None and self._tracing.wants(request, chance)
+        if self._log is not None and self._log.wants(chance, self._clock()):
+            return Witnessed(traced=traced)
+        return Heard(traced=traced) if traced else None
+
+    def configured(self, config: Config) -> None:
+        """Decisions are made by this configuration from here on."""
+        if self._log is not None:
+            self._log.configured(config)
+
+    def decided(
+        self,
+        request: Request,
+        decision: Decision,
+        spent_s: float,
+        heard: Reporter[Endpoint] | None = None,
+        *,
+        model: str = "",
+    ) -> None:
+        """Once for each request. `model` is what the client asked for, where that was rewritten."""
+        self.numbers.decided(request, decision, spent_s, model)
+        if self.divides and decision.outcome is Outcome.PICKED:
+            self.numbers.split(request, decision)
+        if self._curious:
+            self._tell(request, decision, spent_s, heard if isinstance(heard, Heard) else None)
+
+    def ended(self, request: Request, decision: Decision, served: Served, *, model: str = "") -> None:
+        """Once for each request that was sent on."""
+        self.numbers.ended(request, served, model)
+        if self._traces:
+            trace = self._traces.pop(id(decision), None)
+            if trace is not None and self._tracing is not None:
+                self._tracing.ended(request, decision, trace, served)
+
+    def evicted(self, request: Request) -> None:
+        """A request that was sent on is ended to make room for another; `ended` follows."""
+        if self._log is not None:
+            self._log.evicted(request, self._clock())
+
+    def waited(self, request: Request, ending: Ending, *, model: str = "") -> None:
+        """Once for each request that was offered to flow control."""
+        outcome = DISPATCHED if ending.outcome is None else ending.outcome.title
+        self.numbers.waited(request, outcome, ending.waited_s, model)
+
+    def rewrote(self, name: str, model: str, target: str) -> None:
+        self.numbers.rewrote(name, model, target)
+
+    def opened(self) -> None:
+        self.numbers.stream_opened()
+
+    def closed(self, code: str, lasted_s: float, request_s: float, response_s: float) -> None:
+        numbers = self.numbers
+        numbers.stream_closed(code, lasted_s)
+        numbers.request_side.add(request_s)
+        if response_s:
+            numbers.response_side.add(response_s)
+
+    def _tell(self, request: Request, decision: Decision, spent_s: float, heard: Heard | None) -> None:
+        now_s = self._clock()
+        if self._log is not None:
+            drawn = heard if heard is not None and heard.logged else None
+            self._log.decided(request, decision, spent_s, drawn, now_s)
+        if self._tracing is None or heard is None or not heard.traced:
+            return
+        trace = Trace(heard, now_s, spent_s)
+        if decision.outcome is not Outcome.PICKED:
+            self._tracing.ended(request, decision, trace)
+        elif len(self._traces) < _TRACES_MOST:
+            self._traces[id(decision)] = trace

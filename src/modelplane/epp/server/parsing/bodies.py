@@ -1,0 +1,119 @@
+"""The fields of each API that matter to the picker.
+
+A body that the engines would refuse for its shape is refused here with a sentence, before it waits anywhere: the model
+has the wrong type, messages are no list. What the picker does not need it does not judge.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.server.parsing import text
+from modelplane.epp.server.parsing.shapes import (
+    ABSENT,
+    Chat,
+    Common,
+    Completions,
+    Embeddings,
+    Generate,
+    Message,
+    Messages,
+    Number,
+    Parsed,
+    Responses,
+    Sampling,
+)
+
+_LARGEST: Final = 1 << 31
+_Said = tuple[tuple[bytes, ...], bool, Number]
+"""Prompts, whether there are media in them, and the most tokens that the answer may have."""
+
+
+class ParseError(ValueError):
+    """The body is not one of its API; the sentence is for the client."""
+
+
+def _read_chat(body: Chat) -> _Said:
+    messages = body.messages
+    prompt = text.conversation(body.tools, None, messages)
+    return (prompt,), text.has_media(messages), body.max_completion_tokens or body.max_tokens
+
+
+def _read_completions(body: Completions) -> _Said:
+    return text.prompts(body.prompt), False, body.max_tokens
+
+
+def _read_responses(body: Responses) -> _Said:
+    turns = [Message("user", body.input)] if isinstance(body.input, str) else body.input or []
+    prompt = text.conversation(body.tools, body.instructions, turns)
+    return (prompt,), text.has_media(turns), body.max_output_tokens
+
+
+def _read_embeddings(body: Embeddings) -> _Said:
+    if body.messages:
+        prompt = text.conversation(ABSENT, None, body.messages)
+        return (prompt,), text.has_media(body.messages), body.max_tokens
+    return text.prompts(body.input), False, body.max_tokens
+
+
+def _read_messages(body: Messages) -> _Said:
+    prompt = text.conversation(body.tools, body.system, body.messages)
+    return (prompt,), text.has_media(body.messages), body.max_tokens
+
+
+def _read_generate(body: Generate) -> _Said:
+    prompt = body.token_ids or body.input_ids or body.text or body.prompt
+    media = body.features is not ABSENT and bytes(body.features) not in {b"null", b"{}", b"[]"}
+    sampling = body.sampling_params or Sampling()
+    return text.prompts(prompt), media, sampling.max_tokens or sampling.max_new_tokens or body.max_tokens
+
+
+_Reader = Callable[..., _Said]
+_SHAPES: Final[dict[Api, tuple[msgspec.json.Decoder[Common], _Reader]]] = {
+    Api.CHAT: (msgspec.json.Decoder(Chat), _read_chat),
+    Api.COMPLETIONS: (msgspec.json.Decoder(Completions), _read_completions),
+    Api.RESPONSES: (msgspec.json.Decoder(Responses), _read_responses),
+    Api.EMBEDDINGS: (msgspec.json.Decoder(Embeddings), _read_embeddings),
+    Api.MESSAGES: (msgspec.json.Decoder(Messages), _read_messages),
+    Api.GENERATE: (msgspec.json.Decoder(Generate), _read_generate),
+}
+_NEEDS_MODEL: Final = frozenset((Api.CHAT, Api.COMPLETIONS, Api.RESPONSES, Api.EMBEDDINGS, Api.MESSAGES))
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def parse(api: Api, body: bytes) -> Parsed:
+    """What a body of this API says. Raises ParseError with a sentence for the client."""
+    if api is Api.OTHER:
+        return Parsed()
+    decoder, reader = _SHAPES[api]
+    try:
+        found = decoder.decode(body)
+        prompts, has_media, most = reader(found)
+    except RecursionError:
+        raise ParseError("the body nests too deeply") from None
+    except OverflowError:
+        raise ParseError("a token id of the prompt is out of range") from None
+    except (msgspec.DecodeError, TypeError, UnicodeError) as error:
+        raise ParseError(_sentence(body, error)) from None
+    model = found.model or ""
+    if not model and api in _NEEDS_MODEL:
+        raise ParseError("the body names no model")
+    most_tokens = int(most) if most is not None and 0 < most < _LARGEST else 0
+    return Parsed(model, prompts, found.stream is True, most_tokens, found.cache_salt or "", has_media)
+
+
+def rename(body: bytes, model: str) -> bytes:
+    """The same body for another model. Raises ParseError where it is no object."""
+    try:
+        fields = _OBJECT.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise ParseError(_sentence(body, error)) from None
+    return msgspec.json.encode({**fields, "model": model})
+
+
+def _sentence(body: bytes, error: Exception) -> str:
+    if not body.strip():
+        return "the body is empty"
+    return f"the body is not acceptable: {error}"

@@ -1,0 +1,29 @@
+"""Which API a path means: the longest end of it that is known."""
+
+from functools import lru_cache
+from typing import Final
+
+from modelplane.epp.scheduling.requests import Api
+
+_ENDS: Final = {
+    "chat/completions": Api.CHAT,
+    "chat/completions/render": Api.CHAT,
+    "completions": Api.COMPLETIONS,
+    "completions/render": Api.COMPLETIONS,
+    "responses": Api.RESPONSES,
+    "embeddings": Api.EMBEDDINGS,
+    "v1/messages": Api.MESSAGES,
+    "generate": Api.GENERATE,
+}
+_LONGEST: Final = max(end.count("/") for end in _ENDS) + 1
+
+
+@lru_cache(maxsize=256)
+def find_api(path: str) -> Api:
+    """The API; OTHER for a path that means none. The query does not matter."""
+    segments = path.partition("?")[0].rstrip("/").split("/")
+    for count in range(_LONGEST, 0, -1):
+        found = _ENDS.get("/".join(segments[-count:]))
+        if found is not None and len(segments) >= count:
+            return found
+    return Api.OTHER

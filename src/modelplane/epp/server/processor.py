@@ -1,0 +1,169 @@
+"""One call of external processing: an exchange, whoever decides it, and the call's end."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from modelplane.epp.scheduling.conclusions import picked_of
+from modelplane.epp.scheduling.decisions import Outcome
+from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.server.director import Director
+from modelplane.epp.server.exchange import Budget, Exchange
+from modelplane.epp.server.interfaces import Verdict
+from modelplane.epp.server.messages import read
+from modelplane.epp.server.steps import Ask, Step
+from modelplane.epp.transport.calls import Call, Status, TakesSeveral
+from modelplane.epp.transport.wire import WireError
+
+_PICKED: Final = Outcome.PICKED
+_CANCELLED: Final = Status.CANCELLED
+_OK: Final = Status.OK
+_NAMES: Final = {status: status.name for status in Status}
+
+
+class Processor(TakesSeveral):
+    """Serves one call (`Handler`), and waits for its answer (`Asker`)."""
+
+    # What most calls never need is set where it is needed.
+    _waits = False
+    _verdict: Verdict | None = None
+    _sent_s = 0.0
+    _is_answered = False
+    """Whether the response has begun."""
+    _request_s = 0.0
+    _response_s = 0.0
+    """Time spent here on the request, and on its response."""
+    _since_s = -1.0
+    """When the message came that is being worked on."""
+
+    def __init__(
+        self,
+        call: Call,
+        director: Director,
+        clock: Callable[[], float],
+        body_limit: int,
+        budget: Budget | None = None,
+    ) -> None:
+        self._call = call
+        self._director = director
+        self._clock = clock
+        self._exchange = Exchange(body_limit, budget=budget)
+        self._opened_s = clock()
+        if director.observer is not None:
+            director.observer.opened()
+
+    def message(self, message: bytes) -> None:
+        self._since_s = self._clock()
+        try:
+            incoming = read(message)
+        except WireError as error:
+            self._finish(Status.INVALID_ARGUMENT, f"not a message of external processing: {error}")
+            return
+        self._act(self._exchange.feed(incoming, self._since_s))
+        if not self._is_answered and self._exchange.first_byte_s >= 0.0:
+            self._is_answered = True
+            if self._verdict is not None:
+                self._director.began(self._verdict)
+        self._spend()
+
+    def messages(self, messages: Sequence[bytes]) -> None:
+        try:
+            ask = self._exchange.take_whole(messages)
+        except WireError:
+            ask = None
+        if ask is not None:
+            self._since_s = self._opened_s
+            self._ask(ask)
+            if self._since_s >= 0.0:
+                self._request_s, self._since_s = self._clock() - self._since_s, -1.0
+            return
+        for message in messages:
+            if self._opened_s >= 0.0:
+                self.message(message)
+
+    def answer(self, verdict: Verdict) -> None:
+        self._waits = False
+        exchange, decision = self._exchange, verdict.decision
+        if decision.outcome is _PICKED:
+            self._verdict = verdict
+            self._sent_s = self._clock()
+        step = exchange.decided(decision, verdict.request.api, verdict.rename)
+        if step.over:
+            self._act(step)
+            return
+        self._call.send(*step.replies)
+        if exchange.rests:
+            self._call.rest()
+
+    def evict(self) -> None:
+        self._act(self._exchange.evict())
+
+    def closed(self) -> None:
+        self._settle(_OK)
+        self._call.finish()
+
+    def cancelled(self) -> None:
+        self._settle(_CANCELLED)
+
+    def _act(self, step: Step) -> None:
+        if step.replies:
+            self._call.send(*step.replies)
+        if step.ask is not None:
+            self._ask(step.ask)
+        if step.broken:
+            self._finish(Status.INVALID_ARGUMENT, step.broken)
+        elif step.over:
+            self._finish(Status.OK)
+
+    def _ask(self, ask: Ask) -> None:
+        verdict = self._director.decide(ask, self)
+        if verdict is None:
+            self._waits = True
+        else:
+            self.answer(verdict)
+
+    def _spend(self) -> None:
+        if self._since_s >= 0.0:
+            spent_s, self._since_s = self._clock() - self._since_s, -1.0
+            if self._is_answered:
+                self._response_s += spent_s
+            else:
+                self._request_s += spent_s
+
+    def _finish(self, status: Status, why: str = "") -> None:
+        self._settle(status, why)
+        self._call.finish(status, why)
+
+    def _settle(self, status: Status, why: str = "") -> None:
+        """The exchange is over for us: tell what became of it, once."""
+        verdict, self._verdict = self._verdict, None
+        if verdict is None:
+            self._leave_early(why)
+        now_s = self._clock()
+        if verdict is not None:
+            exchange = self._exchange
+            served = Served(
+                picked_of(verdict.decision),
+                exchange.status,
+                self._sent_s,
+                exchange.first_byte_s,
+                now_s,
+                exchange.usage,
+                status is _CANCELLED and not exchange.status,
+            )
+            self._director.ended(verdict, served, told=exchange.served)
+        opened_s, self._opened_s = self._opened_s, -1.0
+        observer = self._director.observer
+        if observer is not None and opened_s >= 0.0:
+            if self._since_s >= 0.0:
+                self._spend()
+            observer.closed(_NAMES[status], now_s - opened_s, self._request_s, self._response_s)
+
+    def _leave_early(self, why: str) -> None:
+        """Nothing was sent on."""
+        self._exchange.release()
+        unasked = self._exchange.break_off(why)
+        if unasked is not None:
+            self._director.decide(unasked, self)
+        if self._waits:
+            self._waits = False
+            self._director.abandon(self)

@@ -1,0 +1,211 @@
+"""The endpoint picker as a server: its endpoints, its configuration, its ports, and an orderly end.
+
+    gRPC port      external processing, and health
+    health port    health alone, in plain text, for probes that carry no certificate
+
+The configuration file is looked at every two seconds. One that is sound replaces the scheduler between two requests;
+one that is not is told once and changes nothing. At the end readiness goes first, so that proxies look elsewhere; then
+calls may finish within the grace, and what is left is cut.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from modelplane.api.errors import ModelplaneError
+from modelplane.epp.config.config import Config, load
+from modelplane.epp.config.flow_control import settings_of
+from modelplane.epp.datalayer.endpoints import EndpointSource
+from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolGauge, detector_of
+from modelplane.epp.scheduling.assembly import Assembly
+from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.epp.server.director import Director
+from modelplane.epp.server.exchange import Budget
+from modelplane.epp.server.health import Health
+from modelplane.epp.server.interfaces import Flow, Observer
+from modelplane.epp.server.messages import METHOD
+from modelplane.epp.server.processor import Processor
+from modelplane.epp.server.third_party import full_catalogue
+from modelplane.epp.transport.calls import Methods, Server, Settings
+from modelplane.epp.transport.h2.server import H2Server
+from modelplane.epp.transport.listening import EVERYWHERE
+from modelplane.epp.transport.tls import Identity
+
+_LOG = logging.getLogger(__name__)
+_TICK_S: Final = 0.01
+_CALM_S: Final = 1.0
+
+MakeServer = Callable[[Methods, Settings], Server]
+
+
+class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the picker serves. A port of 0 is chosen by the system; a health port of -1 is none."""
+
+    host: str = EVERYWHERE
+    port: int = 9002
+    health_port: int = 9003
+    identity: Identity | None = None
+    """None: plain text."""
+    body_bytes: int = 32 << 20
+    held_bytes: int = 512 << 20
+    """Of all requests that are being read or decided."""
+    streams: int = 20_000
+    drain_s: float = 30.0
+    config_file: Path | None = None
+    look_s: float = 2.0
+    """From one look at the configuration's file to the next."""
+
+
+class PickerServer:
+    """Started once, stopped once."""
+
+    def __init__(
+        self,
+        source: EndpointSource,
+        config: Config,
+        settings: PickerSettings | None = None,
+        *,
+        make_server: MakeServer = H2Server,
+        observer: Observer | None = None,
+    ) -> None:
+        self.settings = settings or PickerSettings()
+        self.source = source
+        scheduler, flow = assemble(config)
+        self._is_calm = flow is None
+        # What chance decides here is which of equals is picked: nobody gains by foreseeing it.
+        chance = random.Random().random  # noqa: S311  see above
+        self.director = Director(source, scheduler, clock=time.monotonic, chance=chance, flow=flow)
+        self.director.apis = apis_of(config)
+        self.director.observer = observer
+        self.on_reload: Callable[[Scheduler, Config], None] = lambda _scheduler, _config: None
+        """Told of each scheduler that takes over."""
+        self._budget = Budget(self.settings.held_bytes)
+        self.port = 0
+        self.health_port = 0
+        self.stopping = False
+        self._health = Health(lambda: source.known and not self.stopping)
+        self._make_server = make_server
+        self._servers: list[Server] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._read = b""
+
+    async def start(self) -> None:
+        """Serves when it returns."""
+        self._read = _text(self.settings.config_file)
+        await self.source.start()
+        self.source.on_change(lambda _endpoints: self._health.refresh())
+        settings = self.settings
+        common = Settings(
+            host=settings.host, port=settings.port, identity=settings.identity, streams=settings.streams,
+            message_bytes=settings.body_bytes + (1 << 20),
+        )  # fmt: skip
+        clock, limit, budget = time.monotonic, settings.body_bytes, self._budget
+        process = partial(Processor, director=self.director, clock=clock, body_limit=limit, budget=budget)
+        methods: Methods = {METHOD: process, **self._health.methods}
+        self.port = await self._serve(self._make_server(methods, common))
+        if settings.health_port >= 0:
+            plain = Settings(host=settings.host, port=settings.health_port)
+            self.health_port = await self._serve(H2Server(self._health.methods, plain))
+        self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._watch_config())]
+
+    async def stop(self) -> None:
+        """Drains, then ends everything that was started."""
+        if self.stopping:
+            return
+        self.stopping = True
+        self._health.close()
+        self.director.stop()
+        try:
+            await asyncio.gather(*(server.stop(self.settings.drain_s) for server in self._servers))
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self.source.stop()
+
+    def reload(self, config: Config) -> None:
+        """Decide by another configuration from here on."""
+        scheduler, flow = assemble(config, self.director.scheduler.assembly)
+        self.director.apis = apis_of(config)
+        self._is_calm = flow is None
+        self.director.reload(scheduler, flow)
+        self.on_reload(scheduler, config)
+
+    async def _serve(self, server: Server) -> int:
+        port = await server.start()
+        self._servers.append(server)
+        return port
+
+    async def _tick(self) -> None:
+        """Those who wait for room are looked at often while there are any; without flow control there never are."""
+        while True:
+            idle_s = _CALM_S if self._is_calm else _TICK_S * 10
+            await asyncio.sleep(_TICK_S if self.director.waiting else idle_s)
+            self.director.tick()
+
+    async def _watch_config(self) -> None:
+        path = self.settings.config_file
+        while path is not None:
+            await asyncio.sleep(self.settings.look_s)
+            text = _text(path)
+            if text and text != self._read:
+                self._read = text
+                self._try_reload(text, path)
+
+    def _try_reload(self, text: bytes, path: Path) -> None:
+        try:
+            self.reload(load(text, str(path), full_catalogue()))
+        except ModelplaneError as error:
+            _LOG.error("the configuration stays as it was: %s", error)
+        else:
+            _LOG.info("took the changed configuration of %s", path)
+
+
+_PARSERS: Final = {
+    "openai-parser": (Api.CHAT, Api.COMPLETIONS, Api.RESPONSES, Api.EMBEDDINGS),
+    "anthropic-parser": (Api.MESSAGES,),
+    "vllmhttp-parser": (Api.GENERATE,),
+    "sglanghttp-parser": (Api.GENERATE,),
+    "passthrough-parser": (Api.OTHER,),
+    "vllmgrpc-parser": (Api.OTHER,),
+    "vertexai-parser": (Api.OTHER,),
+}
+"""What is in the messages of gRPC is not read: they are passed on."""
+
+
+def apis_of(config: Config) -> frozenset[Api] | None:
+    """The APIs of the parsers that a configuration names; None where it names none, which means all."""
+    entries = [config.entry(name) for name in config.parsers]
+    if not entries:
+        return None
+    return frozenset(api for entry in entries if entry is not None for api in _PARSERS.get(entry.type, ()))
+
+
+def assemble(config: Config, before: Assembly | None = None) -> tuple[Scheduler, Flow | None]:
+    """Everything that a configuration names. Of what was at work before, plugins that remember and are alike stay."""
+    assembly = config.build(before)
+    scheduler = Scheduler(assembly)
+    if not config.gates.get("flowControl", False):
+        return scheduler, None
+    detector = detector_of(assembly.plugins.get(config.saturation_detector))
+    settings = settings_of(config.flow_control, assembly.plugins.get)
+    evictor = Evictor() if settings.evicts else None
+    return scheduler, Flow(FlowControl(settings), PoolGauge(detector), evictor)
+
+
+def _text(path: Path | None) -> bytes:
+    """A file that is being replaced may be missing for a moment: nothing."""
+    if path is None:
+        return b""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

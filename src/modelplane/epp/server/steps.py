@@ -1,0 +1,42 @@
+"""What one message of an exchange leads to: replies, a question for whoever picks, or the end."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from modelplane.epp.scheduling.decisions import Decision
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """The question for whoever picks."""
+
+    headers: Mapping[str, str]
+    body: bytes
+    whole: bool
+    """Whether `body` is the request's body: not where Envoy keeps it to itself, or may have cut it."""
+    subset: tuple[str, ...] | None
+    refused: Decision | None = None
+    """How it ends whoever picks: it is told, so that it counts, and the answer is this."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What one message, or one decision, leads to."""
+
+    replies: tuple[bytes, ...] = ()
+    ask: Ask | None = None
+    broken: str = ""
+    """Envoy broke the protocol: the call ends with this sentence."""
+    over: bool = False
+    """The call ends, after the replies."""
+
+
+NOTHING: Final = Step()
+
+
+class Rename(msgspec.Struct, frozen=True):
+    """Another model serves than was asked for: the body to send on, and both names for the response."""
+
+    body: bytes
+    asked: str
+    served: str

@@ -1,0 +1,1 @@
+"""The routing sidecar in front of a decode engine."""

@@ -1,0 +1,286 @@
+"""The rules of `connection` over sockets: plain or TLS, with back-pressure, time limits and a graceful end."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import ssl
+from typing import TYPE_CHECKING, Final, cast
+
+import msgspec
+
+from modelplane.epp.transport.calls import Methods, Settings
+from modelplane.epp.transport.h2.connection import Connection
+from modelplane.epp.transport.h2.frames import Code
+from modelplane.epp.transport.h2.limits import H2Limits
+from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
+from modelplane.epp.transport.tls import server_context
+
+if TYPE_CHECKING:
+    from modelplane.epp.transport.h2.direct_read import Straight
+
+_LOG = logging.getLogger(__name__)
+_TICK_S: Final = 1.0
+_DOZE_S: Final = 0.025
+_MORE_THAN_AN_END: Final = 23
+"""An empty frame that ends a stream and a reset after it have 22 bytes together, and no call begins with less."""
+_UNWRITTEN_BYTES: Final = 4 << 20
+"""In the transport's buffer, beyond which nothing more is read from the peer."""
+
+
+_READ_BYTES: Final = 64 << 10
+"""At once. More than 128 kB are asked of the kernel and given back each time, page by page, by most allocators."""
+
+
+class H2Server:
+    """A gRPC server (`Server`)."""
+
+    def __init__(self, methods: Methods, settings: Settings, limits: H2Limits | None = None) -> None:
+        base = limits or H2Limits()
+        self.limits = msgspec.structs.replace(base, message_bytes=settings.message_bytes, streams=settings.streams)
+        self._methods = methods
+        self._settings = settings
+        self._links: set[_Link] = set()
+        self._server: asyncio.Server | None = None
+        self._ticking: asyncio.TimerHandle | None = None
+        self._dozing: asyncio.TimerHandle | None = None
+        self._gone = asyncio.Event()
+
+    async def start(self) -> int:
+        settings = self._settings
+        context = server_context(settings.identity) if settings.identity else None
+        loop = asyncio.get_running_loop()
+        if settings.host == EVERYWHERE:
+            sock = listen_everywhere(settings.port)
+            self._server = await loop.create_server(lambda: _Link(self), sock=sock, ssl=context, backlog=1024)
+        else:
+            self._server = await loop.create_server(
+                lambda: _Link(self), settings.host, settings.port, ssl=context, backlog=1024
+            )
+        self._tick()
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self, grace_s: float) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        for link in list(self._links):
+            link.drain()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await self._empty()
+        for link in list(self._links):
+            link.abort(Code.NO_ERROR, "stopped")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TICK_S):
+                await self._empty()
+        for timer in (self._ticking, self._dozing):
+            if timer is not None:
+                timer.cancel()
+
+    def connection(self, link: "_Link") -> Connection:
+        now_s = asyncio.get_running_loop().time()
+        return Connection(self._methods, self.limits, now_s=now_s, on_output=link.flush)
+
+    def joined(self, link: "_Link") -> None:
+        self._links.add(link)
+
+    def left(self, link: "_Link") -> None:
+        self._links.discard(link)
+        if not self._links:
+            self._gone.set()
+
+    async def _empty(self) -> None:
+        """Until the last connection is gone."""
+        self._gone.clear()
+        if self._links:
+            await self._gone.wait()
+
+    def doze(self, wait_s: float = _DOZE_S) -> None:
+        """A link has stopped to listen for ends: look for them together, before long."""
+        if self._dozing is None:
+            self._dozing = asyncio.get_running_loop().call_later(wait_s, self._look)
+
+    def _look(self) -> None:
+        self._dozing = None
+        now_s = asyncio.get_running_loop().time()
+        waits_s = [wait_s for link in self._links if (wait_s := link.look(now_s)) > 0.0]
+        if waits_s:
+            self.doze(min(waits_s))
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        for link in list(self._links):
+            link.tick(now_s)
+        self._ticking = loop.call_later(_TICK_S, self._tick)
+
+
+class _Link(asyncio.Protocol):
+    """One connection and its transport."""
+
+    def __init__(self, server: H2Server) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._connection: Connection | None = None
+        self._stalled_s = float("inf")
+        self._socket: socket.socket | None = None
+        """Of a connection in plain text, which may doze."""
+        self._dozes = False
+        self._heard_s = 0.0
+        """When something was read last."""
+        self._straight: Straight | None = getattr(self._loop, "straight", None)
+        self._fd = -1
+        """Of the socket, where it is read and written straight."""
+        self._behind = False
+        """Whether the transport may have something to write that comes first."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Loops of other makers have transports of their own that do not inherit from asyncio's.
+        self._transport = transport = cast("asyncio.Transport", transport)
+        transport.set_write_buffer_limits(high=_UNWRITTEN_BYTES)
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = raw if transport.get_extra_info("ssl_object") is None else None
+            if self._socket is not None and self._straight is not None:
+                self._fd = raw.fileno()
+                self._straight.enter(self._fd, self.read)
+        tls = transport.get_extra_info("ssl_object")
+        if isinstance(tls, ssl.SSLObject) and tls.selected_alpn_protocol() != "h2":
+            transport.abort()
+            return
+        self._connection = self._server.connection(self)
+        self._server.joined(self)
+        self.flush()
+
+    def read(self) -> bool:
+        """What there is, straight from the socket. False: it is for the transport to find out what became of it."""
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        try:
+            self.data_received(data)
+        except Exception:  # noqa: BLE001  as the transport has it: what a connection breaks is the connection
+            _LOG.exception("a connection failed")
+            if self._transport is not None:
+                self._transport.abort()
+        return True
+
+    def data_received(self, data: bytes) -> None:
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None:
+            return
+        self._heard_s = now_s = self._loop.time()
+        connection.receive(data, now_s)
+        output = connection.output
+        if output and not connection.closing:
+            connection.output = []
+            self._write(transport, b"".join(output))
+        else:
+            self.flush()
+        if not connection.restless and connection.streams and connection.dozes:
+            if not self._dozes:
+                self._doze()
+        elif self._dozes:
+            self.wake()
+
+    def flush(self) -> None:
+        """Write what there is; a connection that is over is closed after it."""
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None:
+            return
+        output = connection.take_output()
+        if output and not transport.is_closing():
+            self._write(transport, output)
+        if connection.closing:
+            transport.close()
+
+    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
+        if self._behind:
+            self._behind = transport.get_write_buffer_size() > 0
+        if self._fd >= 0 and not self._behind:
+            # What the socket does not take the transport does, and it meets the same error.
+            try:  # noqa: SIM105  for each answer, suppress would be three calls more
+                data = data[os.write(self._fd, data) :]
+            except OSError:
+                pass
+            if not data:
+                return
+        self._behind = True
+        transport.write(data)
+
+    def _doze(self) -> None:
+        """Let the ends of calls wait for company: to be woken for each costs more than to read it.
+
+        The kernel wakes us once there is more than an end: a call that begins, a message, several ends.
+        """
+        if self._socket is not None:
+            self._dozes = True
+            self._server.doze()
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _MORE_THAN_AN_END)
+
+    def look(self, now_s: float) -> float:
+        """Read what there is, unless something was read a moment ago: then the seconds until it is time."""
+        if not self._dozes:
+            return 0.0
+        wait_s = self._heard_s + _DOZE_S - now_s
+        if wait_s <= 0.0:
+            self.wake()
+        return wait_s
+
+    def wake(self) -> None:
+        """Hear everything again, from what is there already on."""
+        if self._dozes and self._socket is not None:
+            self._dozes = False
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+
+    def pause_writing(self) -> None:
+        self._stalled_s = self._loop.time()
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._stalled_s = float("inf")
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # a peer that resets is as gone as one that closes
+        self._socket = None
+        if self._straight is not None:
+            self._straight.leave(self._fd)
+        self._fd = -1
+        self._server.left(self)
+        if self._connection is not None:
+            self._connection.lose()
+
+    def tick(self, now_s: float) -> None:
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None:
+            return
+        # Closing waits for what was written, which a peer that reads nothing can delay for ever.
+        if connection.closing and self._stalled_s > now_s:
+            self._stalled_s = now_s
+        if now_s - self._stalled_s > self._server.limits.stall_s:
+            transport.abort()
+            return
+        connection.tick(now_s)
+        self.flush()
+
+    def drain(self) -> None:
+        self.wake()
+        if self._connection is not None:
+            self._connection.drain()
+
+    def abort(self, code: Code, sentence: str) -> None:
+        if self._connection is not None:
+            self._connection.abort(code, sentence)

@@ -1,5 +1,0 @@
-"""Admitters: whether a request is taken at all, whichever endpoint would serve it. None imports another."""
-
-from modelplane.picker.admitters import latency_slo, probabilistic
-
-TYPES = (*latency_slo.TYPES, *probabilistic.TYPES)

@@ -1,0 +1,304 @@
+"""Endpoints looked at over real sockets, by servers that behave and servers that do not."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from modelplane.epp.datalayer.scrape import Engines, Pace, Scraper, ScrapeSettings, Uses
+from modelplane.epp.datalayer.scrape.connections import Connection, Target
+from modelplane.epp.datalayer.scrape.engines import Engine as Kind
+from modelplane.epp.datalayer.scrape.engines import Metric
+from modelplane.epp.datalayer.scrape.targets import page_of
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.testing.kube_api import until
+
+QUICK = ScrapeSettings(Pace(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b"
+
+
+def page(waiting=1, running=2, kv=0.5):
+    text = f"vllm:num_requests_waiting {waiting}\nvllm:num_requests_running {running}\nvllm:kv_cache_usage_perc {kv}\n"
+    return HEAD % (len(text), text.encode())
+
+
+class Server:
+    """Answers each request of each connection with what it is told to answer."""
+
+    def __init__(self):
+        self.answer = page()
+        self.connections = self.asked = self.open = self.most_open = 0
+        self.held = asyncio.Event()
+        self.held.set()
+        self.hang_up = False
+
+    async def serve(self, reader, writer):
+        self.connections += 1
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
+                self.asked += 1
+                self.open += 1
+                self.most_open = max(self.most_open, self.open)
+                await self.held.wait()
+                self.open -= 1
+                writer.write(self.answer)
+                if self.hang_up:
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+
+@asynccontextmanager
+async def serving():
+    behaviour = Server()
+    server = await asyncio.start_server(behaviour.serve, "127.0.0.1", 0)
+    behaviour.port = server.sockets[0].getsockname()[1]
+    try:
+        yield behaviour
+    finally:
+        behaviour.held.set()
+        server.close()
+
+
+def endpoint_of(server, name="default/pod", **labels):
+    return Endpoint(name, f"127.0.0.1:{server.port}", labels)
+
+
+@asynccontextmanager
+async def looking(*endpoints, settings=QUICK, engines=None):
+    scraper = Scraper(engines, settings)
+    scraper.watch(endpoints)
+    await scraper.start()
+    try:
+        yield scraper
+    finally:
+        await scraper.stop()
+        await asyncio.sleep(0.01)
+
+
+def story(body):
+    async def main():
+        async with serving() as server:
+            await body(server)
+
+    asyncio.run(main())
+
+
+def test_the_load_follows_the_page_over_one_connection():
+    async def body(server):
+        endpoint = endpoint_of(server)
+        async with looking(endpoint) as scraper:
+            await until(lambda: endpoint.load.waiting == 1)
+            seen_s = endpoint.load.seen_s
+            server.answer = page(waiting=9, kv=0.75)
+            await until(lambda: endpoint.load.waiting == 9)
+            assert (endpoint.load.running, endpoint.load.kv_use) == (2, 0.75)
+            assert endpoint.load.seen_s > seen_s
+            assert (scraper.stale(), dict(scraper.problems), scraper.counts.failures) == ([], {}, 0)
+        assert server.connections == 1
+
+    story(body)
+
+
+def test_a_real_engine():
+    async def main():
+        engine = Engine(EngineConfig(cluster="east", namespace="team", pod="p", models=("demo",), speed=1000))
+        address = await engine.start("127.0.0.1")
+        endpoint = Endpoint("team/p", f"{address.host}:{address.port}")
+        async with looking(endpoint):
+            await until(lambda: endpoint.load.seen_s >= 0)
+            assert endpoint.load.blocks > 0
+            assert endpoint.load.block_size > 0
+        await engine.stop(grace_s=0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", "HTTP status 503"),
+        (b"nonsense\r\n\r\n", "no HTTP/1.1 response"),
+        (HEAD % (9999, b"short"), "no answer in 0.3 s"),
+        (HEAD % (3, b"x 1"), "the page has no metrics of vllm"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n", "the most is 4194304"),
+    ],
+)
+def test_an_endpoint_that_fails_keeps_its_numbers_and_comes_back(answer, problem):
+    async def body(server):
+        endpoint = endpoint_of(server)
+        async with looking(endpoint, settings=ScrapeSettings(QUICK.pace, timeout_s=0.3, tick_s=0.005)) as scraper:
+            await until(lambda: endpoint.load.waiting == 1)
+            server.answer = answer
+            await until(lambda: problem in scraper.problems.get("default/pod", ""))
+            assert endpoint.load.waiting == 1
+            server.answer = page(waiting=4)
+            await until(lambda: endpoint.load.waiting == 4)
+            assert dict(scraper.problems) == {}
+
+    story(body)
+
+
+def test_nobody_there_is_stale_and_says_so():
+    async def main():
+        endpoint = Endpoint("default/gone", "127.0.0.1:1")
+        async with looking(endpoint) as scraper:
+            await until(lambda: scraper.counts.failures >= 2)
+            assert scraper.stale() == [endpoint]
+            assert "cannot connect" in scraper.problems["default/gone"]
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_the_server_closed_is_opened_again_without_a_failure():
+    async def body(server):
+        endpoint = endpoint_of(server)
+        server.hang_up = True
+        async with looking(endpoint) as scraper:
+            await until(lambda: server.connections >= 5)
+            assert scraper.counts.failures == 0
+
+    story(body)
+
+
+def test_no_more_at_once_than_allowed():
+    async def body(server):
+        server.held.clear()
+        endpoints = [endpoint_of(server, f"default/{number}") for number in range(12)]
+        settings = ScrapeSettings(QUICK.pace, timeout_s=30, at_once=4, tick_s=0.005)
+        async with looking(*endpoints, settings=settings):
+            await until(lambda: server.open == 4)
+            await asyncio.sleep(0.05)
+            server.held.set()
+            await until(lambda: all(endpoint.load.waiting == 1 for endpoint in endpoints))
+        assert server.most_open == 4
+
+    story(body)
+
+
+def test_endpoints_that_leave_are_not_looked_at_and_those_that_stay_keep_their_connection():
+    async def body(server):
+        stays, leaves = endpoint_of(server, "default/stays"), endpoint_of(server, "default/leaves")
+        async with looking(stays, leaves) as scraper:
+            await until(lambda: stays.load.waiting == 1 and leaves.load.waiting == 1)
+            scraper.watch([stays])
+            server.answer = page(waiting=5)
+            await until(lambda: stays.load.waiting == 5)
+            await asyncio.sleep(0.1)
+            assert leaves.load.waiting == 1
+        assert server.connections == 2
+
+    story(body)
+
+
+def test_one_that_leaves_while_it_is_asked_makes_room_for_another():
+    async def body(server):
+        server.held.clear()
+        first, second = endpoint_of(server, "default/a"), endpoint_of(server, "default/b")
+        settings = ScrapeSettings(QUICK.pace, timeout_s=30, at_once=1, tick_s=0.005)
+        async with looking(first, settings=settings) as scraper:
+            await until(lambda: server.open == 1)
+            scraper.watch([second])
+            server.held.set()
+            await until(lambda: second.load.waiting == 1)
+            assert first.load.seen_s < 0
+
+    story(body)
+
+
+def test_requests_under_way_hurry_the_next_look():
+    async def body(server):
+        endpoint = endpoint_of(server)
+        settings = ScrapeSettings(Pace(busy_s=0.01, warm_s=3000, idle_s=3000), tick_s=0.005)
+        server.answer = page(waiting=0, running=0)
+        async with looking(endpoint, settings=settings):
+            await until(lambda: server.asked >= 6)
+            endpoint.requests_in_flight = 1
+            # By doubling alone this would take hours.
+            await until(lambda: server.asked >= 30)
+
+    story(body)
+
+
+@pytest.mark.parametrize(
+    ("ended", "tokens_then"),
+    [
+        pytest.param((0, -64), 0, id="its response has begun"),
+        pytest.param((-1, -64), 160, id="nobody told that it began"),
+    ],
+)
+def test_a_look_has_the_requests_in_flight_and_of_their_prompts_what_may_be_computed(ended, tokens_then):
+    async def body(server):
+        endpoint = endpoint_of(server)
+        endpoint.count(1, 64)
+        endpoint.count(*ended)
+        endpoint.count(1, 160)
+        async with looking(endpoint):
+            await until(lambda: endpoint.load.seen_s >= 0)
+        load = endpoint.load
+        assert (load.requests_then, load.tokens_then) == (endpoint.requests_in_flight, tokens_then)
+
+    story(body)
+
+
+def test_where_no_plugin_reads_the_load_it_is_looked_at_once():
+    async def body(server):
+        endpoint = endpoint_of(server)
+        endpoint.requests_in_flight = 1
+        async with looking(endpoint, settings=ScrapeSettings(QUICK.pace, Uses(load=False), tick_s=0.005)):
+            await until(lambda: server.asked == 1)
+            await asyncio.sleep(0.1)
+        assert server.asked == 1
+
+    story(body)
+
+
+def test_numbers_of_ones_own_become_attributes():
+    async def body(server):
+        kind = Kind(name="mine", waiting=Metric("q"), others=(("depth", Metric("d")),))
+        endpoint = endpoint_of(server)
+        endpoint.attributes = {"price": 2.0}
+        server.answer = HEAD % (8, b"q 1\nd 7\n")
+        async with looking(endpoint, engines=Engines([kind], default="mine")):
+            await until(lambda: endpoint.load.waiting == 1)
+        assert dict(endpoint.attributes) == {"price": 2.0, "depth": 7.0}
+
+    story(body)
+
+
+@pytest.mark.parametrize(
+    ("address", "labels", "target"),
+    [
+        ("10.0.0.1:8000", {}, Target("10.0.0.1", 8000)),
+        ("[fd00::1]:8000", {}, Target("fd00::1", 8000)),
+        (
+            "10.0.0.1:8000",
+            {"metricsAddress": "metrics.example", "metricsPort": "9090"},
+            Target("metrics.example", 9090),
+        ),
+        ("10.0.0.1:8000", {"metricsAddress": ""}, None),
+        ("nonsense", {}, None),
+    ],
+)
+def test_where_the_page_is(address, labels, target):
+    assert page_of(Endpoint("x", address, labels)) == target
+
+
+def test_what_is_asked():
+    assert Target("fd00::1", 80).request == (
+        b"GET /metrics HTTP/1.1\r\nHost: [fd00::1]:80\r\nAccept: text/plain;version=0.0.4\r\n"
+        b"User-Agent: modelplane\r\n\r\n"
+    )
+
+
+def test_one_question_at_a_time():
+    async def body(server):
+        connection = Connection(Target("127.0.0.1", server.port), timeout_s=30)
+        connection.ask(lambda *_: None)
+        with pytest.raises(RuntimeError, match="twice"):
+            connection.ask(lambda *_: None)
+        connection.close()
+
+    story(body)

@@ -1,0 +1,152 @@
+"""Predictions follow what was served, fall back where little was, and are always numbers."""
+
+from math import inf, isfinite, nan
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.producers.latency import LATENCY, LatencyParameters, LatencyProducer
+from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.units import convert
+
+
+def test_a_line_is_found():
+    line = Regression(3)
+    for number in range(200):
+        features = (1.0, float(number % 7), float(number % 5))
+        line.learn(features, 2.0 + 3.0 * features[1] - 0.5 * features[2])
+    assert line.predict((1.0, 2.0, 1.0)) == pytest.approx(7.5, abs=0.01)
+    assert line.confidence > 0.9
+
+
+def test_a_line_follows_a_change_and_shrugs_off_one_outlier():
+    line = Regression(2)
+    for number in range(300):
+        line.learn((1.0, float(number % 4)), 1.0)
+    line.learn((1.0, 1.0), 1e9)
+    assert line.predict((1.0, 1.0)) == pytest.approx(1.0, abs=0.2)
+    for number in range(3000):
+        line.learn((1.0, float(number % 4)), 5.0)
+    assert line.predict((1.0, 1.0)) == pytest.approx(5.0, rel=0.1)
+
+
+def test_nothing_is_predicted_before_enough_was_seen():
+    line = Regression(1)
+    for _ in range(LEAST_SAMPLES - 1):
+        line.learn((1.0,), 1.0)
+    assert (line.predict((1.0,)), line.confidence) == (None, 0.0)
+    line.learn((nan,), 1.0)
+    line.learn((1.0,), inf)
+    assert line.samples == LEAST_SAMPLES - 1
+
+
+numbers = st.floats(-1e12, 1e12)
+
+
+@given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=80), numbers, numbers)
+def test_whatever_is_learned_predictions_are_numbers(samples, first, second):
+    line = Regression(3)
+    for one, other, outcome in samples * 3:
+        line.learn((1.0, one, other), outcome)
+    found = line.predict((1.0, first, second))
+    assert found is None or isfinite(found)
+    assert 0.0 <= line.confidence <= 1.0
+
+
+def server(number: int, waiting: float = 0.0) -> Endpoint:
+    return Endpoint(f"ns/pod-{number}", f"10.0.0.{number}:8000", load=Load(waiting=waiting))
+
+
+def serve(producer, pool, picked, tokens, ttft_s, tpot_s=0.02, **changes) -> None:
+    request = Request("r", prompts=(b"x" * tokens * 4,))
+    cycle = Cycle(request, pool, 0.0, lambda: 0.0)
+    decision = Decision(Outcome.PICKED, ((picked,),))
+    producer.produce(cycle)
+    picked.tokens_in_flight += tokens
+    producer.sent(cycle, decision)
+    told = {"status": 200, "first_byte_s": ttft_s, "ended_s": ttft_s + 10 * tpot_s, "usage": Usage(output_tokens=11)}
+    producer.ended(request, decision, Served(**{"endpoint": picked, "started_s": 0.0, **told, **changes}))
+    picked.tokens_in_flight -= tokens
+
+
+def predictions(producer, pool, tokens=1000, **goals):
+    cycle = Cycle(Request("r", prompts=(b"x" * tokens * 4,), **goals), pool, 0.0, lambda: 0.0)
+    producer.produce(cycle)
+    return cycle.get(LATENCY)
+
+
+def test_each_endpoint_has_its_own_line_and_a_new_one_the_pools():
+    producer, pool = LatencyProducer("p"), (server(0), server(1), server(2))
+    assert predictions(producer, pool) == [None, None, None]
+    for number in range(100):
+        tokens = 100 + 37 * number % 3000
+        serve(producer, pool, pool[0], tokens, 0.1 + tokens / 10_000, 0.02)
+        serve(producer, pool, pool[1], tokens, 0.3 + tokens / 5_000, 0.06)
+    fast, slow, new = predictions(producer, pool, ttft_goal_s=0.4, tpot_goal_s=0.05)
+    assert (fast.ttft_s, fast.tpot_s) == (pytest.approx(0.2, abs=0.02), pytest.approx(0.02, abs=0.002))
+    assert (slow.ttft_s, slow.tpot_s) == (pytest.approx(0.5, abs=0.05), pytest.approx(0.06, abs=0.006))
+    assert fast.ttft_s < new.ttft_s < slow.ttft_s
+    assert fast.ttft_headroom_s == pytest.approx(0.2, abs=0.02)
+    assert slow.tpot_headroom_s < 0.0
+    assert fast.confidence > 0.8
+    producer.changed(pool[2:])
+    assert predictions(producer, pool)[0].ttft_s == pytest.approx(new.ttft_s)
+
+
+def test_without_goals_headroom_is_unbounded_and_the_buffer_counts():
+    producer, pool = LatencyProducer("p", LatencyParameters(slo_buffer_factor=0.5)), (server(0),)
+    for _ in range(50):
+        serve(producer, pool, pool[0], 100, 1.0)
+    (found,) = predictions(producer, pool, tokens=100)
+    assert (found.ttft_headroom_s, found.tpot_headroom_s) == (inf, inf)
+    (found,) = predictions(producer, pool, tokens=100, ttft_goal_s=4.0)
+    assert found.ttft_headroom_s == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"status": 500}, {"status": 0}, {"endpoint": server(9)}, {"first_byte_s": -1.0, "ended_s": -1.0}],
+    ids=["failed", "no response", "served elsewhere", "no time told"],
+)
+def test_what_says_nothing_is_not_learned(changes):
+    producer, pool = LatencyProducer("p"), (server(0),)
+    for _ in range(50):
+        serve(producer, pool, pool[0], 100, 1.0, **changes)
+    assert predictions(producer, pool) == [None]
+
+
+def test_bodies_are_read_for_streams_only():
+    assert [LatencyProducer("p", LatencyParameters(streaming_mode=mode)).reads_bodies for mode in (False, True)] == [
+        False,
+        True,
+    ]
+
+
+def test_requests_that_never_end_are_forgotten():
+    producer, pool = LatencyProducer("p"), (server(0),)
+    for number in range(5):
+        cycle = Cycle(Request("r"), pool, 400.0 * number, lambda: 0.0)
+        producer.produce(cycle)
+        producer.sent(cycle, Decision(Outcome.PICKED, ((pool[0],),)))
+    assert len(producer._pending) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, 300.0), ({"contextTTL": "90s"}, 90.0), ({"contextTTL": 10**9}, 1.0)]
+)
+def test_how_long_ends_are_waited_for(given, expected):
+    assert convert(given, LatencyParameters).context_ttl_s == expected
+
+
+@pytest.mark.parametrize("given", [{"contextTTL": 0}, {"contextTTL": "soon"}, {"sloBufferFactor": 0}])
+def test_parameters_are_checked(given):
+    with pytest.raises(msgspec.ValidationError):
+        convert(given, LatencyParameters)

@@ -1,0 +1,234 @@
+"""The precise index against the plain rule: what each server holds, block by block, after any events."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.producers.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvBatch
+from modelplane.epp.scheduling.producers.precise import Applied, PreciseIndex
+from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixParameters, PrecisePrefixProducer
+from modelplane.epp.scheduling.producers.prefix import PREFIX, TOKENS
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.units import convert
+
+
+def pool(count: int = 2) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(count))
+
+
+class Feed:
+    """Numbers the batches of one endpoint."""
+
+    def __init__(self, index: PreciseIndex, endpoint: Endpoint) -> None:
+        self.index, self.endpoint, self.next = index, endpoint, 0
+
+    def tell(self, *events) -> Applied:
+        self.next += 1
+        return self.index.apply(self.endpoint, KvBatch(self.next - 1, events))
+
+
+def stored(names, parent, tokens, **changes) -> BlockStored:
+    return BlockStored(tuple(names), parent, tuple(tokens), 2, **changes)
+
+
+def matched(index, endpoints, *prompts, **who) -> list[int]:
+    return index.match(prompts, endpoints, **who).matched
+
+
+def test_blocks_are_found_by_their_tokens_whatever_the_engines_call_them():
+    index, (one, other) = PreciseIndex(), pool()
+    Feed(index, one).tell(stored([901, 902], None, [1, 2, 3, 4]), stored([903], 902, [5, 6]))
+    Feed(index, other).tell(stored([7], None, [1, 2]))
+    found = index.match([[1, 2, 3, 4, 5, 6, 7]], (one, other))
+    assert (found.total_blocks, found.block_size, found.matched, found.weighted) == (3, 2, [3, 1], None)
+    assert matched(index, (other, one), [1, 2, 9, 9, 5, 6]) == [1, 1]
+    assert matched(index, (one, other), [3, 4]) == [0, 0]
+    assert matched(index, (one, other), [1, 2], [1, 2, 3, 4]) == [3, 2]
+    assert matched(index, (one, other), [1]) == [0, 0]
+
+
+def test_what_is_removed_makes_a_hole():
+    index, (one, _) = PreciseIndex(), pool()
+    feed = Feed(index, one)
+    feed.tell(stored([1, 2, 3], None, [1, 2, 3, 4, 5, 6]))
+    feed.tell(BlockRemoved((2, 77)))
+    assert (matched(index, (one,), [1, 2, 3, 4, 5, 6]), index.blocks) == ([1], 2)
+    feed.tell(stored([2], 1, [3, 4]))
+    assert matched(index, (one,), [1, 2, 3, 4, 5, 6]) == [3]
+    feed.tell(AllBlocksCleared())
+    assert (matched(index, (one,), [1, 2]), index.blocks) == ([0], 0)
+
+
+def test_a_block_whose_parent_is_unknown_cannot_be_placed():
+    index, (one, _) = PreciseIndex(), pool()
+    Feed(index, one).tell(stored([2, 3], 1, [3, 4, 5, 6]))
+    assert (matched(index, (one,), [3, 4]), index.orphans, index.blocks) == ([0], 2, 0)
+
+
+def test_slower_tiers_count_in_full_and_by_weight():
+    index, (one, _) = PreciseIndex(), pool()
+    feed = Feed(index, one)
+    feed.tell(stored([1, 2], None, [1, 2, 3, 4]), stored([2], 1, [3, 4], medium="cpu"), BlockRemoved((2,)))
+    found = index.match([[1, 2, 3, 4]], (one,))
+    assert (found.matched, found.weighted) == ([2], [1.8])
+    assert index.match([[9, 9]], (one,)).weighted is None
+    feed.tell(BlockRemoved((2,), "cpu"))
+    assert (matched(index, (one,), [1, 2, 3, 4]), index.blocks) == ([1], 1)
+
+
+def test_caches_that_do_not_stand_for_the_whole_prompt_are_left_out():
+    index, (one, _) = PreciseIndex(), pool()
+    feed = Feed(index, one)
+    feed.tell(stored([1], None, [1, 2], kind="full_attention"))
+    feed.tell(
+        stored([1], None, [1, 2], kind="sliding_window", group=1), stored([2], None, [8, 9], kind="mamba", group=2)
+    )
+    feed.tell(BlockRemoved((1,), group=1))
+    assert [matched(index, (one,), prompt) for prompt in ([1, 2], [8, 9])] == [[1], [0]]
+
+
+def test_adapters_and_salts_share_no_blocks():
+    index, (one, _) = PreciseIndex(), pool()
+    Feed(index, one).tell(
+        stored([1], None, [1, 2], lora="law", extra_keys=(("law",),)),
+        stored([2], None, [1, 2], extra_keys=(("pepper",),)),
+        stored([3], None, [5, 6]),
+    )
+    asked = [
+        ([1, 2], {"model": "law"}),
+        ([1, 2], {"model": "base"}),
+        ([1, 2], {"model": "base", "salt": "pepper"}),
+        ([5, 6], {"model": "base"}),
+        ([5, 6], {"model": "law"}),
+    ]
+    assert [matched(index, (one,), prompt, **who) for prompt, who in asked] == [[1], [0], [1], [1], [0]]
+
+
+def test_after_a_gap_nothing_is_applied_until_it_is_filled():
+    index, (one, _) = PreciseIndex(), pool()
+    batches = [KvBatch(number, (stored([number], None, [number, number]),)) for number in range(6)]
+    seen = [index.apply(one, batches[number]) for number in (1, 2, 4, 1, 3, 4)]
+    assert seen == [
+        Applied.APPLIED, Applied.APPLIED, Applied.GAP, Applied.REPEATED, Applied.APPLIED, Applied.APPLIED,
+    ]  # fmt: skip
+    assert (index.expected(one), index.blocks) == (5, 4)
+    index.start_over(one)
+    assert (index.expected(one), index.blocks, index.apply(one, batches[2])) == (None, 0, Applied.APPLIED)
+    assert index.apply(one, batches[0]) is Applied.APPLIED
+    assert (index.expected(one), index.blocks) == (1, 1)
+
+
+def test_memory_is_bounded():
+    index, (one, _) = PreciseIndex(most_blocks=3), pool()
+    Feed(index, one).tell(stored([1, 2], None, [1, 2, 3, 4]), stored([3, 4], 2, [5, 6, 7, 8]), stored([5], 2, [9, 9]))
+    assert (index.blocks, index.orphans, matched(index, (one,), [1, 2, 3, 4, 9, 9])) == (3, 2, [3])
+
+
+def test_nothing_is_left_of_endpoints_that_went():
+    index, (one, other) = PreciseIndex(), pool()
+    feed = Feed(index, other)
+    for endpoint in (Feed(index, one), feed):
+        endpoint.tell(stored([1, 2], None, [1, 2, 3, 4]))
+    index.keep((other,))
+    assert matched(index, (one, other), [1, 2, 3, 4]) == [0, 2]
+    feed.tell()
+    newcomer = Endpoint("ns/new", "10.0.0.9:8000")
+    Feed(index, newcomer).tell(stored([1], None, [8, 8]))
+    assert (index.blocks, matched(index, (other, newcomer), [1, 2])) == (3, [1, 0])
+
+
+def test_answers_follow_what_changes_around_the_same_endpoints():
+    index, endpoints = PreciseIndex(block_tokens=4), pool()
+    assert [index.match([[1, 2, 3, 4]], asked).total_blocks for asked in ((), endpoints, ())] == [1, 1, 1]
+    feed = Feed(index, endpoints[1])
+    feed.tell(stored([1], None, [1, 2]))
+    assert (matched(index, endpoints, [1, 2, 3, 4]), index.match([[1, 2, 3, 4]], endpoints).total_blocks) == ([0, 1], 2)
+    feed.tell(AllBlocksCleared(), BlockStored((1,), None, (1, 2, 3, 4), 4))
+    assert index.match([[1, 2, 3, 4]], endpoints).total_blocks == 1
+    assert matched(index, endpoints, [1, 2, 3, 4]) == [0, 1]
+
+
+def test_block_sizes_may_differ():
+    index, (one, other) = PreciseIndex(), pool()
+    Feed(index, one).tell(stored([1, 2], None, [1, 2, 3, 4]))
+    Feed(index, other).tell(BlockStored((1,), None, (1, 2, 3, 4), 4))
+    assert matched(index, (one, other), [1, 2, 3, 4]) == [2, 2]
+    assert index.match([[1] * 64], (Endpoint("n", "a", load=Load(block_size=32)),)).total_blocks == 2
+
+
+blocks = st.integers(0, 2)
+paths = st.lists(blocks, min_size=1, max_size=4)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["store", "remove"]), st.integers(0, 1), paths), max_size=30), st.lists(paths)
+)
+def test_counts_are_the_blocks_held_without_a_hole(steps, asked):
+    index, endpoints = PreciseIndex(block_tokens=2), pool()
+    feeds = [Feed(index, endpoint) for endpoint in endpoints]
+    held: list[set[tuple[int, ...]]] = [set(), set()]
+
+    def name(path) -> int:
+        return hash(("block", *path)) & (2**64 - 1)
+
+    for kind, place, path in steps:
+        path_name, parent = name(path), tuple(path[:-1])
+        if kind == "remove":
+            feeds[place].tell(BlockRemoved((path_name,)))
+            held[place].discard(tuple(path))
+        else:
+            feeds[place].tell(stored([path_name], name(parent) if parent else None, [path[-1]] * 2))
+            if not parent or parent in held[place]:
+                held[place].add(tuple(path))
+    for path in asked:
+        tokens = [block for block in path for _ in range(2)]
+        expected = [
+            next((n for n in range(len(path)) if tuple(path[: n + 1]) not in known), len(path)) for known in held
+        ]
+        assert matched(index, endpoints, tokens) == expected
+
+
+def cycle_of(producer, endpoints, prompts, now_s=0.0) -> Cycle:
+    cycle = Cycle(Request("r", "m"), endpoints, now_s, lambda: 0.0)
+    if prompts is not None:
+        cycle.put(TOKENS, prompts)
+    producer.produce(cycle)
+    return cycle
+
+
+def test_without_tokens_there_is_no_match():
+    producer = PrecisePrefixProducer("p")
+    assert cycle_of(producer, pool(), None).get(PREFIX) is None
+
+
+def test_a_prompt_that_was_just_sent_is_taken_as_held_for_a_while():
+    parameters = convert(
+        {"speculativeIndexing": True, "tokenProcessorConfig": {"blockSizeTokens": 2}}, PrecisePrefixParameters
+    )
+    producer, endpoints = PrecisePrefixProducer("p", parameters), pool()
+    cycle = cycle_of(producer, endpoints, [[1, 2, 3, 4]])
+    producer.sent(cycle, Decision(Outcome.PICKED, ((endpoints[1],),)))
+    found = [cycle_of(producer, endpoints, [[1, 2, 3, 4]], now_s).get(PREFIX).matched for now_s in (1.9, 2.0)]
+    assert found == [[0, 2], [0, 0]]
+    producer.sent(cycle_of(producer, endpoints, [[1, 2]], 5.0), Decision(Outcome.PICKED, ((endpoints[1],),)))
+    producer.changed(endpoints[:1])
+    assert cycle_of(producer, endpoints, [[1, 2]], 5.0).get(PREFIX).matched == [0, 0]
+
+
+def test_weights_of_tiers_are_configured():
+    tiers = [{"name": "gpu", "weight": 1.0}, {"name": "cpu", "weight": 0.5}]
+    producer = PrecisePrefixProducer(
+        "p", convert({"indexerConfig": {"kvCacheBackendConfigs": tiers}}, PrecisePrefixParameters)
+    )
+    (one, _) = pool()
+    Feed(producer.index, one).tell(stored([1], None, [1, 2], medium="cpu"))
+    assert producer.index.match([[1, 2]], (one,)).weighted == [0.5]
+
+
+def test_without_speculation_nothing_is_guessed():
+    producer, endpoints = PrecisePrefixProducer("p"), pool()
+    producer.sent(cycle_of(producer, endpoints, [[1] * 32]), Decision(Outcome.PICKED, ((endpoints[1],),)))
+    assert cycle_of(producer, endpoints, [[1] * 32]).get(PREFIX).matched == [0, 0]

@@ -1,0 +1,140 @@
+"""What an endpoint is expected to carry between two looks at it."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.epp.config.config import load
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
+
+SEEN = Load(waiting=2, running=5, kv_use=0.5, block_size=16, blocks=100, seen_s=1.0, requests_then=7, tokens_then=80)
+
+
+def expected(**told):
+    found = Endpoint("a", "10.0.0.1:8000", **{"load": SEEN, "requests_in_flight": 7, "tokens_in_flight": 80, **told})
+    return found.expect()
+
+
+@pytest.mark.parametrize(
+    ("told", "waiting", "running", "kv_use"),
+    [
+        pytest.param({}, 2, 5, 0.5, id="nothing since"),
+        pytest.param({"requests_in_flight": 9}, 4, 7, 0.5, id="two were sent"),
+        pytest.param({"requests_in_flight": 6}, 1, 4, 0.5, id="one ended"),
+        pytest.param({"requests_in_flight": 0}, 0, 0, 0.5, id="all ended, and no number is below 0"),
+        pytest.param({"tokens_in_flight": 240}, 2, 5, 0.6, id="a prompt of 160 tokens in a cache of 1,600"),
+        pytest.param({"tokens_in_flight": 0}, 2, 5, 0.5, id="prompts that are computed stay in the cache"),
+        pytest.param({"tokens_in_flight": 10**6}, 2, 5, 1.0, id="a cache is full at most"),
+        pytest.param({"load": Load(), "requests_in_flight": 3}, 3, 3, 0.0, id="never looked at"),
+    ],
+)
+def test_the_last_look_and_what_came_since(told, waiting, running, kv_use):
+    found = expected(**told)
+    assert (found.waiting, found.running, round(found.kv_use, 9)) == (waiting, running, kv_use)
+
+
+def test_a_new_look_counts_from_there():
+    endpoint = Endpoint("a", "10.0.0.1:8000", load=SEEN, requests_in_flight=9)
+    assert endpoint.expect().waiting == 4
+    endpoint.load = Load(waiting=1, requests_then=9)
+    assert (endpoint.expected, endpoint.expect().waiting) == (None, 1)
+    endpoint.requests_in_flight += 1
+    assert (endpoint.load.waiting, endpoint.expect().waiting) == (1, 2)
+
+
+def look(endpoint, kv_use=0.0):
+    endpoint.load = Load(
+        kv_use=kv_use,
+        block_size=16,
+        blocks=100,
+        requests_then=endpoint.requests_in_flight,
+        tokens_then=endpoint.tokens_shown,
+    )
+
+
+SENT, BEGUN, ENDED, ENDED_UNTOLD = (1, 160), (0, -160), (-1, 0), (-1, -160)
+
+
+@pytest.mark.parametrize(
+    ("events", "kv_use"),
+    [
+        pytest.param([SENT], 0.1, id="sent"),
+        pytest.param([SENT, 0.0], 0.1, id="a look shows nothing of it"),
+        pytest.param([SENT, 0.0, 0.0, 0.0], 0.1, id="nor do the next ones"),
+        pytest.param([SENT, 0.0, SENT, 0.0], 0.2, id="another one behind it"),
+        pytest.param([SENT, 0.06], 0.16, id="what is computed counts twice for a while"),
+        pytest.param([SENT, 0.0, BEGUN, 0.1], 0.1, id="computed"),
+        pytest.param([SENT, 0.0, SENT, BEGUN, 0.1], 0.2, id="one is computed, the other is not"),
+        pytest.param([SENT, BEGUN, ENDED, SENT, 0.0], 0.1, id="ends of what has begun change nothing"),
+        pytest.param([SENT, ENDED_UNTOLD, SENT], 0.1, id="nobody tells of beginnings: sent since the look"),
+        pytest.param([SENT, ENDED_UNTOLD, SENT, 0.1], 0.1, id="nobody tells of beginnings: a look has all"),
+        pytest.param([SENT, ENDED_UNTOLD, SENT, BEGUN, SENT, 0.1], 0.2, id="beginnings are told again"),
+    ],
+)
+def test_a_prompt_takes_its_part_of_the_cache_until_it_is_computed(events, kv_use):
+    endpoint = Endpoint("a", "10.0.0.1:8000")
+    look(endpoint)
+    for event in events:
+        if isinstance(event, tuple):
+            endpoint.count(*event)
+        else:
+            look(endpoint, event)
+    assert round(endpoint.expect().kv_use, 9) == kv_use
+
+
+@given(st.lists(st.tuples(st.sampled_from(["sent", "begun", "ended"]), st.integers(1, 64), st.integers(0, 3))))
+def test_looks_that_show_nothing_new_change_nothing_however_often(events):
+    seldom, often = (Endpoint(name, "10.0.0.1:8000") for name in "ab")
+    look(seldom)
+    look(often)
+    uncomputed, begun = [], 0
+    for event, tokens, looks in events:
+        if event == "sent":
+            uncomputed.append(tokens)
+            counted = (1, tokens)
+        elif event == "begun" and uncomputed:
+            begun += 1
+            counted = (0, -uncomputed.pop(0))
+        elif event == "ended" and begun:
+            begun -= 1
+            counted = (-1, 0)
+        else:
+            continue
+        for endpoint in (seldom, often):
+            endpoint.count(*counted)
+        for _ in range(looks):
+            look(often)
+        assert often.expect().kv_use == seldom.expect().kv_use == min(1.0, sum(uncomputed) / 1600)
+
+
+def test_new_documents_are_not_sent_to_one_server_while_it_computes_the_last():
+    """By its figures the server that was sent a document is as free as the others for as long as it computes."""
+    pool = tuple(Endpoint(f"e{at}", f"10.0.0.{at}:8000") for at in range(4))
+    scheduler = Scheduler(load("").build())
+    sent: Counter[str] = Counter()
+    for number in range(8):
+        for endpoint in pool:
+            look(endpoint)
+        request = Request("r", "m", prompts=(b"%d" % number * 640,))
+        picked = scheduler.schedule(request, pool, 0.0, lambda: 0.5).picked
+        picked.count(1, request.tokens)
+        sent[picked.name] += 1
+    assert sent == Counter({endpoint.name: 2 for endpoint in pool})
+
+
+@given(st.integers(2, 8), st.integers(0, 40), st.integers(0, 2**32))
+def test_requests_between_two_looks_are_spread_evenly(servers, requests, seed):
+    pool = tuple(Endpoint(f"e{at}", f"10.0.0.{at}:8000", load=Load(seen_s=0.0)) for at in range(servers))
+    scheduler = Scheduler(load("").build())
+    sent: Counter[str] = Counter({endpoint.name: 0 for endpoint in pool})
+    for number in range(requests):
+        prompt = b"%d is the number" % (number * 7919 + seed)
+        picked = scheduler.schedule(Request("r", "m", prompts=(prompt,)), pool, 0.0, lambda: 0.5).picked
+        picked.requests_in_flight += 1
+        sent[picked.name] += 1
+    assert max(sent.values()) - min(sent.values()) <= 1

@@ -1,0 +1,403 @@
+"""Whom each filter keeps, by tables; and that those which never empty a pool never do."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.errors import InputError
+from modelplane.epp.config.config import load as read_config
+from modelplane.epp.scheduling.decisions import Outcome
+from modelplane.epp.scheduling.endpoints import Role
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.epp.scheduling.slots import PEER
+from modelplane.framework import Code, Profile, Recorder, Runner, RunOutcome
+from modelplane.testing.picking import (
+    chances,
+    cycle_of,
+    endpoint,
+    endpoints_with,
+    lora,
+    make,
+    with_headroom,
+    with_prefix,
+)
+
+ROLE = "llm-d.ai/role"
+EVERY_ROLE = [*(endpoint(str(role), labels={ROLE: str(role)}) for role in Role), endpoint("none")]
+
+
+def kept(plugin, cycle, endpoints):
+    """Names that a profile of this filter alone admits, and what it says of the others."""
+    told = Recorder()
+    Runner(Profile("p", make("max-score-picker"), (plugin,))).run(cycle, endpoints, told)
+    assert {found.name for found, _ in told.refusals}.isdisjoint(found.name for found, *_ in told.scores)
+    return [found.name for found, *_ in told.scores], {found.name: refusal for found, refusal in told.refusals}
+
+
+def names_kept(type_name, endpoints, request=None, /, prepare=lambda cycle: cycle, chance=None, **parameters):
+    return kept(make(type_name, **parameters), prepare(cycle_of(endpoints, request, chance=chance)), endpoints)[0]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "expected"),
+    [
+        ("decode-filter", ["decode", "prefill-decode", "both", "encode-prefill-decode", "none"]),
+        ("prefill-filter", ["prefill", "prefill-decode", "both", "encode-prefill", "encode-prefill-decode"]),
+        ("encode-filter", ["encode", "encode-prefill", "encode-prefill-decode"]),
+    ],
+)
+def test_roles(type_name, expected):
+    assert names_kept(type_name, EVERY_ROLE) == expected
+
+
+def test_a_role_that_nobody_has_is_excluded_and_never_refused():
+    _, refusals = kept(make("prefill-filter"), cycle_of(EVERY_ROLE), EVERY_ROLE)
+    assert {name: (refusal.code, refusal.reason) for name, refusal in refusals.items()} == {
+        "decode": (Code.EXCLUDED, "has the role decode"),
+        "encode": (Code.EXCLUDED, "has the role encode"),
+        "none": (Code.EXCLUDED, "has no role label"),
+    }
+
+
+TIERS = [endpoint("gold", labels={"tier": "gold"}), endpoint("tin", labels={"tier": "tin"}), endpoint("none")]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "parameters", "expected"),
+    [
+        pytest.param("label-selector-filter", {}, ["gold", "tin", "none"], id="an empty selector takes all"),
+        pytest.param("label-selector-filter", {"matchLabels": {"tier": "gold"}}, ["gold"], id="labels"),
+        pytest.param(
+            "label-selector-filter",
+            {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["gold", "tin"]}]},
+            ["gold", "tin"],
+            id="in",
+        ),
+        pytest.param(
+            "by-label-selector",
+            {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["gold"]}]},
+            ["tin", "none"],
+            id="not in takes those without the label",
+        ),
+        pytest.param(
+            "label-selector-filter",
+            {"matchExpressions": [{"key": "tier", "operator": "Exists"}]},
+            ["gold", "tin"],
+            id="exists",
+        ),
+        pytest.param(
+            "label-selector-filter",
+            {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]},
+            ["none"],
+            id="does not exist",
+        ),
+        pytest.param("by-label", {"label": "tier", "validValues": ["tin"]}, ["tin"], id="one label"),
+        pytest.param(
+            "by-label",
+            {"label": "tier", "validValues": ["tin"], "allowsNoLabel": True},
+            ["tin", "none"],
+            id="one label, or none",
+        ),
+    ],
+)
+def test_labels(type_name, parameters, expected):
+    assert names_kept(type_name, TIERS, **parameters) == expected
+
+
+ACCELERATED = [
+    endpoint("h100", labels={"modelplane.ai/accelerator": "H100"}),
+    endpoint("l4", labels={"modelplane.ai/accelerator": "L4"}),
+    endpoint("unknown"),
+]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "headers", "expected"),
+    [
+        pytest.param({}, {}, ["h100", "l4", "unknown"], id="nobody asks"),
+        pytest.param({"values": ["H100"]}, {}, ["h100"], id="the configuration asks"),
+        pytest.param({}, {"x-modelplane-accelerator": "L4, TPU"}, ["l4"], id="the request asks"),
+        pytest.param({"allowsNoLabel": True, "values": ["L4"]}, {}, ["l4", "unknown"], id="unknown may pass"),
+        pytest.param({"values": ["H100"]}, {"x-modelplane-accelerator": "L4"}, [], id="both ask, in vain"),
+    ],
+)
+def test_accelerators(parameters, headers, expected):
+    assert names_kept("accelerator-filter", ACCELERATED, Request("r", headers=headers), **parameters) == expected
+
+
+def test_models_and_adapters():
+    served = endpoints_with([Load(models=frozenset({"m"})), Load(models=frozenset({"x"})), Load()])
+    assert names_kept("model-filter", served, Request("r", model="m")) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "outcome"),
+    [
+        pytest.param(["model-filter"], Outcome.UNKNOWN_MODEL, id="nobody has the model"),
+        pytest.param(["decode-filter", "model-filter"], Outcome.UNKNOWN_MODEL, id="nobody of those who decode"),
+        pytest.param(["model-filter", "prefill-filter"], Outcome.UNKNOWN_MODEL, id="nobody is left to have a role"),
+        pytest.param(["prefill-filter", "model-filter"], Outcome.EXCLUDED, id="nobody has the role"),
+        pytest.param(["utilization-filter", "model-filter"], Outcome.SATURATED, id="a busy one may have it"),
+    ],
+)
+def test_a_model_that_nobody_serves_is_not_found(filters, outcome):
+    busy = "{conditions: [{metric: waiting-queue, maxValue: 5}]}"
+    listed = [f"- {{type: {name}, parameters: {busy if name.startswith('util') else '{}'}}}\n" for name in filters]
+    config = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n" + "".join(listed)
+    pool = endpoints_with([Load(models=frozenset({"x"})), Load(waiting=9, models=frozenset({"y"}))])
+    decision = Scheduler(read_config(config).build()).schedule(Request("r", model="m"), pool, 0.0, lambda: 0.5)
+    assert decision.outcome is outcome
+    adapters = endpoints_with([lora(["m"], [], 1), lora(["x"], [], 1), lora(["x"], [], 2), lora()])
+    assert names_kept("lora-filter", adapters, Request("r", model="m")) == ["a", "c", "d"]
+    assert names_kept("lora-filter", adapters, Request("r", model="m"), allowLoad=False) == ["a", "d"]
+
+
+LOADED = endpoints_with(
+    [Load(waiting=1, kv_use=0.5, seen_s=0.0), Load(waiting=9, kv_use=0.2, seen_s=0.0), Load(kv_use=0.95, seen_s=0.0)]
+)
+QUEUE_AND_KV = [{"metric": "waiting-queue", "maxValue": 5}, {"metric": "kv-cache-utilization", "maxValue": 0.9}]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "parameters", "expected"),
+    [
+        pytest.param("utilization-filter", {"conditions": QUEUE_AND_KV}, ["a"], id="every condition holds"),
+        pytest.param(
+            "utilization-filter", {"conditions": [{"metric": "waiting-queue", "maxValue": 1}]}, ["a", "c"], id="at most"
+        ),
+        pytest.param(
+            "utilization-filter", {"conditions": [{"metric": "running-requests", "maxValue": 0}]}, ["a", "b", "c"]
+        ),
+        pytest.param("utilization-detector", {}, ["a"], id="detector: below both thresholds"),
+        pytest.param("utilization-detector", {"headroom": 1.0}, ["a", "b", "c"], id="detector: with headroom"),
+        pytest.param(
+            "utilization-detector",
+            {"queueDepthThreshold": 1, "kvCacheUtilThreshold": 0.1},
+            ["a", "b", "c"],
+            id="detector: all full, so all stay",
+        ),
+        pytest.param(
+            "endpoint-attribute-filter",
+            {
+                "attribute": "t",
+                "algorithm": {"type": "threshold", "threshold": {"operator": "LessThan", "value": 3}},
+            },
+            ["a", "b", "c"],
+            id="attribute: missing passes",
+        ),
+    ],
+)
+def test_figures(type_name, parameters, expected):
+    assert names_kept(type_name, LOADED, **parameters) == expected
+
+
+@pytest.mark.parametrize(("fallback", "expected"), [(False, []), (True, ["a", "b", "c"])])
+def test_all_above_their_limits(fallback, expected):
+    conditions = [{"metric": "kv-cache-utilization", "maxValue": 0.1}]
+    parameters = {"conditions": conditions, "fallbackOnEmpty": fallback}
+    assert names_kept("utilization-filter", LOADED, **parameters) == expected
+
+
+def test_where_figures_are_old_requests_in_flight_count():
+    pool = endpoints_with([Load(seen_s=0.0), Load(seen_s=9.9), Load()])
+    detector = make("utilization-detector")
+    cycle = cycle_of(pool, now_s=10.0)
+    assert kept(detector, cycle, pool)[0] == ["a", "b", "c"]
+    pool[0].requests_in_flight = 100
+    names, refusals = kept(detector, cycle, pool)
+    assert names == ["b", "c"]
+    assert refusals["a"].reason == "its figures are too old, and 100 requests are in flight"
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("requests", ["b", "c"]), ("tokens", ["a", "b"]), ("hybrid", ["b"])])
+def test_concurrency(mode, expected):
+    pool = [endpoint("a", in_flight=(10, 5)), endpoint("b", in_flight=(9, 99)), endpoint("c", in_flight=(1, 100))]
+    found = names_kept("concurrency-detector", pool, maxConcurrency=10, maxTokenConcurrency=100, concurrencyMode=mode)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        ("LessThan", ["a"]),
+        ("LessThanOrEqual", ["a", "b"]),
+        ("GreaterThan", ["c"]),
+        ("GreaterThanOrEqual", ["b", "c"]),
+        ("Equal", ["b"]),
+        ("NotEqual", ["a", "c"]),
+    ],
+)
+def test_attribute_operators(operator, expected):
+    pool = [*(endpoint(name, attributes={"t": value}) for name, value in zip("abc", (1, 2, 3), strict=True))]
+    pool.append(endpoint("d"))
+    algorithm = {"type": "threshold", "threshold": {"operator": operator, "value": 2}}
+    found = names_kept("endpoint-attribute-filter", pool, attribute="t", onMissing="Fail", algorithm=algorithm)
+    assert found == expected
+
+
+def sticky(shares, tokens=(0, 0, 0), **parameters):
+    pool = [endpoint(name, in_flight=(0, ahead)) for name, ahead in zip("abc", tokens, strict=True)]
+    return names_kept(
+        "prefix-cache-affinity-filter",
+        pool[: len(shares)],
+        prepare=lambda cycle: with_prefix(cycle, shares, 100),
+        **parameters,
+    )
+
+
+@pytest.mark.parametrize(
+    ("shares", "tokens", "parameters", "expected"),
+    [
+        pytest.param([90, 85, 10], (0, 0, 0), {}, ["a", "b"], id="those that hold most"),
+        pytest.param([10, 20, 30], (0, 0, 0), {}, ["a", "b", "c"], id="nobody holds enough"),
+        pytest.param([90], (0, 0, 0), {}, ["a"], id="alone"),
+        pytest.param([90, 10, 10], (400_000, 0, 0), {}, ["a", "b", "c"], id="too far behind"),
+        pytest.param([90, 10, 10], (400_000, 0, 0), {"maxTTFTPenaltyMs": 30_000}, ["a"], id="not too far for this"),
+        pytest.param([90, 10, 10], (10**9, 0, 0), {"maxTTFTPenaltyMs": 0}, ["a"], id="no penalty is too much"),
+        pytest.param([90, 10, 10], (0, 0, 0), {"affinityThreshold": 0.95}, ["a", "b", "c"], id="a higher threshold"),
+        pytest.param([90, 10, 10], (0, 0, 0), {"explorationProbability": 1}, ["a", "b", "c"], id="explores"),
+    ],
+)
+def test_prefix_affinity(shares, tokens, parameters, expected):
+    assert sticky(shares, tokens, **parameters) == expected
+
+
+def test_prefix_affinity_by_expected_latency():
+    pool = [endpoint("a"), endpoint("b")]
+
+    def prepare(cycle):
+        return with_headroom(with_prefix(cycle, [90, 10], 100), [(-5.0, 0.0), (0.5, 0.0)])
+
+    parameters = {"ttftSource": "latencyPredictor", "maxTTFTPenaltyMs": 1000}
+    assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, **parameters) == ["a", "b"]
+    assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, maxTTFTPenaltyMs=1000) == ["a"]
+
+
+GOALS = Request("r", ttft_goal_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "headrooms", "chance", "expected"),
+    [
+        pytest.param(GOALS, [(0.1, 0.1), (-0.1, 0.1), None], 0.5, ["a"], id="those that meet the goals"),
+        pytest.param(GOALS, [(0.1, 0.1), (-0.1, 0.1), None], 0.001, ["b", "c"], id="now and then the others"),
+        pytest.param(GOALS, [(-1.0, 0.1), (-0.1, 0.1), None], 0.5, ["a", "b", "c"], id="nobody meets them"),
+        pytest.param(Request("r"), [(0.1, 0.1), (-0.1, 0.1), None], 0.5, ["a", "b", "c"], id="there are no goals"),
+    ],
+)
+def test_headroom_tiers(request_, headrooms, chance, expected):
+    pool = [endpoint(name) for name in "abc"]
+    found = names_kept(
+        "slo-headroom-tier-filter",
+        pool,
+        request_,
+        prepare=lambda cycle: with_headroom(cycle, headrooms),
+        chance=chances(chance),
+    )
+    assert found == expected
+
+
+def test_failing_endpoints_are_left_alone_while_others_answer():
+    pool = [endpoint("a"), endpoint("b"), endpoint("c")]
+    pool[0].failures = 9
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == ["b", "c"]
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.001)) == ["a", "b", "c"]
+    for each in pool:
+        each.failures = 9
+    assert names_kept("failing-endpoint-filter", pool, chance=chances(0.5)) == ["a", "b", "c"]
+
+
+def test_topology_keeps_those_near_the_peer():
+    host, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+    pool = [endpoint("a", labels={host: "h1", zone: "z"}), endpoint("b", labels={host: "h2", zone: "z"}), endpoint("c")]
+
+    def near(peer):
+        def prepare(cycle):
+            cycle.put(PEER, peer)
+            return cycle
+
+        return prepare
+
+    peer = endpoint("p", labels={host: "h1", zone: "z"})
+    assert names_kept("topology-affinity-filter", pool, prepare=near(peer)) == ["a"]
+    assert names_kept("topology-affinity-filter", pool, prepare=near(peer), minAffinity="zone") == ["a", "b"]
+    assert names_kept("topology-affinity-filter", pool, prepare=near(endpoint("far"))) == ["a", "b", "c"]
+    assert names_kept("topology-affinity-filter", pool) == ["a", "b", "c"]
+
+
+def test_context_length_as_a_filter():
+    label = "llm-d.ai/context-length-range"
+    pool = [endpoint("short", labels={label: "0-4"}), endpoint("long", labels={label: "4-900"}), endpoint("any")]
+    request = Request("r", prompts=(b"x" * 400,))
+    assert names_kept("context-length-aware", pool, request, enableFiltering=True) == ["long", "any"]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"), [("10.0.0.97", ["a"]), ("10.0.0.98:8000, 10.0.0.97:1", ["b"]), (None, []), (" ", [])]
+)
+def test_the_header_of_conformance_tests(header, expected):
+    pool = [endpoint("a"), endpoint("b")]
+    headers = {} if header is None else {"test-epp-endpoint-selection": header}
+    assert names_kept("header-based-testing-filter", pool, Request("r", headers=headers)) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_name", "parameters", "says"),
+    [
+        ("by-label", {"label": ""}, "label is required"),
+        ("by-label", {"label": "x"}, "no endpoint would ever pass"),
+        ("label-selector-filter", {"matchExpressions": [{"key": "k", "operator": "In"}]}, "In needs values"),
+        (
+            "label-selector-filter",
+            {"matchExpressions": [{"key": "k", "operator": "Exists", "values": ["v"]}]},
+            "takes no values",
+        ),
+        ("utilization-filter", {}, "at least one"),
+        ("utilization-filter", {"conditions": [{"metric": "nope", "maxValue": 1}]}, "nope"),
+        ("endpoint-attribute-filter", {"attribute": "t"}, "algorithm.threshold is required"),
+        ("prefix-cache-affinity-filter", {"affinityThreshold": 1.5}, "affinityThreshold"),
+        ("accelerator-filter", {"label": ""}, "label is required"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(type_name, parameters, says):
+    with pytest.raises((InputError, ValueError), match=says):
+        make(type_name, **parameters)
+
+
+NEVER_EMPTY = (
+    "prefix-cache-affinity-filter",
+    "slo-headroom-tier-filter",
+    "failing-endpoint-filter",
+    "topology-affinity-filter",
+    "utilization-detector",
+)
+
+
+@given(
+    st.lists(
+        st.builds(
+            lambda load, failures, tokens: (load, failures, tokens),
+            st.builds(Load, waiting=st.floats(0, 20), kv_use=st.floats(0, 1), seen_s=st.floats(-1, 5)),
+            st.integers(0, 9),
+            st.integers(0, 10**7),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(st.integers(0, 10), min_size=6, max_size=6),
+    st.lists(st.none() | st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=6, max_size=6),
+    st.floats(0, 0.999),
+)
+def test_filters_that_only_prefer_leave_somebody(states, matched, headrooms, chance):
+    pool = []
+    for at, (load, failures, tokens) in enumerate(states):
+        each = endpoint(str(at), load=load, in_flight=(0, tokens))
+        each.failures = failures
+        pool.append(each)
+    cycle = cycle_of(pool, GOALS, now_s=5.0, chance=chances(chance))
+    with_headroom(with_prefix(cycle, matched[: len(pool)], 10), headrooms[: len(pool)])
+    cycle.put(PEER, endpoint("peer", labels={"kubernetes.io/hostname": "h"}))
+    profile = Profile("p", make("max-score-picker"), tuple(make(name) for name in NEVER_EMPTY))
+    assert Runner(profile).run(cycle, pool).outcome is RunOutcome.PICKED

@@ -1,0 +1,215 @@
+"""Which profiles handlers run, and what the proxy is told."""
+
+import pytest
+
+from modelplane.epp.config.config import load
+from modelplane.epp.scheduling.decisions import Outcome
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.testing.picking import chances, cycle_of, endpoint, make, with_prefix
+
+ROLE = "llm-d.ai/role"
+HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
+
+
+def roles(**counts):
+    return tuple(
+        endpoint(f"{role.replace('_', '-')}{at}", labels={ROLE: role.replace("_", "-")})
+        for role, count in counts.items()
+        for at in range(count)
+    )
+
+
+def decide(config, pool, request=None):
+    return Scheduler(load(HEAD + config).build()).schedule(request or Request("r"), pool, 0.0, chances(0.0))
+
+
+def told(decision):
+    return (
+        decision.outcome,
+        decision.profile,
+        [[found.name for found in group] for group in decision.groups],
+        {profile: [found.name for found in picks] for profile, picks in decision.others},
+        dict(decision.set_headers),
+    )
+
+
+DISAGGREGATED = """
+plugins:
+- type: disagg-profile-handler
+  parameters: {deciders: {prefill: always-disagg-pd-decider, encode: always-disagg-multimodal-decider}}
+- type: always-disagg-pd-decider
+- type: always-disagg-multimodal-decider
+- type: decode-filter
+- type: prefill-filter
+- type: encode-filter
+- {type: max-score-picker, parameters: {maxNumOfEndpoints: 2}}
+schedulingProfiles:
+- {name: decode, plugins: [{pluginRef: decode-filter}]}
+- {name: prefill, plugins: [{pluginRef: prefill-filter}]}
+- {name: encode, plugins: [{pluginRef: encode-filter}]}
+"""
+
+
+def test_decode_then_prefill():
+    pool = roles(decode=1, prefill=2, encode=1)
+    assert told(decide(DISAGGREGATED, pool)) == (
+        Outcome.PICKED,
+        "decode",
+        [["decode0"]],
+        {"prefill": ["prefill1", "prefill0"]},
+        {"x-prefiller-host-port": pool[2].address},
+    )
+
+
+def test_encode_where_there_is_media():
+    pool = roles(decode=1, prefill=1, encode=2)
+    found = decide(DISAGGREGATED, pool, Request("r", has_media=True))
+    assert dict(found.set_headers) == {
+        "x-prefiller-host-port": pool[1].address,
+        "x-encoder-hosts-ports": f"{pool[3].address},{pool[2].address}",
+    }
+
+
+def test_nobody_prefills_so_decode_does_it_all():
+    assert told(decide(DISAGGREGATED, roles(decode=1))) == (Outcome.PICKED, "decode", [["decode0"]], {}, {})
+
+
+def test_nobody_decodes_is_a_503():
+    found = decide(DISAGGREGATED, roles(prefill=2))
+    assert (found.outcome, found.outcome.status) == (Outcome.EXCLUDED, 503)
+    assert found.why == "profile decode admits no endpoint: decode-filter: has the role prefill"
+
+
+def test_an_endpoint_that_does_both_is_not_told_to_ask_itself():
+    found = decide(DISAGGREGATED, roles(both=1))
+    assert told(found) == (Outcome.PICKED, "decode", [["both0"]], {}, {})
+
+
+PREFILL_FIRST = DISAGGREGATED.replace(
+    "parameters: {deciders: {prefill: always-disagg-pd-decider, encode: always-disagg-multimodal-decider}}",
+    "parameters: {stageOrder: prefill-first, deciders: {encode: always-disagg-multimodal-decider}}",
+).replace("- type: always-disagg-pd-decider\n", "")
+
+
+def test_prefill_first_always_prefills():
+    pool = roles(decode=1, prefill=1)
+    assert told(decide(PREFILL_FIRST, pool)) == (
+        Outcome.PICKED,
+        "decode",
+        [["decode0"]],
+        {"prefill": ["prefill0"]},
+        {"x-prefiller-host-port": pool[1].address},
+    )
+    assert told(decide(PREFILL_FIRST, roles(decode=1))) == (Outcome.PICKED, "decode", [["decode0"]], {}, {})
+
+
+def test_the_older_handler_for_prefill_and_decode():
+    config = """
+plugins:
+- {type: pd-profile-handler, parameters: {deciderPluginName: always-disagg-pd-decider}}
+- type: always-disagg-pd-decider
+- type: decode-filter
+- type: prefill-filter
+schedulingProfiles:
+- {name: decode, plugins: [{pluginRef: decode-filter}]}
+- {name: prefill, plugins: [{pluginRef: prefill-filter}]}
+"""
+    pool = roles(decode=1, prefill=1)
+    assert dict(decide(config, pool).set_headers) == {"x-prefiller-host-port": pool[1].address}
+
+
+@pytest.mark.parametrize(
+    ("least", "prompt", "cached", "expected"),
+    [
+        pytest.param(5, 0, 8, False, id="little is left to compute"),
+        pytest.param(5, 0, 5, True, id="just enough is left"),
+        pytest.param(5, 0, 0, True, id="all is left"),
+        pytest.param(5, 20, 0, False, id="the prompt is too short"),
+        pytest.param(0, 0, 0, False, id="never"),
+        pytest.param(11, 0, 0, False, id="less input than has to be left"),
+    ],
+)
+def test_the_decider_by_what_is_cached(least, prompt, cached, expected):
+    pool = [endpoint("a")]
+    cycle = with_prefix(cycle_of(pool, Request("r", prompts=(b"x" * 40,))), [cached], 10)
+    decider = make("prefix-based-pd-decider", nonCachedTokens=least, promptTokens=prompt)
+    assert decider.wants(cycle, pool[0]) is expected
+
+
+def test_the_decider_by_what_is_cached_knows_nothing_without_an_index():
+    pool = [endpoint("a")]
+    cycle = cycle_of(pool, Request("r", prompts=(b"x" * 40,)))
+    assert make("prefix-based-pd-decider", nonCachedTokens=1).wants(cycle, pool[0]) is False
+
+
+def test_ranks_of_one_server_are_told_by_a_header():
+    pool = (endpoint("a", load=Load(waiting=1)),)
+    pool[0].address = "[2001:db8::1]:8003"
+    found = decide("plugins: [{type: data-parallel-profile-handler}, {type: queue-scorer}]\n", pool)
+    assert found.destinations == "[2001:db8::1]:8000"
+    assert dict(found.set_headers) == {"x-data-parallel-host-port": "[2001:db8::1]:8003"}
+
+
+BY_HEADER = """
+plugins:
+- type: header-profile-handler
+- type: decode-filter
+- type: prefill-filter
+schedulingProfiles:
+- {name: decode, plugins: [{pluginRef: decode-filter}]}
+- {name: prefill, plugins: [{pluginRef: prefill-filter}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, ("Picked", "decode", "")),
+        ({"epp-profile": " prefill "}, ("Picked", "prefill", "")),
+        ({"epp-profile": "nope"}, ("Malformed", "", "header epp-profile: there is no profile nope")),
+    ],
+)
+def test_the_profile_that_a_header_names(headers, expected):
+    found = decide(BY_HEADER, roles(decode=1, prefill=1), Request("r", headers=headers))
+    assert (found.outcome.title, found.profile, found.why) == expected
+
+
+SHADOWED = """
+plugins:
+- {type: shadow-profile-handler, parameters: {shadows: [trial]}}
+- type: queue-scorer
+- type: kv-cache-utilization-scorer
+schedulingProfiles:
+- {name: real, plugins: [{pluginRef: queue-scorer}]}
+- {name: trial, plugins: [{pluginRef: kv-cache-utilization-scorer}]}
+"""
+
+
+def test_shadows_watch_and_change_nothing():
+    pool = (endpoint("a", load=Load(waiting=0, kv_use=0.9)), endpoint("b", load=Load(waiting=5, kv_use=0.1)))
+    found = decide(SHADOWED, pool)
+    assert told(found) == (Outcome.PICKED, "real", [["a"]], {}, {})
+    assert [(name, [each.name for each in picks]) for name, picks in found.shadows] == [("trial", ["b"])]
+
+
+def test_shadows_beside_another_handler():
+    config = DISAGGREGATED.replace(
+        "plugins:\n",
+        "plugins:\n- {type: shadow-profile-handler, parameters: {shadows: [trial], handler: disagg-profile-handler}}\n",
+        1,
+    ) + ("- {name: trial, plugins: [{pluginRef: prefill-filter}]}\n")
+    pool = roles(decode=1, prefill=1)
+    found = decide(config, pool)
+    plain = decide(DISAGGREGATED, pool)
+    assert told(found) == told(plain)
+    assert [name for name, _ in found.shadows] == ["trial"]
+
+
+def test_a_shadow_that_finds_nobody_is_told_as_such():
+    config = SHADOWED.replace("- type: kv-cache-utilization-scorer", "- type: prefill-filter").replace(
+        "pluginRef: kv-cache-utilization-scorer", "pluginRef: prefill-filter"
+    )
+    found = decide(config, roles(decode=2))
+    assert (found.outcome, found.shadows) == (Outcome.PICKED, (("trial", ()),))

@@ -1,0 +1,126 @@
+"""What the picker keeps up from request to request equals what it would find anew, whatever happens between them."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.framework import Profile, Runner, Weighted
+from modelplane.framework.standings import SHORT
+from modelplane.testing.picking import cycle_of, endpoint, make, seeded, with_prefix
+
+SCORERS = {
+    "queue-scorer": 2.0,
+    "kv-cache-utilization-scorer": 2.0,
+    "running-requests-size-scorer": 0.5,
+    "load-aware-scorer": 0.7,
+    "active-request-scorer": 1.5,
+    "prefix-cache-scorer": 3.0,
+}
+loads = st.builds(
+    Load,
+    waiting=st.integers(0, 3).map(float),
+    running=st.integers(0, 3).map(float),
+    kv_use=st.sampled_from([0.0, 0.1, 0.3, 0.7, 1.0]),
+    block_size=st.sampled_from([0, 16]),
+    blocks=st.sampled_from([0, 4]),
+    requests_then=st.integers(0, 2),
+    tokens_then=st.integers(0, 64),
+)
+places = st.integers(0, 9)
+
+
+def profile_of(names):
+    return Profile(
+        "p", make("max-score-picker"), (), tuple(Weighted(make(name), SCORERS[name]) for name in sorted(names))
+    )
+
+
+class Pool(RuleBasedStateMachine):
+    @initialize(names=st.sets(st.sampled_from(sorted(SCORERS))), count=st.sampled_from([1, 2, 5, SHORT + 1]))
+    def begin(self, names, count):
+        self.profile = profile_of(names)
+        self.kept = Runner(self.profile, Endpoint.watch)
+        self.named = 0
+        self.endpoints = ()
+        self.replace(count)
+        self.seed = 0
+
+    def at(self, place):
+        return self.endpoints[place % len(self.endpoints)]
+
+    @rule(place=places, tokens=st.integers(0, 100))
+    def send(self, place, tokens):
+        self.at(place).count(1, tokens)
+
+    @rule(place=places)
+    def end(self, place):
+        found = self.at(place)
+        found.requests_in_flight -= min(1, found.requests_in_flight)
+
+    @rule(place=places)
+    def compute(self, place):
+        self.at(place).tokens_in_flight = 0
+
+    @rule(place=places, load=loads)
+    def scrape(self, place, load):
+        self.at(place).load = load
+
+    @rule(count=st.integers(1, 6), kept=st.integers(0, 40))
+    def resize(self, count, kept):
+        self.endpoints = self.endpoints[:kept]
+        self.replace(count)
+
+    def replace(self, count):
+        fresh = []
+        for _ in range(count):
+            self.named += 1
+            fresh.append(endpoint(f"e{self.named:03}"))
+        self.endpoints = (*self.endpoints, *fresh)
+
+    @rule(held=st.lists(st.integers(0, 2), min_size=12, max_size=12))
+    def ask(self, held):
+        self.decide(held)
+
+    @invariant()
+    def nothing_is_cached(self):
+        self.decide([0] * len(self.endpoints))
+
+    def decide(self, held):
+        held = [held[at % len(held)] for at in range(len(self.endpoints))]
+        self.seed += 1
+        found = []
+        for runner in (self.kept, Runner(self.profile)):
+            cycle = with_prefix(cycle_of(self.endpoints, chance=seeded(self.seed)), held, 2)
+            (one,) = runner.run(cycle, self.endpoints).ranked
+            found.append((one.candidate, one.total))
+        assert found[0] == found[1]
+
+
+TestPool = Pool.TestCase
+TestPool.settings = settings(max_examples=40, stateful_step_count=20)
+
+
+@given(loads, st.integers(0, 3), st.integers(0, 100))
+def test_numbers_of_an_endpoint_are_those_of_the_load_it_is_expected_to_have(load, requests, tokens):
+    found = endpoint(load=load, in_flight=(requests, tokens))
+    expected = found.expect()
+    assert (found.waiting, found.running, found.kv_use) == (expected.waiting, expected.running, expected.kv_use)
+
+
+def test_an_endpoint_tells_of_its_next_change_and_then_no_more():
+    found, heard = endpoint(), []
+    found.watch(heard)
+    found.count(1, 10)
+    found.load = Load(waiting=1)
+    assert heard == [found]
+
+
+def test_those_who_ask_no_more_are_let_go():
+    found, lists = endpoint(), [[] for _ in range(100)]
+    for changed in lists:
+        found.watch(changed)
+    assert len(found._watchers) <= 16
+    found.count(1, 0)
+    assert all(changed == [found] for changed in lists)

@@ -1,0 +1,446 @@
+"""One request, one outcome: decisions, their ends, and what a broken plugin can do to them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.epp.config.config import load
+from modelplane.epp.scheduling.assembly import Assembly
+from modelplane.epp.scheduling.conclusions import conclude
+from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.framework import Code, Profile, Recorder, Refusal, Result, RunOutcome, Weighted
+from modelplane.testing.picking import chances, cycle_of, endpoint, endpoints_with, make, seeded
+
+HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
+
+
+def scheduler(text=""):
+    return Scheduler(load(HEAD + text if text else "").build())
+
+
+def names(decision):
+    return [[found.name for found in group] for group in decision.groups]
+
+
+class Refuses:
+    def __init__(self, name, code):
+        self.name = name
+        self._code = code
+
+    def refuse(self, _cycle, candidate):
+        return Refusal(self.name, self._code, "{} is not wanted", (candidate.name,))
+
+
+class Breaks:
+    """Does everything, and nothing right."""
+
+    name = "breaks"
+    reads_bodies = False
+
+    def __call__(self, *_arguments):
+        raise RuntimeError("boom")
+
+    refuse = score = pick = produce = turn_away = sent = ended = changed = __call__
+
+
+class Scores:
+    name = "scores"
+
+    def __init__(self, value):
+        self._value = value
+
+    def score(self, _cycle, endpoints):
+        return [self._value] * len(endpoints)
+
+
+class Handler:
+    """Names the same profiles in every round."""
+
+    name = "handler"
+
+    def __init__(self, *named):
+        self._named = named
+
+    def profiles(self, cycle, _profiles):
+        return self._named[len(cycle.results)] if len(cycle.results) < len(self._named) else ()
+
+    def conclude(self, cycle):
+        ((profile, result),) = cycle.results.items()
+        return conclude(profile, result)
+
+
+class Concludes:
+    name = "concludes"
+
+    def __init__(self, decision):
+        self._decision = decision
+
+    def profiles(self, _cycle, _profiles):
+        return ()
+
+    def conclude(self, _cycle):
+        return self._decision
+
+
+def built(*, filters=(), scorers=(), picker=None, handler=None, plugins=()):
+    profile = Profile("p", picker or make("max-score-picker"), filters, tuple(Weighted(each) for each in scorers))
+    return Scheduler(
+        Assembly(handler or make("single-profile-handler"), {"p": profile}, {each.name: each for each in plugins})
+    )
+
+
+POOL = endpoints_with([Load(waiting=3, kv_use=0.5), Load(waiting=0, kv_use=0.5), Load(waiting=9, kv_use=0.0)])
+
+
+def test_the_default_profile_picks_the_best():
+    found = scheduler().schedule(Request("r"), POOL, 0.0, chances())
+    assert (found.outcome, names(found), found.profile, found.destinations) == (
+        Outcome.PICKED,
+        [["b"]],
+        "default",
+        POOL[1].address,
+    )
+
+
+def test_picks_are_ranked_groups():
+    pool = endpoints_with([Load(waiting=3), Load(waiting=0), Load(waiting=3)])
+    config = "plugins: [{type: queue-scorer}, {type: max-score-picker, parameters: {maxNumOfEndpoints: 3}}]\n"
+    found = scheduler(config).schedule(Request("r"), pool, 0.0, chances(0.0))
+    assert names(found) == [["b"], ["c", "a"]]
+    assert found.destinations == ",".join(pool[at].address for at in (1, 2, 0))
+
+
+@pytest.mark.parametrize(
+    ("filters", "outcome", "status", "why"),
+    [
+        pytest.param(
+            (Refuses("role", Code.EXCLUDED),),
+            Outcome.EXCLUDED,
+            503,
+            "profile p admits no endpoint: role: a is not wanted",
+            id="nobody will ever do",
+        ),
+        pytest.param(
+            (Refuses("load", Code.REFUSED),),
+            Outcome.SATURATED,
+            429,
+            "profile p admits no endpoint: load: a is not wanted",
+            id="nobody will do for the moment",
+        ),
+    ],
+)
+def test_nobody_admitted_is_one_of_two_things(filters, outcome, status, why):
+    found = built(filters=filters).schedule(Request("r"), POOL, 0.0, chances())
+    assert (found.outcome, found.outcome.status, found.why) == (outcome, status, why)
+
+
+def test_no_endpoint_at_all():
+    found = scheduler().schedule(Request("r"), (), 0.0, chances())
+    assert (found.outcome, found.why) == (Outcome.NO_ENDPOINTS, "no endpoint is ready")
+
+
+@pytest.mark.parametrize("subset", [(), ("10.9.9.9:1",)])
+def test_a_subset_that_allows_nobody_is_a_503(subset):
+    found = scheduler().schedule(Request("r", subset=subset), POOL, 0.0, chances())
+    assert (found.outcome, found.outcome.status) == (Outcome.EXCLUDED, 503)
+
+
+def test_headers_of_the_client_that_say_where_to_go_are_removed():
+    headers = {"x-prefiller-host-port": "6.6.6.6:80", "x-gateway-destination-endpoint": "6.6.6.6:80", "accept": "*/*"}
+    found = scheduler().schedule(Request("r", headers=headers), POOL, 0.0, chances())
+    assert found.remove_headers == ("x-gateway-destination-endpoint", "x-prefiller-host-port")
+
+
+class AddsHeader:
+    name = "adds"
+
+    def sent(self, _cycle, _decision):
+        return (("x-kv-cache-source-host-port", "10.0.0.1:8000"),)
+
+
+def test_a_listener_may_add_headers_and_writes_over_those_of_the_client():
+    found = built(plugins=(AddsHeader(),)).schedule(
+        Request("r", headers={"x-kv-cache-source-host-port": "6.6.6.6:1", "x-prefiller-host-port": "6.6.6.6:1"}),
+        POOL,
+        0.0,
+        chances(),
+    )
+    assert (found.set_headers, found.remove_headers) == (
+        (("x-kv-cache-source-host-port", "10.0.0.1:8000"),),
+        ("x-prefiller-host-port",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("make_scheduler", "why"),
+    [
+        pytest.param(lambda: built(filters=(Breaks(),)), "plugin breaks: raised RuntimeError: boom", id="a filter"),
+        pytest.param(lambda: built(scorers=(Breaks(),)), "plugin breaks: raised RuntimeError: boom", id="a scorer"),
+        pytest.param(lambda: built(picker=Breaks()), "plugin breaks: raised RuntimeError: boom", id="a picker"),
+        pytest.param(lambda: built(plugins=(Breaks(),)), "plugin breaks: raised RuntimeError: boom", id="a producer"),
+        pytest.param(
+            lambda: built(scorers=(Scores(float("nan")),)),
+            "plugin scores: scored nan, which is not in [0, 1]",
+            id="a score that is no number",
+        ),
+        pytest.param(
+            lambda: built(handler=Handler(("q",))),
+            "plugin handler: named profile q, which does not exist",
+            id="a profile that is not there",
+        ),
+        pytest.param(
+            lambda: built(handler=Handler(("p",), ("p",))),
+            "plugin handler: named profile p, which has run",
+            id="a profile again and again",
+        ),
+        pytest.param(
+            lambda: built(handler=Handler()),
+            "plugin handler: raised ValueError: not enough values to unpack (expected 1, got 0)",
+            id="a handler that cannot conclude",
+        ),
+        pytest.param(
+            lambda: built(handler=Concludes(None)),
+            "plugin concludes: concluded None, which is no decision",
+            id="no decision at all",
+        ),
+        pytest.param(
+            lambda: built(handler=Concludes(Decision(Outcome.PICKED))),
+            "plugin concludes: concluded that something is picked, and picked nothing",
+            id="a pick of nothing",
+        ),
+    ],
+)
+def test_a_broken_plugin_ends_its_request_and_nothing_else(make_scheduler, why):
+    found = make_scheduler()
+    decision = found.schedule(Request("r"), POOL, 0.0, chances())
+    assert (decision.outcome, decision.outcome.status, decision.why) == (Outcome.FAULT, 500, why)
+    assert found.last_fault == why
+    assert sum(found.faults.values()) == 1
+
+
+class BreaksLater:
+    name = "later"
+    reads_bodies = True
+
+    def sent(self, *_arguments):
+        raise RuntimeError("boom")
+
+    ended = changed = sent
+
+
+def test_listeners_that_break_cost_nobody_anything():
+    found = built(plugins=(BreaksLater(),))
+    decision = found.schedule(Request("r"), POOL, 0.0, chances())
+    found.changed(POOL)
+    found.ended(Request("r"), decision, Served(POOL[0], 200, 0.0))
+    assert (decision.outcome, found.faults, found.reads_bodies) == (Outcome.PICKED, {"later": 3}, True)
+
+
+def test_a_shadow_that_breaks_is_counted_and_ignored():
+    real = Profile("real", make("max-score-picker"), (), (Weighted(make("queue-scorer")),))
+    trial = Profile("trial", make("max-score-picker"), (), (Weighted(Breaks()),))
+    handler = make("shadow-profile-handler", shadows=["trial"])
+    found = Scheduler(Assembly(handler, {"real": real, "trial": trial}, {}))
+    decision = found.schedule(Request("r"), POOL, 0.0, chances())
+    assert (names(decision), decision.shadows, found.faults) == ([["b"]], (("trial", ()),), {"breaks": 1})
+
+
+def test_only_if_the_prompt_is_cached():
+    found = scheduler()
+    prompt = Request("r", model="m", prompts=(b"tides " * 100,), headers={"prefer": "if-available"})
+    assert found.schedule(prompt, POOL, 0.0, chances()).outcome is Outcome.NOT_CACHED
+    free = Request("r", model="m", prompts=(b"tides " * 100,))
+    served = found.schedule(free, POOL, 0.0, chances()).picked
+    assert found.schedule(prompt, POOL, 0.0, chances()).picked is served
+
+
+def test_what_was_sent_is_remembered_when_it_is_told():
+    found = scheduler()
+    request = Request("r", model="m", prompts=(b"tides " * 100,))
+    found.recall(cycle_of(POOL, request), Decision(Outcome.PICKED, ((POOL[2],),)))
+    assert found.schedule(request, POOL, 0.0, chances()).picked is POOL[2]
+
+
+@pytest.mark.parametrize(
+    ("priority", "loads", "chance", "outcome"),
+    [
+        pytest.param(0, [Load(waiting=99, seen_s=0.0)], 0.0, Outcome.PICKED, id="not sheddable"),
+        pytest.param(-1, [Load(waiting=0, seen_s=0.0)], 0.0, Outcome.PICKED, id="idle"),
+        pytest.param(-1, [Load(waiting=5, seen_s=0.0)], 0.99, Outcome.SATURATED, id="full"),
+        pytest.param(-1, [Load()], 0.99, Outcome.SATURATED, id="never seen counts as full"),
+        pytest.param(-1, [Load(waiting=1, seen_s=0.0)], 0.09, Outcome.SATURATED, id="a fifth full, unlucky"),
+        pytest.param(-1, [Load(waiting=1, seen_s=0.0)], 0.1, Outcome.PICKED, id="a fifth full, lucky"),
+        pytest.param(-1, [Load(waiting=1e300, seen_s=0.0)], 0.99, Outcome.SATURATED, id="beyond measure"),
+    ],
+)
+def test_admission_by_chance(priority, loads, chance, outcome):
+    found = scheduler("plugins: [{type: probabilistic-admitter}, {type: random-picker}]\n")
+    decision = found.schedule(Request("r", priority=priority), endpoints_with(loads), 0.0, chances(chance))
+    assert decision.outcome is outcome
+
+
+ROLE = "llm-d.ai/role"
+CONFIGS = (
+    "",
+    HEAD + "plugins: [{type: random-picker}]\n",
+    HEAD + "plugins: [{type: weighted-random-picker}, {type: queue-scorer}, {type: decode-filter}]\n",
+    HEAD
+    + """
+plugins:
+- type: disagg-profile-handler
+  parameters: {deciders: {prefill: always-disagg-pd-decider}}
+- type: always-disagg-pd-decider
+- type: decode-filter
+- type: prefill-filter
+- type: prefix-cache-scorer
+- {type: max-score-picker, parameters: {maxNumOfEndpoints: 3}}
+schedulingProfiles:
+- {name: decode, plugins: [{pluginRef: decode-filter}, {pluginRef: prefix-cache-scorer}]}
+- {name: prefill, plugins: [{pluginRef: prefill-filter}]}
+""",
+)
+
+endpoints = st.builds(
+    lambda role, load, failures: (role, load, failures),
+    st.sampled_from(["", "decode", "prefill", "both"]),
+    st.builds(Load, waiting=st.integers(0, 3).map(float), kv_use=st.sampled_from([0.0, 0.5, 1.0]), seen_s=st.just(0.0)),
+    st.integers(0, 3),
+)
+
+
+def pool_of(states):
+    return tuple(
+        Endpoint(f"e{at}", f"10.0.0.{at}:8000", {ROLE: role} if role else {}, load=load, failures=failures)
+        for at, (role, load, failures) in enumerate(states)
+    )
+
+
+requests = st.builds(
+    lambda prompt, subset, forged: Request(
+        "r", "m", prompts=(prompt,), subset=subset, headers={"x-prefiller-host-port": "6.6.6.6:1"} if forged else {}
+    ),
+    st.sampled_from([b"", b"one " * 100, b"two " * 200]),
+    st.none() | st.lists(st.integers(0, 9).map(lambda at: f"10.0.0.{at}:8000"), max_size=4).map(tuple),
+    st.booleans(),
+)
+
+
+def run_all(config, states, asked, seed, order=None, reporter=None):
+    pool = pool_of(states)
+    listed = pool if order is None else tuple(pool[at] for at in order)
+    found = Scheduler(load(config).build())
+    chance = seeded(seed)
+    return [told(found.schedule(request, listed, 0.0, chance, reporter)) for request in asked]
+
+
+def told(decision):
+    return (
+        decision.outcome,
+        decision.why,
+        decision.destinations,
+        decision.set_headers,
+        decision.remove_headers,
+        [(profile, [each.name for each in picks]) for profile, picks in decision.others],
+    )
+
+
+@given(
+    st.sampled_from(CONFIGS),
+    st.lists(endpoints, max_size=8),
+    st.lists(requests, min_size=1, max_size=4),
+    st.integers(0, 2**32),
+    st.randoms(use_true_random=False),
+)
+def test_decisions_repeat_whatever_the_order_of_endpoints_and_whoever_listens(config, states, asked, seed, random):
+    order = list(range(len(states)))
+    random.shuffle(order)
+    first = run_all(config, states, asked, seed)
+    assert run_all(config, states, asked, seed) == first
+    assert run_all(config, states, asked, seed, reporter=Recorder()) == first
+    mixed = run_all(config, states, asked, seed, order)
+    # The sentence may quote another endpoint first.
+    assert [(one[0], *one[2:]) for one in mixed] == [(one[0], *one[2:]) for one in first]
+
+
+@given(
+    st.sampled_from(CONFIGS),
+    st.lists(endpoints, max_size=8),
+    st.lists(requests, min_size=1, max_size=4),
+    st.integers(0, 2**32),
+)
+def test_every_pick_is_allowed_and_no_header_of_the_client_survives(config, states, asked, seed):
+    found = Scheduler(load(config).build())
+    pool = pool_of(states)
+    for request in asked:
+        decision = found.schedule(request, pool, 0.0, seeded(seed))
+        allowed = {each.address for each in pool if request.subset is None or each.address in request.subset}
+        addresses = {*filter(None, decision.destinations.split(","))}
+        for _, value in decision.set_headers:
+            addresses.update(value.split(","))
+        assert addresses <= allowed
+        assert (decision.outcome is Outcome.PICKED) == bool(decision.groups)
+        assert decision.outcome is not Outcome.FAULT, decision.why
+        if decision.outcome is Outcome.PICKED:
+            written = {name for name, _ in decision.set_headers}
+            assert set(request.headers) <= written.union(decision.remove_headers)
+
+
+class Named:
+    """Names profiles at random, for ever."""
+
+    name = "named"
+
+    def __init__(self, rounds):
+        self._rounds = iter(rounds)
+
+    def profiles(self, _cycle, profiles):
+        wanted = next(self._rounds, ("p",))
+        return [name for name in wanted if name in profiles] or ["p"]
+
+    def conclude(self, cycle):
+        profile, result = next(iter(cycle.results.items()))
+        return conclude(profile, result)
+
+
+@given(st.lists(st.lists(st.sampled_from("pqr"), max_size=3), max_size=6))
+def test_rounds_end_whatever_a_handler_names(rounds):
+    profiles = {name: Profile(name, make("max-score-picker")) for name in "pqr"}
+    found = Scheduler(Assembly(Named(rounds), profiles, {}))
+    decision = found.schedule(Request("r"), POOL, 0.0, chances())
+    assert decision.outcome is Outcome.FAULT
+    assert "which has run" in decision.why
+
+
+def test_a_cycle_reads_loads_once_and_aligns_columns():
+    cycle = Cycle(Request("r"), POOL, 0.0, chances())
+    assert cycle.loads(POOL) is cycle.loads(POOL)
+    assert cycle.aligned([1, 2, 3], POOL) == [1, 2, 3]
+    assert cycle.aligned([1, 2, 3], (POOL[2], POOL[0])) == [3, 1]
+
+
+def test_an_end_without_a_pick_says_why():
+    assert conclude("p", Result(RunOutcome.NOTHING_OFFERED)).outcome is Outcome.NO_ENDPOINTS
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        (Load(kv_use=1.7), (0.0, 0.0, 1.0)),
+        (Load(kv_use=-0.1), (0.0, 0.0, 0.0)),
+        (Load(kv_use=float("nan"), waiting=float("nan"), running=float("nan")), (0.0, 0.0, 1.0)),
+        (Load(waiting=float("inf"), running=-3.0), (1e12, 0.0, 0.0)),
+        (Load(2.0, 3.0, 0.5), (2.0, 3.0, 0.5)),
+    ],
+)
+def test_a_load_holds_numbers_in_their_range(given_, expected):
+    assert (given_.waiting, given_.running, given_.kv_use) == expected
+
+
+def test_an_endpoint_is_itself_only():
+    assert endpoint("a") != endpoint("a")

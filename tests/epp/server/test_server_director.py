@@ -1,0 +1,536 @@
+"""From a question to a decision: parsing, flow control, counting, rewriting, reloading."""
+
+import json
+from types import MappingProxyType
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from modelplane.epp.config.config import load
+from modelplane.epp.datalayer.endpoints import StaticEndpoints
+from modelplane.epp.scheduling.decisions import Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.server.director import DEFAULT_TENANT, Director
+from modelplane.epp.server.server import apis_of, assemble
+from modelplane.epp.server.steps import Ask
+
+BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 9}).encode()
+HEADERS = {":method": "POST", ":path": "/v1/chat/completions", "x-request-id": "r1"}
+FLOW = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins: [{type: random-picker}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
+flowControl:
+  defaultRequestTTL: 60s
+  saturationDetector: {pluginRef: concurrency-detector}
+  defaultPriorityBand: {maxRequests: 2}
+"""
+PLAIN = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: random-picker}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
+"""
+COUNTING = PLAIN.replace("[{type: random-picker}]", "[{type: random-picker}, {type: inflight-load-producer}]")
+
+
+class Clock:
+    def __init__(self):
+        self.now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
+
+
+class Asker:
+    def __init__(self):
+        self.answers = []
+
+    def answer(self, verdict):
+        self.answers.append(verdict)
+
+    def evict(self):
+        self.answers.append("evicted")
+
+
+class Watcher:
+    """Writes down what an observer hears."""
+
+    def __init__(self):
+        self.heard = []
+        self.waits = []
+
+    def listen(self, _request, _chance):
+        return None
+
+    def decided(self, request, decision, spent_s, heard=None, *, model=""):
+        self.heard.append(("decided", request.id, decision.outcome.name, model))
+        assert spent_s >= 0
+        assert heard is None
+
+    def ended(self, request, _decision, served, *, model=""):
+        self.heard.append(("ended", request.id, served.status, model))
+
+    def evicted(self, request):
+        self.heard.append(("evicted", request.id))
+
+    def waited(self, request, ending, *, model=""):
+        assert ending.waited_s >= 0
+        self.waits.append((request.tenant, ending.outcome, model))
+
+    def rewrote(self, name, model, target):
+        self.heard.append(("rewrote", name, model, target))
+
+    def opened(self):
+        raise AssertionError("a director opens no streams")
+
+    def closed(self, *_told):
+        raise AssertionError("nor does it close any")
+
+
+def endpoints(count=2):
+    return [Endpoint(f"ns/{number}", f"10.0.0.{number}:8000", load=Load(seen_s=1.0)) for number in range(count)]
+
+
+class Desk:
+    """A director with everything around it."""
+
+    def __init__(self, config=PLAIN, count=2):
+        self.clock = Clock()
+        self.source = StaticEndpoints(endpoints(count))
+        scheduler, flow = assemble(load(config))
+        self.director = Director(self.source, scheduler, clock=self.clock, chance=lambda: 0.5, flow=flow)
+        self.watcher = self.director.observer = Watcher()
+
+    def ask(self, body=BODY, *, whole=True, subset=None, **headers):
+        asker = Asker()
+        named = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
+        verdict = self.director.decide(Ask(named, body, whole, subset), asker)
+        return verdict, asker
+
+    def end(self, verdict, status=200, told=""):
+        served = Served(verdict.decision.picked, status, self.clock(), ended_s=self.clock())
+        self.director.ended(verdict, served, told=told)
+
+    @property
+    def counts(self):
+        return [(one.requests_in_flight, one.tokens_in_flight, one.failures) for one in self.source.current]
+
+
+def test_a_request_in_the_terms_of_the_picker():
+    desk = Desk(count=1)
+    verdict, _ = desk.ask(
+        x_llm_d_inference_fairness_id="team",
+        x_llm_d_slo_ttft_ms="250",
+        x_slo_tpot_ms="40",
+        x_gateway_inference_objective="gold",
+        subset=("10.0.0.0:8000",),
+    )
+    request = verdict.request
+    assert verdict.decision.outcome is Outcome.PICKED
+    assert msgspec.structs.astuple(request)[:4] == ("r1", "m", Api.CHAT, (b"\nuser\nhello",))
+    assert (request.priority, request.tenant, request.size, request.most_output_tokens) == (0, "team", len(BODY), 9)
+    assert (request.ttft_goal_s, request.tpot_goal_s, request.received_s) == (0.25, 0.04, 100.0)
+    assert request.subset == ("10.0.0.0:8000",)
+    assert desk.ask()[0].request.tenant == DEFAULT_TENANT
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "nan", "inf", "0"])
+def test_goals_that_are_none(text):
+    assert Desk().ask(x_llm_d_slo_ttft_ms=text)[0].request.ttft_goal_s == 0.0
+
+
+def test_new_names_of_headers_win_over_old_ones():
+    verdict, _ = Desk().ask(x_llm_d_inference_fairness_id="new", x_gateway_inference_fairness_id="old")
+    assert verdict.request.tenant == "new"
+
+
+def test_a_request_without_an_id_gets_one():
+    first, second = Desk().ask(x_request_id="")[0], Desk().ask(x_request_id="")[0]
+    assert first.request.id
+    assert first.request.id != second.request.id
+
+
+@pytest.mark.parametrize(
+    ("ask", "outcome"),
+    [
+        ({"body": b"junk"}, Outcome.MALFORMED),
+        ({"body": b""}, Outcome.MALFORMED),
+        ({"body": b"", "whole": False}, Outcome.PICKED),
+        ({"body": b"{cut", "whole": False}, Outcome.PICKED),
+        ({"subset": ()}, Outcome.EXCLUDED),
+        ({"subset": ("10.9.9.9:1",)}, Outcome.EXCLUDED),
+        ({"subset": ("10.0.0.1:8000",)}, Outcome.PICKED),
+    ],
+    ids=["no JSON", "empty", "kept by the proxy", "cut by the proxy", "nobody", "nobody here", "one of them"],
+)
+def test_outcomes(ask, outcome):
+    assert Desk().ask(**ask)[0].decision.outcome is outcome
+
+
+def test_a_get_has_no_body_to_parse():
+    desk = Desk()
+    verdict = desk.director.decide(Ask({":method": "GET", ":path": "/v1/chat/completions"}, b"", True, None), Asker())
+    assert verdict.decision.outcome is Outcome.PICKED
+
+
+def test_no_endpoints():
+    assert Desk(count=0).ask()[0].decision.outcome is Outcome.NO_ENDPOINTS
+
+
+@pytest.mark.parametrize("config", [PLAIN, COUNTING], ids=["counted here", "counted by a plugin"])
+def test_requests_in_flight_are_counted_once(config):
+    desk = Desk(config, count=1)
+    first, second = desk.ask()[0], desk.ask()[0]
+    assert desk.counts[0][:2] == (2, 2 * first.request.tokens)
+    desk.end(first)
+    desk.end(second)
+    assert desk.counts == [(0, 0, 0)]
+
+
+def test_of_a_prompt_only_what_the_endpoint_does_not_hold_is_in_flight():
+    desk = Desk("", count=1)
+    body = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "hello " * 1000}]})
+    first = desk.ask(body)[0]
+    assert desk.counts[0][:2] == (1, first.request.tokens)
+    again = desk.ask(body)[0]
+    assert desk.counts[0][:2] == (2, first.request.tokens)
+    assert again.decision.cached_tokens >= again.request.tokens
+    desk.director.began(first)
+    assert desk.counts[0][:2] == (2, 0)
+
+
+def test_failures_in_a_row_are_counted_where_they_happened():
+    desk = Desk()
+    picked = desk.ask(subset=("10.0.0.0:8000",))[0]
+    desk.end(picked, 503)
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 500)
+    assert [counts[2] for counts in desk.counts] == [2, 0]
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 0)
+    assert [counts[2] for counts in desk.counts] == [2, 0]
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 502, told="10.0.0.1:8000")
+    assert [counts[2] for counts in desk.counts] == [2, 1]
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 404)
+    assert [counts[2] for counts in desk.counts] == [0, 1]
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 500, told="10.9.9.9:1")
+    assert [counts[2] for counts in desk.counts] == [1, 1]
+
+
+def test_observers_hear_of_everything():
+    desk = Desk()
+    picked, _ = desk.ask()
+    desk.end(picked, 201)
+    desk.ask(b"junk")
+    assert desk.watcher.heard == [
+        ("decided", "r1", "PICKED", ""),
+        ("ended", "r1", 201, ""),
+        ("decided", "r1", "MALFORMED", ""),
+    ]
+
+
+def test_another_model_by_header():
+    desk = Desk()
+    verdict, _ = desk.ask(x_llm_d_model_name_rewrite="tuned")
+    assert verdict.request.model == "tuned"
+    assert (verdict.rename.asked, verdict.rename.served) == ("m", "tuned")
+    assert json.loads(verdict.rename.body) == json.loads(BODY) | {"model": "tuned"}
+    desk.end(verdict)
+    assert desk.watcher.heard == [("decided", "r1", "PICKED", "m"), ("ended", "r1", 200, "m")]
+    assert desk.ask(x_llm_d_model_name_rewrite="m")[0].rename is None
+
+
+class Ruled(msgspec.Struct):
+    model: str
+    name: str = "rule"
+
+
+def test_rules_beside_the_pool():
+    desk = Desk()
+
+    class PoolRules:
+        priorities = MappingProxyType({"gold": 10})
+
+        def rewrite(self, model, _chance):
+            return Ruled("ruled") if model == "m" else None
+
+    desk.director.rules = PoolRules()
+    verdict, _ = desk.ask(x_llm_d_inference_objective="gold", x_llm_d_model_name_rewrite="tuned")
+    assert (verdict.request.priority, verdict.request.model) == (10, "ruled")
+    assert desk.ask(x_llm_d_inference_objective="tin")[0].request.priority == 0
+
+
+def test_those_for_whom_there_is_no_room_wait_and_go_in_order():
+    desk = Desk(FLOW, count=1)
+    running, _ = desk.ask()
+    assert running.decision.outcome is Outcome.PICKED
+    first, first_asker = desk.ask(x_request_id="r2")
+    second, second_asker = desk.ask(x_request_id="r3")
+    assert (first, second, desk.director.waiting) == (None, None, 2)
+    full, _ = desk.ask(x_request_id="r4")
+    assert full.decision.outcome is Outcome.SATURATED
+
+    desk.clock.now_s += 1
+    desk.end(running)
+    assert [verdict.request.id for verdict in first_asker.answers] == ["r2"]
+    assert second_asker.answers == []
+
+    desk.clock.now_s += 1
+    desk.end(first_asker.answers[0])
+    assert [verdict.decision.outcome for verdict in second_asker.answers] == [Outcome.PICKED]
+    assert desk.director.waiting == 0
+
+
+def test_one_tenant_does_not_keep_others_out_of_a_full_queue():
+    desk = Desk(FLOW, count=1)
+    desk.ask()
+    desk.watcher.waits.clear()
+    hoards = [desk.ask(x_llm_d_inference_fairness_id="loud")[1] for _ in range(2)]
+    verdict, quiet = desk.ask(x_llm_d_inference_fairness_id="quiet")
+    assert (verdict, quiet.answers, hoards[0].answers) == (None, [], [])
+    assert [answer.decision.outcome for answer in hoards[1].answers] == [Outcome.SATURATED]
+    assert desk.watcher.waits == [("loud", Outcome.SATURATED, "")]
+    assert desk.director.waiting == 2
+
+
+def test_those_who_wait_too_long_are_told():
+    desk = Desk(FLOW, count=1)
+    desk.ask()
+    _, asker = desk.ask()
+    desk.clock.now_s += 59
+    desk.director.tick()
+    assert asker.answers == []
+    desk.clock.now_s += 2
+    desk.director.tick()
+    assert [verdict.decision.outcome for verdict in asker.answers] == [Outcome.EXPIRED]
+
+
+def test_a_client_that_goes_while_it_waits():
+    desk = Desk(FLOW, count=1)
+    running, _ = desk.ask()
+    _, asker = desk.ask(x_request_id="r2")
+    desk.director.abandon(asker)
+    desk.director.abandon(asker)
+    desk.end(running)
+    assert asker.answers == []
+    assert desk.director.waiting == 0
+    assert ("decided", "r2", "ABANDONED", "") in desk.watcher.heard
+
+
+def test_endpoints_that_come_let_those_go_who_waited_for_them():
+    desk = Desk(FLOW, count=0)
+    verdict, asker = desk.ask()
+    assert verdict is None
+    desk.source.replace(endpoints(1))
+    assert [verdict.decision.outcome for verdict in asker.answers] == [Outcome.PICKED]
+
+
+@pytest.mark.parametrize("config", [FLOW, PLAIN], ids=["with flow control", "without"])
+def test_a_new_configuration_loses_nobody(config):
+    desk = Desk(FLOW, count=1)
+    running, _ = desk.ask()
+    askers = [desk.ask()[1] for _ in range(2)]
+    desk.director.reload(*assemble(load(config)))
+    desk.clock.now_s += 1
+    desk.end(running)
+    for asker in askers:
+        desk.clock.now_s += 1
+        desk.end(asker.answers[0])
+    assert [[verdict.decision.outcome for verdict in asker.answers] for asker in askers] == [[Outcome.PICKED]] * 2
+    assert desk.counts == [(0, 0, 0)]
+
+
+def test_stopping_refuses_those_who_wait_and_those_who_come():
+    desk = Desk(FLOW, count=1)
+    running, _ = desk.ask()
+    _, asker = desk.ask()
+    desk.director.stop()
+    assert [verdict.decision.outcome for verdict in asker.answers] == [Outcome.STOPPING]
+    assert desk.ask()[0].decision.outcome is Outcome.STOPPING
+    desk.end(running)
+    assert desk.counts == [(0, 0, 0)]
+
+
+PARSERS = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: random-picker}, {type: anthropic-parser}, {type: passthrough-parser}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
+requestHandler: {parsers: [%s]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("parsers", "outcome", "api"),
+    [
+        ("{pluginRef: anthropic-parser}, {pluginRef: passthrough-parser}", Outcome.PICKED, Api.OTHER),
+        ("{pluginRef: anthropic-parser}", Outcome.MALFORMED, Api.CHAT),
+    ],
+    ids=["passed on unread", "refused"],
+)
+def test_only_configured_parsers_read_bodies(parsers, outcome, api):
+    text = PARSERS % parsers
+    if "passthrough" not in parsers:
+        text = text.replace(", {type: passthrough-parser}", "")
+    desk = Desk()
+    desk.director.apis = apis_of(load(text))
+    verdict, _ = desk.ask()
+    assert (verdict.decision.outcome, verdict.request.api) == (outcome, api)
+    models = desk.director.decide(Ask({":method": "GET", ":path": "/v1/models"}, b"", True, None), Asker())
+    assert models.decision.outcome is Outcome.PICKED
+
+
+@pytest.mark.parametrize("parser", ["vllmgrpc-parser", "vertexai-parser"])
+def test_messages_of_grpc_are_passed_on_unread(parser):
+    listed = PLAIN.replace("plugins: [", f"plugins: [{{type: {parser}}}, ", 1)
+    config = load(f"{listed}requestHandler: {{parsers: [{{pluginRef: {parser}}}]}}\n")
+    assert any("are passed on unread" in str(warning) for warning in config.warnings)
+    desk = Desk()
+    desk.director.apis = apis_of(config)
+    verdict, _ = desk.ask(b"\x00\x00\x00\x00\x02\x0a\x00")
+    assert (verdict.decision.outcome, verdict.request.prompts) == (Outcome.PICKED, ())
+
+
+def test_a_configuration_that_names_no_parser_reads_all():
+    assert apis_of(load(PLAIN)) is None
+
+
+def test_the_prompt_weighs_until_the_response_begins():
+    desk = Desk(count=1)
+    verdict, _ = desk.ask()
+    desk.director.began(verdict)
+    assert desk.counts[0][:2] == (1, 0)
+    served = Served(verdict.decision.picked, 200, desk.clock(), first_byte_s=desk.clock(), ended_s=desk.clock())
+    desk.director.ended(verdict, served)
+    assert desk.counts[0][:2] == (0, 0)
+
+
+def test_waits_are_told_however_they_end():
+    desk = Desk(FLOW, count=1)
+    first, _ = desk.ask()
+    _, waiting = desk.ask(x_llm_d_inference_fairness_id="second")
+    _, gone = desk.ask(x_llm_d_inference_fairness_id="gone")
+    refused, _ = desk.ask(x_llm_d_inference_fairness_id="too many")
+    assert refused.decision.outcome is Outcome.SATURATED
+    desk.director.abandon(gone)
+    desk.end(first)
+    assert len(waiting.answers) == 1
+    assert desk.watcher.waits == [
+        (DEFAULT_TENANT, None, ""),
+        ("too many", Outcome.SATURATED, ""),
+        ("gone", Outcome.ABANDONED, ""),
+        ("second", None, ""),
+    ]
+
+
+TOKEN_FAIR = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins:
+- {type: random-picker}
+- {type: concurrency-detector, parameters: {maxConcurrency: 1}}
+- {type: token-fair-fairness-policy}
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]
+flowControl:
+  saturationDetector: {pluginRef: concurrency-detector}
+  defaultPriorityBand: {fairnessPolicyRef: token-fair-fairness-policy}
+"""
+
+
+@pytest.mark.parametrize(("used", "next_up"), [(100_000, "b"), (0, "a")])
+def test_what_a_request_came_to_counts_against_its_tenant(used, next_up):
+    desk = Desk(TOKEN_FAIR, count=1)
+    first, _ = desk.ask(x_llm_d_inference_fairness_id="a")
+    waiting = {}
+    for tenant in ("a", "b"):
+        _, waiting[tenant] = desk.ask(x_llm_d_inference_fairness_id=tenant)
+    usage = Usage(prompt_tokens=used, output_tokens=used)
+    served = Served(first.decision.picked, 200, desk.clock(), ended_s=desk.clock(), usage=usage)
+    desk.director.ended(first, served)
+    assert [tenant for tenant, asker in waiting.items() if asker.answers] == [next_up]
+
+
+class Priorities:
+    priorities: ClassVar = {"batch": -1, "urgent": 5}
+
+    def rewrite(self, _model, _chance):
+        return None
+
+
+@pytest.mark.parametrize(("evicts", "expected"), [("true", ["evicted"]), ("false", [])])
+def test_a_sheddable_request_makes_room_for_an_urgent_one(evicts, expected):
+    desk = Desk(FLOW + f"  enableEviction: {evicts}\n", count=1)
+    desk.director.rules = Priorities()
+    batch, asker = desk.ask(x_llm_d_inference_objective="batch")
+    assert batch.decision.outcome is Outcome.PICKED
+    desk.director.tick()
+    _, urgent = desk.ask(x_llm_d_inference_objective="urgent")
+    desk.director.tick()
+    assert asker.answers == expected
+    assert [each[0] for each in desk.watcher.heard if each[0] == "evicted"] == expected
+    desk.end(batch, 429)
+    assert [verdict.decision.outcome for verdict in urgent.answers] == [Outcome.PICKED]
+    desk.end(urgent.answers[0])
+    assert desk.counts[0][:2] == (0, 0)
+
+
+class Slow:
+    """A tokenizer whose answers a test gives."""
+
+    def __init__(self):
+        self.asked = []
+        self.taken_back = 0
+
+    def ask(self, api, body, told):
+        if api is not Api.CHAT:
+            return None
+        self.asked.append((body, told))
+        return self._take_back
+
+    def _take_back(self):
+        self.taken_back += 1
+
+
+def test_a_decision_waits_for_tokens():
+    desk = Desk()
+    slow = desk.director.tokenizer = Slow()
+    verdict, asker = desk.ask()
+    assert (verdict, asker.answers, slow.asked[0][0]) == (None, [], BODY)
+    slow.asked[0][1](((1, 2),))
+    slow.asked[0][1](((4,),))
+    (verdict,) = asker.answers
+    assert (verdict.request.token_ids, verdict.request.tokens) == (((1, 2),), 2)
+    _, without = desk.ask()
+    slow.asked[1][1](())
+    assert without.answers[0].request.tokens == 3
+    assert desk.director.decide(Ask({":method": "POST", ":path": "/other"}, b"{}", True, None), Asker()) is not None
+
+
+def test_tokens_come_before_the_wait_for_room():
+    desk = Desk(FLOW, count=1)
+    desk.ask()
+    slow = desk.director.tokenizer = Slow()
+    _, asker = desk.ask()
+    slow.asked[0][1](((1,),))
+    assert (asker.answers, desk.director.waiting) == ([], 1)
+
+
+def test_who_waits_for_tokens_may_go_away_and_does_not_hold_up_the_end():
+    desk = Desk()
+    slow = desk.director.tokenizer = Slow()
+    _, gone = desk.ask()
+    _, left = desk.ask()
+    desk.director.abandon(gone)
+    desk.director.stop()
+    for _, told in slow.asked:
+        told(((1,),))
+    assert gone.answers == []
+    assert [verdict.decision.outcome for verdict in left.answers] == [Outcome.STOPPING]
+    assert slow.taken_back == 2
+    assert desk.counts == [(0, 0, 0)] * 2

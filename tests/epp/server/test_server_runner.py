@@ -1,0 +1,152 @@
+"""What runs beside the server, and how it begins and ends with it."""
+
+import asyncio
+
+import aiohttp
+
+from modelplane.epp.config.config import load
+from modelplane.epp.datalayer.endpoints import StaticEndpoints
+from modelplane.epp.replay.snapshot import decode
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.server.runner import Program, Wishes
+from modelplane.epp.server.server import PickerSettings
+from modelplane.sim.engine import Engine, EngineConfig
+
+HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
+FLOWING = (
+    HEAD
+    + """featureGates: [flowControl]
+plugins: [{type: prefix-cache-scorer}]
+"""
+)
+DIVIDING = (
+    HEAD
+    + """plugins: [{type: disagg-profile-handler}, {type: decode-filter}]
+schedulingProfiles: [{name: decode, plugins: [{pluginRef: decode-filter}]}]
+"""
+)
+SETTINGS = PickerSettings(host="127.0.0.1", port=0, health_port=-1, drain_s=1.0)
+
+
+class Kept:
+    """Rules that note when they are started and stopped."""
+
+    def __init__(self):
+        self.steps = []
+        self.priorities = {}
+
+    def rewrite(self, _model, _chance):
+        return None
+
+    async def start(self):
+        self.steps.append("start")
+
+    async def stop(self):
+        self.steps.append("stop")
+
+
+async def page(program, path):
+    url = f"http://127.0.0.1:{program.metrics_port}{path}"
+    async with aiohttp.ClientSession() as client, client.get(url) as answer:
+        return answer.status, await answer.text()
+
+
+def test_metrics_health_and_rules(run):
+    async def scenario():
+        rules = Kept()
+        wishes = Wishes(metrics_port=0, scrapes=False, pool="p", rules=rules)
+        program = Program(StaticEndpoints([Endpoint("ns/a", "10.0.0.1:80")]), load(""), SETTINGS, wishes)
+        await program.start()
+        found = [await page(program, path) for path in ("/metrics", "/healthz", "/readyz")]
+        await program.stop()
+        return found, rules.steps
+
+    (metrics, health, ready), steps = run(scenario())
+    assert (metrics[0], health[0], ready[0]) == (200, 200, 200)
+    assert 'llm_d_epp_ready_endpoints{name="p"} 1' in metrics[1]
+    assert steps == ["start", "stop"]
+
+
+def test_older_names_and_the_state_are_shown_where_asked_for(run):
+    async def scenario(wishes):
+        endpoint = Endpoint("ns/a", "10.0.0.1:80", {"llm-d.ai/role": "decode"}, requests_in_flight=3)
+        program = Program(StaticEndpoints([endpoint]), load(FLOWING), SETTINGS, wishes)
+        await program.start()
+        found = [await page(program, path) for path in ("/metrics", "/debug/state")]
+        await program.stop()
+        return found
+
+    metrics, state = run(scenario(Wishes(metrics_port=0, scrapes=False, shows_state=True, legacy_metrics=True)))
+    assert "inference_pool_ready_pods" in metrics[1]
+    assert 'flow_control_pool_saturation{inference_pool="",stage="decode"} 0.03' in metrics[1]
+    assert "llm_d_epp_prefix_indexer_size 0" in metrics[1]
+    (endpoint,) = decode(state[1]).endpoints
+    assert (endpoint.name, endpoint.labels, endpoint.requests_in_flight) == ("ns/a", {"llm-d.ai/role": "decode"}, 3)
+    metrics, state = run(scenario(Wishes(metrics_port=0, scrapes=False)))
+    assert "inference_pool_ready_pods" not in metrics[1]
+    assert state[0] == 404
+
+
+def test_how_requests_are_divided_is_counted_where_a_handler_divides():
+    programs = [
+        Program(StaticEndpoints(), load(text), SETTINGS, Wishes(metrics_port=-1, scrapes=False))
+        for text in ("", DIVIDING)
+    ]
+    assert [program.server.director.observer.divides for program in programs] == [False, True]
+    programs[1].server.reload(load(""))
+    assert not programs[1].server.director.observer.divides
+
+
+def test_a_new_configuration_keeps_what_is_remembered():
+    program = Program(StaticEndpoints(), load(""), SETTINGS, Wishes(metrics_port=-1, scrapes=False))
+    director = program.server.director
+    before = director.scheduler.assembly.plugins["approx-prefix-cache-producer"]
+    program.server.reload(load(FLOWING))
+    assert director.scheduler.assembly.plugins["approx-prefix-cache-producer"] is before
+
+
+def test_no_metrics_port(run):
+    async def scenario():
+        program = Program(StaticEndpoints(), load(""), SETTINGS, Wishes(metrics_port=-1, scrapes=False))
+        await program.start()
+        port = program.metrics_port
+        await program.stop()
+        return port
+
+    assert run(scenario()) == -1
+
+
+def test_the_load_of_endpoints_is_read(run):
+    async def scenario():
+        engine = Engine(EngineConfig(cluster="c", namespace="ns", pod="m-0", models=("m",), speed=1000))
+        address = await engine.start("127.0.0.1")
+        endpoint = Endpoint("ns/m-0", f"127.0.0.1:{address.port}")
+        program = Program(StaticEndpoints([endpoint]), load(""), SETTINGS, Wishes(metrics_port=-1))
+        await program.start()
+        for _ in range(3000):
+            if endpoint.load.seen_s > 0:
+                break
+            await asyncio.sleep(0.01)
+        program.server.reload(load(""))
+        await program.stop()
+        await engine.stop()
+        return endpoint.load
+
+    load_seen = run(scenario())
+    assert load_seen.seen_s > 0
+    assert load_seen.block_size > 0
+
+
+def test_a_picker_that_drains_is_not_ready(run):
+    async def scenario():
+        program = Program(StaticEndpoints([]), load(""), SETTINGS, Wishes(metrics_port=0, scrapes=False))
+        await program.start()
+        before = await page(program, "/readyz")
+        await program.server.stop()
+        draining = [await page(program, path) for path in ("/readyz", "/healthz")]
+        await program.stop()
+        return before, draining
+
+    before, draining = run(scenario())
+    assert before == (200, "ok\n")
+    assert draining == [(503, "the picker is stopping\n"), (200, "ok\n")]
