@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.testing.extproc_envoy import EnvoyPlan, Mode, Running, answering, envoy, free_port
+from tests.support.extproc_envoy import EnvoyPlan, Mode, Running, answering, envoy, free_port
 
 _ENDPOINTS: Final = 10
 _TICKS: Final = os.sysconf("SC_CLK_TCK")

@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", metavar="SET", choices=[*_sets(), []], help=", ".join(_sets()))
     chosen = parser.parse_args().sets or _sets()
-    sys.path.insert(0, str(HERE))
+    sys.path[:0] = [str(HERE), str(HERE.parent)]  # the sets, and what they share with the tests
     rows = [row for name in chosen for row in _measure(name)]
     kept = [row for row in _previous() if row["set"] not in chosen]
     document = {"machine": _machine(), "rows": sorted(kept + rows, key=lambda row: (str(row["set"]), str(row["id"])))}

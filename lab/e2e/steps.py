@@ -15,7 +15,7 @@ from lab.e2e.world import EXAMPLES, OURS, World, clusters_of, conditions, pooled
 from lab.manifests import read_folder
 from lab.scenario import FailedError
 from modelplane.api.labels import POOL, SYSTEM_NAMESPACE
-from modelplane.testing.rule_cases import RuleCase, rule_cases
+from tests.support.rule_cases import RuleCase, rule_cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -23,7 +23,7 @@ from modelplane.apiserver.store.database import Database
 from modelplane.plane.certificates import server_context
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.reconcile.clock import SystemClock
-from modelplane.testing.kubectl import find_kubectl
+from tests.support.kubectl import find_kubectl
 
 TOKEN = "a-token"
 MANIFEST = """

@@ -18,8 +18,8 @@ from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.observe import DecisionLog, Observer
 from modelplane.sim.engine import Engine, EngineConfig
-from modelplane.testing.extproc_envoy import EnvoyPlan, Mode, envoy
 from modelplane.testing.picking import seeded
+from tests.support.extproc_envoy import EnvoyPlan, Mode, envoy
 
 CHAT = "/v1/chat/completions"
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"

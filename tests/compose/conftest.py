@@ -14,7 +14,7 @@ from modelplane.api.objects import Manifest
 from modelplane.compose import model_replica
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Observed
 from modelplane.testing.placing import placed
-from modelplane.testing.structural import Structures
+from tests.support.structural import Structures
 
 HERE = Path(__file__).parent
 CLUSTER = "east"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.codec import decode
 from modelplane.api.models import ModelReplica
-from modelplane.compose.tokens import is_label_key, is_label_value
+from modelplane.compose.placeholders import is_label_key, is_label_value
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 labels = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.testing.structural import Structures
+from tests.support.structural import Structures
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "compose" / "schemas" / "schemas.json"
 

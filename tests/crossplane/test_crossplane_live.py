@@ -9,7 +9,7 @@ from modelplane.compose.contract import Requirement
 from modelplane.crossplane.calls import Call, answer
 from modelplane.crossplane.live import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS, Live
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
-from modelplane.testing.kube_api import running, tell, until
+from tests.support.kube_api import running, tell, until
 
 API = "modelplane.ai/v1alpha1"
 GPU = {"name": "gpu", "claim": "DRA", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com", "count": 8}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.testing.kubectl import find_kubectl
+from tests.support.kubectl import find_kubectl
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(sys.executable).with_name("modelplane")

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from modelplane.kube import Kind, Query, Refused, Unreachable
-from modelplane.testing.kube_api import client_of, tell
+from tests.support.kube_api import client_of, tell
 
 WIDGETS = Kind("example.org", "v1", "widgets")
 

@@ -9,7 +9,7 @@ from modelplane.apiserver.lifecycle import ensure_namespaces
 from modelplane.apiserver.store.database import Database, StoreSettings
 from modelplane.kube import Informer, InformerSettings, Key, Kind, Query
 from modelplane.reconcile.clock import SystemClock
-from modelplane.testing.kube_api import client_of, running, until
+from tests.support.kube_api import client_of, running, until
 
 CONFIG_MAPS = Kind("", "v1", "configmaps")
 

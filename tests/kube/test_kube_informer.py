@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.kube import Change, Event, Informer, InformerSettings, Key, Kind, Query
-from modelplane.testing.kube_api import running, tell, until
+from tests.support.kube_api import running, tell, until
 
 WIDGETS = Kind("example.org", "v1", "widgets")
 QUICK = InformerSettings(page=2, backoff_first_s=0.01, backoff_most_s=0.05, short_s=0.2)

@@ -11,7 +11,7 @@ from lab.scale.report import page, rows, sizes
 from lab.scale.stages import Measured, Outcome, Size
 from modelplane.compose.contract import ReadyWhen
 from modelplane.compose.readiness import is_ready
-from modelplane.compose.rollout import rolled_out
+from modelplane.compose.workload_status import rolled_out
 
 
 def line(at_s, name, **more):

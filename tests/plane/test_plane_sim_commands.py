@@ -12,7 +12,7 @@ from modelplane.sim.cluster.objects import condition_of
 from modelplane.sim.cluster.settings import FAULTS
 from modelplane.sim.engine import Faults
 from modelplane.testing.clock import run_virtual
-from modelplane.testing.local_fleet import running_fleet
+from tests.support.local_fleet import running_fleet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 

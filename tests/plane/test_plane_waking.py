@@ -8,7 +8,7 @@ import yaml
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.objects import condition_of
 from modelplane.testing.clock import run_virtual
-from modelplane.testing.local_fleet import running_fleet
+from tests.support.local_fleet import running_fleet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 GROUP = "modelplane.ai"

@@ -36,8 +36,8 @@ from modelplane.compose.contract import (
     Requirement,
     Use,
 )
+from modelplane.compose.pod_defaults import scheduling_fault
 from modelplane.compose.readiness import first_address
-from modelplane.compose.scheduling import scheduling_fault
 
 GATEWAY_CLASS = "envoy"
 _GATEWAY, _REPLICAS = "gateway", "replicas"

@@ -48,7 +48,7 @@ from modelplane.compose.contract import (
 from modelplane.compose.inventory import fleet_of
 from modelplane.compose.lowering import Engine, Lowered, lower
 from modelplane.compose.readiness import serves, stopped_at
-from modelplane.compose.rolling import Rollout, roll
+from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.placement.decisions import Fate
 from modelplane.placement.schedule import Schedule, schedule

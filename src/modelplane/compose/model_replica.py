@@ -23,14 +23,14 @@ from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import KEY_PREFIX, claim_templates
 from modelplane.compose.context import Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, kept
+from modelplane.compose.pod_defaults import priority_fault, scheduling_fault
 from modelplane.compose.readiness import SERVING
 from modelplane.compose.replica_inputs import Inputs, gather, requirements, uses
-from modelplane.compose.rollout import failure, mentions, progress, rolled_out, same_stamp, stamped
 from modelplane.compose.routes import http_route
-from modelplane.compose.scheduling import priority_fault, scheduling_fault
 from modelplane.compose.tenancy import network_policy, tenant_namespace
 from modelplane.compose.transitions import transitions
 from modelplane.compose.volumes import volumes_of
+from modelplane.compose.workload_status import failure, mentions, progress, rolled_out, same_stamp, stamped
 
 _NAMESPACE, _ROUTE, _PICKER, _WORKLOAD = "namespace", "route", "picker", "workload-"
 _REPLACED = (KEY_PREFIX, "picker-config-")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from modelplane.api.labels import ENGINE
 from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context
-from modelplane.compose.gang.marks import Marks
+from modelplane.compose.gang.gang_metadata import Marks
 from modelplane.compose.pods import cluster_metadata
 
 

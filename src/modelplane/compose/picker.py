@@ -16,7 +16,7 @@ from modelplane.api.labels import SERVING
 from modelplane.compose.context import Context, head_member
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang import SCHEDULERS
-from modelplane.compose.gang.marks import companion_marks
+from modelplane.compose.gang.gang_metadata import companion_marks
 from modelplane.compose.owner import annotated, owner_metadata
 from modelplane.compose.pods import Pod, cluster_metadata, scheduling_spec
 from modelplane.compose.ports import serving_port

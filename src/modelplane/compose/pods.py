@@ -17,10 +17,10 @@ from modelplane.compose.claims import CLAIM, template_name
 from modelplane.compose.context import Context, RenderError, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
-from modelplane.compose.gang.marks import Marks
+from modelplane.compose.gang.gang_metadata import Marks
+from modelplane.compose.placeholders import TokenValues, expand, result_fault
 from modelplane.compose.ports import engine_container, engine_port, is_routed
 from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
-from modelplane.compose.tokens import TokenValues, expand, result_fault
 from modelplane.compose.volumes import pod_volumes, volume_mounts
 
 HTTP = "http"

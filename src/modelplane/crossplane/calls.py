@@ -20,8 +20,8 @@ from modelplane.api.objects import Manifest, name_of, text_at
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, Requirement
 from modelplane.compose.registry import COMPOSERS
 from modelplane.crossplane import access, protection, tenants
-from modelplane.crossplane.carrying import Carried, Composite, carry, read_back
 from modelplane.crossplane.memory import Memory
+from modelplane.crossplane.provider_objects import Carried, Composite, carry, read_back
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet

@@ -23,11 +23,11 @@ from modelplane.api.meta import ClusterName, Uid
 from modelplane.api.meta import Key as Owner
 from modelplane.api.objects import GROUP, VERSION, Manifest, text_at, value_at
 from modelplane.compose.contract import Requirement
-from modelplane.crossplane import facts
-from modelplane.crossplane.departures import Departures
-from modelplane.crossplane.observatory import Observatory
+from modelplane.crossplane import dependency_digest as facts
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
-from modelplane.crossplane.waking import Subject, Waker
+from modelplane.crossplane.requeue import Subject, Waker
+from modelplane.crossplane.usage_nudger import Departures
+from modelplane.crossplane.workload_informers import Observatory
 from modelplane.kube import Change, Event, Informer, InformerSettings, Key, Kind, KubeClient, Query
 from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.live_fleet import LiveFleet

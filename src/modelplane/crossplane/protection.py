@@ -14,7 +14,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import Desired, Use
-from modelplane.crossplane.carrying import Carried, Composite
+from modelplane.crossplane.provider_objects import Carried, Composite
 
 PREFIX = "usage-"
 _ITSELF = f"{PREFIX}of-itself"

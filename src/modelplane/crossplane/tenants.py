@@ -12,7 +12,7 @@ from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import Manifest, text_at
 from modelplane.compose.contract import Desired
 from modelplane.compose.tenancy import tenant_namespace
-from modelplane.crossplane.carrying import Carried
+from modelplane.crossplane.provider_objects import Carried
 
 PREFIX = "tenant-"
 

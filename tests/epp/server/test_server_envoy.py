@@ -18,7 +18,7 @@ from modelplane.epp.server.server import PickerServer, PickerSettings
 from modelplane.epp.transport.grpc_aio import GrpcAioServer
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.sim.engine import Engine, EngineConfig
-from modelplane.testing.extproc_envoy import EnvoyPlan, Mode, envoy
+from tests.support.extproc_envoy import EnvoyPlan, Mode, envoy
 
 pytestmark = pytest.mark.e2e
 

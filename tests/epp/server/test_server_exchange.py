@@ -18,7 +18,7 @@ from modelplane.epp.server.incoming import BodyMode, Incoming, Phase
 from modelplane.epp.server.messages import UNCHANGED
 from modelplane.epp.server.refusals import body as error_body
 from modelplane.epp.server.steps import NOTHING, Ask, Rename, Step
-from modelplane.testing.extproc_protos import load
+from tests.support.extproc_protos import load
 
 PROTOS = load()
 RESPONSE = PROTOS["ProcessingResponse"]

@@ -11,7 +11,7 @@ from modelplane.epp.server import messages
 from modelplane.epp.server.incoming import Incoming, Phase
 from modelplane.epp.server.messages import UNCHANGED
 from modelplane.epp.transport.wire import WireError, fields, nested, number, varint
-from modelplane.testing.extproc_protos import load
+from tests.support.extproc_protos import load
 
 PROTOS = load()
 REQUEST = PROTOS["ProcessingRequest"]

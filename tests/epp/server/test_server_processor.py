@@ -14,7 +14,7 @@ from modelplane.epp.server.director import Director
 from modelplane.epp.server.processor import Processor
 from modelplane.epp.server.server import assemble
 from modelplane.epp.transport.calls import Status
-from modelplane.testing.extproc_protos import load as load_protos
+from tests.support.extproc_protos import load as load_protos
 
 PROTOS = load_protos()
 REQUEST, RESPONSE = PROTOS["ProcessingRequest"], PROTOS["ProcessingResponse"]

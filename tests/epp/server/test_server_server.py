@@ -13,7 +13,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.server.health import CHECK
 from modelplane.epp.server.messages import METHOD
 from modelplane.epp.server.server import PickerServer, PickerSettings
-from modelplane.testing.extproc_protos import load as load_protos
+from tests.support.extproc_protos import load as load_protos
 
 PROTOS = load_protos()
 REQUEST, RESPONSE = PROTOS["ProcessingRequest"], PROTOS["ProcessingResponse"]

@@ -12,7 +12,7 @@ from modelplane.epp.server.messages import read, read_headers
 from modelplane.epp.server.steps import Ask
 from modelplane.epp.server.whole import read_whole
 from modelplane.epp.transport.wire import WireError
-from modelplane.testing.extproc_protos import load
+from tests.support.extproc_protos import load
 
 REQUEST = load()["ProcessingRequest"]
 EMPTY_METADATA = b"B\0"

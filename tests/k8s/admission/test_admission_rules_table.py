@@ -6,7 +6,7 @@ import pytest
 
 from modelplane.api.definitions import definitions
 from modelplane.k8s.admission.admit import Admitted, Refused, admit
-from modelplane.testing.rule_cases import rule_cases
+from tests.support.rule_cases import rule_cases
 
 CASES = list(rule_cases((Path(__file__).resolve().parents[2] / "api" / "rules.yaml").read_text()))
 

@@ -24,7 +24,7 @@ from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.engines.launch import is_path
 from modelplane.compose.engines.vllm import given_model
 from modelplane.compose.gang import SCHEDULERS
-from modelplane.compose.gang.marks import Marks, companion_marks, gang_of
+from modelplane.compose.gang.gang_metadata import Marks, companion_marks, gang_of
 from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.picker import GRPC_PORT, METRICS_PORT
 from modelplane.compose.pods import cluster_metadata, render_pod, scheduling_spec

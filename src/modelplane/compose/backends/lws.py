@@ -7,7 +7,7 @@ become ready before workers are made, for they wait for their workers.
 from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context, group_size
 from modelplane.compose.contract import ReadyWhen, Remote
-from modelplane.compose.gang.marks import Marks
+from modelplane.compose.gang.gang_metadata import Marks
 from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.pods import render_pod
 from modelplane.compose.sidecar import with_sidecar

@@ -1,31 +1,48 @@
-"""An engine that fits one node: a Deployment.
+"""Deployments and LeaderWorkerSets, by the shape of each engine: what clusters run without KServe."""
 
-Updates replace one pod at a time without a surge: placement counted the devices that run, and none for a surge.
-"""
+from collections.abc import Callable, Mapping
 
-from modelplane.api.labels import ENGINE, REPLICA
+from modelplane.api.labels import SERVING
 from modelplane.api.models import ReplicaEngine
-from modelplane.compose.context import Context
-from modelplane.compose.contract import ReadyWhen, Remote
-from modelplane.compose.gang.marks import Marks
-from modelplane.compose.owner import annotated, engine_label, owner_metadata
-from modelplane.compose.pods import START_BUDGET_S, render_pod
-from modelplane.compose.sidecar import with_sidecar
+from modelplane.compose.backends.deployment import deployment
+from modelplane.compose.backends.lws import leader_worker_set
+from modelplane.compose.backends.rendered import Rendered
+from modelplane.compose.context import Context, is_gang
+from modelplane.compose.contract import Remote
+from modelplane.compose.gang import SCHEDULERS
+from modelplane.compose.gang.gang_metadata import Marks, gang_of
+from modelplane.compose.picker import GRPC_PORT, METRICS_PORT, POOL_GROUP, pool_name, pool_objects
+from modelplane.compose.pods import HTTP
+from modelplane.compose.ports import serving_port
 
-_PROGRESS_MARGIN_S = 600
+SERVICE_PORT = 80
+_WORKLOADS: Mapping[bool, tuple[str, Callable[[Context, ReplicaEngine, Marks], Remote]]] = {
+    False: ("deployment", deployment),
+    True: ("lws", leader_worker_set),
+}
+"""By whether the engine is a gang. The kind is part of the key: another kind is another object, not a new version."""
 
 
-def deployment(context: Context, engine: ReplicaEngine, marks: Marks) -> Remote:
-    member = engine.members[0]
-    pod = with_sidecar(context, engine, member, render_pod(context, engine, member, marks))
-    labels, annotations = owner_metadata(context, member, marks)
-    spec = {
-        "replicas": engine.copies,
-        "selector": {"matchLabels": {REPLICA: context.name, ENGINE: engine.name}},
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-        "progressDeadlineSeconds": START_BUDGET_S + _PROGRESS_MARGIN_S,
-        "template": pod.template(),
-    }
-    merged = {**labels, **engine_label(engine)}
-    item = context.object("apps/v1", "Deployment", context.workload_name(engine), merged, spec=spec)
-    return context.remote(annotated(item, annotations), ReadyWhen.AVAILABLE)
+def render(context: Context) -> Rendered:
+    scheduler = SCHEDULERS[context.scheduling.type_]
+    gang = gang_of(context)
+    marks = scheduler.marks(gang)
+    workloads = dict(_workload(context, engine, marks) for engine in context.replica.spec.engines)
+    support = scheduler.objects(gang)
+    port = serving_port(context)
+    if context.disaggregated or context.cluster.spec.backend.routing == "InferencePool":
+        pool = {"group": POOL_GROUP, "kind": "InferencePool", "name": pool_name(context)}
+        return Rendered(workloads, pool_objects(context), (pool,), (port, GRPC_PORT, METRICS_PORT), support)
+    ref = {"name": context.name, "port": SERVICE_PORT}
+    return Rendered(workloads, {"service": _service(context)}, (ref,), (port,), support)
+
+
+def _workload(context: Context, engine: ReplicaEngine, marks: Marks) -> tuple[str, Remote]:
+    kind, rendered = _WORKLOADS[is_gang(engine)]
+    return f"workload-{engine.name}-{kind}", rendered(context, engine, marks)
+
+
+def _service(context: Context) -> Remote:
+    port = {"name": HTTP, "port": SERVICE_PORT, "targetPort": HTTP, "protocol": "TCP"}
+    spec = {"selector": {SERVING: context.name}, "ports": [port]}
+    return context.remote(context.object("v1", "Service", context.name, spec=spec))

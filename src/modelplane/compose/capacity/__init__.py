@@ -17,7 +17,7 @@ from modelplane.api.objects import Manifest
 from modelplane.compose.capacity import kai, kueue, volcano
 from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, held_by_replicas, observed_pools
 from modelplane.compose.contract import ComposeRequest, Requirement
-from modelplane.compose.scheduling import kueue_api
+from modelplane.compose.pod_defaults import kueue_api
 
 _NODES, _SLICES, _CLAIMS, _QUEUES = "observed-nodes", "observed-slices", "observed-claims", "observed-queues"
 _LOCAL_QUEUES = "observed-local-queues"

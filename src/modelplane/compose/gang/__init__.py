@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelplane.compose.gang import kai, kueue, none, volcano
-from modelplane.compose.gang.marks import Scheduler
+from modelplane.compose.gang.gang_metadata import Scheduler
 
 SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
     {"None": none.SCHEDULER, "KAI": kai.SCHEDULER, "Kueue": kueue.SCHEDULER, "Volcano": volcano.SCHEDULER}

@@ -18,7 +18,7 @@ pod of the gang would ever start. With an older KAI only the setting of the sche
 
 from modelplane.compose.context import grace_seconds
 from modelplane.compose.contract import Remote
-from modelplane.compose.gang.marks import Cohesion, Gang, Marks, Scheduler
+from modelplane.compose.gang.gang_metadata import Cohesion, Gang, Marks, Scheduler
 
 _QUEUE = "kai.scheduler/queue"
 _OLD_QUEUE = "runai/queue"

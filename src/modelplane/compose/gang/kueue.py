@@ -11,8 +11,8 @@ cover, and queues for devices often cover neither CPU nor memory.
 from modelplane.api.labels import TENANT
 from modelplane.api.objects import manifest
 from modelplane.compose.contract import Remote
-from modelplane.compose.gang.marks import Gang, Marks, Scheduler
-from modelplane.compose.scheduling import kueue_api
+from modelplane.compose.gang.gang_metadata import Gang, Marks, Scheduler
+from modelplane.compose.pod_defaults import kueue_api
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"

@@ -1,7 +1,7 @@
 """No gang scheduler: kube-scheduler places each pod by itself. What the cluster asks for on every pod still holds."""
 
 from modelplane.compose.contract import Remote
-from modelplane.compose.gang.marks import Gang, Marks, Scheduler
+from modelplane.compose.gang.gang_metadata import Gang, Marks, Scheduler
 
 
 def marks(_gang: Gang) -> Marks:

@@ -9,7 +9,7 @@ as started when it judges whether a group is complete: half a gang would run. So
 from dataclasses import replace
 
 from modelplane.compose.contract import Remote
-from modelplane.compose.gang.marks import Cohesion, Gang, Marks, Scheduler
+from modelplane.compose.gang.gang_metadata import Cohesion, Gang, Marks, Scheduler
 
 _QUEUE = "scheduling.volcano.sh/queue-name"
 _GROUP = "scheduling.k8s.io/group-name"

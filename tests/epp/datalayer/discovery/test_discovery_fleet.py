@@ -7,7 +7,7 @@ from modelplane.epp.datalayer.discovery.fleet import CLUSTERS, ENDPOINTS, REPLIC
 from modelplane.epp.datalayer.scrape.connections import Target
 from modelplane.epp.datalayer.scrape.targets import page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.testing.kube_api import tell, until
+from tests.support.kube_api import tell, until
 
 
 def endpoint(name, url="http://10.0.0.1:80", *, ready="True", replica=None, **metadata):

@@ -5,7 +5,7 @@ import pytest
 from modelplane.epp.datalayer.discovery import PoolEndpoints, PoolSpec, SelectedPods
 from modelplane.epp.datalayer.discovery.inference_pool import INFERENCE_POOLS, pool_of
 from modelplane.epp.datalayer.discovery.pods import PODS
-from modelplane.testing.kube_api import tell, until
+from tests.support.kube_api import tell, until
 
 
 def pool(name="pool", ports=(8000,), failure_mode=None, **labels):

@@ -7,7 +7,7 @@ import pytest
 from modelplane.api.errors import InputError
 from modelplane.epp.datalayer.discovery.listed import ListedEndpoints, read_endpoints
 from modelplane.epp.datalayer.discovery.roster import Found
-from modelplane.testing.kube_api import until
+from tests.support.kube_api import until
 
 ECOSYSTEM = b"""
 endpoints:

@@ -11,7 +11,7 @@ from modelplane.epp.datalayer.discovery.policies import (
     Target,
     drawn,
 )
-from modelplane.testing.kube_api import tell, until
+from tests.support.kube_api import tell, until
 
 
 def objective(name, priority=None, pool="pool"):

@@ -15,7 +15,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.transport.tls import self_signed, server_context
 from modelplane.sim.engine import Engine, EngineConfig
-from modelplane.testing.kube_api import until
+from tests.support.kube_api import until
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from modelplane.epp.datalayer.scrape.engines import Metric
 from modelplane.epp.datalayer.scrape.targets import page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import Engine, EngineConfig
-from modelplane.testing.kube_api import until
+from tests.support.kube_api import until
 
 QUICK = ScrapeSettings(Pace(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b"

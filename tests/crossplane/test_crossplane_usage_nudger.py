@@ -4,9 +4,9 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from modelplane.crossplane.departures import LOOK_ANNOTATION, USAGES
 from modelplane.crossplane.live import REPLICAS, Live
-from modelplane.testing.kube_api import running, tell, until
+from modelplane.crossplane.usage_nudger import LOOK_ANNOTATION, USAGES
+from tests.support.kube_api import running, tell, until
 
 WHEN = "2026-01-01T00:00:00Z"
 

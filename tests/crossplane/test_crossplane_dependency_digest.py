@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.crossplane import facts
+from modelplane.crossplane import dependency_digest as facts
 
 CLUSTER = {
     "spec": {"backend": {"type": "Native"}, "crossplane": {"resourceRefs": [{"name": "a"}]}},

@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from modelplane.compose.context import Context, group_size, is_gang
 from modelplane.compose.contract import Remote
-from modelplane.compose.scheduling import version_before, version_known_from
+from modelplane.compose.pod_defaults import version_before, version_known_from
 
 
 class Cohesion(Enum):

@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.compose.contract import Desired, Helm, Local, ReadyWhen, Remote
-from modelplane.crossplane.carrying import Composite, carry, read_back
+from modelplane.crossplane.provider_objects import Composite, carry, read_back
 
 REPLICA = Composite("modelplane.ai/v1alpha1", "ModelReplica", "qwen-abc", "team-a", "u1")
 CLUSTER = Composite("modelplane.ai/v1alpha1", "InferenceCluster", "east", "", "u2")

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.testing.structural import Structures
+from tests.support.structural import Structures
 
 PART = {
     "type": "object",

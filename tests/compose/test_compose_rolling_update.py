@@ -10,7 +10,7 @@ from modelplane.api.codec import decode, encode
 from modelplane.api.models import ModelDeployment, ModelReplica
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed
-from modelplane.compose.rolling import roll
+from modelplane.compose.rolling_update import roll
 
 OLD, NEW, NEWER = "engine:1", "engine:2", "engine:3"
 SERVING = {"WorkloadReady": "True", "RouteReady": "True"}

@@ -10,7 +10,7 @@ from modelplane.crossplane.calls import Call, answer
 from modelplane.crossplane.live import CLUSTERS, Live
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
 from modelplane.kube import Kind
-from modelplane.testing.kube_api import KubeApi, running, tell, until
+from tests.support.kube_api import KubeApi, running, tell, until
 
 API = "modelplane.ai/v1alpha1"
 SECRETS = Kind("", "v1", "secrets")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.models import Scheduling
-from modelplane.compose.tokens import (
+from modelplane.compose.placeholders import (
     NAMES,
     TokenValues,
     expand,

@@ -211,7 +211,7 @@ async def _until_ready(process: asyncio.subprocess.Process, admin: int, log: Pat
                 raise RuntimeError(f"Envoy ended; see {log}")
             with contextlib.suppress(aiohttp.ClientError):
                 async with client.get(f"http://127.0.0.1:{admin}/ready") as answer:
-                    if answer.status == 200:  # noqa: PLR2004  OK
+                    if answer.status == 200:
                         return
             await asyncio.sleep(0.02)
     raise RuntimeError("Envoy did not become ready")

@@ -3,7 +3,7 @@
 import re
 
 from modelplane.api.models import Scheduling
-from modelplane.compose.tokens import is_label_value, template_fault
+from modelplane.compose.placeholders import is_label_value, template_fault
 
 _LABELLED = ("KAI", "Kueue")
 _VERSION = re.compile(r"v?[0-9]+\.[0-9]+(\.[0-9]+)?")

@@ -165,7 +165,7 @@ def client_of(url: str, token: str | None = None) -> KubeClient:
     from lightkube.config.models import User
 
     config = KubeConfig.from_server(url).get()
-    assert config is not None  # noqa: S101 - from_server names its context
+    assert config is not None
     return KubeClient(config._replace(user=User(token=token)))
 
 

@@ -1,0 +1,31 @@
+"""An engine that fits one node: a Deployment.
+
+Updates replace one pod at a time without a surge: placement counted the devices that run, and none for a surge.
+"""
+
+from modelplane.api.labels import ENGINE, REPLICA
+from modelplane.api.models import ReplicaEngine
+from modelplane.compose.context import Context
+from modelplane.compose.contract import ReadyWhen, Remote
+from modelplane.compose.gang.gang_metadata import Marks
+from modelplane.compose.owner import annotated, engine_label, owner_metadata
+from modelplane.compose.pods import START_BUDGET_S, render_pod
+from modelplane.compose.sidecar import with_sidecar
+
+_PROGRESS_MARGIN_S = 600
+
+
+def deployment(context: Context, engine: ReplicaEngine, marks: Marks) -> Remote:
+    member = engine.members[0]
+    pod = with_sidecar(context, engine, member, render_pod(context, engine, member, marks))
+    labels, annotations = owner_metadata(context, member, marks)
+    spec = {
+        "replicas": engine.copies,
+        "selector": {"matchLabels": {REPLICA: context.name, ENGINE: engine.name}},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+        "progressDeadlineSeconds": START_BUDGET_S + _PROGRESS_MARGIN_S,
+        "template": pod.template(),
+    }
+    merged = {**labels, **engine_label(engine)}
+    item = context.object("apps/v1", "Deployment", context.workload_name(engine), merged, spec=spec)
+    return context.remote(annotated(item, annotations), ReadyWhen.AVAILABLE)
