@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass
 
 from modelplane.k8s.dra import (
     Allocated,
+    AllocationPlan,
     Allocator,
     DeviceId,
+    DeviceUsage,
     Features,
     Inventory,
     Node,
+    NodeAllocation,
     NoFit,
-    Placed,
-    Plan,
-    Usage,
     decode_claims,
     decode_classes,
     decode_node,
@@ -66,8 +66,8 @@ def _one_node(inventory: Inventory, node: Node) -> Iterable[Row]:
 
 def _many_nodes(inventory: Inventory, nodes: list[Node]) -> Iterable[Row]:
     taken = (DeviceId(_DRIVER, f"node-{node}", f"gpu-{gpu}") for node in range(_NODES - 1) for gpu in range(_GPUS))
-    busy = Allocator(inventory, Usage(frozenset(taken)))
-    _require(busy.allocate_first(_plan(1), nodes), Placed)
+    busy = Allocator(inventory, DeviceUsage(frozenset(taken)))
+    _require(busy.allocate_first(_plan(1), nodes), NodeAllocation)
     yield _row("dra.allocate.1_of_1000x8", _best_us(lambda: busy.allocate_first(_plan(1), nodes), 10) / 1e3, "ms", 20)
     idle = Allocator(inventory)
     refused = _plan(1, 'device.attributes["gpu.nvidia.com"].architecture == "Blackwell"')
@@ -93,7 +93,7 @@ def _best_us(action: Callable[[], object], rounds: int) -> float:
     return best * 1e6
 
 
-def _plan(count: int, selector: str = _REQUEST_SELECTOR) -> Plan:
+def _plan(count: int, selector: str = _REQUEST_SELECTOR) -> AllocationPlan:
     classes = [
         {"metadata": {"name": "gpu.nvidia.com"}, "spec": {"selectors": [{"cel": {"expression": _CLASS_SELECTOR}}]}}
     ]

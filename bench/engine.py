@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import aiohttp
 from aiohttp import web
 
-from modelplane.sim.engine import LLAMA_8B_H200, Engine, EngineConfig
+from modelplane.sim.engine import LLAMA_8B_H200, EngineConfig, SimulatedEngine
 from modelplane.sim.engine.batch import Batch
-from modelplane.sim.engine.figures import Figures
+from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.kv_events import KvEventLog
-from modelplane.sim.engine.schedule import Scheduler
+from modelplane.sim.engine.schedule import BatchScheduler
 from modelplane.sim.engine.sequence import Draft
 from modelplane.sim.engine.sequence import Sequence as EngineSequence
-from modelplane.sim.engine.steps import Limits
+from modelplane.sim.engine.steps import BatchLimits
 
 _HOST = "127.0.0.1"
 _ENGINES = 300
@@ -97,9 +97,9 @@ def _step_cost() -> tuple[float, float]:
 
 
 def _decode_us(count: int) -> float:
-    limits = Limits(max_num_seqs=256, max_num_batched_tokens=8192, block_size=16, blocks=50_000)
+    limits = BatchLimits(max_num_seqs=256, max_num_batched_tokens=8192, block_size=16, blocks=50_000)
     log = KvEventLog(enabled=False, wall_clock=time.time)
-    scheduler, clock = Scheduler(LLAMA_8B_H200, limits, log, Figures(32_768)), _Jump()
+    scheduler, clock = BatchScheduler(LLAMA_8B_H200, limits, log, EngineStats(32_768)), _Jump()
     batch = Batch(scheduler, clock, log.publish)
     for number in range(count):
         draft = Draft(key=str(number), prompt=[number] * 100, answer=list(range(500)), reason="length", each=True)
@@ -115,7 +115,7 @@ async def _idle() -> dict[str, float]:
     gc.collect()
     tracemalloc.start()
     started = time.process_time()
-    engines = [Engine(_config(number)) for number in range(_ENGINES)]
+    engines = [SimulatedEngine(_config(number)) for number in range(_ENGINES)]
     for engine in engines:
         await engine.start(_HOST)
     start_ms = (time.process_time() - started) / _ENGINES * 1e3
@@ -136,7 +136,7 @@ _Measure = Callable[[aiohttp.ClientSession, str], Awaitable[float]]
 
 
 async def _with_engine(measure: _Measure) -> float:
-    engine = Engine(_config(0, speed=1000.0))
+    engine = SimulatedEngine(_config(0, speed=1000.0))
     address = await engine.start(_HOST)
     async with aiohttp.ClientSession() as session:
         found = await measure(session, f"http://{address}/v1/chat/completions")
@@ -194,7 +194,7 @@ async def _streams(session: aiohttp.ClientSession, url: str) -> float:
 
 async def _busy_fleet() -> dict[str, float]:
     """300 engines at the GPU's own speed, each streaming one answer: what that takes, and whether it keeps pace."""
-    engines = [Engine(_config(number)) for number in range(_ENGINES)]
+    engines = [SimulatedEngine(_config(number)) for number in range(_ENGINES)]
     addresses = [await engine.start(_HOST) for engine in engines]
     tokens = 500
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:

@@ -20,7 +20,7 @@ import msgspec
 from modelplane.api.meta import Key, Uid
 from modelplane.api.models import InferenceCluster
 from modelplane.compose.inventory import cluster_of
-from modelplane.placement.request import Ask, DeviceRequest, EngineAsk, MemberAsk
+from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest, PlacementRequest
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 
@@ -65,14 +65,14 @@ def _row(
     return {**row, "better": "higher"} if higher else row
 
 
-def ask(number: int, *, replicas: int = 10, devices: int = 1, memory: str = "40Gi", nodes: int = 1) -> Ask:
+def ask(number: int, *, replicas: int = 10, devices: int = 1, memory: str = "40Gi", nodes: int = 1) -> PlacementRequest:
     cel = (
         'device.driver == "gpu.nvidia.com" && '
         f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{memory}")) >= 0'
     )
-    member = MemberAsk(nodes, (DeviceRequest("gpu", devices, (cel,)),))
+    member = MemberRequest(nodes, (NodeDeviceRequest("gpu", devices, (cel,)),))
     key = Key(f"team-{number % 20}", f"model-{number}", Uid(f"uid-{number}"))
-    return Ask(deployment=key, replicas=replicas, engines=(EngineAsk("main", 1, (member,)),))
+    return PlacementRequest(deployment=key, replicas=replicas, engines=(EngineRequest("main", 1, (member,)),))
 
 
 def objects(size: int) -> list[InferenceCluster]:

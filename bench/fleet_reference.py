@@ -7,12 +7,14 @@ device, and counts what is held by going through all replicas.
 from collections import Counter
 from collections.abc import Sequence
 
-from modelplane.k8s.cel import Outcome, compile_selector
-from modelplane.placement.request import Ask, EngineAsk
-from modelplane.placement.values import Cluster, Holding, Pool
+from modelplane.k8s.cel import SelectorOutcome, compile_selector
+from modelplane.placement.request import EngineRequest, PlacementRequest
+from modelplane.placement.values import Cluster, PlacedReplica, Pool
 
 
-def place(ask: Ask, clusters: Sequence[Cluster], holdings: Sequence[Holding]) -> list[tuple[str, str]]:
+def place(
+    ask: PlacementRequest, clusters: Sequence[Cluster], holdings: Sequence[PlacedReplica]
+) -> list[tuple[str, str]]:
     """Cluster and pool of each replica that finds a place."""
     placed: list[tuple[str, str]] = []
     taken: Counter[tuple[str, str]] = Counter()
@@ -35,7 +37,7 @@ def place(ask: Ask, clusters: Sequence[Cluster], holdings: Sequence[Holding]) ->
     return placed
 
 
-def _free_nodes(cluster: Cluster, holdings: Sequence[Holding], taken: Counter[tuple[str, str]]) -> dict[str, int]:
+def _free_nodes(cluster: Cluster, holdings: Sequence[PlacedReplica], taken: Counter[tuple[str, str]]) -> dict[str, int]:
     free = {str(pool.name): pool.nodes - taken[cluster.name, pool.name] for pool in cluster.pools}
     for holding in holdings:
         if holding.cluster == cluster.name:
@@ -44,7 +46,7 @@ def _free_nodes(cluster: Cluster, holdings: Sequence[Holding], taken: Counter[tu
     return free
 
 
-def _fits(engine: EngineAsk, pool: Pool, free: int) -> bool:
+def _fits(engine: EngineRequest, pool: Pool, free: int) -> bool:
     if free < _pods(engine):
         return False
     return all(
@@ -54,12 +56,12 @@ def _fits(engine: EngineAsk, pool: Pool, free: int) -> bool:
     )
 
 
-def _pods(engine: EngineAsk) -> int:
+def _pods(engine: EngineRequest) -> int:
     return engine.copies * sum(member.nodes for member in engine.members)
 
 
 def _suits(selectors: Sequence[str], device: object) -> bool:
     return all(
-        compile_selector(text, stored=True).evaluate(device).outcome is Outcome.TRUE  # type: ignore[arg-type]  # a Device
+        compile_selector(text, stored=True).evaluate(device).outcome is SelectorOutcome.TRUE  # type: ignore[arg-type]  # a Device
         for text in selectors
     )

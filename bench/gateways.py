@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from modelplane.envoy import EnvoyConfig, Gateways, GatewayView
+from modelplane.envoy import EnvoyConfig, GatewayConfigs, GatewayView
 from modelplane.envoy.config import EMPTY
 from modelplane.envoy.plan import final_files, plan
 
@@ -18,7 +18,7 @@ _FIRST_PORT = 20_000
 
 
 def rows() -> list[dict[str, object]]:
-    views, gateways = _views(), Gateways()
+    views, gateways = _views(), GatewayConfigs()
     cold, config = _timed(lambda: _made(gateways, views, EMPTY))
     door = replace(views[0], backends=views[0].backends[:-1])
     change, after = _timed(lambda: _made(gateways, [door], config))
@@ -42,7 +42,7 @@ def _timed(work: Callable[[], EnvoyConfig]) -> tuple[float, EnvoyConfig]:
     return (time.process_time() - started) * 1000, found
 
 
-def _made(gateways: Gateways, changed: list[GatewayView], before: EnvoyConfig) -> EnvoyConfig:
+def _made(gateways: GatewayConfigs, changed: list[GatewayView], before: EnvoyConfig) -> EnvoyConfig:
     """The configuration, and the files that it takes to get there."""
     on_disk = {file.table: file.version for file in final_files(before)}
     for view in changed:

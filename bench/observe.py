@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe import Numbers, Observer, PickerCollector, Pool
+from modelplane.epp.server.observe import Numbers, PickerCollector, PickObserver, PoolStats
 
 _REQUESTS = 20_000
 _LABELS = ("model_name", "target_model_name", "fairness_id", "priority")
@@ -21,7 +21,7 @@ _LABELS = ("model_name", "target_model_name", "fairness_id", "priority")
 
 def rows() -> list[dict[str, object]]:
     usual_us = _request_us(_usual())
-    counted_us = _request_us(_observed(Observer()))
+    counted_us = _request_us(_observed(PickObserver()))
     collect_ms, usual_ms = _collect_ms()
     return [
         _row("observe.request", counted_us, "us/request", 5.0, usual_us),
@@ -29,11 +29,11 @@ def rows() -> list[dict[str, object]]:
     ]
 
 
-def _observed(observer: Observer) -> Callable[[], None]:
+def _observed(observer: PickObserver) -> Callable[[], None]:
     endpoint = Endpoint("default/pod-0", "10.0.0.1:8000")
     request = Request("id", "model", size=1000, streaming=True, received_s=1.0, tenant="tenant")
     decision = Decision(Outcome.PICKED, ((endpoint,),))
-    served = Served(endpoint, 200, 1.0, 1.2, 2.0, Usage(100, 50, 20))
+    served = Served(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20))
 
     def count() -> None:
         heard = observer.listen(request, 0.5)
@@ -81,8 +81,8 @@ def _collect_ms() -> tuple[float, float]:
     for at, endpoint in enumerate(endpoints):
         request = Request("id", f"model-{at % 10}", tenant=f"tenant-{at // 10}")
         numbers.decided(request, Decision(Outcome.PICKED, ((endpoint,),)), 0.00003)
-        numbers.ended(request, Served(endpoint, 200, 1.0, 1.2, 2.0, Usage(100, 50, 20)))
-    collector = PickerCollector(numbers, lambda: Pool("pool", endpoints))
+        numbers.ended(request, Served(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20)))
+    collector = PickerCollector(numbers, lambda: PoolStats("pool", endpoints))
     registry = CollectorRegistry()
     registry.register(collector)
     return _median_ms(collector.text), _median_ms(lambda: generate_latest(registry))

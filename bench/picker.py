@@ -29,9 +29,9 @@ from modelplane.epp.scheduling.plugins import Served
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.director import Director
-from modelplane.epp.server.interfaces import Verdict
-from modelplane.epp.server.observe import Numbers, Observer
-from modelplane.epp.server.steps import Ask
+from modelplane.epp.server.interfaces import RoutingResult
+from modelplane.epp.server.observe import Numbers, PickObserver
+from modelplane.epp.server.steps import PickRequest
 from modelplane.framework import run
 
 ROUNDS, PICKS = 30, 200
@@ -167,7 +167,7 @@ def _picks(
 
 
 class _NobodyWaits:
-    def answer(self, verdict: Verdict) -> None: ...
+    def answer(self, verdict: RoutingResult) -> None: ...
 
     def evict(self) -> None: ...
 
@@ -177,12 +177,12 @@ def _decide_us(count: int) -> float:
     endpoints = _endpoints(count)
     source, scheduler = StaticEndpoints(endpoints), Scheduler(load("").build())
     director = Director(source, scheduler, clock=time.monotonic, chance=_CHANCE.random)
-    director.observer = Observer(Numbers())
+    director.observer = PickObserver(Numbers())
     asker = _NobodyWaits()
 
     def one_round() -> float:
         asks = [_ask() for _ in range(PICKS)]
-        sent: list[Verdict] = []
+        sent: list[RoutingResult] = []
         started = time.process_time()
         for at, ask in enumerate(asks):
             verdict = director.decide(ask, asker)
@@ -201,11 +201,11 @@ def _decide_us(count: int) -> float:
     return _least_us(one_round)
 
 
-def _end(director: Director, verdict: Verdict) -> None:
+def _end(director: Director, verdict: RoutingResult) -> None:
     director.ended(verdict, Served(verdict.decision.picked, 200, 1.0, 1.1, 1.5))
 
 
-def _ask() -> Ask:
+def _ask() -> PickRequest:
     number = next(_NUMBERS)
     text = " ".join(_CHANCE.choices(_WORDS.decode().split(), k=200))
     turn = {"role": "user", "content": f"{number} {text}"}
@@ -218,7 +218,7 @@ def _ask() -> Ask:
         "x-request-id": str(number),
         "user-agent": "bench",
     }
-    return Ask(headers, body, whole=True, subset=None)
+    return PickRequest(headers, body, whole=True, subset=None)
 
 
 def _plain_us(count: int) -> float:

@@ -17,12 +17,12 @@ from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
-from modelplane.epp.scheduling.producers.kv_events import BlockStored, KvBatch
+from modelplane.epp.scheduling.producers.kv_events import BlockStored, KvEventBatch
 from modelplane.epp.scheduling.producers.latency import LatencyProducer
-from modelplane.epp.scheduling.producers.limits import Limits
+from modelplane.epp.scheduling.producers.limits import PrefixLimits
 from modelplane.epp.scheduling.producers.precise import PreciseIndex
 from modelplane.epp.scheduling.requests import Request
 
@@ -76,7 +76,7 @@ def _pool() -> tuple[Endpoint, ...]:
 
 def _filled(pool: tuple[Endpoint, ...], blocks: int) -> ApproximateIndex:
     """An index that prompts of 32 blocks were recorded in, until so many blocks were."""
-    index = ApproximateIndex(Limits())
+    index = ApproximateIndex(PrefixLimits())
     chance = random.Random(7)  # noqa: S311  load for a measurement
     for number in range(blocks // 32):
         prompt = Request("r", "m", prompts=(chance.randbytes(32 * 256),))
@@ -110,7 +110,7 @@ def _precise() -> Iterator[Row]:
     index = PreciseIndex()
     tokens = tuple(range(8_000))
     for endpoint in pool[:50]:
-        index.apply(endpoint, KvBatch(0, (BlockStored(tuple(range(500)), None, tokens, 16),)))
+        index.apply(endpoint, KvEventBatch(0, (BlockStored(tuple(range(500)), None, tokens, 16),)))
     prompt = [tokens[:6_000]]
     short = [tokens[:200]]
     yield _row("picker-precise-200-tokens", _best(lambda: index.match(short, pool), 100), "µs", 100.0)
@@ -126,7 +126,7 @@ def _predictor() -> Row:
         cycle, decision = _sent(request, pool, endpoint)
         producer.produce(cycle)
         producer.sent(cycle, decision)
-        producer.ended(request, decision, Served(endpoint, 200, 0.0, 0.1, 0.5, Usage(output_tokens=10)))
+        producer.ended(request, decision, Served(endpoint, 200, 0.0, 0.1, 0.5, ResponseUsage(output_tokens=10)))
     cycle, _ = _sent(Request("r", prompts=(b"x" * 800,), ttft_goal_s=1.0), pool, pool[0])
     return _row("picker-latency-predict-100", _best(lambda: producer.produce(cycle), 50), "µs", 1_000.0)
 

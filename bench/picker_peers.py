@@ -18,7 +18,7 @@ from load.front import addresses
 from load.pickers import Which, find_go_picker, picker
 
 from modelplane.conformance.epp.cases import CASES
-from modelplane.conformance.epp.runs import Finding, Picker, Verdict, conduct
+from modelplane.conformance.epp.runs import CaseResult, CaseVerdict, PickerUnderTest, conduct
 from modelplane.conformance.epp.upstreams import Upstreams
 
 _HEAD = """\
@@ -37,7 +37,7 @@ SHOULD marks what operators rely on beside the protocol.
 """
 
 
-async def _tried(which: Which) -> Mapping[str, Finding]:
+async def _tried(which: Which) -> Mapping[str, CaseResult]:
     with tempfile.TemporaryDirectory() as folder:
         async with (
             Upstreams().serving(addresses(3)) as upstreams,
@@ -46,12 +46,12 @@ async def _tried(which: Which) -> Mapping[str, Finding]:
             await asyncio.sleep(3)  # time to have read every server's metrics once
             return {
                 finding.case.name: finding
-                async for finding in conduct(Picker(f"127.0.0.1:{port}", tls=False), upstreams)
+                async for finding in conduct(PickerUnderTest(f"127.0.0.1:{port}", tls=False), upstreams)
             }
 
 
-def _summary(found: Mapping[str, Finding]) -> str:
-    passed = sum(finding.verdict is Verdict.PASSED for finding in found.values())
+def _summary(found: Mapping[str, CaseResult]) -> str:
+    passed = sum(finding.verdict is CaseVerdict.PASSED for finding in found.values())
     return f"{passed} of {len(found)}"
 
 

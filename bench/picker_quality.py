@@ -32,9 +32,9 @@ from load.pickers import CONFIG, COUNTING, Which, find_go_picker, picker
 from load.prompts import chat, words
 from load.shapes import GROUPS, LONG, SHORT, Shape
 
-from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from modelplane.sim.engine.requests import read_chat
-from modelplane.sim.engine.schedule import Scheduler
+from modelplane.sim.engine.schedule import BatchScheduler
 from modelplane.sim.engine.sequence import Draft
 from modelplane.sim.engine.sequence import Sequence as Prompt
 
@@ -89,7 +89,7 @@ class Outcome(msgspec.Struct, frozen=True):
     hit_rate: float
 
 
-def _scheduler(engine: Engine) -> Scheduler:
+def _scheduler(engine: SimulatedEngine) -> BatchScheduler:
     return engine._service.core._scheduler  # noqa: SLF001  the oracle is the one who may look inside
 
 
@@ -122,9 +122,9 @@ def _config(shape: Shape, number: int) -> EngineConfig:
 
 
 @contextlib.asynccontextmanager
-async def _engines(shape: Shape) -> AsyncIterator[tuple[list[Engine], tuple[str, ...]]]:
+async def _engines(shape: Shape) -> AsyncIterator[tuple[list[SimulatedEngine], tuple[str, ...]]]:
     at = addresses(shape.engines)
-    made = [Engine(_config(shape, number)) for number in range(shape.engines)]
+    made = [SimulatedEngine(_config(shape, number)) for number in range(shape.engines)]
     for engine, address in zip(made, at, strict=True):
         host, port = address.split(":")
         await engine.start(host, int(port))

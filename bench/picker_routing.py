@@ -38,12 +38,12 @@ from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.sim.engine.batch import Batch
-from modelplane.sim.engine.figures import Figures
+from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.kv_events import KvEventLog
-from modelplane.sim.engine.schedule import Scheduler as EngineScheduler
+from modelplane.sim.engine.schedule import BatchScheduler as EngineScheduler
 from modelplane.sim.engine.sequence import Draft
 from modelplane.sim.engine.sequence import Sequence as Prompt
-from modelplane.sim.engine.steps import Limits
+from modelplane.sim.engine.steps import BatchLimits
 from modelplane.sim.engine.text import token_id
 
 _SEEDS: Final = (23, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
@@ -90,7 +90,7 @@ class Pool:
     """Engines, and how they look from outside."""
 
     def __init__(self, shape: Shape, clock: VirtualTime) -> None:
-        limits = Limits(
+        limits = BatchLimits(
             max_num_seqs=shape.batch,
             max_num_batched_tokens=_BUDGET,
             block_size=_BLOCK,
@@ -98,7 +98,7 @@ class Pool:
         )
         log = KvEventLog(enabled=False, wall_clock=clock.now)
         most = shape.prefix_tokens + shape.question_tokens + shape.answer_tokens[1]
-        self.engines = [EngineScheduler(shape.timing, limits, log, Figures(most)) for _ in range(shape.engines)]
+        self.engines = [EngineScheduler(shape.timing, limits, log, EngineStats(most)) for _ in range(shape.engines)]
         self.batches = [Batch(engine, clock, log.publish) for engine in self.engines]
         self.in_flight = [0] * shape.engines
 

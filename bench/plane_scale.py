@@ -22,7 +22,7 @@ from modelplane.api.objects import Manifest, name_of
 from modelplane.plane.apply import admitted
 from modelplane.plane.plane import Plane, PlaneSettings
 from modelplane.reconcile.collector import calm_collector
-from modelplane.reconcile.store import Change
+from modelplane.reconcile.store import StoreChange
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.cluster.objects import condition_is
 from modelplane.sim.cluster.phases import Running
@@ -90,7 +90,7 @@ class Ready:
             self._found[kind].update(name_of(each) for each in plane.store.list(GROUP, kind) if _is_ready(each))
         plane.store.subscribe(self._heard)
 
-    def _heard(self, change: Change) -> None:
+    def _heard(self, change: StoreChange) -> None:
         found = self._found.get(change.ref.kind)
         if found is not None:
             (found.add if _is_ready(change.manifest) else found.discard)(change.ref.name)

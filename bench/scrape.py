@@ -16,13 +16,13 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.epp.datalayer.scrape import Scraper
-from modelplane.epp.datalayer.scrape.connections import Connection, Target
+from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
 from modelplane.epp.datalayer.scrape.engines import BUILT_IN
-from modelplane.epp.datalayer.scrape.pages import Reader
+from modelplane.epp.datalayer.scrape.pages import PageReader
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.sim.engine import Address, Engine, EngineConfig
-from modelplane.sim.engine.figures import Figures
-from modelplane.sim.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
+from modelplane.sim.engine import Address, EngineConfig, SimulatedEngine
+from modelplane.sim.engine.figures import EngineStats
+from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
 
 _PAGES = 64
 _LOOKS = 300
@@ -36,9 +36,9 @@ def rows() -> list[dict[str, object]]:
 
 def _parsing() -> list[dict[str, object]]:
     baseline = _median_us(lambda page: list(text_string_to_metric_families(page.decode())), _pages()[:8])
-    plain = Reader(BUILT_IN[0])
-    adapters = Reader(BUILT_IN[0])
-    same = Reader(BUILT_IN[0])
+    plain = PageReader(BUILT_IN[0])
+    adapters = PageReader(BUILT_IN[0])
+    same = PageReader(BUILT_IN[0])
     return [
         _row("scrape.parse_changed", _median_us(plain.read, _pages() * 20), "us/page", 30, baseline),
         _row("scrape.parse_changed_lora", _median_us(adapters.read, _pages(lora=True) * 20), "us/page", 60, baseline),
@@ -48,12 +48,12 @@ def _parsing() -> list[dict[str, object]]:
 
 def _pages(*, lora: bool = False) -> list[bytes]:
     """Pages of one busy server, each different from the one before."""
-    figures, model = Figures(131_072), "meta-llama/Llama-3.1-8B-Instruct"
-    cache = CacheInfo(block_size=16, blocks=40_960, prefix_caching=True)
+    figures, model = EngineStats(131_072), "meta-llama/Llama-3.1-8B-Instruct"
+    cache = CacheConfigInfo(block_size=16, blocks=40_960, prefix_caching=True)
     pages = []
     for at in range(_PAGES):
         figures.prompt_tokens += 997 * at
-        gauges = Gauges(running=at % 7, waiting=at % 11, kv_usage=at / 100)
+        gauges = EngineGauges(running=at % 7, waiting=at % 11, kv_usage=at / 100)
         gauge = LoraGauge(max_loras=4, running=("a", f"b{at}"), waiting=("c",), at=1.7e9 + at) if lora else None
         pages.append(exposition(model, figures, gauges, cache, gauge).encode())
     return pages
@@ -88,7 +88,7 @@ async def _looking() -> list[dict[str, object]]:
 
 
 async def _look_us(port: int) -> float:
-    connection, reader = Connection(Target("127.0.0.1", port), timeout_s=30), Reader(BUILT_IN[0])
+    connection, reader = ScrapeConnection(ScrapeTarget("127.0.0.1", port), timeout_s=30), PageReader(BUILT_IN[0])
     loop = asyncio.get_running_loop()
 
     async def look() -> None:
@@ -144,7 +144,7 @@ async def _serve(count: int) -> None:
     addresses: list[Address] = []
     for number in range(count):
         config = EngineConfig(cluster="east", namespace="default", pod=f"pod-{number}", models=("demo",))
-        addresses.append(await Engine(config).start("127.0.0.1"))
+        addresses.append(await SimulatedEngine(config).start("127.0.0.1"))
     print(*(address.port for address in addresses), flush=True)
     await asyncio.Event().wait()
 

@@ -20,7 +20,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.labels import SERVING
 from modelplane.sim.cluster.engines import engine_config
 from modelplane.sim.cluster.kubelet import serving_port
-from modelplane.sim.engine import LLAMA_8B_H200, Engine, Exchange
+from modelplane.sim.engine import LLAMA_8B_H200, EngineRegistry, SimulatedEngine
 
 if TYPE_CHECKING:
     from lab.cluster import Cluster
@@ -44,8 +44,8 @@ class Engines:
     def __init__(self, cluster: Cluster) -> None:
         """Reads the cluster as its administrator."""
         self._cluster = cluster
-        self._exchange = Exchange()
-        self._running: dict[_Seat, Engine] = {}
+        self._exchange = EngineRegistry()
+        self._running: dict[_Seat, SimulatedEngine] = {}
 
     def __len__(self) -> int:
         """How many listen."""
@@ -75,7 +75,7 @@ class Engines:
         except InputError as error:
             print(f"{self._cluster.name}: no engine for {name_of(pod)}: {error}", flush=True)
             return
-        engine = Engine(config, exchange=self._exchange)
+        engine = SimulatedEngine(config, exchange=self._exchange)
         await engine.start(seat.host, seat.port)
         self._running[seat] = engine
 

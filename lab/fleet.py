@@ -10,7 +10,7 @@ import msgspec
 from lab.manifests import read_folder
 from modelplane.api.codec import decode
 from modelplane.api.models import InferenceClass, InferenceCluster
-from modelplane.sim.cluster.pools import PoolSpec, pools_of
+from modelplane.sim.cluster.pools import NodePoolSpec, pools_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Site:
     """One workload cluster to be."""
 
     name: str
-    pools: tuple[PoolSpec, ...]
+    pools: tuple[NodePoolSpec, ...]
     base_port: int
     pod_range: str
     scheduler: str = "None"

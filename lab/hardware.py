@@ -11,7 +11,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from modelplane.api.labels import GPU_TAINT, POOL
-from modelplane.sim.cluster.pools import PoolSpec, device_classes, drivers_of, published_devices
+from modelplane.sim.cluster.pools import NodePoolSpec, device_classes, drivers_of, published_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ _GPUS_PER_PCIE_ROOT = 2
 _FIRST_BUS = 0x10
 
 
-def hardware(pools: Sequence[PoolSpec], *, system_nodes: int = 1) -> list[Manifest]:
+def hardware(pools: Sequence[NodePoolSpec], *, system_nodes: int = 1) -> list[Manifest]:
     """Everything a cloud and its DRA drivers would have made, ready to be applied."""
     made = [_device_class(name, drivers) for name, drivers in device_classes(pools).items()]
     made += [_node(f"system-{index}", {}, []) for index in range(system_nodes)]
@@ -34,7 +34,7 @@ def hardware(pools: Sequence[PoolSpec], *, system_nodes: int = 1) -> list[Manife
     return made
 
 
-def _pool_node(pool: PoolSpec, index: int) -> Iterable[Manifest]:
+def _pool_node(pool: NodePoolSpec, index: int) -> Iterable[Manifest]:
     name = pool.node_name(index)
     labels = {POOL: pool.name}
     if pool.zones:
@@ -60,7 +60,7 @@ def _node(name: str, labels: dict[str, str], taints: list[dict[str, str]]) -> Ma
     }
 
 
-def _taints(pool: PoolSpec) -> list[dict[str, str]]:
+def _taints(pool: NodePoolSpec) -> list[dict[str, str]]:
     taints = [{"key": each.key, "value": each.value or "", "effect": str(each.effect)} for each in pool.taints]
     if pool.claimable and not any(taint["key"] == GPU_TAINT for taint in taints):
         taints.append({"key": GPU_TAINT, "value": "present", "effect": "NoSchedule"})

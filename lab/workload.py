@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lab.manifests import Sources
-    from modelplane.sim.cluster.pools import PoolSpec
+    from modelplane.sim.cluster.pools import NodePoolSpec
 
 _STAGES = (
     "node/fast/node-initialize",
@@ -40,7 +40,7 @@ _POD_WEBHOOKS = ("mpod.kb.io", "vpod.kb.io")
 async def bring_up(
     supervisor: Supervisor,
     cluster: Cluster,
-    pools: Sequence[PoolSpec],
+    pools: Sequence[NodePoolSpec],
     *,
     pod_range: str,
     sources: Sources,
@@ -59,7 +59,7 @@ async def bring_up(
 async def _furnish(
     supervisor: Supervisor,
     cluster: Cluster,
-    pools: Sequence[PoolSpec],
+    pools: Sequence[NodePoolSpec],
     pod_range: str,
     sources: Sources,
 ) -> None:
@@ -76,7 +76,7 @@ async def _exists(api: Api, kind: str, name: str) -> bool:
 
 
 async def _nodes(
-    supervisor: Supervisor, cluster: Cluster, api: Api, pools: Sequence[PoolSpec], pod_range: str, sources: Sources
+    supervisor: Supervisor, cluster: Cluster, api: Api, pools: Sequence[NodePoolSpec], pod_range: str, sources: Sources
 ) -> None:
     await api.apply_all(bound_roles(sources.read(KWOK, "kustomize/rbac/role.yaml"), "kwok-controller"))
     stages = [item for name in _STAGES for item in sources.read(KWOK, f"kustomize/stage/{name}.yaml")]

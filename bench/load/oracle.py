@@ -7,13 +7,13 @@ holds a prefix is busy it may have another compute it again. So it is the mark t
 
 from collections.abc import Sequence
 
-from modelplane.sim.engine.schedule import Scheduler
+from modelplane.sim.engine.schedule import BatchScheduler
 from modelplane.sim.engine.sequence import Sequence as Prompt
 from modelplane.sim.engine.timing import Timing
 
 
 class Oracle:
-    def __init__(self, engines: Sequence[Scheduler], timing: Timing) -> None:
+    def __init__(self, engines: Sequence[BatchScheduler], timing: Timing) -> None:
         self._engines = engines
         self._timing = timing
         self._coming: list[list[Prompt]] = [[] for _ in engines]
@@ -27,7 +27,7 @@ class Oracle:
         self._coming[best].append(prompt)
         return best
 
-    def _hear(self, at: int, engine: Scheduler) -> None:
+    def _hear(self, at: int, engine: BatchScheduler) -> None:
         """What an engine is given is on its way no more."""
         add, coming = engine.add, self._coming[at]
 
@@ -49,7 +49,7 @@ class Oracle:
         new = max(1, len(prompt.prompt) - known)
         return self._timing.step_ms(tokens=new, pairs=new * (2 * known + new))
 
-    def _place_ms(self, engine: Scheduler, queued: Sequence[Prompt]) -> float:
+    def _place_ms(self, engine: BatchScheduler, queued: Sequence[Prompt]) -> float:
         """A step of its batch, and as many as the place takes to become free."""
         decoding = self._timing.decode_ms(
             sequences=max(1, len(engine.running)), kv_tokens=sum(each.length for each in engine.running)
@@ -61,6 +61,6 @@ class Oracle:
         return decoding * (1 + lefts[min(short, len(lefts)) - 1])
 
 
-def _cached(engine: Scheduler, prompt: Prompt) -> int:
+def _cached(engine: BatchScheduler, prompt: Prompt) -> int:
     size = engine.limits.block_size
     return size * len(engine.pool.find(prompt.hashes((len(prompt.prompt) - 1) // size, size)))

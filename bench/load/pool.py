@@ -10,9 +10,9 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from modelplane.sim.engine import Engine, EngineConfig
-from modelplane.sim.engine.figures import Figures
-from modelplane.sim.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
+from modelplane.sim.engine import EngineConfig, SimulatedEngine
+from modelplane.sim.engine.figures import EngineStats
+from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
 
 _ADAPTERS = 4
 """Places for LoRA: pickers look for this figure too."""
@@ -22,11 +22,11 @@ MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 
 def vllm_page() -> str:
     """The metrics of one of them, which has all that vLLM's has."""
-    cache = CacheInfo(block_size=16, blocks=50_000, prefix_caching=True)
+    cache = CacheConfigInfo(block_size=16, blocks=50_000, prefix_caching=True)
     return exposition(
         MODEL,
-        Figures(32_768),
-        Gauges(running=3, waiting=0, kv_usage=0.1),
+        EngineStats(32_768),
+        EngineGauges(running=3, waiting=0, kv_usage=0.1),
         cache,
         LoraGauge(max_loras=_ADAPTERS, running=(), waiting=(), at=0.0),
     )
@@ -58,7 +58,7 @@ async def _serve(addresses: list[str]) -> None:
         config = EngineConfig(
             cluster="bench", namespace="bench", pod=f"engine-{number}", models=(MODEL,), max_loras=_ADAPTERS
         )
-        await Engine(config).start(host, int(port))
+        await SimulatedEngine(config).start(host, int(port))
     print("ready", flush=True)
     await asyncio.Event().wait()
 

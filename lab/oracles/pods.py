@@ -18,7 +18,7 @@ from lab.oracles.finding import Difference, Finding
 from lab.workload import publish
 from modelplane.api.labels import ENGINE, POOL, REPLICA, ROLE
 from modelplane.api.models import Attribute, Capacity, ClassDevice
-from modelplane.sim.cluster import ClusterSettings, PoolSpec
+from modelplane.sim.cluster import ClusterSettings, NodePoolSpec
 from modelplane.testing.cluster import ClusterLab, run_cluster
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _shown(counts: _PodCounts) -> str:
     return ", ".join(f"{count} x {' '.join(key)}" for key, count in sorted(counts.items())) or "nothing"
 
 
-def _pools(made: Iterable[Manifest], nodes: int) -> tuple[PoolSpec, ...]:
+def _pools(made: Iterable[Manifest], nodes: int) -> tuple[NodePoolSpec, ...]:
     """Hardware that satisfies every selector in the sets, in each pool that a pod is pinned to."""
     names = {pool for item in made for pool in _found(item, POOL)}
     gpu = ClassDevice(
@@ -86,7 +86,7 @@ def _pools(made: Iterable[Manifest], nodes: int) -> tuple[PoolSpec, ...]:
         capacity={"memory": Capacity(value="143771Mi")},
     )
     nic = ClassDevice(name="nic", driver="rdma.example.com", device_class_name="rdma.example.com", count=8)
-    return tuple(PoolSpec(name=name, nodes=nodes, devices=(gpu, nic)) for name in sorted(names))
+    return tuple(NodePoolSpec(name=name, nodes=nodes, devices=(gpu, nic)) for name in sorted(names))
 
 
 def _with_furniture(made: list[Manifest]) -> list[Manifest]:
@@ -144,7 +144,7 @@ def _volume(claim: Manifest) -> Manifest:
     }
 
 
-def _simulated(objects: list[Manifest], pools: tuple[PoolSpec, ...]) -> _PodCounts:
+def _simulated(objects: list[Manifest], pools: tuple[NodePoolSpec, ...]) -> _PodCounts:
     async def scenario(simulated: ClusterLab) -> _PodCounts:
         simulated.apply(*objects)
         await simulated.settle(3600.0)
@@ -153,7 +153,9 @@ def _simulated(objects: list[Manifest], pools: tuple[PoolSpec, ...]) -> _PodCoun
     return run_cluster(scenario, pools=pools, settings=ClusterSettings(system_nodes=1))
 
 
-async def _real(api: Api, objects: list[Manifest], pools: tuple[PoolSpec, ...], *, expected: _PodCounts) -> _PodCounts:
+async def _real(
+    api: Api, objects: list[Manifest], pools: tuple[NodePoolSpec, ...], *, expected: _PodCounts
+) -> _PodCounts:
     machines = hardware(pools, system_nodes=0)
     volumes = [_volume(item) for item in objects if item["kind"] == "PersistentVolumeClaim"]
     try:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import aiohttp
 
 from lab.client import ApiError, Manifest, text, value
-from modelplane.kube import Change, Informer, Kind, KubeClient, Query, load_config
+from modelplane.kube import ChangeKind, GroupVersionResource, Informer, KubeClient, Query, load_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from lab.client import Api
-    from modelplane.kube import Event, Key
+    from modelplane.kube import InformerEvent, NamespacedName
 
-_OBJECTS = Kind("kubernetes.m.crossplane.io", "v1alpha1", "objects")
+_OBJECTS = GroupVersionResource("kubernetes.m.crossplane.io", "v1alpha1", "objects")
 _WRITERS = 4
 _WHEN = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -40,9 +40,9 @@ class Provider:
         """Writes through `api`, watches by the kubeconfig."""
         self._api = api
         self._kubeconfig = kubeconfig
-        self._written: dict[Key, int] = {}
-        self._waiting: asyncio.Queue[Key] = asyncio.Queue()
-        self._asked: dict[Key, _Asked] = {}
+        self._written: dict[NamespacedName, int] = {}
+        self._waiting: asyncio.Queue[NamespacedName] = asyncio.Queue()
+        self._asked: dict[NamespacedName, _Asked] = {}
         self.writes = 0
 
     async def run(self) -> None:
@@ -57,9 +57,9 @@ class Provider:
         finally:
             await client.close()
 
-    def _heard(self, events: Sequence[Event[_Asked]]) -> None:
+    def _heard(self, events: Sequence[InformerEvent[_Asked]]) -> None:
         for event in events:
-            if event.change is Change.DELETED:
+            if event.change is ChangeKind.DELETED:
                 self._asked.pop(event.key, None)
                 self._written.pop(event.key, None)
             elif self._written.get(event.key) != event.value.generation:

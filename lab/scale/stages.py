@@ -19,7 +19,7 @@ from lab.scale import fleet
 from lab.scale.calls import Account, Cost, Entry, by_kind, costs, starts
 from lab.scale.provider import Provider, cancelled
 from modelplane.crossplane.calls import NET_S
-from modelplane.kube import Informer, Kind, KubeClient, Query, load_config
+from modelplane.kube import GroupVersionResource, Informer, KubeClient, Query, load_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -121,7 +121,7 @@ class _Watching:
     def __init__(self, kubeconfig: Path) -> None:
         self._client = KubeClient(load_config(kubeconfig))
         self._informers = {
-            plural: Informer(self._client, Query(Kind("modelplane.ai", "v1alpha1", plural)), _readiness)
+            plural: Informer(self._client, Query(GroupVersionResource("modelplane.ai", "v1alpha1", plural)), _readiness)
             for plural in ("inferenceclusters", "modeldeployments", "modelreplicas")
         }
         self._tasks: list[asyncio.Task[None]] = []

@@ -1,4 +1,4 @@
-from modelplane.api.conditions import ConditionType, Status, fails, holds, summarise, unknown
+from modelplane.api.conditions import ConditionStatus, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.reasons import Reason
 
 PLACED = holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED)
@@ -10,14 +10,14 @@ def test_ready_takes_its_words_from_the_first_shortfall():
     ready = summarise([PLACED, STARTING, UNREAD])
     assert (ready.type, ready.status, ready.reason, ready.message) == (
         "Ready",
-        Status.FALSE,
+        ConditionStatus.FALSE,
         "Starting",
         "1 of 2 replicas answer requests",
     )
 
 
 def test_what_is_unresolved_is_unknown_and_never_false():
-    assert summarise([PLACED, UNREAD]).status is Status.UNKNOWN
+    assert summarise([PLACED, UNREAD]).status is ConditionStatus.UNKNOWN
 
 
 def test_ready_when_everything_holds():

@@ -12,7 +12,7 @@ from aiohttp import web
 from modelplane.apiserver.app import ApiServer
 from modelplane.apiserver.lifecycle import Lifecycle, ensure_namespaces
 from modelplane.apiserver.store.database import Database, SqliteStore, StoreSettings
-from modelplane.apiserver.watches import DEFAULT_LIMITS, Watches, WatchLimits
+from modelplane.apiserver.watches import DEFAULT_LIMITS, WatchHub, WatchLimits
 from modelplane.reconcile.clock import SystemClock
 
 TOKEN = "a-token"
@@ -26,7 +26,7 @@ class Client:
     session: aiohttp.ClientSession
     store: SqliteStore
     lifecycle: Lifecycle
-    watches: Watches
+    watches: WatchHub
     limits: WatchLimits
 
     async def ask(self, method, path, body=None, **options):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modelplane.apiserver.bodies import read_json, read_object, read_yaml
 from modelplane.apiserver.failures import ApiError
-from modelplane.apiserver.media import Form, media_of, wanted_form
+from modelplane.apiserver.media import ObjectForm, media_of, wanted_form
 from modelplane.apiserver.options import (
     DeleteOptions,
     Propagation,
@@ -144,13 +144,13 @@ def test_yaml_is_one_plain_document(raw, value):
 @pytest.mark.parametrize(
     ("accept", "form"),
     [
-        ("", Form.OBJECT),
-        ("*/*", Form.OBJECT),
-        ("application/json", Form.OBJECT),
-        ("application/vnd.kubernetes.protobuf,application/json", Form.OBJECT),
-        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Form.TABLE),
-        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/json", Form.OBJECT),
-        ("application/json; as=PartialObjectMetadataList; v=v1; g=meta.k8s.io", Form.PARTIAL),
+        ("", ObjectForm.OBJECT),
+        ("*/*", ObjectForm.OBJECT),
+        ("application/json", ObjectForm.OBJECT),
+        ("application/vnd.kubernetes.protobuf,application/json", ObjectForm.OBJECT),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", ObjectForm.TABLE),
+        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/json", ObjectForm.OBJECT),
+        ("application/json; as=PartialObjectMetadataList; v=v1; g=meta.k8s.io", ObjectForm.PARTIAL),
         ("text/html", None),
         ("application/json;as=Nope;v=v1;g=meta.k8s.io", None),
     ],

@@ -16,8 +16,8 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.epp.server.observe import DecisionLog, Observer
-from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.epp.server.observe import DecisionLog, PickObserver
+from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from modelplane.testing.picking import seeded
 from tests.support.extproc_envoy import EnvoyPlan, Mode, envoy
 
@@ -44,7 +44,7 @@ SECOND = FIRST.replace("weighted-random-picker", "max-score-picker").replace(
 
 def write_log(path, text=CONFIG, *, endpoints=2, requests=3):
     lines = []
-    observer = Observer(log=DecisionLog(lines.append, share=1.0))
+    observer = PickObserver(log=DecisionLog(lines.append, share=1.0))
     config = load(text)
     observer.configured(config)
     scheduler = Scheduler(config.build())
@@ -147,7 +147,7 @@ class Stage:
             yield self
 
     async def _engine(self, stack, at):
-        engine = Engine(EngineConfig(cluster="c", namespace="ns", pod=f"m-{at}", models=("m",), speed=200))
+        engine = SimulatedEngine(EngineConfig(cluster="c", namespace="ns", pod=f"m-{at}", models=("m",), speed=200))
         address = await engine.start("127.0.0.1")
         stack.push_async_callback(engine.stop)
         return f"- {{name: ns/m-{at}, address: 127.0.0.1, port: {address.port}}}\n"

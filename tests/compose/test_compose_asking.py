@@ -4,12 +4,12 @@ from modelplane.api.codec import decode
 from modelplane.api.models import LabelSelector, ModelDeployment, Toleration
 from modelplane.compose.asking import ask_of
 from modelplane.placement.request import (
-    Ask,
-    CacheAsk,
-    DeviceRequest,
-    EngineAsk,
-    Failover,
-    MemberAsk,
+    CacheRequest,
+    EngineRequest,
+    FailoverPolicy,
+    MemberRequest,
+    NodeDeviceRequest,
+    PlacementRequest,
     Preference,
     ScoreWeights,
     SpreadRule,
@@ -26,8 +26,8 @@ def read(spec, status=None):
 
 def test_a_plain_deployment_asks_with_defaults():
     plain = read({"nodeSelector": {"devices": [{"name": "gpu"}]}, "workers": {"template": TEMPLATE}})
-    engine = EngineAsk("main", 1, (MemberAsk(1, (DeviceRequest("gpu", 1, ()),)),))
-    assert plain == Ask(deployment=plain.deployment, replicas=1, engines=(engine,))
+    engine = EngineRequest("main", 1, (MemberRequest(1, (NodeDeviceRequest("gpu", 1, ()),)),))
+    assert plain == PlacementRequest(deployment=plain.deployment, replicas=1, engines=(engine,))
     assert str(plain.deployment) == "team/chat"
 
 
@@ -57,18 +57,18 @@ def test_everything_that_can_be_said_is_heard():
         },
         {"placement": {"preemption": {"cluster": "east", "replicas": ["r-1"]}}},
     )
-    wanted = (DeviceRequest("gpu", 8, ("true",)),)
-    assert asked == Ask(
+    wanted = (NodeDeviceRequest("gpu", 8, ("true",)),)
+    assert asked == PlacementRequest(
         deployment=asked.deployment,
         replicas=4,
-        engines=(EngineAsk("main", 2, (MemberAsk(1, wanted), MemberAsk(2, wanted))),),
+        engines=(EngineRequest("main", 2, (MemberRequest(1, wanted), MemberRequest(2, wanted))),),
         cluster_selector=EAST,
         required=(EAST,),
         preferred=(Preference(5, EAST),),
         spread=(SpreadRule("region", 2), SpreadRule("zone", 1, hard=False)),
         tolerations=(Toleration(key="team", operator="Exists"),),
-        failover=Failover(replace=False, grace_s=5.0),
-        caches=(CacheAsk("a"), CacheAsk("b", required=False)),
+        failover=FailoverPolicy(replace=False, grace_s=5.0),
+        caches=(CacheRequest("a"), CacheRequest("b", required=False)),
         weights=ScoreWeights(price=0.0, spread=7.0),
         priority="gold",
         may_preempt=True,

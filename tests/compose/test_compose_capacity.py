@@ -8,7 +8,7 @@ from modelplane.api.models import Attribute, GpuPool, InferenceCluster, NodePool
 from modelplane.compose import capacity
 from modelplane.compose.capacity import kai, kueue, volcano
 from modelplane.compose.capacity.devices import ObservedPool, observed_pools
-from modelplane.compose.capacity.refine import look_again_after_s, refined
+from modelplane.compose.capacity.refine import refined, requeue_after_s
 from modelplane.compose.contract import ComposeRequest
 
 DRIVER = "gpu.nvidia.com"
@@ -246,7 +246,7 @@ SINCE = "2026-01-01T12:00:00Z"
 def test_a_pool_says_since_when_it_is_short_of_nodes(pool, nodes, known, now, expected):
     before = GpuPool(name="gpu", nodes=4, short_since=known)
     found = refined(declared(), pool, seen(nodes, 8 * nodes, 0), before, now)
-    assert (found.nodes, found.short_since, look_again_after_s((found,), (pool,), now)) == expected
+    assert (found.nodes, found.short_since, requeue_after_s((found,), (pool,), now)) == expected
 
 
 def test_a_pool_that_scaled_down_because_nobody_needs_it_is_not_short():

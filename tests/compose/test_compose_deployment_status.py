@@ -107,7 +107,7 @@ def test_a_pool_that_is_out_of_stock_is_left_after_the_grace_and_otherwise_named
     empty = cluster("a", pool={"nodes": 0, "observedNodes": 0, "shortSince": SINCE})
     replicas = dict(running(before, ready=False))
     early, told = scheduled(deployment(1, 8), [empty, cluster("b")], replicas, NOW + 299)
-    assert (told[1], early.look_again_after_s) == ("AllPlaced", 1.0)
+    assert (told[1], early.requeue_after_s) == ("AllPlaced", 1.0)
     late, told = scheduled(deployment(1, 8), [empty, cluster("b")], replicas, NOW + 300)
     assert (told[1], sorted(late.desired)) == ("AllPlaced", ["replica-b-0"])
     stays, told = scheduled(deployment(1, 8), [empty], replicas, NOW + 300)

@@ -8,16 +8,16 @@ from modelplane.api.codec import decode
 from modelplane.api.models import ModelEndpoint, ModelService
 from modelplane.compose import model_endpoint, model_service
 from modelplane.compose.contract import ComposeRequest, Local, Observed
-from modelplane.compose.external import Form, Target, form_of, target_of
+from modelplane.compose.external import EndpointRewrite, ExternalAddress, form_of, target_of
 
 
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("http://api.example", Target(False, "api.example", 80, "/", by_name=True)),
-        ("https://API.example/openai", Target(True, "api.example", 443, "/openai", by_name=True)),
-        ("https://192.0.2.7:8443/", Target(True, "192.0.2.7", 8443, "/", by_name=False)),
-        ("http://[2001:db8::1]:81/a", Target(False, "2001:db8::1", 81, "/a", by_name=False)),
+        ("http://api.example", ExternalAddress(False, "api.example", 80, "/", by_name=True)),
+        ("https://API.example/openai", ExternalAddress(True, "api.example", 443, "/openai", by_name=True)),
+        ("https://192.0.2.7:8443/", ExternalAddress(True, "192.0.2.7", 8443, "/", by_name=False)),
+        ("http://[2001:db8::1]:81/a", ExternalAddress(False, "2001:db8::1", 81, "/a", by_name=False)),
         ("http://169.254.169.254/latest", None),
         ("http://[::]/", None),
         ("http://a:70000/", None),
@@ -39,10 +39,10 @@ def endpoint(name="up", url="https://api.example/openai", **spec):
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        (endpoint(), Form("api.example", "/openai")),
-        (endpoint(rewritePath="/v2/"), Form("api.example", "/v2")),
-        (endpoint(url="http://192.0.2.7"), Form(None, "/")),
-        (endpoint(url="http://api.example/x", replica={"name": "r", "clusterName": "c"}), Form()),
+        (endpoint(), EndpointRewrite("api.example", "/openai")),
+        (endpoint(rewritePath="/v2/"), EndpointRewrite("api.example", "/v2")),
+        (endpoint(url="http://192.0.2.7"), EndpointRewrite(None, "/")),
+        (endpoint(url="http://api.example/x", replica={"name": "r", "clusterName": "c"}), EndpointRewrite()),
     ],
 )
 def test_what_requests_must_look_like(made, expected):

@@ -7,7 +7,7 @@ from modelplane.api.errors import InvalidObject
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceClass, InferenceCluster, ModelCache, ModelReplica
 from modelplane.compose.inventory import cache_of, class_kinds, cluster_of, epoch_s, fleet_of, holding_of
-from modelplane.placement.values import Effect, Packing, Price, Queue, Taint
+from modelplane.placement.values import Effect, Packing, PlacementTaint, Price, QueueInfo
 
 READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 3}
 DOWN = {**READY, "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -129,7 +129,7 @@ def test_prices_taints_and_what_strangers_hold():
     held["devices"] = [{**GPU, "allocated": 5, "heldByOthers": 2, "missing": 1}]
     (found,) = read(pool=held, declared={"taints": [taint]}).pools
     assert found.price == Price(84.8, "EUR")
-    assert found.taints == (Taint("team", "a", Effect.NO_EXECUTE, 1767225600.0),)
+    assert found.taints == (PlacementTaint("team", "a", Effect.NO_EXECUTE, 1767225600.0),)
     assert (found.others_held, found.short_since) == ((("gpu", 3),), 1767225600.0)
     assert read(pool={"devices": [{**GPU, "allocated": 5}]}).pools[0].others_held == ()
     assert read(pool={"pricePerNodeHour": "dear"}).pools[0].price is None
@@ -147,9 +147,9 @@ def test_what_the_cluster_says_about_its_scheduling():
         spec={"scheduling": scheduling, "quotas": [{"namespace": "*", "devices": 8}], "cordoned": True},
         status={"queues": queues},
     )
-    assert (found.packing, found.queue) == (Packing.BIN_PACK, Queue("serving", 16, 4))
+    assert (found.packing, found.queue) == (Packing.BIN_PACK, QueueInfo("serving", 16, 4))
     apart = read(spec={"scheduling": scheduling}, status={"queues": [{**queues[1], "usedByOthers": 1}]})
-    assert apart.queue == Queue("serving", 16, 1)
+    assert apart.queue == QueueInfo("serving", 16, 1)
     assert (found.priorities, found.default_priority) == ((("silver", 5),), "silver")
     assert (found.priority_value(None), found.priority_value("gold")) == (5, 0)
     assert (found.quota_of("anyone"), found.cordoned) == (8, True)

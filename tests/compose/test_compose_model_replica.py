@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.api.conditions import Condition, Status
+from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.models import ModelReplicaStatus
 from modelplane.compose.contract import EventType, Observed, Remote, Use
 
@@ -60,7 +60,7 @@ def test_conditions_follow_what_was_observed(scene):
         "WorkloadReady": ("True", "WorkloadAvailable"),
         "RouteReady": ("True", "RouteConfigured"),
     }
-    assert result.ready.status is Status.TRUE
+    assert result.ready.status is ConditionStatus.TRUE
     assert result.status == ModelReplicaStatus(address="http://192.0.2.1")
 
 
@@ -134,7 +134,7 @@ def test_a_missing_or_broken_input_keeps_what_runs_and_says_why(scene, spoil, ki
         key: seen.target for key, seen in made.observed.items()
     }
     assert told(result)[kind][1] == reason
-    assert result.ready.status is not Status.TRUE
+    assert result.ready.status is not ConditionStatus.TRUE
     assert told(result)["WorkloadReady"] == ("True", "WorkloadAvailable")
     assert told(result)["RouteReady"] == ("True", "RouteConfigured")
 
@@ -231,7 +231,7 @@ def test_events_tell_transitions_once(scene):
 
 def test_a_condition_of_another_composer_is_no_event(scene):
     made = scene("single-gpu")
-    with_status(made, [Condition(type="Foreign", status=Status.TRUE, reason="Whatever")])
+    with_status(made, [Condition(type="Foreign", status=ConditionStatus.TRUE, reason="Whatever")])
     assert made.compose().events == ()
 
 

@@ -3,13 +3,18 @@
 import pytest
 
 from modelplane.epp.datalayer.discovery import inference_pool, pods, policies
-from modelplane.kube import Kind
+from modelplane.kube import GroupVersionResource
 
 
 def watched():
     """Every kind that a picker of a pool has an informer of."""
     modules = (inference_pool, pods, policies)
-    return {(each.group, each.plural) for module in modules for each in vars(module).values() if isinstance(each, Kind)}
+    return {
+        (each.group, each.plural)
+        for module in modules
+        for each in vars(module).values()
+        if isinstance(each, GroupVersionResource)
+    }
 
 
 @pytest.mark.parametrize("shape", [("single-gpu", "pool"), ("kimi-k2-5p3d", "native")], ids=str)

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.api.errors import InputError
-from modelplane.conformance.dra import Case, CaseResult, ConformanceError, read_cases, run_case
+from modelplane.conformance.dra import ConformanceError, DraCase, DraCaseResult, read_cases, run_case
 
 GATES = (
     "AdminAccess",
@@ -27,7 +27,7 @@ def result(set_name="quantity", **fields):
 
 
 def test_reading():
-    assert read_cases(document(case())) == (Case("x-1", "quantity", case()),)
+    assert read_cases(document(case())) == (DraCase("x-1", "quantity", case()),)
     assert read_cases(document()) == ()
 
 
@@ -53,10 +53,10 @@ def test_what_is_not_in_the_format(found, sentence):
 
 
 def test_passing_and_failing():
-    assert result() == CaseResult("x-1", {"valid": True}, {"valid": True})
+    assert result() == DraCaseResult("x-1", {"valid": True}, {"valid": True})
     assert result().passed
     wrong = result(expect={"valid": True, "canonical": "2"})
-    assert wrong == CaseResult("x-1", {"valid": True, "canonical": "2"}, {"valid": True, "canonical": "1"})
+    assert wrong == DraCaseResult("x-1", {"valid": True, "canonical": "2"}, {"valid": True, "canonical": "1"})
     assert not wrong.passed
 
 

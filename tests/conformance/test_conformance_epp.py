@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from modelplane.cli import main
-from modelplane.conformance.epp import CASES, Picker, conduct
+from modelplane.conformance.epp import CASES, PickerUnderTest, conduct
 from modelplane.conformance.epp.upstreams import Upstreams
-from modelplane.epp.server.incoming import Phase
+from modelplane.epp.server.incoming import ProcessingPhase
 from modelplane.epp.server.messages import METHOD, UNCHANGED, pass_body, read, refuse, send_on
 from modelplane.epp.transport.calls import Settings
 from modelplane.epp.transport.h2.server import H2Server
@@ -32,17 +32,17 @@ class Naive:
     def message(self, message):
         incoming = read(message)
         match incoming.phase:
-            case Phase.REQUEST_HEADERS:
+            case ProcessingPhase.REQUEST_HEADERS:
                 self._headers = incoming.headers
                 self._mode = incoming.request_mode
                 if incoming.ends or self._mode in {0, 1}:
-                    self._call.send(send_on(Phase.REQUEST_HEADERS, self._pick()))
+                    self._call.send(send_on(ProcessingPhase.REQUEST_HEADERS, self._pick()))
                 elif self._mode == 2:
-                    self._call.send(UNCHANGED[Phase.REQUEST_HEADERS])
-            case Phase.REQUEST_BODY:
+                    self._call.send(UNCHANGED[ProcessingPhase.REQUEST_HEADERS])
+            case ProcessingPhase.REQUEST_BODY:
                 self._take(incoming)
-            case Phase.RESPONSE_BODY:
-                self._call.send(pass_body(Phase.RESPONSE_BODY, incoming.body, ends=incoming.ends))
+            case ProcessingPhase.RESPONSE_BODY:
+                self._call.send(pass_body(ProcessingPhase.RESPONSE_BODY, incoming.body, ends=incoming.ends))
             case phase if phase in UNCHANGED:
                 self._call.send(UNCHANGED[phase])
 
@@ -54,12 +54,12 @@ class Naive:
             self._call.send(refuse(429, (), b"no", "no"))
             return
         if self._mode == 2:
-            self._call.send(send_on(Phase.REQUEST_BODY, self._pick()))
+            self._call.send(send_on(ProcessingPhase.REQUEST_BODY, self._pick()))
             return
         body = self._body[:-1] + b" " if "cuts-bodies" in self._faults else self._body
-        replies = [send_on(Phase.REQUEST_HEADERS, self._pick())]
+        replies = [send_on(ProcessingPhase.REQUEST_HEADERS, self._pick())]
         pieces = [body[at : at + 60_000] for at in range(0, len(body), 60_000)]
-        replies += [pass_body(Phase.REQUEST_BODY, piece, ends=piece is pieces[-1]) for piece in pieces]
+        replies += [pass_body(ProcessingPhase.REQUEST_BODY, piece, ends=piece is pieces[-1]) for piece in pieces]
         self._call.send(*replies)
 
     def _pick(self):
@@ -79,7 +79,7 @@ async def naive(pool, faults):
     server = H2Server({METHOD: lambda call: Naive(call, pool, faults)}, Settings())
     port = await server.start()
     try:
-        yield Picker(f"127.0.0.1:{port}", tls=False)
+        yield PickerUnderTest(f"127.0.0.1:{port}", tls=False)
     finally:
         await server.stop(0.5)
 

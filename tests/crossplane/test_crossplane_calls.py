@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.compose.contract import Requirement
-from modelplane.crossplane.calls import NET_S, Call, NoKnowledge, Refused, answer
+from modelplane.crossplane.calls import NET_S, CannotCompose, FunctionCall, NoKnowledge, answer
 
 API = "modelplane.ai/v1alpha1"
 CLASS = {
@@ -37,7 +37,7 @@ def as_observed(found, **there):
 
 
 def test_a_cluster_gets_its_provider_configuration_and_gateway(problems):
-    found = answer(Call(CLUSTER, required=FETCHED), now=0.0)
+    found = answer(FunctionCall(CLUSTER, required=FETCHED), now=0.0)
     kinds = {key: composed.manifest["kind"] for key, composed in found.resources.items()}
     assert kinds == {
         "namespace": "Object",
@@ -58,15 +58,15 @@ def test_a_cluster_gets_its_provider_configuration_and_gateway(problems):
 
 
 def test_helm_gets_access_too_where_it_is_installed():
-    found = answer(Call(CLUSTER, required=FETCHED), now=0.0, helm=True)
+    found = answer(FunctionCall(CLUSTER, required=FETCHED), now=0.0, helm=True)
     assert found.resources["access-helm"].manifest["apiVersion"] == "helm.m.crossplane.io/v1beta1"
 
 
 def test_a_cluster_is_ready_when_its_gateway_has_an_address():
-    first = answer(Call(CLUSTER, required=FETCHED), now=0.0)
+    first = answer(FunctionCall(CLUSTER, required=FETCHED), now=0.0)
     gateway = {"kind": "Gateway", "metadata": {"name": "g"}, "status": {"addresses": [{"value": "192.0.2.7"}]}}
     seen = as_observed(first, gateway=gateway, namespace={"kind": "Namespace", "metadata": {"name": "n"}})
-    found = answer(Call(CLUSTER, seen, FETCHED), now=0.0)
+    found = answer(FunctionCall(CLUSTER, seen, FETCHED), now=0.0)
     assert found.ready
     assert found.status["gateway"] == {"address": "192.0.2.7"}
     assert told(found)["GatewayReady"] == ("True", "GatewayRunning")
@@ -74,27 +74,27 @@ def test_a_cluster_is_ready_when_its_gateway_has_an_address():
 
 def test_a_cluster_holds_the_namespaces_of_its_tenants_until_their_last_replica_is_gone():
     busy = {**FETCHED, "replicas": (_replica("a"), _replica("b"))}
-    first = answer(Call(CLUSTER, required=busy), now=0.0)
+    first = answer(FunctionCall(CLUSTER, required=busy), now=0.0)
     held = first.resources["tenant-team-a"].manifest
     assert held["spec"]["managementPolicies"] == ["*"]
     assert held["spec"]["forProvider"]["manifest"]["metadata"]["labels"]["modelplane.ai/tenant"] == "team-a"
     seen = as_observed(first)
-    not_known = answer(Call(CLUSTER, seen, {"class-h200": (CLASS,)}), now=0.0)
+    not_known = answer(FunctionCall(CLUSTER, seen, {"class-h200": (CLASS,)}), now=0.0)
     assert not_known.resources["tenant-team-a"].manifest == held
-    assert "tenant-team-a" not in answer(Call(CLUSTER, seen, FETCHED), now=0.0).resources
+    assert "tenant-team-a" not in answer(FunctionCall(CLUSTER, seen, FETCHED), now=0.0).resources
 
 
 def test_not_fetched_is_not_absent():
-    waiting = answer(Call(CLUSTER), now=0.0)
+    waiting = answer(FunctionCall(CLUSTER), now=0.0)
     assert told(waiting)["ClusterReady"] == ("Unknown", "Unresolved")
     assert waiting.requirements["class-h200"] == Requirement(API, "InferenceClass", name="h200")
-    missing = answer(Call(CLUSTER, required={"class-h200": (), "replicas": ()}), now=0.0)
+    missing = answer(FunctionCall(CLUSTER, required={"class-h200": (), "replicas": ()}), now=0.0)
     assert told(missing)["ClusterReady"] == ("False", "ClassMissing")
     assert missing.requirements == waiting.requirements
 
 
 def test_what_is_on_the_workload_cluster_is_not_asked_of_crossplane():
-    found = answer(Call(CLUSTER, required=FETCHED), now=0.0)
+    found = answer(FunctionCall(CLUSTER, required=FETCHED), now=0.0)
     assert {name for name in found.requirements if name.startswith("observed-")} == set()
 
 
@@ -103,7 +103,7 @@ def test_what_the_host_knows_is_not_asked_of_crossplane():
         def find(self, requirement):
             return (CLASS,) if requirement.kind == "InferenceClass" else None
 
-    found = answer(Call(CLUSTER, required={"replicas": ()}), 0.0, Knows())
+    found = answer(FunctionCall(CLUSTER, required={"replicas": ()}), 0.0, Knows())
     assert told(found)["ClusterReady"] != ("Unknown", "Unresolved")
     assert set(found.requirements) == {"replicas"}
 
@@ -125,7 +125,9 @@ def test_what_a_composite_required_before_is_looked_up_first_and_what_it_require
     asked = []
     for spec in (CLUSTER["spec"], CLUSTER["spec"], {**CLUSTER["spec"], "nodePools": other_pools}):
         host = Knows()
-        found = answer(Call({**CLUSTER, "metadata": metadata, "spec": spec}, required={"replicas": ()}), 0.0, host)
+        found = answer(
+            FunctionCall({**CLUSTER, "metadata": metadata, "spec": spec}, required={"replicas": ()}), 0.0, host
+        )
         asked.append((host.asked, found.status["nodes"], set(found.requirements)))
     assert asked == [
         (["h200"], 2, {"replicas"}),
@@ -142,7 +144,7 @@ def test_a_status_that_the_composer_leaves_alone_is_returned_as_it_was():
         "spec": {"artifact": {"kind": "Weights"}, "source": "HuggingFace", "huggingFace": {"repo": "a/b"}},
         "status": {"clusters": [{"name": "east", "phase": "Ready"}], "conditions": [], "crossplane": {}},
     }
-    assert answer(Call(cache), now=0.0).status == {"clusters": [{"name": "east", "phase": "Ready"}]}
+    assert answer(FunctionCall(cache), now=0.0).status == {"clusters": [{"name": "east", "phase": "Ready"}]}
 
 
 def _older(item, outlives):
@@ -162,21 +164,21 @@ def _older(item, outlives):
 )
 def test_what_must_outlive_something_that_goes_is_held_until_that_is_gone(outlives, is_there, is_held):
     replica, required = _replica("engine-a"), {"cluster": ({**CLUSTER, "status": {"gateway": {"address": "a"}}},)}
-    seen = as_observed(answer(Call(replica, required=required), now=0.0))
+    seen = as_observed(answer(FunctionCall(replica, required=required), now=0.0))
     workload = next(key for key in seen if key.startswith("workload"))
     seen["workload-gone"] = _older(seen[workload], outlives)
     if is_there:
         seen["route-gone"] = _older(seen["route"], "")
-    found = answer(Call(replica, seen, required), now=0.0).resources
+    found = answer(FunctionCall(replica, seen, required), now=0.0).resources
     assert ("workload-gone" in found) is is_held
     assert "route-gone" not in found
 
 
 def test_usages_are_asked_for_once_both_objects_are_there(problems):
     replica, required = _replica("engine-a"), {"cluster": ({**CLUSTER, "status": {"gateway": {"address": "a"}}},)}
-    first = answer(Call(replica, required=required), now=0.0)
+    first = answer(FunctionCall(replica, required=required), now=0.0)
     assert not [key for key in first.resources if key.startswith("usage-")]
-    then = answer(Call(replica, as_observed(first), required), now=0.0)
+    then = answer(FunctionCall(replica, as_observed(first), required), now=0.0)
     made = {key: item.manifest for key, item in then.resources.items() if key.startswith("usage-")}
     workload = next(key for key in first.resources if key.startswith("workload"))
     assert made.keys() == {f"usage-{workload}-by-route", "usage-service-by-route"}
@@ -190,7 +192,7 @@ def test_usages_are_asked_for_once_both_objects_are_there(problems):
 def test_a_cache_that_is_mounted_is_protected_within_its_namespace(problems):
     replica = _replica("engine-a")
     replica["spec"] = {**replica["spec"], "caches": [{"name": "weights", "mountPath": "/models"}]}
-    found = answer(Call(replica, required={"cluster": (CLUSTER,), "cache-weights": ()}), now=0.0)
+    found = answer(FunctionCall(replica, required={"cluster": (CLUSTER,), "cache-weights": ()}), now=0.0)
     usage = found.resources["usage-modelcache-team-a-weights"].manifest
     assert usage["metadata"]["namespace"] == "team-a"
     assert usage["spec"]["of"] == {"apiVersion": API, "kind": "ModelCache", "resourceRef": {"name": "weights"}}
@@ -209,7 +211,7 @@ def test_a_cache_that_is_mounted_is_protected_within_its_namespace(problems):
 def test_a_cluster_that_replicas_run_on_protects_itself(replicas, held_before, held, problems):
     before = {"usage-of-itself": {"apiVersion": "protection.crossplane.io/v1beta1", "kind": "ClusterUsage"}}
     required = {"class-h200": (CLASS,), **({} if replicas is None else {"replicas": replicas})}
-    found = answer(Call(CLUSTER, before if held_before else {}, required), now=0.0)
+    found = answer(FunctionCall(CLUSTER, before if held_before else {}, required), now=0.0)
     assert ("usage-of-itself" in found.resources) is held
     if held:
         usage = found.resources["usage-of-itself"].manifest
@@ -228,8 +230,8 @@ def test_a_cluster_that_replicas_run_on_protects_itself(replicas, held_before, h
     ],
 )
 def test_what_cannot_be_composed_is_refused_with_a_sentence(composite, words):
-    with pytest.raises(Refused, match=words):
-        answer(Call(composite), now=0.0)
+    with pytest.raises(CannotCompose, match=words):
+        answer(FunctionCall(composite), now=0.0)
 
 
 def test_when_time_alone_changes_the_answer_the_call_comes_back_sooner():
@@ -239,7 +241,7 @@ def test_when_time_alone_changes_the_answer_the_call_comes_back_sooner():
         "metadata": {"name": "qwen", "namespace": "team-a", "uid": "d1"},
         "spec": {"replicas": 1, "workers": {"template": {"spec": {"containers": [{"name": "engine", "image": "v"}]}}}},
     }
-    found = answer(Call(deployment, required={"clusters": (), "replicas": (), "caches": ()}), now=0.0)
+    found = answer(FunctionCall(deployment, required={"clusters": (), "replicas": (), "caches": ()}), now=0.0)
     assert found.ttl_s <= NET_S
     assert set(found.requirements) == {"clusters", "replicas", "caches"}
 

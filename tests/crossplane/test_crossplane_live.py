@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from modelplane.compose.contract import Requirement
-from modelplane.crossplane.calls import Call, answer
+from modelplane.crossplane.calls import FunctionCall, answer
 from modelplane.crossplane.live import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS, Live
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
 from tests.support.kube_api import running, tell, until
@@ -54,7 +54,7 @@ def deployment(name, *, replicas=1, count=8, scheduled="True"):
 def composed(live, manifest):
     """One call for the composite, as the server makes it."""
     with live.turn(manifest["kind"]):
-        found = answer(Call(manifest), 1_800_000_000.0, live)
+        found = answer(FunctionCall(manifest), 1_800_000_000.0, live)
         live.decided(manifest["kind"], [item.manifest for item in found.resources.values()])
     return found
 
@@ -114,7 +114,11 @@ def test_until_then_crossplane_is_asked():
         live = Live(client, CollectorRegistry())
         assert live.fleet() is None
         assert live.find(Requirement(API, "InferenceCluster", name="east")) is None
-        assert set(answer(Call(deployment("qwen")), 0.0, live).requirements) == {"clusters", "replicas", "caches"}
+        assert set(answer(FunctionCall(deployment("qwen")), 0.0, live).requirements) == {
+            "clusters",
+            "replicas",
+            "caches",
+        }
 
     tell(story)
 

@@ -12,10 +12,10 @@ import yaml
 
 from modelplane.api.definitions import definitions
 from modelplane.cli import main
-from modelplane.crossplane.packaging import FUNCTION, Source, configuration, function_meta, installation
+from modelplane.crossplane.packaging import FUNCTION, PackageSource, configuration, function_meta, installation
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = Source("registry.example.org/team", "registry.example.org/contrib", "1.2.3")
+SOURCE = PackageSource("registry.example.org/team", "registry.example.org/contrib", "1.2.3")
 PLAIN = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
 
 
@@ -60,7 +60,7 @@ def test_no_right_is_a_wildcard():
 
 
 def test_helm_and_the_pull_secret_are_there_where_they_are_asked_for():
-    made = installation(Source("a.b/c", "a.b/d", "1.0.0", helm=True, pull_secret="pull"))
+    made = installation(PackageSource("a.b/c", "a.b/d", "1.0.0", helm=True, pull_secret="pull"))
     packages = [item for item in made if "package" in item.get("spec", {})]
     assert [item["metadata"]["name"] for item in packages] == [
         *("provider-kubernetes", "provider-helm", FUNCTION, "modelplane"),

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 from structlog.testing import capture_logs
 
 from modelplane.crossplane import messages
-from modelplane.crossplane.server import CannotStartError, Limits, Options, Server
+from modelplane.crossplane.server import CannotStartError, FunctionServer, Options, ServerLimits
 from modelplane.crossplane.structs import fill, plain
 
 API = "modelplane.ai/v1alpha1"
@@ -40,8 +40,8 @@ def request_for(composite, **required):
 
 async def served(work, *, certificates=None, limits=None, log_calls=False):
     """Runs `work` with an address while a server is up."""
-    options = Options("127.0.0.1:0", certificates, "127.0.0.1:0", limits or Limits(), log_calls=log_calls)
-    server = Server(options)
+    options = Options("127.0.0.1:0", certificates, "127.0.0.1:0", limits or ServerLimits(), log_calls=log_calls)
+    server = FunctionServer(options)
     await server.start()
     try:
         return await work(server)
@@ -169,7 +169,7 @@ def test_a_call_that_takes_too_long_is_given_up_while_others_are_answered(run, m
             release.set()
             return answered, raised.value
 
-    answered, error = run(served(work, limits=Limits(threads=2, call_s=2.5)))
+    answered, error = run(served(work, limits=ServerLimits(threads=2, call_s=2.5)))
     assert answered.meta.tag == "t1"
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
@@ -193,7 +193,7 @@ def test_more_calls_than_may_wait_are_turned_away(run, monkeypatch):
             found = await asyncio.gather(*calls, return_exceptions=True)
             return len(done), found
 
-    _, found = run(served(work, limits=Limits(threads=1, waiting=2)))
+    _, found = run(served(work, limits=ServerLimits(threads=1, waiting=2)))
     refused = [item.code() for item in found if isinstance(item, grpc.aio.AioRpcError)]
     assert refused == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 2
     assert sum(isinstance(item, fnv1.RunFunctionResponse) for item in found) == 3

@@ -6,17 +6,17 @@ import json
 from prometheus_client import CollectorRegistry
 
 from modelplane.compose.contract import Requirement
-from modelplane.crossplane.calls import Call, answer
+from modelplane.crossplane.calls import FunctionCall, answer
 from modelplane.crossplane.live import CLUSTERS, Live
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
-from modelplane.kube import Kind
+from modelplane.kube import GroupVersionResource
 from tests.support.kube_api import KubeApi, running, tell, until
 
 API = "modelplane.ai/v1alpha1"
-SECRETS = Kind("", "v1", "secrets")
-NODES = Kind("", "v1", "nodes")
-SLICES = Kind("resource.k8s.io", "v1", "resourceslices")
-CLAIMS = Kind("resource.k8s.io", "v1", "resourceclaims")
+SECRETS = GroupVersionResource("", "v1", "secrets")
+NODES = GroupVersionResource("", "v1", "nodes")
+SLICES = GroupVersionResource("resource.k8s.io", "v1", "resourceslices")
+CLAIMS = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims")
 CLASS = {
     "apiVersion": API,
     "kind": "InferenceClass",
@@ -58,7 +58,7 @@ def node(name, ready="True"):
 
 
 def composed(live):
-    return answer(Call(CLUSTER, required={"class-h200": (CLASS,)}), 0.0, live)
+    return answer(FunctionCall(CLUSTER, required={"class-h200": (CLASS,)}), 0.0, live)
 
 
 def with_two_apis(story):

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from modelplane.envoy import EnvoyConfig, EnvoyProcess, GatewayView, free_port, render
-from modelplane.sim.engine import Address, Engine, EngineConfig
+from modelplane.sim.engine import Address, EngineConfig, SimulatedEngine
 
 HOST = "127.0.0.1"
 NAMESPACE = "team-a"
@@ -136,11 +136,13 @@ class World:
         self.directory = directory
         self.envoy = EnvoyProcess(directory)
         self.session = aiohttp.ClientSession()
-        self.engines: list[Engine] = []
+        self.engines: list[SimulatedEngine] = []
 
-    async def engine(self, cluster: str, *, speed: float = 1000) -> tuple[Engine, Address]:
+    async def engine(self, cluster: str, *, speed: float = 1000) -> tuple[SimulatedEngine, Address]:
         pod = f"demo-{len(self.engines)}"
-        engine = Engine(EngineConfig(cluster=cluster, namespace=NAMESPACE, pod=pod, models=("demo",), speed=speed))
+        engine = SimulatedEngine(
+            EngineConfig(cluster=cluster, namespace=NAMESPACE, pod=pod, models=("demo",), speed=speed)
+        )
         self.engines.append(engine)
         return engine, await engine.start(HOST)
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
-from modelplane.envoy import Gateways, GatewayView, render
+from modelplane.envoy import GatewayConfigs, GatewayView, render
 from modelplane.sim.engine import Address
 
 
@@ -35,7 +35,7 @@ def view(build, name, port, pods=(), routes=1):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.sampled_from([(), (11,), (12,)])), max_size=8))
 def test_gateways_one_at_a_time_are_the_gateways_together(build, changes):
-    gateways, wanted = Gateways(), {}
+    gateways, wanted = GatewayConfigs(), {}
     for name, pods in changes:
         if pods is None:
             wanted.pop(name, None)
@@ -48,7 +48,7 @@ def test_gateways_one_at_a_time_are_the_gateways_together(build, changes):
 
 @pytest.mark.parametrize("routes", [1, 100])
 def test_equal_texts_are_kept_once(build, routes):
-    gateways = Gateways()
+    gateways = GatewayConfigs()
     gateways.put(view(build, "gate", 1, (11,), routes))
     first = gateways.config()
     gateways.put(replace(view(build, "gate", 1, (11,), routes), grants=()))
@@ -57,7 +57,7 @@ def test_equal_texts_are_kept_once(build, routes):
 
 
 def test_an_address_belongs_to_one_gateway_until_it_leaves(build):
-    gateways = Gateways()
+    gateways = GatewayConfigs()
     gateways.put(view(build, "one", 1))
     with pytest.raises(InputError, match=r"gateway two: port: 127\.0\.0\.1:1 belongs to gateway one"):
         gateways.put(view(build, "two", 1))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from modelplane.envoy.joined import joined
 from modelplane.envoy.objects import BackendRef, HeaderChange, HeaderFilter, HeaderValue
-from modelplane.envoy.pools import Member, Pool
+from modelplane.envoy.pools import EnvoyCluster, PoolMember
 
 
 def sets(**headers):
@@ -15,18 +15,20 @@ def sets(**headers):
 
 
 def part(name, weight=1, members=1, filters=(), *, by_name=False):
-    pool = Pool(name, tuple(Member("127.0.0.1", 1000 + number) for number in range(members)), by_name=by_name)
+    pool = EnvoyCluster(
+        name, tuple(PoolMember("127.0.0.1", 1000 + number) for number in range(members)), by_name=by_name
+    )
     return BackendRef(name, weight=weight, filters=filters), pool
 
 
 def test_members_keep_their_share_and_their_headers():
     found = joined("all", [part("a", 3, 2, sets(to="a")), part("b", 1, 1, sets(to="b"))])
-    assert found == Pool(
+    assert found == EnvoyCluster(
         "all",
         (
-            Member("127.0.0.1", 1000, 3, (("to", "a"),)),
-            Member("127.0.0.1", 1001, 3, (("to", "a"),)),
-            Member("127.0.0.1", 1000, 2, (("to", "b"),)),
+            PoolMember("127.0.0.1", 1000, 3, (("to", "a"),)),
+            PoolMember("127.0.0.1", 1001, 3, (("to", "a"),)),
+            PoolMember("127.0.0.1", 1000, 2, (("to", "b"),)),
         ),
     )
 

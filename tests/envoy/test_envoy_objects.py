@@ -76,14 +76,14 @@ def test_a_route_that_asks_for_more_than_is_done_is_refused_by_field(manifest, s
 )
 def test_a_backend_that_cannot_be_called_is_refused(endpoint, sentence):
     with pytest.raises(UnsupportedError) as caught:
-        read({"metadata": {"name": "demo"}, "spec": {"endpoints": [endpoint]}}, objects.Backend)
+        read({"metadata": {"name": "demo"}, "spec": {"endpoints": [endpoint]}}, objects.EnvoyBackend)
     assert sentence in str(caught.value)
 
 
 def test_a_backend_does_not_mix_names_and_numbers():
     endpoints = [{"ip": {"address": "1.2.3.4", "port": 1}}, {"fqdn": {"hostname": "a", "port": 1}}]
     with pytest.raises(UnsupportedError, match="spec: `fqdn` and `ip` endpoints cannot be mixed"):
-        read({"metadata": {"name": "demo"}, "spec": {"endpoints": endpoints}}, objects.Backend)
+        read({"metadata": {"name": "demo"}, "spec": {"endpoints": endpoints}}, objects.EnvoyBackend)
 
 
 def test_defaults_are_kubernetes_own():

@@ -1,11 +1,11 @@
 import pytest
 
-from modelplane.envoy import GatewayView, Problem
-from modelplane.envoy.objects import BackendRef, ObjectMeta
-from modelplane.envoy.pools import BACKEND_GROUP, Directory, Member, Pool, Unusable
+from modelplane.envoy import GatewayProblem, GatewayView
+from modelplane.envoy.objects import BackendRef, GatewayObjectMeta
+from modelplane.envoy.pools import BACKEND_GROUP, Directory, EnvoyCluster, PoolMember, Unusable
 from modelplane.sim.engine import Address
 
-ROUTE = ObjectMeta(name="demo", namespace="team-a")
+ROUTE = GatewayObjectMeta(name="demo", namespace="team-a")
 TO_SERVICE = BackendRef(name="pods", port=80)
 TO_BACKEND = BackendRef(name="edge", group=BACKEND_GROUP, kind="Backend")
 
@@ -23,33 +23,33 @@ def test_a_service_is_the_ready_endpoints_of_its_slices(build):
         *build.endpoint_slice("pods", Address("10.0.0.5", 8004), port_name="metrics"),
         *build.endpoint_slice("others", Address("10.0.0.6", 8005)),
     )
-    members = (Member("10.0.0.1", 8001), Member("10.0.0.2", 8000), Member("10.0.0.3", 8002))
+    members = (PoolMember("10.0.0.1", 8001), PoolMember("10.0.0.2", 8000), PoolMember("10.0.0.3", 8002))
     found = resolve(TO_SERVICE, services=(build.service("pods"),), slices=slices)
-    assert found == Pool("gate/Service/team-a/pods/80", members)
+    assert found == EnvoyCluster("gate/Service/team-a/pods/80", members)
 
 
 def test_an_unnamed_port_finds_unnamed_ports(build):
     slices = build.endpoint_slice("pods", Address("10.0.0.1", 8000), port_name=None)
     found = resolve(TO_SERVICE, services=(build.service("pods", ports=({"port": 80},)),), slices=slices)
-    assert found == Pool("gate/Service/team-a/pods/80", (Member("10.0.0.1", 8000),))
+    assert found == EnvoyCluster("gate/Service/team-a/pods/80", (PoolMember("10.0.0.1", 8000),))
 
 
 def test_a_service_with_nobody_ready_is_an_empty_pool(build):
-    assert resolve(TO_SERVICE, services=(build.service("pods"),)) == Pool("gate/Service/team-a/pods/80", ())
+    assert resolve(TO_SERVICE, services=(build.service("pods"),)) == EnvoyCluster("gate/Service/team-a/pods/80", ())
 
 
 def test_a_backend_is_its_addresses(build):
     edge = build.backend(
         "edge", {"ip": {"address": "127.0.0.1", "port": 2}}, {"ip": {"address": "127.0.0.1", "port": 1}}
     )
-    members = (Member("127.0.0.1", 1), Member("127.0.0.1", 2))
-    assert resolve(TO_BACKEND, backends=(edge,)) == Pool("gate/Backend/team-a/edge", members)
+    members = (PoolMember("127.0.0.1", 1), PoolMember("127.0.0.1", 2))
+    assert resolve(TO_BACKEND, backends=(edge,)) == EnvoyCluster("gate/Backend/team-a/edge", members)
 
 
 def test_a_backend_may_have_names(build):
     edge = build.backend("edge", {"fqdn": {"hostname": "api.example", "port": 80}})
     found = resolve(TO_BACKEND, backends=(edge,))
-    assert found == Pool("gate/Backend/team-a/edge", (Member("api.example", 80),), by_name=True)
+    assert found == EnvoyCluster("gate/Backend/team-a/edge", (PoolMember("api.example", 80),), by_name=True)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def grant(*, namespace="team-b", source="team-a", kind="Service", name=None):
 def test_only_a_grant_of_the_other_namespace_lets_a_route_in(build, given, allowed):
     ref = BackendRef(name="pods", namespace="team-b", port=80)
     found = resolve(ref, services=(build.service("pods", namespace="team-b"),), grants=(given,))
-    assert isinstance(found, Pool) == allowed
+    assert isinstance(found, EnvoyCluster) == allowed
 
 
 def test_an_object_that_cannot_be_read_is_reported_and_hurts_nobody_else(build):
@@ -108,6 +108,6 @@ def test_an_object_that_cannot_be_read_is_reported_and_hurts_nobody_else(build):
     good = build.backend("good", {"ip": {"address": "127.0.0.1", "port": 1}})
     directory = Directory(GatewayView(name="gate", host="127.0.0.1", port=80, backends=(broken, good)))
     message = "spec.endpoints[0].ip: 'nowhere' does not appear to be an IPv4 or IPv6 address"
-    assert directory.problems == [Problem("gate", "Backend", "team-a", "edge", "UnsupportedValue", message)]
+    assert directory.problems == [GatewayProblem("gate", "Backend", "team-a", "edge", "UnsupportedValue", message)]
     found = directory.resolve(BackendRef(name="good", group=BACKEND_GROUP, kind="Backend"), ROUTE)
-    assert isinstance(found, Pool)
+    assert isinstance(found, EnvoyCluster)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
-from modelplane.envoy import GatewayView, Problem, render
+from modelplane.envoy import GatewayProblem, GatewayView, render
 from modelplane.envoy.render import Renderer
 from modelplane.sim.engine import Address
 
@@ -61,7 +61,7 @@ def test_a_route_that_cannot_be_honoured_is_left_out_and_the_others_stay(build):
     bad = build.route("bad", {"matches": [{"method": "GET"}]})
     config = render([view(routes=(bad, good))])
     message = "spec.rules[0].matches[0]: object contains unknown field `method`"
-    assert config.problems == (Problem("gate", "HTTPRoute", "team-a", "bad", "UnsupportedValue", message),)
+    assert config.problems == (GatewayProblem("gate", "HTTPRoute", "team-a", "bad", "UnsupportedValue", message),)
     assert len(config.virtual_hosts["gate"]["routes"]) == 2
 
 
@@ -69,7 +69,7 @@ def test_a_broken_reference_is_reported_once(build):
     rule = {"matches": [build.prefix("/a"), build.prefix("/b")], "backendRefs": [{"name": "no", "port": 80}]}
     message = "Service team-a/no does not exist or cannot be read"
     assert render([view(routes=(build.route("demo", rule, rule),))]).problems == (
-        Problem("gate", "HTTPRoute", "team-a", "demo", "BackendNotFound", message),
+        GatewayProblem("gate", "HTTPRoute", "team-a", "demo", "BackendNotFound", message),
     )
 
 

@@ -1,11 +1,13 @@
 import pytest
 
-from modelplane.envoy.pools import Member, Pool
+from modelplane.envoy.pools import EnvoyCluster, PoolMember
 from modelplane.envoy.retries import USUAL, retry_policy
 
 
 def pool(*weights):
-    return Pool("all", tuple(Member("127.0.0.1", 1000 + number, weight) for number, weight in enumerate(weights)))
+    return EnvoyCluster(
+        "all", tuple(PoolMember("127.0.0.1", 1000 + number, weight) for number, weight in enumerate(weights))
+    )
 
 
 @pytest.mark.parametrize("pools", [[], [pool()], [pool(1)], [pool(1, 1, 1, 1)], [pool(2, 1), pool(7)]])

@@ -3,14 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.envoy.objects import HttpRoute, UnsupportedError, read
-from modelplane.envoy.pools import Member, Pool, Unusable
+from modelplane.envoy.pools import EnvoyCluster, PoolMember, Unusable
 from modelplane.envoy.routes import entries
 
 
 def resolve(ref, _route):
     if ref.name == "missing":
         return Unusable("BackendNotFound", "missing")
-    return Pool(f"pool/{ref.name}", () if ref.name == "empty" else (Member("127.0.0.1", 80),))
+    return EnvoyCluster(f"pool/{ref.name}", () if ref.name == "empty" else (PoolMember("127.0.0.1", 80),))
 
 
 def rendered(manifest):

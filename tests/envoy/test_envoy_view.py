@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.api.errors import InputError
-from modelplane.envoy import GatewayView, Problem
+from modelplane.envoy import GatewayProblem, GatewayView
 
 
 @pytest.mark.parametrize(
@@ -22,5 +22,7 @@ def test_a_gateway_that_cannot_be_is_refused(changes, sentence):
 
 
 def test_a_problem_reads_as_a_sentence():
-    problem = Problem("fleet", "HTTPRoute", "team-a", "demo", "BackendNotFound", "Backend team-a/x does not exist")
+    problem = GatewayProblem(
+        "fleet", "HTTPRoute", "team-a", "demo", "BackendNotFound", "Backend team-a/x does not exist"
+    )
     assert str(problem) == "gateway fleet: HTTPRoute team-a/demo: Backend team-a/x does not exist"

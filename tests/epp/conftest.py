@@ -10,11 +10,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from modelplane.epp.transport.calls import Status
+from modelplane.epp.transport.calls import GrpcStatus
 from modelplane.epp.transport.grpc_aio import GrpcAioServer
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.epp.transport.loop import make_loop
-from modelplane.epp.transport.tls import Identity, self_signed
+from modelplane.epp.transport.tls import ServerIdentity, self_signed
 
 ECHO = "/test.Echo/Talk"
 
@@ -31,7 +31,7 @@ class Echo:
         if message == b"fail":
             raise RuntimeError("asked to fail")
         if message == b"refuse":
-            self.call.finish(Status.RESOURCE_EXHAUSTED, "no room: 100 % full\n")
+            self.call.finish(GrpcStatus.RESOURCE_EXHAUSTED, "no room: 100 % full\n")
         elif message == b"end":
             self.call.send(b"last")
             self.call.finish()
@@ -96,7 +96,7 @@ def client_identity():
     )
     encoding = serialization.Encoding.PEM
     private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Identity(made.public_bytes(encoding), private)
+    return ServerIdentity(made.public_bytes(encoding), private)
 
 
 @pytest.fixture

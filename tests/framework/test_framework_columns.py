@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.framework import (
-    Code,
     Few,
     PluginFault,
     Profile,
-    Recorder,
     Refusal,
+    RefusalCode,
     Result,
     Runner,
     RunOutcome,
+    StepRecorder,
     Weighted,
     admit,
     rank,
@@ -30,9 +30,9 @@ class AtLeast:
 
     def refuse(self, _state, candidate):
         if candidate < 0:
-            return Refusal(self.name, Code.EXCLUDED, "{} is negative", (candidate,))
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "{} is negative", (candidate,))
         if candidate < self.bound:
-            return Refusal(self.name, Code.REFUSED, "needs {}, has {}", (self.bound, candidate))
+            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "needs {}, has {}", (self.bound, candidate))
         return None
 
 
@@ -47,7 +47,7 @@ class LargestOnly:
 
     def narrow(self, _state, candidates):
         largest = max(candidates)
-        no = Refusal(self.name, Code.REFUSED, "another is larger")
+        no = Refusal(self.name, RefusalCode.UNSCHEDULABLE, "another is larger")
         return [None if candidate == largest else no for candidate in candidates]
 
 
@@ -136,7 +136,7 @@ def profile_of(given_weights, picker):
 def test_a_runner_decides_as_the_steps_do(candidates, given_weights, picker):
     profile = profile_of(given_weights, picker)
     assert shown(Runner(profile).run(None, candidates).ranked) == shown(by_steps(profile, candidates))
-    told = Runner(profile).run(None, candidates, Recorder())
+    told = Runner(profile).run(None, candidates, StepRecorder())
     assert with_parts(told.ranked) == with_parts(by_steps(profile, candidates))
 
 
@@ -150,7 +150,7 @@ def test_a_runner_and_a_plain_run_end_alike(candidates, given_weights):
 @given(numbers, weights, st.sampled_from([Best(), BestByOrder()]))
 def test_a_reporter_changes_nothing(candidates, given_weights, picker):
     profile = profile_of(given_weights, picker)
-    told = Recorder()
+    told = StepRecorder()
     heard, quiet = Runner(profile).run(None, candidates, told), Runner(profile).run(None, candidates)
     assert (heard.outcome, shown(heard.ranked)) == (quiet.outcome, shown(quiet.ranked))
     assert sorted([each for each, _ in told.refusals] + [each for each, *_ in told.scores]) == sorted(candidates)
@@ -168,7 +168,7 @@ def test_what_a_runner_remembers_changes_nothing(rounds, given_weights):
 
 def test_a_filter_may_look_at_all_candidates_that_are_left():
     profile = Profile("p", Best(), (AtLeast(3), LargestOnly()))
-    told = Recorder()
+    told = StepRecorder()
     result = Runner(profile).run(None, (1, 4, 9, 9, -2), told)
     assert [found.candidate for found in result.ranked] == [9, 9]
     assert list(told.lines())[:3] == [
@@ -185,17 +185,21 @@ def test_a_filter_may_look_at_all_candidates_that_are_left():
         (
             (1, -2, 2),
             Result(
-                RunOutcome.ALL_REFUSED,
+                RunOutcome.ALL_UNSCHEDULABLE,
                 (),
                 (
-                    Refusal("at-least", Code.REFUSED, "needs {}, has {}", (3, 1)),
-                    Refusal("at-least", Code.EXCLUDED, "{} is negative", (-2,)),
+                    Refusal("at-least", RefusalCode.UNSCHEDULABLE, "needs {}, has {}", (3, 1)),
+                    Refusal("at-least", RefusalCode.UNRESOLVABLE, "{} is negative", (-2,)),
                 ),
             ),
         ),
         (
             (-1, -2),
-            Result(RunOutcome.ALL_EXCLUDED, (), (Refusal("at-least", Code.EXCLUDED, "{} is negative", (-1,)),)),
+            Result(
+                RunOutcome.ALL_UNRESOLVABLE,
+                (),
+                (Refusal("at-least", RefusalCode.UNRESOLVABLE, "{} is negative", (-1,)),),
+            ),
         ),
     ],
 )
@@ -227,7 +231,7 @@ class Nobody(Best):
 
 class TooFew(AtLeast):
     def narrow(self, _state, _candidates):
-        return [Refusal(self.name, Code.REFUSED, "no")]
+        return [Refusal(self.name, RefusalCode.UNSCHEDULABLE, "no")]
 
 
 @pytest.mark.parametrize(

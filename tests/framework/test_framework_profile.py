@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.framework import (
-    Chorus,
-    Code,
+    MultiReporter,
     PluginFault,
     Profile,
     ProfileError,
-    Recorder,
     Refusal,
+    RefusalCode,
     RunOutcome,
     Scored,
+    StepRecorder,
     Weighted,
     admit,
     run,
@@ -31,9 +31,9 @@ class AtLeast:
 
     def refuse(self, _state, candidate):
         if candidate < 0:
-            return Refusal(self.name, Code.EXCLUDED, "{} is negative", (candidate,))
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "{} is negative", (candidate,))
         if candidate < self.bound:
-            return Refusal(self.name, Code.REFUSED, "needs {}, has {}", (self.bound, candidate))
+            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "needs {}, has {}", (self.bound, candidate))
         return None
 
 
@@ -103,9 +103,11 @@ def shown(result):
     [
         pytest.param(Profile("p", Best()), [], (RunOutcome.NOTHING_OFFERED, []), id="no candidate"),
         pytest.param(
-            Profile("p", Best(), (AtLeast(5),)), [1, -2], (RunOutcome.ALL_REFUSED, []), id="one refusal may pass"
+            Profile("p", Best(), (AtLeast(5),)), [1, -2], (RunOutcome.ALL_UNSCHEDULABLE, []), id="one refusal may pass"
         ),
-        pytest.param(Profile("p", Best(), (AtLeast(5),)), [-1, -2], (RunOutcome.ALL_EXCLUDED, []), id="none will pass"),
+        pytest.param(
+            Profile("p", Best(), (AtLeast(5),)), [-1, -2], (RunOutcome.ALL_UNRESOLVABLE, []), id="none will pass"
+        ),
         pytest.param(
             Profile("p", Best(), (AtLeast(2),)),
             [3, 1, 2],
@@ -135,18 +137,20 @@ def test_a_run_ends_in_one_outcome(profile, candidates, expected):
 
 def test_the_first_refusal_stands_and_later_filters_are_not_asked():
     later = Counting()
-    assert admit((AtLeast(5), later), None, 3) == Refusal("at-least", Code.REFUSED, "needs {}, has {}", (5, 3))
+    assert admit((AtLeast(5), later), None, 3) == Refusal(
+        "at-least", RefusalCode.UNSCHEDULABLE, "needs {}, has {}", (5, 3)
+    )
     assert later.asked == []
     assert admit((later, AtLeast(5)), None, 7) is None
     assert later.asked == [7]
 
 
 def test_a_reason_is_made_of_its_numbers():
-    assert Refusal("f", Code.REFUSED, "needs {}, has {}", (5, 3)).reason == "needs 5, has 3"
+    assert Refusal("f", RefusalCode.UNSCHEDULABLE, "needs {}, has {}", (5, 3)).reason == "needs 5, has 3"
 
 
 def test_a_reporter_hears_every_step():
-    recorder = Recorder()
+    recorder = StepRecorder()
     profile = Profile("p", Best(), (AtLeast(2),), (Weighted(Share()),))
     run(profile, None, [1, 2, 4], recorder)
     assert [(candidate, refusal.reason) for candidate, refusal in recorder.refusals] == [(1, "needs 2, has 1")]
@@ -217,7 +221,7 @@ def test_the_order_of_candidates_does_not_change_the_ranking(candidates, random)
 
 @given(st.lists(st.integers(-5, 20), max_size=20))
 def test_every_candidate_is_refused_or_scored_and_never_both(candidates):
-    recorder = Recorder()
+    recorder = StepRecorder()
     run(Profile("p", Best(), (AtLeast(3),), (Weighted(Share()),)), None, candidates, recorder)
     told = [candidate for candidate, _ in recorder.refusals] + [candidate for candidate, _, _ in recorder.scores]
     assert sorted(told) == sorted(candidates)
@@ -229,7 +233,7 @@ def test_scored_is_a_value_for_the_picker():
 
 
 def test_each_of_a_chorus_hears_every_step():
-    one, two = Recorder(), Recorder()
-    run(Profile("p", Best(), (AtLeast(3),), (Weighted(Share()),)), None, [1, 4, 5], Chorus((one, two)))
+    one, two = StepRecorder(), StepRecorder()
+    run(Profile("p", Best(), (AtLeast(3),), (Weighted(Share()),)), None, [1, 4, 5], MultiReporter((one, two)))
     assert one == two
     assert (len(one.refusals), len(one.scores), len(one.picks)) == (1, 2, 1)

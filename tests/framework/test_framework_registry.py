@@ -16,7 +16,11 @@ class Low:
         self.limit = parameters.limit
 
     def refuse(self, _state, candidate):
-        return None if candidate <= self.limit else front_door.Refusal(self.name, front_door.Code.REFUSED, "too high")
+        return (
+            None
+            if candidate <= self.limit
+            else front_door.Refusal(self.name, front_door.RefusalCode.UNSCHEDULABLE, "too high")
+        )
 
     def score(self, _state, candidates):
         return [1 - candidate / 100 for candidate in candidates]

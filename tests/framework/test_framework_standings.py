@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.framework import Few, PluginFault, Profile, Recorder, Runner, Weighted
+from modelplane.framework import Few, PluginFault, Profile, Runner, StepRecorder, Weighted
 from modelplane.framework.standings import SHORT, Gauges, LongStanding, ShortStanding, keep_up
 
 
@@ -167,7 +167,7 @@ def test_a_runner_that_keeps_up_decides_as_one_that_does_not(which, count, steps
     for step, told in steps:
         for at, values in step:
             pool[at].change(**values)
-        ours = [kept.run(told, pool).ranked[0], kept.run(told, pool, Recorder()).ranked[0]]
+        ours = [kept.run(told, pool).ranked[0], kept.run(told, pool, StepRecorder()).ranked[0]]
         plain = Runner(profile).run(told, pool).ranked[0]
         assert [(found.candidate, found.total) for found in ours] == [(plain.candidate, plain.total)] * 2
 

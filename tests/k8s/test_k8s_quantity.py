@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
 from modelplane.k8s.quantity import (
-    Form,
     Notation,
+    NumberFormat,
     Quantity,
     QuantityError,
     add,
@@ -46,15 +46,15 @@ quantities = texts().map(parse_quantity)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("20Gi", Quantity(20 * 2**30, 0, Form.FAST, Notation.BINARY_SI, 20 * 2**30 * 10**9)),
-        ("1.5", Quantity(15, -1, Form.FAST, Notation.DECIMAL_SI, 1_500_000_000)),
-        ("12e6", Quantity(12, 6, Form.FAST, Notation.DECIMAL_EXPONENT, 12 * 10**15)),
-        ("1Pi", Quantity(2**50 * 10**9, -9, Form.BIG, Notation.BINARY_SI, 2**50 * 10**9)),
-        ("0.5Gi", Quantity(2**29 * 10**9, -9, Form.BIG, Notation.BINARY_SI, 2**29 * 10**9)),
-        ("-0.1n", Quantity(-1, -9, Form.BIG, Notation.DECIMAL_SI, -1)),
-        ("9Ei", Quantity(2**63 - 1, 0, Form.BIG, Notation.BINARY_SI, (2**63 - 1) * 10**9)),
-        ("0.0Ki", Quantity(0, -1, Form.BIG, Notation.BINARY_SI, 0)),
-        ("0.0001Ki", Quantity(102_400_000, -9, Form.BIG, Notation.DECIMAL_SI, 102_400_000)),
+        ("20Gi", Quantity(20 * 2**30, 0, NumberFormat.FAST, Notation.BINARY_SI, 20 * 2**30 * 10**9)),
+        ("1.5", Quantity(15, -1, NumberFormat.FAST, Notation.DECIMAL_SI, 1_500_000_000)),
+        ("12e6", Quantity(12, 6, NumberFormat.FAST, Notation.DECIMAL_EXPONENT, 12 * 10**15)),
+        ("1Pi", Quantity(2**50 * 10**9, -9, NumberFormat.BIG, Notation.BINARY_SI, 2**50 * 10**9)),
+        ("0.5Gi", Quantity(2**29 * 10**9, -9, NumberFormat.BIG, Notation.BINARY_SI, 2**29 * 10**9)),
+        ("-0.1n", Quantity(-1, -9, NumberFormat.BIG, Notation.DECIMAL_SI, -1)),
+        ("9Ei", Quantity(2**63 - 1, 0, NumberFormat.BIG, Notation.BINARY_SI, (2**63 - 1) * 10**9)),
+        ("0.0Ki", Quantity(0, -1, NumberFormat.BIG, Notation.BINARY_SI, 0)),
+        ("0.0001Ki", Quantity(102_400_000, -9, NumberFormat.BIG, Notation.DECIMAL_SI, 102_400_000)),
     ],
 )
 def test_forms(text, expected):
@@ -198,7 +198,7 @@ def test_addition_is_exact_and_undone_by_subtraction(a, b):
 def test_promotion_changes_the_form_alone(quantity):
     big = promoted(quantity)
     assert big == quantity
-    assert big.form is Form.BIG
+    assert big.form is NumberFormat.BIG
     assert as_integer(big) is None
     assert canonical(big) == canonical(quantity)
     assert as_approximate_float(big) == as_approximate_float(quantity)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from modelplane.conformance.dra import read_cases, run_case
-from modelplane.k8s.cel import Outcome, compile_selector
+from modelplane.k8s.cel import SelectorOutcome, compile_selector
 from modelplane.k8s.device import Device
 from modelplane.k8s.dra import (
     Allocated,
@@ -103,5 +103,5 @@ def test_selector_that_was_stored_before(case):
     device = Device.from_dict(
         fields["device"]["driver"], fields["device"], list_attributes=features.list_type_attributes
     )
-    results = {Outcome.TRUE: True, Outcome.FALSE: False, Outcome.ERROR: "runtime_error"}
+    results = {SelectorOutcome.TRUE: True, SelectorOutcome.FALSE: False, SelectorOutcome.ERROR: "runtime_error"}
     assert results[selector.evaluate(device).outcome] == fields["if_already_stored"]

@@ -6,17 +6,17 @@ from contextlib import aclosing
 import pytest
 from aiohttp import web
 
-from modelplane.kube import Kind, Query, Refused, Unreachable
+from modelplane.kube import GroupVersionResource, KubeStatusError, Query, Unreachable
 from tests.support.kube_api import client_of, tell
 
-WIDGETS = Kind("example.org", "v1", "widgets")
+WIDGETS = GroupVersionResource("example.org", "v1", "widgets")
 
 
 @pytest.mark.parametrize(
     ("kind", "namespace", "name", "path"),
     [
-        (Kind("", "v1", "pods"), None, None, "/api/v1/pods"),
-        (Kind("", "v1", "pods"), "here", "p-0", "/api/v1/namespaces/here/pods/p-0"),
+        (GroupVersionResource("", "v1", "pods"), None, None, "/api/v1/pods"),
+        (GroupVersionResource("", "v1", "pods"), "here", "p-0", "/api/v1/namespaces/here/pods/p-0"),
         (WIDGETS, "here", None, "/apis/example.org/v1/namespaces/here/widgets"),
         (WIDGETS, None, "../secrets", "/apis/example.org/v1/widgets/..%2Fsecrets"),
     ],
@@ -38,7 +38,7 @@ def test_one_annotation_is_set_and_taken_away_and_others_stay():
 
 def test_an_object_that_is_not_there():
     async def story(_, client):
-        with pytest.raises(Refused, match="404 NotFound: widgets") as refused:
+        with pytest.raises(KubeStatusError, match="404 NotFound: widgets") as refused:
             await client.get(WIDGETS, "a", "here")
         assert refused.value.status == 404
 
@@ -77,10 +77,10 @@ def test_answers_that_cannot_be_read(body, status):
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         client = client_of("http://{}:{}".format(*runner.addresses[0]))
-        with pytest.raises((Unreachable, Refused)):
+        with pytest.raises((Unreachable, KubeStatusError)):
             await client.page(Query(WIDGETS), limit=1)
         if body.endswith(b"\n"):
-            with pytest.raises((Unreachable, Refused)):
+            with pytest.raises((Unreachable, KubeStatusError)):
                 await _drain(client)
         await client.close()
         await runner.cleanup()

@@ -7,11 +7,11 @@ from aiohttp import web
 from modelplane.apiserver.app import ApiServer
 from modelplane.apiserver.lifecycle import ensure_namespaces
 from modelplane.apiserver.store.database import Database, StoreSettings
-from modelplane.kube import Informer, InformerSettings, Key, Kind, Query
+from modelplane.kube import GroupVersionResource, Informer, InformerSettings, NamespacedName, Query
 from modelplane.reconcile.clock import SystemClock
 from tests.support.kube_api import client_of, running, until
 
-CONFIG_MAPS = Kind("", "v1", "configmaps")
+CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 
 
 def config_map(name, **data):
@@ -39,7 +39,7 @@ async def story(store_url):
     informer.listen(said.extend)
     async with running(informer.run()):
         await informer.wait_synced()
-        assert dict(informer.snapshot) == {Key("default", f"c-{number}"): str(number) for number in range(5)}
+        assert dict(informer.snapshot) == {NamespacedName("default", f"c-{number}"): str(number) for number in range(5)}
         await client.annotate(CONFIG_MAPS, "c-1", "default", {"note": "x"})
         assert (await client.get(CONFIG_MAPS, "c-1", "default"))["metadata"]["annotations"] == {"note": "x"}
         await create(client, config_map("late", size="9"))

@@ -4,10 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.kube import Change, Event, Informer, InformerSettings, Key, Kind, Query
+from modelplane.kube import (
+    ChangeKind,
+    GroupVersionResource,
+    Informer,
+    InformerEvent,
+    InformerSettings,
+    NamespacedName,
+    Query,
+)
 from tests.support.kube_api import running, tell, until
 
-WIDGETS = Kind("example.org", "v1", "widgets")
+WIDGETS = GroupVersionResource("example.org", "v1", "widgets")
 QUICK = InformerSettings(page=2, backoff_first_s=0.01, backoff_most_s=0.05, short_s=0.2)
 
 
@@ -42,7 +50,7 @@ def test_a_list_of_several_pages_is_told_once_and_then_what_changes():
             api.delete(WIDGETS, "a", "here")
             await until(lambda: len(said) == 8)
         assert said[5:] == [("changed", "b", 2), ("added", "f", 1), ("deleted", "a", 1)]
-        assert dict(informer.snapshot) == {Key("here", name): 2 if name == "b" else 1 for name in "bcdef"}
+        assert dict(informer.snapshot) == {NamespacedName("here", name): 2 if name == "b" else 1 for name in "bcdef"}
         assert api.asked["list"] == 3
 
     tell(story)
@@ -163,7 +171,7 @@ def test_an_object_that_cannot_be_read_stays_as_it_was_last_read():
             api.put(WIDGETS, {"metadata": {"name": "a", "namespace": "here"}, "spec": 7})
             api.put(WIDGETS, widget("b"))
             await until(lambda: len(said) == 2)
-        assert dict(informer.snapshot) == {Key("here", "a"): 4, Key("here", "b"): 1}
+        assert dict(informer.snapshot) == {NamespacedName("here", "a"): 4, NamespacedName("here", "b"): 1}
 
     tell(story)
 
@@ -196,7 +204,7 @@ def test_what_is_held_outlives_the_api():
             api.drop()
             await until(lambda: "503" in informer.problem)
             assert informer.synced
-            assert dict(informer.snapshot) == {Key("here", "a"): 1}
+            assert dict(informer.snapshot) == {NamespacedName("here", "a"): 1}
 
     tell(story)
 
@@ -260,7 +268,7 @@ def test_who_listens_late_hears_what_is_there_and_who_stops_hears_no_more():
             stop()
             api.put(WIDGETS, widget("b"))
             await until(lambda: len(later) == 2)
-        assert late == [Event(Change.ADDED, Key("here", "a"), 1)]
+        assert late == [InformerEvent(ChangeKind.ADDED, NamespacedName("here", "a"), 1)]
 
     tell(story)
 
@@ -283,10 +291,10 @@ def test_whatever_happens_the_events_add_up_to_what_is_there(acts):
 
         def follow(events):
             for event in events:
-                if event.change is Change.DELETED:
+                if event.change is ChangeKind.DELETED:
                     assert seen.pop(event.key) == event.value
                 else:
-                    assert (event.key in seen) == (event.change is Change.CHANGED)
+                    assert (event.key in seen) == (event.change is ChangeKind.CHANGED)
                     seen[event.key] = event.value
 
         informer = Informer(client, Query(WIDGETS), size_of, settings=QUICK)
@@ -297,9 +305,9 @@ def test_whatever_happens_the_events_add_up_to_what_is_there(acts):
             for act, name, size in acts:
                 if act == "put":
                     api.put(WIDGETS, widget(name, size))
-                    held[Key("here", name)] = size
+                    held[NamespacedName("here", name)] = size
                 elif act == "delete":
-                    if held.pop(Key("here", name), None) is not None:
+                    if held.pop(NamespacedName("here", name), None) is not None:
                         api.delete(WIDGETS, name, "here")
                 else:
                     getattr(api, act)()

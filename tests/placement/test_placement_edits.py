@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.placement.decisions import DropReason, Fate
-from modelplane.placement.request import Failover
+from modelplane.placement.decisions import DropReason, ReplicaDecision
+from modelplane.placement.request import FailoverPolicy
 from modelplane.placement.room import fits
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.trace import Verdict
-from modelplane.placement.values import Queue
+from modelplane.placement.trace import CandidateVerdict
+from modelplane.placement.values import QueueInfo
 from modelplane.testing.fleets import (
     ask,
     claim,
@@ -50,7 +50,7 @@ def clusters(draw):
             ),
             labels={"zone": draw(st.sampled_from("ab"))},
             quotas=draw(st.sampled_from([(), (), (("team", 12),)])),
-            queue=draw(st.sampled_from([None, None, Queue("q", 16)])),
+            queue=draw(st.sampled_from([None, None, QueueInfo("q", 16)])),
         )
         for at in range(draw(st.integers(1, 3)))
     ]
@@ -180,7 +180,7 @@ def test_clusters_that_say_nothing_lose_nothing_however_long_it_lasts_and_in_wha
     for asked in asks:
         decided = schedule(asked, Fleet.of(found, held), now=1e12)
         assert decided.dropped == ()
-        kept = [p.holding.id for p in decided.placements if p.fate is Fate.KEPT]
+        kept = [p.holding.id for p in decided.placements if p.fate is ReplicaDecision.KEPT]
         assert kept == [holding.id for holding in fleet.owned_by(asked.deployment)]
 
 
@@ -189,7 +189,7 @@ def test_replicas_that_start_in_the_wrong_place_leave_where_their_room_was_given
     fleet, asked = Fleet.of([cluster("a", pool("p", 1))], starting), ask(3, engine(request(8)))
     decided = schedule(asked, fleet)
     assert list(overdrawn(follow(fleet, asked, decided, lambda _: False))) == []
-    assert [(p.holding.index, p.fate) for p in decided.placements] == [(2, Fate.NEW)]
+    assert [(p.holding.index, p.fate) for p in decided.placements] == [(2, ReplicaDecision.NEW)]
     assert [d.reason for d in decided.dropped] == [DropReason.REPLACED] * 2
 
 
@@ -197,14 +197,17 @@ def test_of_those_in_the_wrong_place_one_makes_way_whose_leaving_helps():
     old = seat("p", claim(8), engine_name="old")
     held = [holding("a", 0, old, **SERVING), holding("z", 0, old, **SERVING)]
     decided = schedule(ask(2, engine(request(8))), Fleet.of([cluster("a", pool("p", 1))], held))
-    assert [(*p.holding.id[1:], p.fate) for p in decided.placements] == [("a", 1, Fate.NEW), ("z", 0, Fate.MOVING)]
+    assert [(*p.holding.id[1:], p.fate) for p in decided.placements] == [
+        ("a", 1, ReplicaDecision.NEW),
+        ("z", 0, ReplicaDecision.MOVING),
+    ]
 
 
 def test_a_node_that_is_away_takes_no_promise_back():
     away = msgspec.structs.replace(pool("p", 1), meant=2)
     starting = [holding("a", at, seat("p", claim(8)), created="2026-01-01T00:00:00Z") for at in range(2)]
     decided = schedule(ask(3, engine(request(8))), Fleet.of([cluster("a", away)], starting))
-    assert [p.fate for p in decided.placements] == [Fate.KEPT, Fate.KEPT]
+    assert [p.fate for p in decided.placements] == [ReplicaDecision.KEPT, ReplicaDecision.KEPT]
     assert (decided.dropped, decided.pending) == ((), 1)
 
 
@@ -213,7 +216,7 @@ def test_a_replica_that_did_not_start_yet_hides_no_device_that_others_hold(servi
     """Four of eight are promised and four are held by others: nothing is left, whether or not the four are in use."""
     held = msgspec.structs.replace(pool("p", 1), others_held=(("gpu", 4),))
     promised = holding("a", 0, seat("p", claim(4)), name="other", created=SERVING["created"], serving=serving)
-    where = cluster("a", held, queue=Queue("q", 8, 4))
+    where = cluster("a", held, queue=QueueInfo("q", 8, 4))
     for fleet in (Fleet.of([where], [promised]), Fleet.of([where]).with_holdings([promised])):
         assert schedule(ask(1, engine(request(1)), name="new"), fleet).pending == 1
         assert fleet.sites["a"].traits.queue_left == 0
@@ -277,11 +280,11 @@ def test_a_replica_that_cannot_run_where_it_is_moves_after_its_grace(where, held
 
 def test_a_pass_is_repeated_when_the_grace_of_a_replica_that_cannot_run_is_over():
     fleet = Fleet.of([cluster("a", short(0, since=1100.0))], [holding("a", 0, seat("p", claim(8)), **WAITING)])
-    assert schedule(ask(1, engine(request(8))), fleet, 1150.0).look_again_after_s == 250.0
+    assert schedule(ask(1, engine(request(8))), fleet, 1150.0).requeue_after_s == 250.0
     (stays,) = schedule(ask(1, engine(request(8))), fleet, 1400.0).placements
     assert stays.why == "it cannot run: pool p has 0 of 2 nodes"
-    never = ask(1, engine(request(8)), failover=Failover(replace=False))
-    assert schedule(never, fleet, 9e9).placements[0].fate is Fate.KEPT
+    never = ask(1, engine(request(8)), failover=FailoverPolicy(replace=False))
+    assert schedule(never, fleet, 9e9).placements[0].fate is ReplicaDecision.KEPT
 
 
 def test_of_those_on_a_pool_that_lost_a_node_only_who_comes_last_moves():
@@ -289,9 +292,9 @@ def test_of_those_on_a_pool_that_lost_a_node_only_who_comes_last_moves():
     where = [cluster("a", short(2, since=1000.0, meant=3)), cluster("b")]
     decided = schedule(ask(3, engine(request(8))), Fleet.of(where, ours), 1300.0)
     assert [(*p.holding.id[1:], p.fate) for p in decided.placements] == [
-        ("a", 0, Fate.KEPT),
-        ("a", 1, Fate.KEPT),
-        ("b", 0, Fate.NEW),
+        ("a", 0, ReplicaDecision.KEPT),
+        ("a", 1, ReplicaDecision.KEPT),
+        ("b", 0, ReplicaDecision.NEW),
     ]
 
 
@@ -300,7 +303,7 @@ def test_of_those_on_a_pool_that_lost_a_node_only_who_comes_last_moves():
     [pytest.param(4, 0, False, id="too small for good"), pytest.param(8, 4, True, id="too full as things are")],
 )
 def test_a_queue_that_is_too_small_is_told_from_one_that_is_full(quota, used, may_pass):
-    fleet = Fleet.of([cluster("a", queue=Queue("q", quota, used))])
+    fleet = Fleet.of([cluster("a", queue=QueueInfo("q", quota, used))])
     (found,) = [c for c in schedule(ask(1, engine(request(8))), fleet).trace.candidates() if c.pool]
     assert (found.filter, found.may_pass) == ("Queue", may_pass)
     assert found.reason == f"needs 8 devices, the cluster's queue has 4 of {quota} left"
@@ -309,7 +312,7 @@ def test_a_queue_that_is_too_small_is_told_from_one_that_is_full(quota, used, ma
 def test_a_replica_with_several_engines_on_a_pool_is_one_replica():
     asked = ask(1, engine(request(1)), engine(request(1), name="prefill"))
     found = survey(asked, Fleet.of([cluster("a", pool(nodes=4))])).trace.candidates()
-    assert [c.reason for c in found if c.verdict is Verdict.CHOSEN] == ["holds a replica"]
+    assert [c.reason for c in found if c.verdict is CandidateVerdict.CHOSEN] == ["holds a replica"]
 
 
 @pytest.mark.parametrize("may_preempt", [False, True])
@@ -320,6 +323,9 @@ def test_the_room_of_one_that_makes_way_takes_as_many_as_fit(may_preempt):
     other = holding("a", 0, seat("q", claim(8)), name="other", priority="silver", **SERVING)
     asked = ask(2, engine(request(4)), priority="gold", may_preempt=may_preempt)
     decided = schedule(asked, Fleet.of([where], [leaving, other]))
-    assert [(p.holding.index, p.fate) for p in decided.placements] == [(1, Fate.NEW), (2, Fate.NEW)]
+    assert [(p.holding.index, p.fate) for p in decided.placements] == [
+        (1, ReplicaDecision.NEW),
+        (2, ReplicaDecision.NEW),
+    ]
     assert [d.holding.index for d in decided.dropped] == [0]
     assert decided.preemption is None

@@ -15,10 +15,10 @@ from modelplane.compose.contract import ComposeRequest, Local, Observed
 from modelplane.compose.inventory import cluster_of, fleet_of, holding_of
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.review import review
-from modelplane.placement.request import CacheAsk
+from modelplane.placement.request import CacheRequest
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.values import Cache
+from modelplane.placement.values import CacheInfo
 from modelplane.testing.fleets import (
     ask,
     claim,
@@ -187,14 +187,14 @@ def test_ties_do_not_depend_on_the_hash_seed_of_the_process():
 
 
 def test_a_replica_never_lands_where_its_cache_is_not_and_will_not_be_staged():
-    cache = Cache(namespace="team", name="w", staged=frozenset({"b"}), selector=labelled(region="none"))
+    cache = CacheInfo(namespace="team", name="w", staged=frozenset({"b"}), selector=labelled(region="none"))
     fleet = Fleet.of([cluster("a"), cluster("b")], (), [cache])
-    assert [p.holding.cluster for p in schedule(ask(1, caches=(CacheAsk("w"),)), fleet).placements] == ["b"]
+    assert [p.holding.cluster for p in schedule(ask(1, caches=(CacheRequest("w"),)), fleet).placements] == ["b"]
 
 
 def test_a_cache_that_cannot_be_read_is_told_and_keeps_new_replicas_waiting():
-    broken = Cache(namespace="team", name="weights", fault="spec.clusterSelector: expected an object")
-    asked, running = ask(2, caches=(CacheAsk("weights"),)), holding("east", 0, **SERVING)
+    broken = CacheInfo(namespace="team", name="weights", fault="spec.clusterSelector: expected an object")
+    asked, running = ask(2, caches=(CacheRequest("weights"),)), holding("east", 0, **SERVING)
     decided = schedule(asked, Fleet.of([cluster("east")], [running], [broken]))
     assert [p.fate.value for p in decided.placements] == ["Kept"]
     (told,) = [c for c in decided.trace.candidates() if c.filter]
@@ -203,10 +203,10 @@ def test_a_cache_that_cannot_be_read_is_told_and_keeps_new_replicas_waiting():
 
 
 def test_selectors_of_cache_and_deployment_are_both_kept_and_a_contradiction_has_no_candidates():
-    cache = Cache(namespace="team", name="w", selector=labelled(tier="dev"))
+    cache = CacheInfo(namespace="team", name="w", selector=labelled(tier="dev"))
     clusters = [cluster("dev", labels={"tier": "dev"}), cluster("prod", labels={"tier": "prod"})]
     decided = schedule(
-        ask(1, cluster_selector=labelled(tier="prod"), caches=(CacheAsk("w"),)), Fleet.of(clusters, (), [cache])
+        ask(1, cluster_selector=labelled(tier="prod"), caches=(CacheRequest("w"),)), Fleet.of(clusters, (), [cache])
     )
     assert decided.pending == 1
     assert {(c.cluster, c.filter) for c in decided.trace.candidates()} == {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from modelplane.placement.flow import _flows, feasible
 from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Unmatched, engine_ways, held_shape, pod_ways
-from modelplane.placement.request import EngineAsk, MemberAsk
+from modelplane.placement.request import EngineRequest, MemberRequest
 from modelplane.placement.wording import Mismatch
 from modelplane.testing.fleets import (
     claim,
@@ -165,7 +165,7 @@ def test_a_selector_that_does_not_compile_matches_nothing_and_says_so():
 
 
 def test_an_engine_that_asks_for_nothing_claims_nothing():
-    empty = EngineAsk("main", 1, (MemberAsk(1, ()),))
+    empty = EngineRequest("main", 1, (MemberRequest(1, ()),))
     assert engine_ways(empty, hardware()).nothing_claimed
 
 

@@ -1,6 +1,6 @@
 import msgspec
 
-from modelplane.placement.decisions import Fate
+from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.testing.fleets import ask, claim, cluster, engine, hardware, holding, kind, pool, request, seat
@@ -80,7 +80,7 @@ def test_an_eviction_is_forgotten_once_its_victims_are_gone():
     winner = holding("a", 0, seat("h200", claim(8)), priority="gold", preempts=(low.digest,), **SERVING)
     both = fleet.with_holdings([low, winner])
     (kept,) = schedule(gold(), both).placements
-    assert (kept.fate, kept.holding.preempts) == (Fate.KEPT, (low.digest,))
+    assert (kept.fate, kept.holding.preempts) == (ReplicaDecision.KEPT, (low.digest,))
     (alone,) = schedule(gold(), both.with_holdings(removed=[low.id])).placements
     assert alone.holding.preempts == ()
 

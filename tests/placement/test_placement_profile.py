@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from modelplane.framework import Code, NoParameters, PluginFault, ProfileError, Recorder, Refusal
-from modelplane.placement.plugins import Stage
+from modelplane.framework import NoParameters, PluginFault, ProfileError, Refusal, RefusalCode, StepRecorder
+from modelplane.placement.plugins import FilterStage
 from modelplane.placement.profile import PluginUse, build_profile, default_spec, own_types, read_profile
 from modelplane.placement.request import ScoreWeights, SpreadRule
 from modelplane.placement.schedule import schedule
@@ -21,7 +21,7 @@ class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OnTier:
     """A cluster filter of a third party, which reads a label that no other plugin does."""
 
-    stage = Stage.CLUSTER
+    stage = FilterStage.CLUSTER
 
     def __init__(self, name, parameters):
         self.name = name
@@ -32,32 +32,36 @@ class OnTier:
 
     def refuse(self, _state, view):
         found = view.sample.labels.get("tier")
-        return None if found == self.tier else Refusal(self.name, Code.EXCLUDED, "tier {}, not {}", (found, self.tier))
+        return (
+            None
+            if found == self.tier
+            else Refusal(self.name, RefusalCode.UNRESOLVABLE, "tier {}, not {}", (found, self.tier))
+        )
 
 
 class NoOld:
     """A pool filter."""
 
-    stage = Stage.POOL
+    stage = FilterStage.POOL
 
     def __init__(self, name, _parameters):
         self.name = name
 
     def refuse(self, _state, view):
         old = view.kind.hardware.kinds[0].device.attributes["gpu.nvidia.com"]["productName"] == "H100"
-        return Refusal(self.name, Code.EXCLUDED, "old") if old else None
+        return Refusal(self.name, RefusalCode.UNRESOLVABLE, "old") if old else None
 
 
 class AtMostTwo:
     """A filter of offers whose answer changes as replicas are seated."""
 
-    stage = Stage.OFFER
+    stage = FilterStage.OFFER
 
     def __init__(self, name, _parameters):
         self.name = name
 
     def refuse(self, state, _offer):
-        return Refusal(self.name, Code.REFUSED, "two are enough") if state.load.total() >= 2 else None
+        return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "two are enough") if state.load.total() >= 2 else None
 
 
 class Together:
@@ -79,7 +83,7 @@ class WorstFirst:
 
 
 class Broken:
-    stage = Stage.OFFER
+    stage = FilterStage.OFFER
 
     def __init__(self, name, _parameters):
         self.name = name
@@ -211,7 +215,7 @@ def test_a_plugin_that_breaks_is_a_fault_and_places_nothing_wrongly():
     ],
 )
 def test_a_reporter_hears_of_every_place_that_the_trace_tells_of_and_changes_nothing(asked):
-    recorder = Recorder()
+    recorder = StepRecorder()
     decided = schedule(asked, FLEET, reporter=recorder)
     heard = [subject for subject, *_ in (*recorder.refusals, *recorder.scores)]
     assert {name for subject in heard for name, _ in subject.places} == {"a", "b", "c"}

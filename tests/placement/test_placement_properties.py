@@ -5,18 +5,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from modelplane.framework import Weighted
-from modelplane.placement.decisions import DropReason, Fate
+from modelplane.placement.decisions import DropReason, ReplicaDecision
 from modelplane.placement.matching import Unmatched, engine_ways
 from modelplane.placement.offers import first_fit
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.repair import giving_way, is_oversubscribed
-from modelplane.placement.request import CacheAsk, SpreadRule
+from modelplane.placement.request import CacheRequest, SpreadRule
 from modelplane.placement.room import fits
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.trace import Verdict
-from modelplane.placement.values import Cache, Queue
+from modelplane.placement.trace import CandidateVerdict
+from modelplane.placement.values import CacheInfo, QueueInfo
 from modelplane.testing.fleets import (
     ask,
     claim,
@@ -71,7 +71,7 @@ def clusters(draw, *, calm=False):
                 ready=draw(st.sampled_from([True, True, False])),
                 cordoned=draw(st.sampled_from([False, False, True])),
                 quotas=draw(st.sampled_from([(), (("team", 6),), (("*", 9),)])),
-                queue=draw(st.sampled_from([None, None, Queue("q", 12, 4)])),
+                queue=draw(st.sampled_from([None, None, QueueInfo("q", 12, 4)])),
                 pools=tuple(
                     msgspec.structs.replace(p, others_held=draw(st.sampled_from([(), (), (("gpu", 3),)])))
                     for p in made.pools
@@ -186,7 +186,7 @@ def test_a_schedule_in_force_is_its_own_answer(world):
     fleet = applied(fleet, decided, asked, serving=True, created="2026-03-01T00:00:00Z")
     again = schedule(asked, fleet)
     assert [p.holding.id for p in again.placements] == [p.holding.id for p in decided.placements]
-    assert all(p.fate is Fate.KEPT for p in again.placements)
+    assert all(p.fate is ReplicaDecision.KEPT for p in again.placements)
     assert again.dropped == ()
 
 
@@ -305,8 +305,8 @@ def test_the_trace_covers_every_candidate(world):
 def test_whatever_is_refused_names_its_rule_and_reason(world):
     asked, found, held = world
     for candidate in survey(asked, Fleet.of(found, held)).trace.candidates():
-        assert (candidate.verdict is Verdict.REFUSED) is bool(candidate.filter)
-        assert candidate.verdict is not Verdict.REFUSED or candidate.reason
+        assert (candidate.verdict is CandidateVerdict.REFUSED) is bool(candidate.filter)
+        assert candidate.verdict is not CandidateVerdict.REFUSED or candidate.reason
 
 
 @heavy
@@ -324,7 +324,7 @@ def test_while_a_replica_waits_no_place_is_eligible(world):
     asked, found, held = world
     decided = schedule(asked, Fleet.of(found, held))
     if decided.pending:
-        assert all(c.verdict is not Verdict.ELIGIBLE for c in decided.trace.candidates())
+        assert all(c.verdict is not CandidateVerdict.ELIGIBLE for c in decided.trace.candidates())
 
 
 @given(worlds(), st.integers(1, 12))
@@ -343,7 +343,7 @@ def test_a_deployment_of_the_same_name_elsewhere_changes_nothing_but_the_room(wo
     twin = msgspec.structs.replace(asked, deployment=ask(name="chat", namespace="elsewhere").deployment)
     fleet = applied(fleet, schedule(twin, fleet), twin, serving=True, created="2026-03-01T00:00:00Z")
     decided = schedule(asked, fleet)
-    assert all(p.fate is Fate.NEW and p.holding.deployment == asked.deployment for p in decided.placements)
+    assert all(p.fate is ReplicaDecision.NEW and p.holding.deployment == asked.deployment for p in decided.placements)
     assert decided.dropped == ()
 
 
@@ -482,8 +482,8 @@ def test_a_fleet_kept_by_updates_is_the_fleet_built_anew(history, asked):
 
 @given(clusters(calm=True), st.sets(names), st.integers(1, 4))
 def test_replicas_go_only_where_a_required_cache_reaches(found, staged, replicas):
-    cache = Cache(namespace="team", name="weights", staged=frozenset(staged), selector=labelled(region="east"))
-    asked = ask(replicas, caches=(CacheAsk("weights"),))
+    cache = CacheInfo(namespace="team", name="weights", staged=frozenset(staged), selector=labelled(region="east"))
+    asked = ask(replicas, caches=(CacheRequest("weights"),))
     regions = {c.name: c.labels["region"] for c in found}
     for placement in schedule(asked, Fleet.of(found, (), [cache])).placements:
         name = placement.holding.cluster

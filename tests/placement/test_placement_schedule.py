@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from modelplane.placement.request import CacheAsk, Failover, Preference, ScoreWeights, SpreadRule
+from modelplane.placement.request import CacheRequest, FailoverPolicy, Preference, ScoreWeights, SpreadRule
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.trace import Verdict
-from modelplane.placement.values import Cache, Price, Queue
+from modelplane.placement.trace import CandidateVerdict
+from modelplane.placement.values import CacheInfo, Price, QueueInfo
 from modelplane.testing.fleets import (
     ask,
     claim,
@@ -213,7 +213,7 @@ SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
         ),
         pytest.param(
             ask(2, engine(request(4))),
-            [cluster("a", queue=Queue("q", quota=8, others=4))],
+            [cluster("a", queue=QueueInfo("q", quota=8, others=4))],
             [],
             (["a/h200#0 New"], [], 1),
             id="what the cluster's queue has left",
@@ -276,14 +276,14 @@ SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
         ),
         pytest.param(
             ask(3, engine(request(4))),
-            [cluster("a", pool(nodes=4), queue=Queue("q", quota=10, others=2))],
+            [cluster("a", pool(nodes=4), queue=QueueInfo("q", quota=10, others=2))],
             [holding("a", at, seat("h200", claim(2)), **SERVING) for at in range(3)],
             (["a/h200#0 Kept", "a/h200#1 Moving", "a/h200#2 Moving"], [], 0),
             id="of replicas that grow, those that exceed the queue beside strangers move",
         ),
         pytest.param(
             ask(2, engine(request(4))),
-            [cluster("a", queue=Queue("q", quota=8, others=4))],
+            [cluster("a", queue=QueueInfo("q", quota=8, others=4))],
             [holding("a", 0, seat("h200", claim(4)), created="2026-01-01T00:00:00Z")],
             (["a/h200#0 Kept"], [], 1),
             id="a replica that did not start yet hides nothing that others use of the queue",
@@ -353,11 +353,15 @@ def test_schedules(decide, asked, clusters, holdings, expected):
 @pytest.mark.parametrize(
     ("now", "failover", "expected"),
     [
-        pytest.param(1000.0, Failover(), (["east/h200#0 Kept"], [], 0), id="it stopped being ready just now"),
-        pytest.param(1299.0, Failover(), (["east/h200#0 Kept"], [], 0), id="within its grace"),
-        pytest.param(1300.0, Failover(), (["east/h200#0 Moving", "west/h200#0 New"], [], 0), id="the grace is over"),
-        pytest.param(9999.0, Failover(replace=False), (["east/h200#0 Kept"], [], 0), id="never replaced"),
-        pytest.param(1000.0, Failover(grace_s=0), (["east/h200#0 Moving", "west/h200#0 New"], [], 0), id="no grace"),
+        pytest.param(1000.0, FailoverPolicy(), (["east/h200#0 Kept"], [], 0), id="it stopped being ready just now"),
+        pytest.param(1299.0, FailoverPolicy(), (["east/h200#0 Kept"], [], 0), id="within its grace"),
+        pytest.param(
+            1300.0, FailoverPolicy(), (["east/h200#0 Moving", "west/h200#0 New"], [], 0), id="the grace is over"
+        ),
+        pytest.param(9999.0, FailoverPolicy(replace=False), (["east/h200#0 Kept"], [], 0), id="never replaced"),
+        pytest.param(
+            1000.0, FailoverPolicy(grace_s=0), (["east/h200#0 Moving", "west/h200#0 New"], [], 0), id="no grace"
+        ),
     ],
 )
 def test_a_failing_cluster_is_given_its_grace(decide, now, failover, expected):
@@ -373,8 +377,8 @@ def test_a_failing_cluster_keeps_its_replica_when_no_other_place_is_found(decide
 def test_the_next_moment_that_matters_is_told():
     failing = msgspec.structs.replace(EAST, ready=False, unready_since=1000.0)
     fleet = Fleet.of([failing], [holding("east", 0, **SERVING)])
-    assert schedule(ask(1), fleet, 1100.0).look_again_after_s == 200.0
-    assert schedule(ask(1), Fleet.of([EAST], [holding("east", 0, **SERVING)]), 5.0).look_again_after_s is None
+    assert schedule(ask(1), fleet, 1100.0).requeue_after_s == 200.0
+    assert schedule(ask(1), Fleet.of([EAST], [holding("east", 0, **SERVING)]), 5.0).requeue_after_s is None
 
 
 @pytest.mark.parametrize(
@@ -440,11 +444,11 @@ def test_a_value_where_nothing_could_run_does_not_hold_the_others_back(decide):
 
 
 def test_caches_keep_replicas_where_they_are_staged_or_will_be(decide):
-    cache = Cache(namespace="team", name="weights", staged=frozenset(), selector=labelled(region="west"))
-    assert decide(ask(1, caches=(CacheAsk("weights"),)), [EAST, WEST], (), [cache]) == (["west/h200#0 New"], [], 0)
-    assert decide(ask(1, caches=(CacheAsk("weights"),)), [EAST, WEST]) == ([], [], 1)
+    cache = CacheInfo(namespace="team", name="weights", staged=frozenset(), selector=labelled(region="west"))
+    assert decide(ask(1, caches=(CacheRequest("weights"),)), [EAST, WEST], (), [cache]) == (["west/h200#0 New"], [], 0)
+    assert decide(ask(1, caches=(CacheRequest("weights"),)), [EAST, WEST]) == ([], [], 1)
     staged = msgspec.structs.replace(cache, staged=frozenset({"west"}), selector=None)
-    preferred = ask(1, caches=(CacheAsk("weights", required=False),))
+    preferred = ask(1, caches=(CacheRequest("weights", required=False),))
     assert decide(preferred, [EAST, WEST], (), [staged]) == (["west/h200#0 New"], [], 0)
     elsewhere = msgspec.structs.replace(staged, namespace="others")
     assert decide(preferred, [EAST, WEST], (), [elsewhere]) == (["east/h200#0 New"], [], 0)
@@ -537,8 +541,8 @@ def test_the_trace_says_why_with_numbers():
 def test_the_trace_shows_scores_of_what_was_not_chosen():
     decided = survey(ask(1), Fleet.of([EAST, WEST]))
     assert [(c.cluster, c.pool, c.verdict) for c in decided.trace.candidates()] == [
-        ("east", "h200", Verdict.CHOSEN),
-        ("west", "h200", Verdict.ELIGIBLE),
+        ("east", "h200", CandidateVerdict.CHOSEN),
+        ("west", "h200", CandidateVerdict.ELIGIBLE),
     ]
     (west,) = [c for c in decided.trace.candidates() if c.cluster == "west"]
     assert dict(west.parts) == {"spread": 1.0, "headroom": 0.9375}

@@ -1,10 +1,10 @@
 import msgspec
 
 from modelplane.placement.index import _MAX_SPLITS, Reading
-from modelplane.placement.request import CacheAsk
+from modelplane.placement.request import CacheRequest
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.values import Cache
+from modelplane.placement.values import CacheInfo
 from modelplane.testing.fleets import ask, cluster, engine, holding, labelled, pool, request
 
 EAST = cluster("east", labels={"region": "east"})
@@ -46,8 +46,8 @@ def test_the_last_replica_of_a_cluster_that_is_gone_takes_its_site_along():
 
 
 def test_caches_come_and_go():
-    cache = Cache(namespace="team", name="w", staged=frozenset({"east"}))
-    asked = ask(1, caches=(CacheAsk("w"),))
+    cache = CacheInfo(namespace="team", name="w", staged=frozenset({"east"}))
+    asked = ask(1, caches=(CacheRequest("w"),))
     fleet = Fleet.of([EAST])
     assert schedule(asked, fleet).pending == 1
     assert schedule(asked, fleet.with_cache(cache)).pending == 0

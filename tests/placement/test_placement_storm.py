@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.api.labels import selects
-from modelplane.placement.decisions import DropReason, Fate
+from modelplane.placement.decisions import DropReason, ReplicaDecision
 from modelplane.placement.repair import giving_way
 from modelplane.placement.room import fits
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.values import Packing, Queue
+from modelplane.placement.values import Packing, QueueInfo
 from modelplane.testing.fleets import ask, cluster, engine, hardware, kind, labelled, pool, product_is, request, taint
 
 KINDS = (
@@ -40,7 +40,7 @@ def any_cluster(random, name):
         labels={"region": random.choice("ew")},
         priorities=(("gold", 100), ("silver", 10)),
         quotas=random.choice([(), (), (("team", 12),)]),
-        queue=random.choice([None, None, Queue("q", 16, 3)]),
+        queue=random.choice([None, None, QueueInfo("q", 16, 3)]),
         packing=random.choice([Packing.ANY, Packing.ANY, Packing.BIN_PACK]),
     )
 
@@ -140,7 +140,10 @@ def check(asked, view, decided):
     reasons = {d.holding.id: d.reason for d in decided.dropped}
     for key, held in mine.items():
         if is_well(asked, view, held):
-            fine = fates.get(key) is Fate.KEPT or reasons.get(key) in {DropReason.SCALED_DOWN, DropReason.PREEMPTED}
+            fine = fates.get(key) is ReplicaDecision.KEPT or reasons.get(key) in {
+                DropReason.SCALED_DOWN,
+                DropReason.PREEMPTED,
+            }
             assert fine, (key, fates.get(key), reasons.get(key))
 
 

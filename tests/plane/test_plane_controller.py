@@ -12,10 +12,10 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceClass
 from modelplane.apiserver.store.database import Database
 from modelplane.apiserver.values import with_metadata
-from modelplane.plane.controller import Controller
+from modelplane.plane.controller import PlaneController
 from modelplane.reconcile.store import ObjectRef
-from modelplane.sim.cluster import ClusterSettings, PoolSpec
-from modelplane.sim.cluster.controller import Site
+from modelplane.sim.cluster import ClusterSettings, NodePoolSpec
+from modelplane.sim.cluster.controller import ControllerContext
 from modelplane.sim.cluster.nodes import Nodes
 from modelplane.testing.clock import run_virtual
 
@@ -29,7 +29,7 @@ class Fleet:
 
     def __init__(self, clock, database=None):
         self.database = database or Database(None, clock=clock)
-        self.controller = Controller(self.database, clock, admitted=lambda manifest: manifest)
+        self.controller = PlaneController(self.database, clock, admitted=lambda manifest: manifest)
         self.plane = self.controller.plane
         self.clusters = {name: self.controller.add_cluster(ClusterName(name)) for name in ("east", "west")}
         for name, store in self.clusters.items():
@@ -89,8 +89,8 @@ class Fleet:
 def publish_nodes(name, store, clock):
     """The hardware that the quickstart declares."""
     (hardware,) = yaml.safe_load_all((EXAMPLES / "1-hardware.yaml").read_text())
-    nodes = Nodes(Site(name, store, clock, ClusterSettings()))
-    nodes.set_pools([PoolSpec(name="h200", nodes=2, devices=decode(InferenceClass, hardware).spec.devices)])
+    nodes = Nodes(ControllerContext(name, store, clock, ClusterSettings()))
+    nodes.set_pools([NodePoolSpec(name="h200", nodes=2, devices=decode(InferenceClass, hardware).spec.devices)])
     nodes.reconcile(nodes.key)
 
 
@@ -235,7 +235,7 @@ def test_marks_that_somebody_else_wrote_harm_nobody(mark):
         fleet.plane.create({**stranger, "metadata": metadata})
         await serve(fleet)
         assert fleet.conditions("ModelService")["Ready"] == ("True", "Available")
-        again = Controller(fleet.database, clock, admitted=lambda manifest: manifest)
+        again = PlaneController(fleet.database, clock, admitted=lambda manifest: manifest)
         assert again.plane.get(ObjectRef("", "ConfigMap", "default", "stranger")) is not None
 
     virtually(story)
@@ -253,7 +253,7 @@ def test_what_was_composed_before_a_restart_is_removed_after_it(tmp_path):
 
     async def after(clock):
         database = Database(tmp_path / "plane.db", clock=clock)
-        controller = Controller(database, clock, admitted=lambda manifest: manifest)
+        controller = PlaneController(database, clock, admitted=lambda manifest: manifest)
         task = asyncio.create_task(controller.loop.run())
         controller.plane.delete(ObjectRef("modelplane.ai", "ModelDeployment", "default", "qwen3-8b"))
         await clock.sleep(10)
@@ -363,7 +363,7 @@ def test_a_pass_that_breaks_is_told_and_tried_again():
 def test_a_restart_continues_where_it_was(tmp_path):
     async def before(clock):
         database = Database(tmp_path / "plane.db", clock=clock)
-        controller = Controller(database, clock, admitted=lambda manifest: manifest)
+        controller = PlaneController(database, clock, admitted=lambda manifest: manifest)
         store = controller.add_cluster(ClusterName("east"))
         task = asyncio.create_task(controller.loop.run())
         for path in sorted(EXAMPLES.glob("*.yaml")):
@@ -380,7 +380,7 @@ def test_a_restart_continues_where_it_was(tmp_path):
 
     async def after(clock):
         database = Database(tmp_path / "plane.db", clock=clock)
-        controller = Controller(database, clock, admitted=lambda manifest: manifest)
+        controller = PlaneController(database, clock, admitted=lambda manifest: manifest)
         store = controller.add_cluster(ClusterName("east"))
         task = asyncio.create_task(controller.loop.run())
         assert await controller.loop.settle(60)

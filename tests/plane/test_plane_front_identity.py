@@ -6,7 +6,7 @@ import pytest
 
 from modelplane.api.errors import InputError
 from modelplane.api.objects import manifest
-from modelplane.envoy import Identity
+from modelplane.envoy import TlsCertificate
 from modelplane.plane.certificates import certificate_for_loopback
 from modelplane.plane.front_identity import hostname_of, identity_of
 
@@ -39,7 +39,7 @@ def test_a_gateway_without_a_certificate_has_no_identity():
 
 def test_the_secret_that_the_gateway_names_is_shown():
     found = identity_of(gateway({"name": "front"}), lambda _ref: secret(tls_crt=CERTIFICATE, tls_key=KEY))
-    assert found == Identity(CERTIFICATE, KEY)
+    assert found == TlsCertificate(CERTIFICATE, KEY)
     assert KEY not in repr(found)
 
 

@@ -4,7 +4,7 @@ from modelplane.api.meta import ClusterName
 from modelplane.apiserver.store.database import Database
 from modelplane.compose.contract import Requirement
 from modelplane.plane.requirements import Requirements
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 from modelplane.testing.clock import VirtualClock
 
 ONE, OTHER = (ObjectRef("modelplane.ai", "ModelReplica", "a", name) for name in ("one", "other"))
@@ -16,7 +16,7 @@ def secret(name, **labels):
 
 
 def change(name, before=None, **labels):
-    return Change(ChangeType.MODIFIED, ObjectRef("", "Secret", "a", name), secret(name, **labels), before, 1)
+    return StoreChange(ChangeType.MODIFIED, ObjectRef("", "Secret", "a", name), secret(name, **labels), before, 1)
 
 
 def requirements(**stores):

@@ -7,7 +7,7 @@ import yaml
 
 from modelplane.api.errors import InputError, NotFoundError, UnavailableError
 from modelplane.api.objects import name_of, namespace_of, text_at
-from modelplane.plane.sim_commands import VERBS, Ask, inventory, perform
+from modelplane.plane.sim_commands import VERBS, SimCommand, inventory, perform
 from modelplane.sim.cluster.objects import condition_of
 from modelplane.sim.cluster.settings import FAULTS
 from modelplane.sim.engine import Faults
@@ -32,7 +32,7 @@ def virtually(story):
 
 
 def do(fleet, verb, cluster="east", name="", value=""):
-    return perform(fleet.clusters, Ask(verb, cluster, name, value))
+    return perform(fleet.clusters, SimCommand(verb, cluster, name, value))
 
 
 def nodes_of(fleet):
@@ -208,19 +208,19 @@ def test_a_pool_that_is_out_of_stock_loses_what_ran_there():
 @pytest.mark.parametrize(
     ("ask", "error", "words"),
     [
-        (Ask("dance", "east"), InputError, "'dance' is unknown; use one of fail-cluster"),
-        (Ask("fail-cluster", "south"), NotFoundError, "there is no InferenceCluster south"),
-        (Ask("lose-node", "south", "n"), NotFoundError, "there is no InferenceCluster south"),
-        (Ask("lose-node", "east", "n"), NotFoundError, "cluster east has no node n"),
-        (Ask("crash-pod", "east", "team/p"), NotFoundError, "cluster east has no pod team/p"),
-        (Ask("slow-load", "east", value="soon"), InputError, "'soon' is no number of seconds"),
-        (Ask("slow-pull", "east", value="-1"), InputError, "'-1' is no number of seconds"),
-        (Ask("faults", "east", value="error_rate=2"), InputError, "no list of faults: Expected `float` <= 1.0"),
-        (Ask("faults", "east", value="nonsense"), InputError, "unknown field `nonsense`"),
-        (Ask("faults", "east", "team/p", "stalled"), NotFoundError, "cluster east has no pod team/p"),
-        (Ask("stock-out", "east", "b200", "0"), NotFoundError, "cluster east has no pool b200; it has h200"),
-        (Ask("stock-out", "east", "h200", "few"), InputError, "'few' is no number of nodes"),
-        (Ask("quota", "east", value="much"), InputError, "'much' is no number of devices"),
+        (SimCommand("dance", "east"), InputError, "'dance' is unknown; use one of fail-cluster"),
+        (SimCommand("fail-cluster", "south"), NotFoundError, "there is no InferenceCluster south"),
+        (SimCommand("lose-node", "south", "n"), NotFoundError, "there is no InferenceCluster south"),
+        (SimCommand("lose-node", "east", "n"), NotFoundError, "cluster east has no node n"),
+        (SimCommand("crash-pod", "east", "team/p"), NotFoundError, "cluster east has no pod team/p"),
+        (SimCommand("slow-load", "east", value="soon"), InputError, "'soon' is no number of seconds"),
+        (SimCommand("slow-pull", "east", value="-1"), InputError, "'-1' is no number of seconds"),
+        (SimCommand("faults", "east", value="error_rate=2"), InputError, "no list of faults: Expected `float` <= 1.0"),
+        (SimCommand("faults", "east", value="nonsense"), InputError, "unknown field `nonsense`"),
+        (SimCommand("faults", "east", "team/p", "stalled"), NotFoundError, "cluster east has no pod team/p"),
+        (SimCommand("stock-out", "east", "b200", "0"), NotFoundError, "cluster east has no pool b200; it has h200"),
+        (SimCommand("stock-out", "east", "h200", "few"), InputError, "'few' is no number of nodes"),
+        (SimCommand("quota", "east", value="much"), InputError, "'much' is no number of devices"),
     ],
 )
 def test_what_cannot_be_done_is_said(ask, error, words):

@@ -6,7 +6,7 @@ import pytest
 
 from modelplane.api.objects import manifest
 from modelplane.apiserver.store.database import Database
-from modelplane.envoy import Applied, EnvoyFailedError
+from modelplane.envoy import ConfigApplied, EnvoyFailedError
 from modelplane.plane.traffic import Traffic
 from modelplane.reconcile.clock import SystemClock
 from modelplane.reconcile.store import ObjectRef
@@ -29,12 +29,12 @@ class Front:
         if self.fails:
             raise EnvoyFailedError("Envoy did not take its configuration")
         self.taken.append(config)
-        return Applied(1, 0.0)
+        return ConfigApplied(1, 0.0)
 
     async def start(self, config):
         await self.apply(config)
         self.pid, self.starts = 2, self.starts + 1
-        return Applied(3, 0.0)
+        return ConfigApplied(3, 0.0)
 
     async def stop(self):
         self.pid = None

@@ -6,7 +6,7 @@ import pytest
 
 from modelplane.compose.inventory import fleet_of
 from modelplane.reconcile.live_fleet import LiveFleet
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
 GROUP = "modelplane.ai"
 CLUSTER = {
@@ -64,7 +64,7 @@ def heard():
         metadata = manifest["metadata"]
         ref = ObjectRef(GROUP, manifest["kind"], metadata.get("namespace", ""), metadata["name"])
         before = len(woken)
-        live.heard(Change(change, ref, manifest, None, 1))
+        live.heard(StoreChange(change, ref, manifest, None, 1))
         return len(woken) - before
 
     return live, tell

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modelplane.reconcile.backoff import backoff_s
 from modelplane.reconcile.loop import Loop, LoopStats
-from modelplane.reconcile.outcomes import Broke, LookAgain, Settled
+from modelplane.reconcile.outcomes import Done, Failed, RequeueAfter
 from modelplane.reconcile.settings import LoopSettings
 from modelplane.testing.clock import run_virtual
 
@@ -38,7 +38,7 @@ class Bench:
             await self.clock.sleep(self.pass_s)
         finally:
             self.active.remove(key)
-        answers = self.script.get(key, [Settled()])
+        answers = self.script.get(key, [Done()])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if callable(answer):
             answer = answer(self)
@@ -119,7 +119,7 @@ def test_keys_added_before_it_runs_are_not_lost():
 
 
 def test_looks_again_until_settled():
-    script = {"a": [LookAgain(2), LookAgain(1), Settled()]}
+    script = {"a": [RequeueAfter(2), RequeueAfter(1), Done()]}
 
     async def scenario(bench):
         bench.loop.add("a")
@@ -129,7 +129,7 @@ def test_looks_again_until_settled():
 
 
 def test_the_smallest_wait_wins_and_a_change_comes_sooner():
-    script = {"a": [LookAgain(10), Settled()], "b": [LookAgain(10), Settled()]}
+    script = {"a": [RequeueAfter(10), Done()], "b": [RequeueAfter(10), Done()]}
 
     async def scenario(bench):
         bench.loop.add("a")
@@ -159,7 +159,7 @@ def test_a_careless_zero_does_not_spin():
         bench.loop.add("a")
         await bench.clock.sleep(0.9)
 
-    bench = play(scenario, {"a": [LookAgain(0)]}, pass_s=0, look_again_least_s=0.25)
+    bench = play(scenario, {"a": [RequeueAfter(0)]}, pass_s=0, requeue_least_s=0.25)
     assert bench.passes == [(0.0, "a"), (0.25, "a"), (0.5, "a"), (0.75, "a")]
 
 
@@ -173,9 +173,7 @@ def test_add_after_refuses_times_that_never_come(wait):
 
 
 def test_back_off_doubles_to_its_bound_and_success_resets_it():
-    script = {
-        "a": [*[Broke(LookupError(f"no {n}")) for n in range(5)], Settled(), Broke(LookupError("anew")), Settled()]
-    }
+    script = {"a": [*[Failed(LookupError(f"no {n}")) for n in range(5)], Done(), Failed(LookupError("anew")), Done()]}
 
     async def scenario(bench):
         bench.loop.add("a")
@@ -193,7 +191,7 @@ def test_back_off_doubles_to_its_bound_and_success_resets_it():
 
 
 def test_looking_again_resets_the_back_off_too():
-    script = {"a": [Broke(LookupError("x")), LookAgain(1), Broke(LookupError("x")), Settled()]}
+    script = {"a": [Failed(LookupError("x")), RequeueAfter(1), Failed(LookupError("x")), Done()]}
     bench = play(add_all("a"), script, backoff_first_s=0.5)
     assert [attempt for _, _, attempt in bench.broken] == [1, 1]
 
@@ -205,7 +203,7 @@ def test_the_spread_of_the_back_off_is_the_keys_own():
             bench.loop.add(key)
         await bench.clock.sleep(1)
 
-    bench = play(scenario, {key: [Broke(LookupError("x")), Settled()] for key in "ab"}, pass_s=0, workers=2)
+    bench = play(scenario, {key: [Failed(LookupError("x")), Done()] for key in "ab"}, pass_s=0, workers=2)
     expected = sorted((round(backoff_s(key, 1, LoopSettings()), 6), key) for key in "ab")
     assert bench.passes == [(0.0, "a"), (0.0, "b"), *expected]
 
@@ -218,14 +216,14 @@ def _cancelled_inside(_bench):
     ("answer", "reported"),
     [
         (LookupError("raised"), "raised"),
-        (Broke(LookupError("returned")), "returned"),
+        (Failed(LookupError("returned")), "returned"),
         (None, "a pass must return an Outcome, not NoneType"),
-        (LookAgain(float("inf")), "LookAgain needs a finite number of seconds, not inf"),
+        (RequeueAfter(float("inf")), "LookAgain needs a finite number of seconds, not inf"),
         (_cancelled_inside, "the pass was cancelled from within: a task of its own"),
     ],
 )
 def test_whatever_a_pass_does_the_loop_goes_on_and_reports_it(answer, reported):
-    bench = play(add_all("abc"), {"a": [answer, Settled()]}, backoff_first_s=0.5)
+    bench = play(add_all("abc"), {"a": [answer, Done()]}, backoff_first_s=0.5)
     assert bench.broken == [("a", reported, 1)]
     assert [key for _, key in bench.passes] == ["a", "b", "c", "a"]
 
@@ -235,7 +233,7 @@ def test_a_reporter_that_fails_does_not_stop_the_loop():
 
     async def main(clock):
         asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context["message"]))
-        bench = Bench(clock, {"a": [Broke(LookupError("x")), Settled()]}, backoff_first_s=0.5)
+        bench = Bench(clock, {"a": [Failed(LookupError("x")), Done()]}, backoff_first_s=0.5)
         bench.loop._on_broke = lambda *_: 1 / 0
         async with bench.running():
             await add_all("ab")(bench)
@@ -264,7 +262,7 @@ def test_without_a_reporter_failures_show_in_the_numbers():
 
 def _fight(bench):
     bench.loop.add("a")
-    return Settled()
+    return Done()
 
 
 def test_the_breaker_opens_probes_and_resets_when_quiet():
@@ -274,7 +272,7 @@ def test_the_breaker_opens_probes_and_resets_when_quiet():
         assert bench.loop.stats() == bench.stats(delayed=1, open_breakers=("a",))
         assert len(bench.passes) == 50
         await bench.clock.sleep(91)
-        bench.script["a"] = [Settled()]
+        bench.script["a"] = [Done()]
         await bench.clock.sleep(60)
         assert bench.loop.stats() == bench.stats()
 
@@ -299,7 +297,7 @@ def test_forgetting_resets_the_breaker():
         await bench.clock.sleep(9)
         bench.loop.forget("a")
         assert bench.loop.stats() == bench.stats()
-        bench.script["a"] = [Settled()]
+        bench.script["a"] = [Done()]
         bench.loop.add("a")
         await bench.clock.sleep(1)
 
@@ -317,7 +315,7 @@ def test_forgotten_keys_do_not_come_back():
         await bench.clock.sleep(100)
         assert bench.loop.stats() == bench.stats()
 
-    assert play(scenario, {"failing": [Broke(LookupError("x"))]}).passes == [(0.0, "failing")]
+    assert play(scenario, {"failing": [Failed(LookupError("x"))]}).passes == [(0.0, "failing")]
 
 
 @pytest.mark.parametrize(
@@ -330,7 +328,7 @@ def test_settling_waits_for_what_comes_due_soon(within_s, quiet_s, expected, at)
         settled = await bench.loop.settle(within_s, quiet_s=quiet_s)
         assert (settled, bench.clock.monotonic()) == (expected, at)
 
-    play(scenario, {"a": [LookAgain(4), LookAgain(8), LookAgain(8)]})
+    play(scenario, {"a": [RequeueAfter(4), RequeueAfter(8), RequeueAfter(8)]})
 
 
 def test_several_may_wait_for_it_to_settle():
@@ -417,7 +415,7 @@ def test_passes_that_never_wait_leave_turns_to_others():
 
         async def reconcile(key):
             order.append(key)
-            return Settled()
+            return Done()
 
         loop = Loop(reconcile, clock=clock, workers=2)
         for number in range(6):
@@ -437,7 +435,7 @@ def test_passes_that_never_wait_leave_turns_to_others():
 def test_a_defect_of_a_worker_surfaces():
     async def main(clock):
         async def reconcile(_key):
-            return Settled()
+            return Done()
 
         loop = Loop(reconcile, clock=clock)
         loop._conclude = lambda *_: 1 / 0
@@ -452,7 +450,7 @@ EVENTS = st.lists(
     st.tuples(st.sampled_from(["add", "add", "add_after", "forget"]), st.sampled_from("abcd"), st.integers(0, 4)),
     max_size=25,
 )
-ANSWERS = st.sampled_from([Settled(), LookAgain(0.3), LookupError("x")])
+ANSWERS = st.sampled_from([Done(), RequeueAfter(0.3), LookupError("x")])
 
 
 @given(EVENTS, st.lists(ANSWERS, max_size=20), st.integers(1, 3), st.integers(0, 2**32))
@@ -475,7 +473,7 @@ def test_under_any_interleaving_each_change_is_looked_at_and_nothing_is_left(eve
             bench.loop.forget(key)
         assert bench.loop.stats() == bench.stats()
 
-    script = {key: [*answers, Settled()] for key in "abcd"}
+    script = {key: [*answers, Done()] for key in "abcd"}
     bench = play(scenario, script, seed=seed, workers=workers, pass_s=0.15)
     newest = defaultdict(float, {key: time for time, key in bench.passes})
     assert all(newest[key] >= round(time, 6) for key, time in added_at.items())

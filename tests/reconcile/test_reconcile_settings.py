@@ -7,7 +7,7 @@ from modelplane.reconcile.settings import LoopSettings
     "wrong",
     [
         {"backoff_first_s": 0},
-        {"look_again_least_s": -1},
+        {"requeue_least_s": -1},
         {"breaker_window_s": 0},
         {"breaker_probe_s": float("nan")},
         {"backoff_first_s": 2, "backoff_most_s": 1},

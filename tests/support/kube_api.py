@@ -16,9 +16,9 @@ from aiohttp import web
 
 from modelplane.api.objects import Json
 from modelplane.kube.client import KubeClient
-from modelplane.kube.kinds import Kind
+from modelplane.kube.kinds import GroupVersionResource
 
-_Key = tuple[Kind, str, str]
+_Key = tuple[GroupVersionResource, str, str]
 
 GONE = 410
 _TOO_OLD = {"kind": "Status", "code": GONE, "reason": "Expired", "message": "too old resource version"}
@@ -41,7 +41,7 @@ class KubeApi:
         self._stir: set[asyncio.Event] = set()
         self._epoch = 0
 
-    def put(self, kind: Kind, manifest: Mapping[str, object]) -> None:
+    def put(self, kind: GroupVersionResource, manifest: Mapping[str, object]) -> None:
         """Create or replace."""
         written = copy.deepcopy(dict(manifest))
         metadata = cast("Json", written.setdefault("metadata", {}))
@@ -54,13 +54,13 @@ class KubeApi:
         self._objects[key] = written
         self._record("ADDED" if before is None else "MODIFIED", key, written)
 
-    def delete(self, kind: Kind, name: str, namespace: str = "") -> None:
+    def delete(self, kind: GroupVersionResource, name: str, namespace: str = "") -> None:
         key = (kind, namespace, name)
         gone = copy.deepcopy(self._objects.pop(key))
         cast("Json", gone["metadata"])["resourceVersion"] = str(self._version + 1)
         self._record("DELETED", key, gone)
 
-    def get(self, kind: Kind, name: str, namespace: str = "") -> Json:
+    def get(self, kind: GroupVersionResource, name: str, namespace: str = "") -> Json:
         return self._objects[kind, namespace, name]
 
     def forget(self) -> None:
@@ -124,7 +124,7 @@ class KubeApi:
             self.put(kind, found)
         return web.json_response(self._objects[kind, namespace, name])
 
-    def _list(self, request: web.Request, kind: Kind, namespace: str) -> web.Response:
+    def _list(self, request: web.Request, kind: GroupVersionResource, namespace: str) -> web.Response:
         chosen = [held for key, held in self._objects.items() if _asked_for(request, kind, namespace, key, held)]
         first = int(request.query.get("continue", "0"))
         limit = int(request.query.get("limit", "1000"))
@@ -133,7 +133,7 @@ class KubeApi:
             metadata["continue"] = str(first + limit)
         return web.json_response({"kind": "List", "metadata": metadata, "items": chosen[first : first + limit]})
 
-    async def _watch(self, request: web.Request, kind: Kind, namespace: str) -> web.StreamResponse:
+    async def _watch(self, request: web.Request, kind: GroupVersionResource, namespace: str) -> web.StreamResponse:
         version, epoch = int(request.query["resourceVersion"]), self._epoch
         if version < self._forgotten:
             return web.Response(body=_line("ERROR", _TOO_OLD))
@@ -208,16 +208,16 @@ def _verb(request: web.Request, name: str) -> str:
     return "watch" if request.query.get("watch") == "true" else "list"
 
 
-def _target(path: str) -> tuple[Kind, str, str]:
+def _target(path: str) -> tuple[GroupVersionResource, str, str]:
     parts = path.strip("/").split("/")
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     namespace = ""
     if rest[0] == "namespaces":
         namespace, rest = rest[1], rest[2:]
-    return Kind(group, version, rest[0]), namespace, rest[1] if len(rest) > 1 else ""
+    return GroupVersionResource(group, version, rest[0]), namespace, rest[1] if len(rest) > 1 else ""
 
 
-def _asked_for(request: web.Request, kind: Kind, namespace: str, key: _Key, held: Json) -> bool:
+def _asked_for(request: web.Request, kind: GroupVersionResource, namespace: str, key: _Key, held: Json) -> bool:
     metadata = cast("Json", held["metadata"])
     labels = cast("dict[str, str]", metadata.get("labels", {}))
     wanted = [part.split("=") for part in request.query.get("labelSelector", "").split(",") if part]

@@ -9,7 +9,7 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.objects import GROUP, Manifest, int_at, text_at
 from modelplane.apiserver.store.database import Database
 from modelplane.plane.clusters import Clusters
-from modelplane.plane.controller import Controller
+from modelplane.plane.controller import PlaneController
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.sim.cluster.objects import condition_of
@@ -23,7 +23,7 @@ class LocalFleet:
     def __init__(self, clock: VirtualClock, database: Database | None = None) -> None:
         self.clock = clock
         self.database = database or Database(None, clock=clock)
-        self.controller = Controller(self.database, clock, admitted=lambda manifest: manifest)
+        self.controller = PlaneController(self.database, clock, admitted=lambda manifest: manifest)
         self.plane = self.controller.plane
         self.engines = FakeEngines(clock)
         self.clusters = Clusters(

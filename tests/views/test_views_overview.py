@@ -1,4 +1,4 @@
-from modelplane.views.overview import ClusterRow, DeploymentRow, Health, ReplicaRow, ServiceRow, overview
+from modelplane.views.overview import ClusterRow, DeploymentRow, ObjectHealth, ReplicaRow, ServiceRow, overview
 
 READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Available"}]}
 STARTING = {"conditions": [{"type": "Ready", "status": "False", "reason": "Starting", "message": "1 of 2"}]}
@@ -47,10 +47,12 @@ def test_every_kind_becomes_rows_with_its_own_words():
             }
         ],
     )
-    ready = Health("Ready", "")
+    ready = ObjectHealth("Ready", "")
     assert found.clusters == (ClusterRow("east", ready, 2, 15, 1, ("a",)),)
     assert found.deployments == (
-        DeploymentRow("ml", "qwen", Health("NotReady", "Starting: 1 of 2"), 2, 2, 1, "2 on east"),
+        DeploymentRow("ml", "qwen", ObjectHealth("NotReady", "Starting: 1 of 2"), 2, 2, 1, "2 on east"),
     )
-    assert found.replicas == (ReplicaRow("ml", "qwen-1", Health("Unknown", "nothing was decided yet"), "qwen", "east"),)
+    assert found.replicas == (
+        ReplicaRow("ml", "qwen-1", ObjectHealth("Unknown", "nothing was decided yet"), "qwen", "east"),
+    )
     assert found.services == (ServiceRow("ml", "chat", ready, "http://x/ml/chat", 2, 1),)

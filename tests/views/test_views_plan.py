@@ -11,7 +11,7 @@ from modelplane.views.explain import explain
 from modelplane.views.inputs import gather, merge
 from modelplane.views.plan import plan
 from modelplane.views.replay import decide, replay, snapshot_document
-from modelplane.views.shapes import Action, Answer
+from modelplane.views.shapes import Action, FitAnswer
 
 CLASS = {
     "apiVersion": "modelplane.ai/v1alpha1",
@@ -132,16 +132,16 @@ def test_a_plan_says_where_replicas_go_at_which_price_and_how_soon():
 @pytest.mark.parametrize(
     ("manifests", "answer"),
     [
-        pytest.param([*FLEET, make_deployment(4)], Answer.FITS_NOW, id="every node is there"),
+        pytest.param([*FLEET, make_deployment(4)], FitAnswer.FITS_NOW, id="every node is there"),
         pytest.param(
             [CLASS, make_cluster("east", 1, minNodeCount=0, maxNodeCount=3), make_deployment(2)],
-            Answer.FITS_AFTER_SCALE_UP,
+            FitAnswer.FITS_AFTER_SCALE_UP,
             id="a pool has to grow",
         ),
-        pytest.param([*FLEET, make_deployment(5)], Answer.WAITS_FOR_ROOM, id="all nodes are taken"),
-        pytest.param([*FLEET, make_deployment(1, memory="1Ti")], Answer.FITS_NOWHERE, id="no such device"),
-        pytest.param([*FLEET, make_deployment(1, count=9)], Answer.FITS_NOWHERE, id="no such node"),
-        pytest.param([make_deployment(1)], Answer.FITS_NOWHERE, id="no fleet"),
+        pytest.param([*FLEET, make_deployment(5)], FitAnswer.WAITS_FOR_ROOM, id="all nodes are taken"),
+        pytest.param([*FLEET, make_deployment(1, memory="1Ti")], FitAnswer.FITS_NOWHERE, id="no such device"),
+        pytest.param([*FLEET, make_deployment(1, count=9)], FitAnswer.FITS_NOWHERE, id="no such node"),
+        pytest.param([make_deployment(1)], FitAnswer.FITS_NOWHERE, id="no fleet"),
     ],
 )
 def test_a_plan_answers_whether_it_fits(manifests, answer):
@@ -164,7 +164,7 @@ def test_a_plan_shows_what_is_kept_dropped_and_left_waiting():
 
 def test_deployments_of_a_plan_do_not_take_the_same_node():
     found = plan(gather([CLASS, make_cluster("east"), make_deployment(2, name="a"), make_deployment(1, name="b")]))
-    assert [one.answer for one in found.deployments] == [Answer.FITS_NOW, Answer.WAITS_FOR_ROOM]
+    assert [one.answer for one in found.deployments] == [FitAnswer.FITS_NOW, FitAnswer.WAITS_FOR_ROOM]
 
 
 def test_a_plan_shows_who_would_be_evicted_before_anybody_is():
@@ -285,8 +285,8 @@ def later(inputs, **changes):
 def test_an_edited_cluster_is_planned_with_the_pools_that_it_would_have():
     base = gather([snapshot_document(gather([CLASS, make_cluster("east")], now=7.0))])
     wanted = gather([make_cluster("east", 20), make_deployment(20)])
-    assert plan(merge(base, wanted)).answer is Answer.FITS_NOW
-    assert plan(merge(base, gather([make_deployment(20)]))).answer is Answer.WAITS_FOR_ROOM
+    assert plan(merge(base, wanted)).answer is FitAnswer.FITS_NOW
+    assert plan(merge(base, gather([make_deployment(20)]))).answer is FitAnswer.WAITS_FOR_ROOM
     assert merge(base, wanted).now == 7.0
 
 
@@ -303,15 +303,15 @@ def test_an_edited_class_is_planned_with_the_devices_that_it_would_have():
     base = gather([snapshot_document(gather([CLASS, make_cluster("east", 1)]))])
     bigger = copy.deepcopy(CLASS)
     bigger["spec"]["devices"][0]["count"] = 16
-    assert plan(merge(base, gather([bigger, make_deployment(2)]))).answer is Answer.FITS_NOW
-    assert plan(merge(base, gather([make_deployment(2)]))).answer is Answer.WAITS_FOR_ROOM
+    assert plan(merge(base, gather([bigger, make_deployment(2)]))).answer is FitAnswer.FITS_NOW
+    assert plan(merge(base, gather([make_deployment(2)]))).answer is FitAnswer.WAITS_FOR_ROOM
 
 
 def test_without_its_class_an_edited_pool_keeps_its_devices_and_a_new_one_is_refused():
     document = snapshot_document(gather([CLASS, make_cluster("east", 1)]))
     del document["classes"]
     base = gather([document])
-    assert plan(merge(base, gather([make_cluster("east", 3), make_deployment(3)]))).answer is Answer.FITS_NOW
+    assert plan(merge(base, gather([make_cluster("east", 3), make_deployment(3)]))).answer is FitAnswer.FITS_NOW
     with pytest.raises(InputError, match="no InferenceClass named b200"):
         merge(base, gather([make_cluster("east", 3, className="b200")]))
 
@@ -326,7 +326,7 @@ def test_objects_that_cannot_be_read_stop_no_plan_and_no_explanation():
     cache = {"kind": "ModelCache", "metadata": {"name": "weights", "namespace": "team"}, "spec": 7}
     other = {"kind": "ModelDeployment", "metadata": {"name": "other", "namespace": "team"}, "spec": 7}
     found = gather([*FLEET, broken, cache, make_deployment(2)])
-    assert plan(found).answer is Answer.FITS_NOW
+    assert plan(found).answer is FitAnswer.FITS_NOW
     told = explain(gather([*FLEET, broken, cache, other, make_deployment(2)]), "chat")
     (refused,) = [candidate for candidate in told.candidates if candidate.cluster == "broken"]
     assert (refused.filter, refused.may_pass) == ("ClusterReady", True)

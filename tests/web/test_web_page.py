@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.views.overview import ClusterRow, DeploymentRow, Health, Overview, ReplicaRow, ServiceRow
+from modelplane.views.overview import ClusterRow, DeploymentRow, ObjectHealth, Overview, ReplicaRow, ServiceRow
 from modelplane.web.page import render
 from modelplane.web.server import serve
 
@@ -24,7 +24,7 @@ HOSTILE = [
 
 
 def everything(text):
-    health = Health("NotReady", text)
+    health = ObjectHealth("NotReady", text)
     return Overview(
         clusters=(ClusterRow(text, health, 1, 2, 3, (text, text)),),
         deployments=(DeploymentRow(text, text, health, 3, 2, 1, text),),
@@ -48,7 +48,7 @@ def test_any_text_is_shown_as_text(text):
 
 
 def test_the_page_shows_what_is_there_and_says_when_nothing_is():
-    page = render(Overview(clusters=(ClusterRow("east", Health("Ready", ""), 2, 14, 2, ("h200",)),)))
+    page = render(Overview(clusters=(ClusterRow("east", ObjectHealth("Ready", ""), 2, 14, 2, ("h200",)),)))
     assert "<td>east</td>" in page
     assert page.count('<p class="none">none</p>') == 3
     assert "<script" not in page

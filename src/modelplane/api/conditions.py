@@ -13,7 +13,7 @@ from modelplane.api.meta import Timestamp
 from modelplane.api.reasons import Reason
 
 
-class Status(StrEnum):
+class ConditionStatus(StrEnum):
     TRUE = "True"
     FALSE = "False"
     UNKNOWN = "Unknown"
@@ -39,7 +39,7 @@ class ConditionType(StrEnum):
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     type: str
-    status: Status
+    status: ConditionStatus
     reason: str
     message: str = ""
     observed_generation: int = 0
@@ -47,20 +47,20 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 def holds(kind: ConditionType, reason: Reason, message: str = "") -> Condition:
-    return Condition(type=kind, status=Status.TRUE, reason=reason, message=message)
+    return Condition(type=kind, status=ConditionStatus.TRUE, reason=reason, message=message)
 
 
 def fails(kind: ConditionType, reason: Reason, message: str) -> Condition:
-    return Condition(type=kind, status=Status.FALSE, reason=reason, message=message)
+    return Condition(type=kind, status=ConditionStatus.FALSE, reason=reason, message=message)
 
 
 def unknown(kind: ConditionType, reason: Reason, message: str) -> Condition:
-    return Condition(type=kind, status=Status.UNKNOWN, reason=reason, message=message)
+    return Condition(type=kind, status=ConditionStatus.UNKNOWN, reason=reason, message=message)
 
 
 def summarise(conditions: Iterable[Condition], message: str = "") -> Condition:
     """The READY condition of an object that is ready when all of these hold, in the words of the first that fails."""
     for condition in conditions:
-        if condition.status is not Status.TRUE:
+        if condition.status is not ConditionStatus.TRUE:
             return msgspec.structs.replace(condition, type=ConditionType.READY)
     return holds(ConditionType.READY, Reason.AVAILABLE, message)

@@ -22,10 +22,10 @@ from aiohttp.web_protocol import RequestHandler
 from modelplane.api.errors import ModelplaneError
 from modelplane.apiserver.bodies import MOST_BYTES
 from modelplane.apiserver.failures import ApiError, as_api_error
-from modelplane.apiserver.handlers import Api, failed
+from modelplane.apiserver.handlers import ApiHandlers, failed
 from modelplane.apiserver.reads import Reads
 from modelplane.apiserver.store.database import SqliteStore
-from modelplane.apiserver.watches import DEFAULT_LIMITS, Watches, WatchLimits
+from modelplane.apiserver.watches import DEFAULT_LIMITS, WatchHub, WatchLimits
 from modelplane.apiserver.wire import Wire
 from modelplane.apiserver.writes import Writes
 from modelplane.reconcile.clock import Clock
@@ -51,8 +51,8 @@ class ApiServer:
         """`others` answer what is under their prefix of the path, behind the same checks."""
         wire = Wire()
         reads = Reads(store, wire, clock)
-        self._watches = Watches(store, reads, wire, clock, limits)
-        self._api = Api(reads, Writes(store, reads, clock), self._watches)
+        self._watches = WatchHub(store, reads, wire, clock, limits)
+        self._api = ApiHandlers(reads, Writes(store, reads, clock), self._watches)
         self._others = tuple((others or {}).items())
         self._expected = f"Bearer {token}".encode()
         self._runner = web.ServerRunner(

@@ -12,7 +12,7 @@ from typing import Final
 from modelplane.api.errors import ConflictError, InputError, ModelplaneError, NotFoundError, UnavailableError
 from modelplane.api.objects import Json
 from modelplane.apiserver.resources import Resource
-from modelplane.k8s.admission.problems import Cause as Why
+from modelplane.k8s.admission.problems import CauseType as Why
 from modelplane.k8s.admission.problems import Problem
 
 _WORDS: Final = {
@@ -29,7 +29,7 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StatusCause:
     """One entry of details.causes."""
 
     reason: str
@@ -90,12 +90,12 @@ def modified(resource: Resource, name: str) -> ApiError:
     return conflict(resource, name, why)
 
 
-def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Cause] = ()) -> ApiError:
+def forbidden(resource: Resource, name: str, why: str, causes: Sequence[StatusCause] = ()) -> ApiError:
     details = {**_named(resource, name), **_causes(causes)}
     return ApiError(403, "Forbidden", f'{resource.qualified} "{name}" is forbidden: {why}', details=details)
 
 
-def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
+def invalid(group: str, kind: str, name: str, causes: Sequence[StatusCause]) -> ApiError:
     """Field errors: one sentence, or a list of them in brackets."""
     said = [f"{cause.field}: {cause.message}" for cause in causes]
     sentence = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
@@ -112,11 +112,11 @@ def invalid_object(resource: Resource, name: str, problems: Iterable[Problem]) -
 
 def invalid_option(kind: str, field: str, why: Why, message: str) -> ApiError:
     """An option of the request itself, such as CreateOptions."""
-    return invalid("meta.k8s.io", kind, "", [Cause(why.value, f"{_WORDS[why]}: {message}", field)])
+    return invalid("meta.k8s.io", kind, "", [StatusCause(why.value, f"{_WORDS[why]}: {message}", field)])
 
 
-def cause_of(problem: Problem) -> Cause:
-    return Cause(problem.cause.value, f"{_WORDS[problem.cause]}: {problem.message}", problem.field)
+def cause_of(problem: Problem) -> StatusCause:
+    return StatusCause(problem.cause.value, f"{_WORDS[problem.cause]}: {problem.message}", problem.field)
 
 
 def unsupported_media(accepted: Sequence[str]) -> ApiError:
@@ -139,7 +139,7 @@ def expired(message: str) -> ApiError:
 
 
 def too_large_revision(asked: int, current: int) -> ApiError:
-    cause = Cause("ResourceVersionTooLarge", "Too large resource version", "")
+    cause = StatusCause("ResourceVersionTooLarge", "Too large resource version", "")
     details: Json = {"causes": [cause.to_json()], "retryAfterSeconds": 1}
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
     return ApiError(504, "Timeout", message, details=details, retry_after_s=1)
@@ -149,7 +149,7 @@ def too_many(message: str) -> ApiError:
     return ApiError(429, "TooManyRequests", message, details={"retryAfterSeconds": 1}, retry_after_s=1)
 
 
-def apply_conflict(message: str, causes: Sequence[Cause]) -> ApiError:
+def apply_conflict(message: str, causes: Sequence[StatusCause]) -> ApiError:
     return ApiError(409, "Conflict", message, details=_causes(causes))
 
 
@@ -174,5 +174,5 @@ def _named(resource: Resource, name: str) -> Json:
     return {key: text for key, text in found.items() if text}
 
 
-def _causes(causes: Sequence[Cause]) -> Json:
+def _causes(causes: Sequence[StatusCause]) -> Json:
     return {"causes": [cause.to_json() for cause in causes]} if causes else {}

@@ -13,15 +13,15 @@ from modelplane.apiserver.failures import ApiError, bad_request, not_allowed, no
 from modelplane.apiserver.media import JSON, media_of, wanted_form, wants_aggregated
 from modelplane.apiserver.objects import shown
 from modelplane.apiserver.options import delete_options, is_true, list_options, write_options
-from modelplane.apiserver.paths import Target, find_target
+from modelplane.apiserver.paths import RequestInfo, find_target
 from modelplane.apiserver.reads import Reads
 from modelplane.apiserver.resources import namespaces
 from modelplane.apiserver.reviews import answer, find_review
 from modelplane.apiserver.scales import scale_of
-from modelplane.apiserver.selectors import Selector, read_selector
-from modelplane.apiserver.watches import Watch, Watches
+from modelplane.apiserver.selectors import ListSelector, read_selector
+from modelplane.apiserver.watches import WatchHub, WatchStream
 from modelplane.apiserver.wire import encode, listing
-from modelplane.apiserver.writes import Patch, Writes, Written
+from modelplane.apiserver.writes import Patch, WriteResult, Writes
 
 _BODY_TIMEOUT_S: Final = 30.0
 _WRITE_TIMEOUT_S: Final = 30.0
@@ -40,10 +40,10 @@ _OPTIONS: Final = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "Pa
 _HEALTH: Final = {"/healthz", "/livez", "/readyz"}
 
 
-class Api:
+class ApiHandlers:
     """Answers every request that may be answered; who may ask is decided before."""
 
-    def __init__(self, reads: Reads, writes: Writes, watches: Watches) -> None:
+    def __init__(self, reads: Reads, writes: Writes, watches: WatchHub) -> None:
         self._reads = reads
         self._writes = writes
         self._watches = watches
@@ -60,7 +60,7 @@ class Api:
             return _page_not_found()
         return _document(request, path)
 
-    async def _resource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+    async def _resource(self, request: web.BaseRequest, target: RequestInfo) -> web.StreamResponse:
         if target.subresource and target.subresource not in target.resource.subresources:
             return _no_subresource(target)
         method = request.method
@@ -86,7 +86,7 @@ class Api:
             case _:
                 raise not_allowed()
 
-    async def _read(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+    async def _read(self, request: web.BaseRequest, target: RequestInfo) -> web.StreamResponse:
         form = wanted_form(request.headers.get("Accept", ""))
         query = request.query
         if target.subresource == "scale":
@@ -100,23 +100,23 @@ class Api:
             return await _stream(request, self._watches.open(target, selector, options, form))
         return _response(await self._reads.list_all(target, selector, options, form))
 
-    async def _create(self, request: web.BaseRequest, target: Target, raw: bytes) -> web.Response:
+    async def _create(self, request: web.BaseRequest, target: RequestInfo, raw: bytes) -> web.Response:
         options = write_options(request.query, _OPTIONS["POST"], request.headers.get("User-Agent", ""))
         body = await _object(request, raw, target.resource.kind)
         return _written(target, self._writes.create(target, body, options))
 
-    async def _replace(self, request: web.BaseRequest, target: Target, raw: bytes) -> web.Response:
+    async def _replace(self, request: web.BaseRequest, target: RequestInfo, raw: bytes) -> web.Response:
         options = write_options(request.query, _OPTIONS["PUT"], request.headers.get("User-Agent", ""))
         body = await _object(request, raw, target.resource.kind)
         return _written(target, self._writes.replace(target, body, options))
 
-    async def _patch(self, request: web.BaseRequest, target: Target, raw: bytes) -> web.Response:
+    async def _patch(self, request: web.BaseRequest, target: RequestInfo, raw: bytes) -> web.Response:
         kind = _patch_kind(request, target)
         agent = request.headers.get("User-Agent", "")
         options = write_options(request.query, _OPTIONS["PATCH"], agent, applies=kind is Patch.APPLY)
         return _written(target, self._writes.patch(target, raw, kind, options))
 
-    def _delete(self, request: web.BaseRequest, target: Target, raw: bytes) -> web.Response:
+    def _delete(self, request: web.BaseRequest, target: RequestInfo, raw: bytes) -> web.Response:
         query = request.query
         options = delete_options(query, raw)
         if target.name:
@@ -132,23 +132,23 @@ class Api:
 _NO_OPTIONS: Final = list_options({})
 
 
-def _no_subresource(target: Target) -> web.Response:
+def _no_subresource(target: RequestInfo) -> web.Response:
     """Below a namespace are kinds, so what is not known there is no part of the namespace but a kind that is not."""
     if target.resource is namespaces():
         return _page_not_found()
     raise not_found(target.resource, target.name)
 
 
-def _check_verb(target: Target, verb: str) -> None:
+def _check_verb(target: RequestInfo, verb: str) -> None:
     if verb not in target.resource.verbs:
         raise not_allowed()
 
 
-def _selector(target: Target, query: Mapping[str, str]) -> Selector:
+def _selector(target: RequestInfo, query: Mapping[str, str]) -> ListSelector:
     return read_selector(target.resource, query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
 
-def _patch_kind(request: web.BaseRequest, target: Target) -> Patch:
+def _patch_kind(request: web.BaseRequest, target: RequestInfo) -> Patch:
     accepted = [each for each in Patch if each is not Patch.STRATEGIC or not target.resource.custom]
     media = media_of(request.headers.get("Content-Type", ""))
     if media not in accepted:
@@ -184,7 +184,7 @@ async def _review(request: web.BaseRequest, kind: str) -> web.Response:
     return _answer(answer(kind, f"{group}/{version}", body.value), status=201)
 
 
-async def _stream(request: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+async def _stream(request: web.BaseRequest, watch: WatchStream) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
     chunks = watch.chunks()
     try:
@@ -251,7 +251,7 @@ def _page_not_found() -> web.Response:
     return web.Response(text="404 page not found\n", status=404)
 
 
-def _written(target: Target, written: Written) -> web.Response:
+def _written(target: RequestInfo, written: WriteResult) -> web.Response:
     manifest = written.manifest if target.subresource == "scale" else shown(target.resource, written.manifest)
     return _response(encode(manifest), status=201 if written.created else 200, warnings=written.warnings)
 

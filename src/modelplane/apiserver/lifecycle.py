@@ -27,8 +27,8 @@ from modelplane.apiserver.values import (
 from modelplane.apiserver.writes import ALWAYS_THERE
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -55,10 +55,10 @@ class Lifecycle:
         for group, kind in store.kinds():
             for manifest in store.list(group, kind):
                 ref = ObjectRef(group, kind, text_of(manifest, "namespace"), text_of(manifest, "name"))
-                self._heard(Change(ChangeType.ADDED, ref, manifest, None, 0))
+                self._heard(StoreChange(ChangeType.ADDED, ref, manifest, None, 0))
         store.subscribe(self._heard)
 
-    def _heard(self, change: Change) -> None:
+    def _heard(self, change: StoreChange) -> None:
         if change.before is not None:
             for uid in _owner_uids(change.before):
                 self._dependents[uid].discard(change.ref)
@@ -71,7 +71,7 @@ class Lifecycle:
         if owners or is_deleting(change.manifest):
             self.loop.add(change.ref)
 
-    def _gone(self, change: Change) -> None:
+    def _gone(self, change: StoreChange) -> None:
         for ref in self._dependents.pop(text_of(change.manifest, "uid"), ()):
             self.loop.add(ref)
         for owner in _owners(change.manifest):
@@ -83,13 +83,13 @@ class Lifecycle:
     async def _reconcile(self, ref: ObjectRef) -> Outcome:
         item = self._store.get(ref)
         if item is None:
-            return Settled()
+            return Done()
         with self._store.batch():
             if is_deleting(item):
                 self._finish(ref, item)
             elif _owners(item):
                 self._check_owners(ref, item)
-        return Settled()
+        return Done()
 
     def _finish(self, ref: ObjectRef, item: Manifest) -> None:
         finalizers = finalizers_of(item)

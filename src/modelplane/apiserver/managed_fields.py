@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from modelplane.api.objects import Json, Manifest
-from modelplane.apiserver.failures import ApiError, Cause, apply_conflict, bad_request
+from modelplane.apiserver.failures import ApiError, StatusCause, apply_conflict, bad_request
 from modelplane.apiserver.field_sets import EMPTY, Field, FieldSet, read, spelled, under, written
 from modelplane.apiserver.resources import Resource
 from modelplane.apiserver.typed import (
@@ -66,18 +66,18 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class ManagedFieldsEntry:
     """What a writer owns since when, and the entry that it was read from, where it is still as it was."""
 
     fields: FieldSet
     time: str
     entry: Json | None = field(default=None, compare=False)
 
-    def without(self, lost: FieldSet) -> "Holding":
-        return self if self.fields.isdisjoint(lost) else Holding(self.fields - lost, self.time)
+    def without(self, lost: FieldSet) -> "ManagedFieldsEntry":
+        return self if self.fields.isdisjoint(lost) else ManagedFieldsEntry(self.fields - lost, self.time)
 
 
-Owners = Mapping[Writer, Holding]
+Owners = Mapping[Writer, ManagedFieldsEntry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Door:
 
 def read_owners(manifest: Manifest) -> Owners | None:
     """The owners that an object names; None where what it says cannot be read."""
-    found: dict[Writer, Holding] = {}
+    found: dict[Writer, ManagedFieldsEntry] = {}
     try:
         for entry in items(metadata_of(manifest).get("managedFields")):
             each = mapping(entry)
@@ -111,7 +111,7 @@ def read_owners(manifest: Manifest) -> Owners | None:
                 str(each["apiVersion"]),
                 str(each.get("subresource", "")),
             )
-            found[writer] = Holding(read(each["fieldsV1"]), str(each.get("time", "")), dict(each))
+            found[writer] = ManagedFieldsEntry(read(each["fieldsV1"]), str(each.get("time", "")), dict(each))
     except (KeyError, ValueError):
         return None
     return found
@@ -126,7 +126,7 @@ def write_owners(owners: Owners) -> list[Json]:
     return [_entry(writer, holding) for writer, holding in order]
 
 
-def _entry(writer: Writer, holding: Holding) -> Json:
+def _entry(writer: Writer, holding: ManagedFieldsEntry) -> Json:
     if holding.entry is not None:
         return holding.entry
     entry: Json = {
@@ -155,7 +155,7 @@ def updated(before: Manifest | None, after: Manifest, door: Door) -> Json:
     if gained:
         held = remaining.get(door.writer)
         kept = (held.fields if held else EMPTY) - changes.removed
-        remaining[door.writer] = Holding(kept | gained, door.now)
+        remaining[door.writer] = ManagedFieldsEntry(kept | gained, door.now)
     elif door.writer in remaining:
         remaining[door.writer] = remaining[door.writer].without(changes.removed)
     return with_metadata(after, managedFields=write_owners(_capped(_kept(remaining))) or None)
@@ -176,17 +176,17 @@ def _is_reset(manifest: Manifest) -> bool:
     return metadata_of(manifest).get("managedFields") == [{}]
 
 
-def _yielded(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, Holding]:
+def _yielded(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writer, ManagedFieldsEntry]:
     """What everybody is left with after the writer made these changes."""
     lost = changes.added | changes.modified | changes.removed
     return {each: holding if each == writer else holding.without(lost) for each, holding in owners.items()}
 
 
-def _kept(owners: Mapping[Writer, Holding]) -> dict[Writer, Holding]:
+def _kept(owners: Mapping[Writer, ManagedFieldsEntry]) -> dict[Writer, ManagedFieldsEntry]:
     return {writer: holding for writer, holding in owners.items() if holding.fields}
 
 
-def _capped(owners: dict[Writer, Holding]) -> dict[Writer, Holding]:
+def _capped(owners: dict[Writer, ManagedFieldsEntry]) -> dict[Writer, ManagedFieldsEntry]:
     """Too many updaters would make the object grow: the oldest are taken together."""
     updaters = sorted((each for each in owners if not each.applies), key=lambda each: (owners[each].time, each))
     for oldest in updaters[: max(0, len(updaters) - _UPDATERS_MOST)]:
@@ -194,7 +194,7 @@ def _capped(owners: dict[Writer, Holding]) -> dict[Writer, Holding]:
         together = Writer(_ANCIENT, applies=False, api_version=oldest.api_version)
         known = owners.get(together)
         fields = holding.fields | (known.fields if known else EMPTY)
-        owners[together] = Holding(fields, max(holding.time, known.time if known else ""))
+        owners[together] = ManagedFieldsEntry(fields, max(holding.time, known.time if known else ""))
     return owners
 
 
@@ -216,7 +216,7 @@ def _applied(live: Manifest | None, config: Manifest, door: Door, *, force: bool
     owners = dict(_first_owners(live, door))
     former = owners.get(door.writer)
     stated = owned(config, schema)
-    owners[door.writer] = Holding(_tracked(stated, door), door.now)
+    owners[door.writer] = ManagedFieldsEntry(_tracked(stated, door), door.now)
     base = dict(live) if live is not None else {}
     needed = stated.union(*(holding.fields for holding in owners.values()))
     pruned = _pruned(merge(base, dict(config), schema), former, needed, schema)
@@ -253,10 +253,10 @@ def _first_owners(live: Manifest | None, door: Door) -> Owners:
         held = compare({}, live, door.resource.schema).added - _UNTRACKED
     except TypedError:
         return {}
-    return {writer: Holding(held - under(held, (("f:status",),)), door.now)}
+    return {writer: ManagedFieldsEntry(held - under(held, (("f:status",),)), door.now)}
 
 
-def _pruned(merged: object, former: Holding | None, stated: FieldSet, schema: Schema) -> object:
+def _pruned(merged: object, former: ManagedFieldsEntry | None, stated: FieldSet, schema: Schema) -> object:
     """Without what the applier stated before and nobody states any more."""
     if former is None:
         return merged
@@ -286,7 +286,7 @@ def _conflicts(owners: Owners, changes: Comparison, writer: Writer) -> dict[Writ
 
 def _refusal(conflicts: Mapping[Writer, list[Field]]) -> ApiError:
     pairs = [(writer, each) for writer, fields in conflicts.items() for each in fields]
-    causes = [Cause("FieldManagerConflict", f"conflict with {writer}", spelled(each)) for writer, each in pairs]
+    causes = [StatusCause("FieldManagerConflict", f"conflict with {writer}", spelled(each)) for writer, each in pairs]
     if len(pairs) == 1:
         writer, only = pairs[0]
         return apply_conflict(f"Apply failed with 1 conflict: conflict with {writer}: {spelled(only)}", causes)

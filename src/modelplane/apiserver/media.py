@@ -12,7 +12,7 @@ YAML: Final = "application/yaml"
 _OFFERED: Final = (JSON,)
 
 
-class Form(Enum):
+class ObjectForm(Enum):
     """How objects are answered: as they are, as rows of a table, or by their metadata alone."""
 
     OBJECT = auto()
@@ -21,10 +21,10 @@ class Form(Enum):
 
 
 _FORMS: Final = {
-    "": Form.OBJECT,
-    "Table": Form.TABLE,
-    "PartialObjectMetadata": Form.PARTIAL,
-    "PartialObjectMetadataList": Form.PARTIAL,
+    "": ObjectForm.OBJECT,
+    "Table": ObjectForm.TABLE,
+    "PartialObjectMetadata": ObjectForm.PARTIAL,
+    "PartialObjectMetadataList": ObjectForm.PARTIAL,
 }
 
 
@@ -44,14 +44,14 @@ def _read(header: str) -> list[_Wanted]:
 
 
 @lru_cache(maxsize=256)
-def wanted_form(accept: str) -> Form:
+def wanted_form(accept: str) -> ObjectForm:
     """The first form of an Accept header that can be served. ApiError (406) where there is none."""
     for each in _read(accept or "*/*"):
         if each.media not in {JSON, "*/*", "application/*"}:
             continue
         group, version = each.parameters.get("g", ""), each.parameters.get("v", "")
         form = _FORMS.get(each.parameters.get("as", ""))
-        if form is Form.OBJECT or (form is not None and group == "meta.k8s.io" and version in {"v1", "v1beta1"}):
+        if form is ObjectForm.OBJECT or (form is not None and group == "meta.k8s.io" and version in {"v1", "v1beta1"}):
             return form
     raise not_acceptable(_OFFERED)
 

@@ -20,10 +20,10 @@ from modelplane.apiserver import event_views
 from modelplane.apiserver.failures import ApiError, bad_request, invalid_object
 from modelplane.apiserver.resources import Resource, resource_of
 from modelplane.apiserver.values import finalizers_of, is_deleting, mapping, metadata_of, text_of, with_metadata
-from modelplane.k8s.admission.admit import Admitted, Refused, UnknownFields, Verdict, admit
+from modelplane.k8s.admission.admit import AdmissionDenied, Admitted, UnknownFields, Verdict, admit
 from modelplane.k8s.admission.names import fault_in_namespace
-from modelplane.k8s.admission.paths import Key
-from modelplane.k8s.admission.problems import Cause, Problem
+from modelplane.k8s.admission.paths import MapKey
+from modelplane.k8s.admission.problems import CauseType, Problem
 from modelplane.k8s.admission.schemas import META_FIELDS, properties_of
 
 T = TypeVar("T")
@@ -50,16 +50,16 @@ def admitted(
     """The object as it is to be stored. ApiError says what is wrong with it."""
     prepared = _PREPARE.get(resource.kind, _as_given)(given, old) if not resource.custom else given
     verdict = _judged(resource, prepared, old, unknown)
-    found = verdict.problems if isinstance(verdict, Refused) else verdict.warnings
+    found = verdict.problems if isinstance(verdict, AdmissionDenied) else verdict.warnings
     strangers = [f'duplicate field "{field}"' for field in duplicates]
-    strangers += sorted(f'unknown field "{each.field}"' for each in found if each.cause is Cause.UNKNOWN_FIELD)
+    strangers += sorted(f'unknown field "{each.field}"' for each in found if each.cause is CauseType.UNKNOWN_FIELD)
     if unknown is UnknownFields.REFUSE and strangers:
         raise StrictError(resource, strangers)
-    if isinstance(verdict, Refused):
+    if isinstance(verdict, AdmissionDenied):
         raise _refusal(resource, text_of(given, "name"), verdict.problems)
     _check_more(resource, verdict.value, old)
     told = strangers if unknown is UnknownFields.WARN else []
-    noted = (f"{each.field}: {each.message}" for each in found if each.cause is not Cause.UNKNOWN_FIELD)
+    noted = (f"{each.field}: {each.message}" for each in found if each.cause is not CauseType.UNKNOWN_FIELD)
     return Ready(verdict.value, (*told, *noted, *_finalizer_warnings(verdict.value, old)))
 
 
@@ -76,7 +76,7 @@ def _judged(resource: Resource, given: Json, old: Manifest | None, unknown: Unkn
         verdict = admit(plain, resource.definition, old=old, unknown=unknown)
     else:
         verdict = admit(_less(plain, same), definition, old=_less(old, same), unknown=unknown)
-    if isinstance(verdict, Refused):
+    if isinstance(verdict, AdmissionDenied):
         return verdict
     value = {**verdict.value, **{name: old[name] for name in same if old is not None}}
     return Admitted(with_metadata(value, managedFields=owners), verdict.warnings)
@@ -128,8 +128,8 @@ def _refusal(resource: Resource, name: str, problems: tuple[Problem, ...]) -> Ap
 
 def _is_unreadable(resource: Resource, problem: Problem) -> bool:
     if resource.custom:
-        return problem.cause is Cause.TYPE and problem.path[:1] == ("metadata",)
-    return problem.cause is Cause.TYPE or problem.path[0] in {"data", "binaryData"}
+        return problem.cause is CauseType.TYPE and problem.path[:1] == ("metadata",)
+    return problem.cause is CauseType.TYPE or problem.path[0] in {"data", "binaryData"}
 
 
 def _check_more(resource: Resource, value: Json, old: Manifest | None) -> None:
@@ -146,7 +146,7 @@ def _check_finalizers(value: Json, old: Manifest | None) -> Iterator[Problem]:
     if added:
         listed = ", ".join(f'"{name}"' for name in added)
         why = f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}"
-        yield Problem(("metadata", "finalizers"), why, cause=Cause.FORBIDDEN)
+        yield Problem(("metadata", "finalizers"), why, cause=CauseType.FORBIDDEN)
 
 
 def _finalizer_warnings(value: Json, old: Manifest | None) -> Iterator[str]:
@@ -199,7 +199,7 @@ def _check_keys(value: Json, field: str) -> Iterator[Problem]:
     for key in mapping(value.get(field)):
         if not _KEY.fullmatch(key) or key in {".", ".."}:
             why = f'"{key}" is not a valid key'
-            yield Problem((field, Key(key)), why, "use letters, digits, '-', '_' and '.'")
+            yield Problem((field, MapKey(key)), why, "use letters, digits, '-', '_' and '.'")
 
 
 def _check_immutable(value: Json, old: Manifest | None, fields: tuple[str, ...]) -> Iterator[Problem]:
@@ -207,14 +207,14 @@ def _check_immutable(value: Json, old: Manifest | None, fields: tuple[str, ...])
         return
     for field in ("immutable", *fields):
         if value.get(field) != old.get(field):
-            yield Problem((field,), "field is immutable when `immutable` is set", cause=Cause.FORBIDDEN)
+            yield Problem((field,), "field is immutable when `immutable` is set", cause=CauseType.FORBIDDEN)
 
 
 def _check_config_map(value: Json, old: Manifest | None) -> Iterator[Problem]:
     yield from _check_keys(value, "data")
     yield from _check_keys(value, "binaryData")
     for key in mapping(value.get("data")).keys() & mapping(value.get("binaryData")).keys():
-        yield Problem(("data", Key(key)), f'"{key}": duplicate of key present in binaryData')
+        yield Problem(("data", MapKey(key)), f'"{key}": duplicate of key present in binaryData')
     yield from _check_immutable(value, old, ("data", "binaryData"))
 
 

@@ -11,7 +11,7 @@ from modelplane.apiserver.failures import ApiError, bad_request, invalid_option
 from modelplane.apiserver.protobuf import MAGIC, read_protobuf
 from modelplane.apiserver.tables import Include
 from modelplane.k8s.admission.admit import UnknownFields
-from modelplane.k8s.admission.problems import Cause
+from modelplane.k8s.admission.problems import CauseType
 
 Query = Mapping[str, str]
 
@@ -40,15 +40,17 @@ class WriteOptions:
 def write_options(query: Query, kind: str, user_agent: str, *, applies: bool = False) -> WriteOptions:
     given = query.get("fieldManager", "")
     if applies and not given:
-        raise invalid_option(kind, "fieldManager", Cause.REQUIRED, "is required for apply patch")
+        raise invalid_option(kind, "fieldManager", CauseType.REQUIRED, "is required for apply patch")
     if len(given) > _MANAGER_LONGEST:
-        raise invalid_option(kind, "fieldManager", Cause.TOO_LONG, f"may not be more than {_MANAGER_LONGEST} bytes")
+        raise invalid_option(kind, "fieldManager", CauseType.TOO_LONG, f"may not be more than {_MANAGER_LONGEST} bytes")
     if not given.isprintable():
-        raise invalid_option(kind, "fieldManager", Cause.INVALID, f'"{given}": must only contain printable characters')
+        raise invalid_option(
+            kind, "fieldManager", CauseType.INVALID, f'"{given}": must only contain printable characters'
+        )
     manager = given or user_agent.partition("/")[0][:_MANAGER_LONGEST] or "unknown"
     force = is_true(query.get("force", ""))
     if force and not applies:
-        raise invalid_option(kind, "force", Cause.FORBIDDEN, "may not be specified for non-apply patch")
+        raise invalid_option(kind, "force", CauseType.FORBIDDEN, "may not be specified for non-apply patch")
     return WriteOptions(manager, _validation(query, kind), _dry_run(query.get("dryRun", ""), kind), force)
 
 
@@ -60,12 +62,12 @@ def _validation(query: Query, kind: str) -> UnknownFields:
         return UnknownFields(given)
     except ValueError:
         known = 'supported values: "", "Ignore", "Strict", "Warn"'
-        raise invalid_option(kind, "fieldValidation", Cause.NOT_SUPPORTED, f'"{given}": {known}') from None
+        raise invalid_option(kind, "fieldValidation", CauseType.NOT_SUPPORTED, f'"{given}": {known}') from None
 
 
 def _dry_run(given: str, kind: str) -> bool:
     if given not in {"", "All"}:
-        raise invalid_option(kind, "dryRun", Cause.NOT_SUPPORTED, f'["{given}"]: supported values: "All"')
+        raise invalid_option(kind, "dryRun", CauseType.NOT_SUPPORTED, f'["{given}"]: supported values: "All"')
     return bool(given)
 
 
@@ -130,7 +132,7 @@ def _propagation(policy: str) -> Propagation | None:
     except ValueError:
         known = 'supported values: "Foreground", "Background", "Orphan", "nil"'
         message = f'"{policy}": {known}'
-        raise invalid_option("DeleteOptions", "propagationPolicy", Cause.NOT_SUPPORTED, message) from None
+        raise invalid_option("DeleteOptions", "propagationPolicy", CauseType.NOT_SUPPORTED, message) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ def _check_match(given: str, match: str, *, watch: bool, proceed: str, initial: 
         raise _forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
     if match not in {"Exact", "NotOlderThan"}:
         known = 'supported values: "Exact", "NotOlderThan", ""'
-        raise invalid_option(_LIST_OPTIONS, "resourceVersionMatch", Cause.NOT_SUPPORTED, f'"{match}": {known}')
+        raise invalid_option(_LIST_OPTIONS, "resourceVersionMatch", CauseType.NOT_SUPPORTED, f'"{match}": {known}')
     if match == "Exact" and given == "0":
         why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
         raise _forbidden("resourceVersionMatch", why)
@@ -198,7 +200,7 @@ def _check_watch(match: str, proceed: str, *, initial: bool | None) -> None:
 
 
 def _forbidden(field: str, why: str) -> ApiError:
-    return invalid_option(_LIST_OPTIONS, field, Cause.FORBIDDEN, why)
+    return invalid_option(_LIST_OPTIONS, field, CauseType.FORBIDDEN, why)
 
 
 def _revision(given: str) -> int | None:

@@ -7,7 +7,7 @@ from modelplane.reconcile.store import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestInfo:
     """A collection where `name` is empty; all namespaces where a namespaced kind has `namespace` None."""
 
     resource: Resource
@@ -25,7 +25,7 @@ class Target:
         return self.resource.namespaced and self.namespace is None
 
 
-def find_target(path: str) -> Target | None:
+def find_target(path: str) -> RequestInfo | None:
     """/api/v1/... or /apis/GROUP/VERSION/..., with namespaces/NAME before namespaced kinds."""
     match path.strip("/").split("/"):
         case ["api", version, *rest]:
@@ -43,15 +43,15 @@ def find_target(path: str) -> Target | None:
             return None
 
 
-def _target(resource: Resource, namespace: str | None, named: list[str]) -> Target | None:
+def _target(resource: Resource, namespace: str | None, named: list[str]) -> RequestInfo | None:
     if namespace is not None and not resource.namespaced:
         return None
     match named:
         case []:
-            return Target(resource, namespace, "", "")
+            return RequestInfo(resource, namespace, "", "")
         case [name] if name and (namespace is not None or not resource.namespaced):
-            return Target(resource, namespace, name, "")
+            return RequestInfo(resource, namespace, name, "")
         case [name, subresource] if name and (namespace is not None or not resource.namespaced):
-            return Target(resource, namespace, name, subresource)
+            return RequestInfo(resource, namespace, name, subresource)
         case _:
             return None

@@ -15,11 +15,11 @@ import msgspec
 from modelplane.api.objects import Json, Manifest
 from modelplane.apiserver import tables
 from modelplane.apiserver.failures import ApiError, bad_request, expired, not_found, too_large_revision
-from modelplane.apiserver.media import Form
+from modelplane.apiserver.media import ObjectForm
 from modelplane.apiserver.objects import shown, tabled_of
 from modelplane.apiserver.options import ListOptions
-from modelplane.apiserver.paths import Target
-from modelplane.apiserver.selectors import Selector
+from modelplane.apiserver.paths import RequestInfo
+from modelplane.apiserver.selectors import ListSelector
 from modelplane.apiserver.store.database import Expired, SqliteStore
 from modelplane.apiserver.values import text_of
 from modelplane.apiserver.wire import Wire, encode, listing, tabled
@@ -40,7 +40,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     items: Sequence[Manifest]
     metadata: Json
 
@@ -51,26 +51,28 @@ class Reads:
         self._wire = wire
         self._clock = clock
 
-    def get(self, target: Target, form: Form, options: ListOptions) -> bytes:
+    def get(self, target: RequestInfo, form: ObjectForm, options: ListOptions) -> bytes:
         found = self.find(target)
         resource = target.resource
         match form:
-            case Form.OBJECT:
+            case ObjectForm.OBJECT:
                 return self._wire.object(resource, target.ref, found)
-            case Form.PARTIAL:
+            case ObjectForm.PARTIAL:
                 return encode(tables.partial(shown(resource, found)))
-            case Form.TABLE:
+            case ObjectForm.TABLE:
                 metadata: Json = {"resourceVersion": text_of(found, "resourceVersion")}
                 row = self._renderer(target, options, form)(found)
                 return tabled(tables.column_definitions(resource), metadata, [row])
 
-    def find(self, target: Target) -> Manifest:
+    def find(self, target: RequestInfo) -> Manifest:
         found = self._store.get(target.ref)
         if found is None:
             raise not_found(target.resource, target.name)
         return found
 
-    async def list_all(self, target: Target, selector: Selector, options: ListOptions, form: Form) -> bytes:
+    async def list_all(
+        self, target: RequestInfo, selector: ListSelector, options: ListOptions, form: ObjectForm
+    ) -> bytes:
         """A list, encoded in turns: long ones leave room for other requests in between."""
         page = self.page(target, selector, options)
         render, parts = self._renderer(target, options, form), list[bytes]()
@@ -80,25 +82,25 @@ class Reads:
             parts.extend(render(each) for each in page.items[start : start + _TURN])
         names = target.resource.definition.names
         match form:
-            case Form.OBJECT:
+            case ObjectForm.OBJECT:
                 return listing(target.resource.api_version, names.list_kind, page.metadata, parts)
-            case Form.PARTIAL:
+            case ObjectForm.PARTIAL:
                 return listing(_META, "PartialObjectMetadataList", page.metadata, parts)
-            case Form.TABLE:
+            case ObjectForm.TABLE:
                 return tabled(tables.column_definitions(target.resource), page.metadata, parts)
 
-    def _renderer(self, target: Target, options: ListOptions, form: Form) -> Callable[[Manifest], bytes]:
+    def _renderer(self, target: RequestInfo, options: ListOptions, form: ObjectForm) -> Callable[[Manifest], bytes]:
         """How one object of a list is written."""
         resource, now = target.resource, self._clock.now()
         match form:
-            case Form.OBJECT:
+            case ObjectForm.OBJECT:
                 return lambda each: self._wire.object(resource, ref_of(target, each), each)
-            case Form.PARTIAL:
+            case ObjectForm.PARTIAL:
                 return lambda each: encode(tables.partial(shown(resource, each)))
-            case Form.TABLE:
+            case ObjectForm.TABLE:
                 return lambda each: encode(tables.rows(resource, [tabled_of(resource, each)], now, options.include)[0])
 
-    def page(self, target: Target, selector: Selector, options: ListOptions) -> Page:
+    def page(self, target: RequestInfo, selector: ListSelector, options: ListOptions) -> ListPage:
         """The items that a list answers with. ApiError where its revision is not known (any more)."""
         token = _read_token(options.proceed) if options.proceed else None
         revision = token.revision if token is not None else self._wanted(options)
@@ -114,7 +116,7 @@ class Reads:
             raise too_large_revision(options.revision, self._store.revision)
         return options.revision if options.match == "Exact" else None
 
-    def _matching(self, target: Target, selector: Selector, revision: int | None) -> list[Manifest]:
+    def _matching(self, target: RequestInfo, selector: ListSelector, revision: int | None) -> list[Manifest]:
         resource = target.resource
         if revision is not None and revision != self._store.revision:
             return [each for each in self._at(target, revision) if selector.matches(each)]
@@ -126,7 +128,7 @@ class Reads:
         found = self._store.list(*resource.home, namespace=target.namespace, labels=labels or None)
         return list(found) if selector.is_everything else [each for each in found if selector.matches(each)]
 
-    def _at(self, target: Target, revision: int) -> list[Manifest]:
+    def _at(self, target: RequestInfo, revision: int) -> list[Manifest]:
         """The objects as they were, by taking back what happened since."""
         resource = target.resource
         changes = self._store.changes_since(revision)
@@ -147,7 +149,7 @@ class Reads:
         return [found[place] for place in sorted(found)]
 
 
-def ref_of(target: Target, manifest: Manifest) -> ObjectRef:
+def ref_of(target: RequestInfo, manifest: Manifest) -> ObjectRef:
     return ObjectRef(*target.resource.home, *_place(manifest))
 
 
@@ -155,16 +157,16 @@ def _place(manifest: Manifest) -> tuple[str, str]:
     return text_of(manifest, "namespace"), text_of(manifest, "name")
 
 
-def _cut(found: list[Manifest], revision: int, options: ListOptions, selector: Selector) -> Page:
+def _cut(found: list[Manifest], revision: int, options: ListOptions, selector: ListSelector) -> ListPage:
     metadata: Json = {"resourceVersion": str(revision)}
     left = len(found) - options.limit
     if options.limit <= 0 or left <= 0:
-        return Page(found, metadata)
+        return ListPage(found, metadata)
     shown_items = found[: options.limit]
     metadata["continue"] = _write_token(_Token(revision, *_place(shown_items[-1])))
     if selector.is_everything:
         metadata["remainingItemCount"] = left
-    return Page(shown_items, metadata)
+    return ListPage(shown_items, metadata)
 
 
 def _write_token(token: _Token) -> str:

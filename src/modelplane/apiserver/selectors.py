@@ -21,7 +21,7 @@ _EVENT_FIELDS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class SelectorTerm:
     """One term of a label selector. `values` is None where the mere presence counts."""
 
     key: str
@@ -40,10 +40,10 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
+class ListSelector:
     """What a list or a watch asks for."""
 
-    labels: tuple[Requirement, ...] = ()
+    labels: tuple[SelectorTerm, ...] = ()
     fields: tuple[tuple[str, str, bool], ...] = ()
     """Field, value, and whether they must be equal."""
 
@@ -71,14 +71,14 @@ class Selector:
         return all((_field(manifest, field) == value) is equal for field, value, equal in self.fields)
 
 
-EVERYTHING: Final = Selector()
+EVERYTHING: Final = ListSelector()
 
 
-def read_selector(resource: Resource, labels: str, fields: str) -> Selector:
+def read_selector(resource: Resource, labels: str, fields: str) -> ListSelector:
     """The selector of a request. ApiError where it cannot be read."""
     if not labels and not fields:
         return EVERYTHING
-    return Selector(_Labels(labels).read(), _read_fields(resource, fields))
+    return ListSelector(_Labels(labels).read(), _read_fields(resource, fields))
 
 
 class _Labels:
@@ -95,8 +95,8 @@ class _Labels:
             place = found.end()
         self._at = 0
 
-    def read(self) -> tuple[Requirement, ...]:
-        found: list[Requirement] = []
+    def read(self) -> tuple[SelectorTerm, ...]:
+        found: list[SelectorTerm] = []
         while self._peek():
             found.append(self._requirement())
             if self._peek() and self._next() != ",":
@@ -111,23 +111,23 @@ class _Labels:
         self._at += 1
         return token
 
-    def _requirement(self) -> Requirement:
+    def _requirement(self) -> SelectorTerm:
         absent = self._peek() == "!"
         if absent:
             self._next()
         key = _checked_key(self._identifier())
         if absent or self._peek() in {"", ","}:
-            return Requirement(key, None, negated=absent)
+            return SelectorTerm(key, None, negated=absent)
         operator = self._next()
         match operator:
             case "=" | "==":
-                return Requirement(key, frozenset((self._value(),)))
+                return SelectorTerm(key, frozenset((self._value(),)))
             case "!=":
-                return Requirement(key, frozenset((self._value(),)), negated=True)
+                return SelectorTerm(key, frozenset((self._value(),)), negated=True)
             case "in" | "notin":
-                return Requirement(key, self._values(), negated=operator == "notin")
+                return SelectorTerm(key, self._values(), negated=operator == "notin")
             case "<" | ">":
-                return Requirement(key, frozenset(), bound=(operator, _number(self._value())))
+                return SelectorTerm(key, frozenset(), bound=(operator, _number(self._value())))
             case _:
                 raise _unreadable(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
 

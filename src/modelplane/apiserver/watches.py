@@ -18,18 +18,18 @@ from typing import Final
 from modelplane.api.objects import Json, Manifest
 from modelplane.apiserver import tables
 from modelplane.apiserver.failures import ApiError, expired, too_many
-from modelplane.apiserver.media import Form
+from modelplane.apiserver.media import ObjectForm
 from modelplane.apiserver.objects import shown, tabled_of
 from modelplane.apiserver.options import ListOptions
-from modelplane.apiserver.paths import Target
+from modelplane.apiserver.paths import RequestInfo
 from modelplane.apiserver.reads import Reads, ref_of
 from modelplane.apiserver.resources import Resource
-from modelplane.apiserver.selectors import Selector
+from modelplane.apiserver.selectors import ListSelector
 from modelplane.apiserver.store.database import Expired, SqliteStore
 from modelplane.apiserver.values import with_metadata
 from modelplane.apiserver.wire import Wire, encode
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -47,25 +47,25 @@ DEFAULT_LIMITS: Final = WatchLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WatchEvent:
     type: str
     manifest: Manifest
 
 
-def event_of(change: Change, selector: Selector) -> Event | None:
+def event_of(change: StoreChange, selector: ListSelector) -> WatchEvent | None:
     """What a change is to somebody who sees only what the selector matches."""
     after = change.type is not ChangeType.DELETED and selector.matches(change.manifest)
     before = change.before is not None and selector.matches(change.before)
     if after:
-        return Event("MODIFIED" if before else "ADDED", change.manifest)
+        return WatchEvent("MODIFIED" if before else "ADDED", change.manifest)
     if not before:
         return None
     if change.type is ChangeType.DELETED:
-        return Event("DELETED", change.manifest)
-    return Event("DELETED", with_metadata(change.before or {}, resourceVersion=str(change.revision)))
+        return WatchEvent("DELETED", change.manifest)
+    return WatchEvent("DELETED", with_metadata(change.before or {}, resourceVersion=str(change.revision)))
 
 
-class Watches:
+class WatchHub:
     """All watches on one store."""
 
     def __init__(self, store: SqliteStore, reads: Reads, wire: Wire, clock: Clock, limits: WatchLimits) -> None:
@@ -74,7 +74,7 @@ class Watches:
         self._wire = wire
         self._clock = clock
         self._limits = limits
-        self._open: dict[tuple[str, str], set[Watch]] = {}
+        self._open: dict[tuple[str, str], set[WatchStream]] = {}
         self._end = store.subscribe(self._heard)
 
     def __len__(self) -> int:
@@ -86,16 +86,18 @@ class Watches:
         for each in [watch for watches in self._open.values() for watch in watches]:
             each.end()
 
-    def open(self, target: Target, selector: Selector, options: ListOptions, form: Form) -> "Watch":
+    def open(
+        self, target: RequestInfo, selector: ListSelector, options: ListOptions, form: ObjectForm
+    ) -> "WatchStream":
         """Starts at once: everything from here on is in the stream. ApiError where there are too many already."""
         if len(self) >= self._limits.watches:
             raise too_many(f"there are {self._limits.watches} watches already; close some, or try again later")
-        watch = Watch(self, target, selector, _Shape(target.resource, form, options), self._limits)
+        watch = WatchStream(self, target, selector, _Shape(target.resource, form, options), self._limits)
         watch.start(self._beginning(target, selector, options))
         self._open.setdefault(_kind(target.resource), set()).add(watch)
         return watch
 
-    def forget(self, watch: "Watch") -> None:
+    def forget(self, watch: "WatchStream") -> None:
         kind = _kind(watch.target.resource)
         self._open.get(kind, set()).discard(watch)
         if not self._open.get(kind):
@@ -109,7 +111,7 @@ class Watches:
     def now(self) -> float:
         return self._clock.now()
 
-    def object_line(self, resource: Resource, ref: ObjectRef, event: Event) -> bytes:
+    def object_line(self, resource: Resource, ref: ObjectRef, event: WatchEvent) -> bytes:
         """An event in full. Watchers of one change share the bytes, and readers share those of the object."""
         body = (
             encode(shown(resource, event.manifest))
@@ -118,18 +120,20 @@ class Watches:
         )
         return b'{"type":"' + event.type.encode() + b'","object":' + body + b"}\n"
 
-    def _heard(self, change: Change) -> None:
+    def _heard(self, change: StoreChange) -> None:
         if change.type is ChangeType.DELETED:
             self._wire.forget(change.ref)
         for watch in tuple(self._open.get((change.ref.group, change.ref.kind), ())):
             watch.heard(change)
 
-    def _beginning(self, target: Target, selector: Selector, options: ListOptions) -> Iterable[Event] | ApiError:
+    def _beginning(
+        self, target: RequestInfo, selector: ListSelector, options: ListOptions
+    ) -> Iterable[WatchEvent] | ApiError:
         if not options.revision or options.initial_events:
             if options.initial_events is False:
                 return ()
             page = self._reads.page(target, selector, ListOptions())
-            return [Event("ADDED", each) for each in page.items]
+            return [WatchEvent("ADDED", each) for each in page.items]
         changes = self._store.changes_since(options.revision)
         if isinstance(changes, Expired):
             return expired(f"too old resource version: {options.revision} ({changes.oldest})")
@@ -141,7 +145,7 @@ def _kind(resource: Resource) -> tuple[str, str]:
     return resource.home
 
 
-def _concerns(target: Target, ref: ObjectRef) -> bool:
+def _concerns(target: RequestInfo, ref: ObjectRef) -> bool:
     same = (ref.group, ref.kind) == _kind(target.resource)
     return same and target.namespace in {None, ref.namespace}
 
@@ -151,15 +155,15 @@ class _Shape:
     """In which form the watcher wants its events."""
 
     resource: Resource
-    form: Form
+    form: ObjectForm
     options: ListOptions
 
 
-class Watch:
+class WatchStream:
     """One client's stream. Read with `chunks`, and closed when that ends."""
 
     def __init__(
-        self, watches: Watches, target: Target, selector: Selector, shape: _Shape, limits: WatchLimits
+        self, watches: WatchHub, target: RequestInfo, selector: ListSelector, shape: _Shape, limits: WatchLimits
     ) -> None:
         self.target = target
         self._watches = watches
@@ -172,7 +176,7 @@ class Watch:
         self._stirred = asyncio.Event()
         self._told_columns = False
 
-    def start(self, beginning: Iterable[Event] | ApiError) -> None:
+    def start(self, beginning: Iterable[WatchEvent] | ApiError) -> None:
         if isinstance(beginning, ApiError):
             self._fail(beginning)
             return
@@ -183,7 +187,7 @@ class Watch:
         # What there was to begin with is no lag.
         self._waiting_bytes = 0
 
-    def heard(self, change: Change) -> None:
+    def heard(self, change: StoreChange) -> None:
         if self._ended or not _concerns(self.target, change.ref):
             return
         event = event_of(change, self._selector)
@@ -242,14 +246,14 @@ class Watch:
         self._append(encode({"type": "ERROR", "object": error.to_status()}) + b"\n")
         self.end()
 
-    def _line(self, ref: ObjectRef, event: Event) -> bytes:
+    def _line(self, ref: ObjectRef, event: WatchEvent) -> bytes:
         resource = self._shape.resource
         match self._shape.form:
-            case Form.OBJECT:
+            case ObjectForm.OBJECT:
                 return self._watches.object_line(resource, ref, event)
-            case Form.PARTIAL:
+            case ObjectForm.PARTIAL:
                 return _plain(event.type, tables.partial(shown(resource, event.manifest)))
-            case Form.TABLE:
+            case ObjectForm.TABLE:
                 return _plain(event.type, self._table(tabled_of(resource, event.manifest)))
 
     def _table(self, manifest: Manifest) -> Json:
@@ -264,9 +268,9 @@ class Watch:
         metadata: Json = {"resourceVersion": str(self._watches.revision)}
         metadata |= {"annotations": annotations} if annotations else {}
         marker: Json = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        if self._shape.form is Form.PARTIAL:
+        if self._shape.form is ObjectForm.PARTIAL:
             marker = {**marker, "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-        if self._shape.form is Form.TABLE:
+        if self._shape.form is ObjectForm.TABLE:
             marker = tables.table([{"cells": [], "object": marker}], [], dict(metadata))
         return _plain("BOOKMARK", marker)
 

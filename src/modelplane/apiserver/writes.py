@@ -13,16 +13,16 @@ from modelplane.api.objects import Json, Manifest
 from modelplane.api.timestamps import timestamp
 from modelplane.apiserver import failures
 from modelplane.apiserver.bodies import Body, read_json, read_yaml
-from modelplane.apiserver.failures import ApiError, Cause, bad_request
+from modelplane.apiserver.failures import ApiError, StatusCause, bad_request
 from modelplane.apiserver.managed_fields import Door, Writer, apply, updated
 from modelplane.apiserver.objects import HOLD, Ready, StrictError, admitted
 from modelplane.apiserver.options import DeleteOptions, ListOptions, Propagation, WriteOptions
 from modelplane.apiserver.patches import PatchError, json_patch, merge_patch, strategic_patch
-from modelplane.apiserver.paths import Target
-from modelplane.apiserver.reads import Page, Reads, ref_of
+from modelplane.apiserver.paths import RequestInfo
+from modelplane.apiserver.reads import ListPage, Reads, ref_of
 from modelplane.apiserver.resources import namespaces
 from modelplane.apiserver.scales import read_scale, scale_of, with_replicas
-from modelplane.apiserver.selectors import Selector
+from modelplane.apiserver.selectors import ListSelector
 from modelplane.apiserver.store.database import SqliteStore
 from modelplane.apiserver.values import finalizers_of, is_deleting, mapping, metadata_of, text_of, with_metadata
 from modelplane.apiserver.wire import encode
@@ -45,7 +45,7 @@ class Patch(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """What a write came to. `created` tells a new object from a changed one."""
 
     manifest: Manifest
@@ -63,7 +63,7 @@ class Writes:
         self._reads = reads
         self._clock = clock
 
-    def create(self, target: Target, body: Body, options: WriteOptions) -> Written:
+    def create(self, target: RequestInfo, body: Body, options: WriteOptions) -> WriteResult:
         given = _placed(_identified(target, body.value), target)
         if text_of(given, "resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
@@ -71,7 +71,7 @@ class Writes:
         ready = admitted(target.resource, given, None, unknown=options.validation, duplicates=body.duplicates)
         return self._created(target, ready, self._door(target, options), options)
 
-    def _created(self, target: Target, ready: Ready, door: Door | None, options: WriteOptions) -> Written:
+    def _created(self, target: RequestInfo, ready: Ready, door: Door | None, options: WriteOptions) -> WriteResult:
         value, name = ready.value, text_of(ready.value, "name")
         if target.resource.custom:
             value = {field: item for field, item in value.items() if field != "status"}
@@ -82,9 +82,9 @@ class Writes:
         made = self._attempt(lambda: self._store.create(value), dry_run=options.dry_run)
         if options.dry_run:
             made = with_metadata(made, resourceVersion=None)
-        return Written(made, ready.warnings, created=True)
+        return WriteResult(made, ready.warnings, created=True)
 
-    def replace(self, target: Target, body: Body, options: WriteOptions) -> Written:
+    def replace(self, target: RequestInfo, body: Body, options: WriteOptions) -> WriteResult:
         before = self._reads.find(target)
         if target.subresource == "scale":
             return self._scaled(target, before, read_scale(body.value), options)
@@ -94,7 +94,7 @@ class Writes:
             raise _lacks_revision(target)
         return self._replaced(target, before, given, options, duplicates=body.duplicates)
 
-    def patch(self, target: Target, raw: bytes, kind: Patch, options: WriteOptions) -> Written:
+    def patch(self, target: RequestInfo, raw: bytes, kind: Patch, options: WriteOptions) -> WriteResult:
         if kind is Patch.APPLY:
             return self.apply(target, raw, options)
         before = self._reads.find(target)
@@ -109,12 +109,17 @@ class Writes:
         except StrictError as error:
             said = f"{encode(encode(given).decode()).decode()}: {error.found}"
             raise failures.invalid(
-                "", "", "", [Cause("FieldValueInvalid", f"Invalid value: {said}", "patch")]
+                "", "", "", [StatusCause("FieldValueInvalid", f"Invalid value: {said}", "patch")]
             ) from None
 
     def _replaced(
-        self, target: Target, before: Manifest, given: Json, options: WriteOptions, duplicates: tuple[str, ...] = ()
-    ) -> Written:
+        self,
+        target: RequestInfo,
+        before: Manifest,
+        given: Json,
+        options: WriteOptions,
+        duplicates: tuple[str, ...] = (),
+    ) -> WriteResult:
         """Checks that the writer knew what it replaces, and keeps what this door does not change."""
         resource = target.resource
         self._check_known(target, before, given)
@@ -133,15 +138,15 @@ class Writes:
         return self._stored(target, before, value, options, ready.warnings)
 
     def _stored(
-        self, target: Target, before: Manifest, value: Json, options: WriteOptions, warnings: tuple[str, ...]
-    ) -> Written:
+        self, target: RequestInfo, before: Manifest, value: Json, options: WriteOptions, warnings: tuple[str, ...]
+    ) -> WriteResult:
         write = self._store.replace_status if target.subresource == "status" else self._store.replace
         made = self._attempt(lambda: write(value), dry_run=options.dry_run)
         if options.dry_run:
             made = with_metadata(made, resourceVersion=text_of(before, "resourceVersion"))
-        return Written(made, warnings)
+        return WriteResult(made, warnings)
 
-    def _check_known(self, target: Target, before: Manifest, given: Manifest) -> None:
+    def _check_known(self, target: RequestInfo, before: Manifest, given: Manifest) -> None:
         revision, uid = text_of(given, "resourceVersion"), text_of(given, "uid")
         if uid and uid != text_of(before, "uid"):
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {text_of(before, 'uid')}"
@@ -151,7 +156,7 @@ class Writes:
         if revision and revision != text_of(before, "resourceVersion"):
             raise failures.modified(target.resource, target.name)
 
-    def apply(self, target: Target, raw: bytes, options: WriteOptions) -> Written:
+    def apply(self, target: RequestInfo, raw: bytes, options: WriteOptions) -> WriteResult:
         config, duplicates = _read_config(target, raw)
         live = self._store.get(target.ref)
         if target.subresource == "scale":
@@ -169,17 +174,17 @@ class Writes:
             return self._created(target, ready, None, options)
         return self._stored(target, live, _kept_status(ready.value, live, target), options, ready.warnings)
 
-    def _scaled(self, target: Target, before: Manifest, scale: Json, options: WriteOptions) -> Written:
+    def _scaled(self, target: RequestInfo, before: Manifest, scale: Json, options: WriteOptions) -> WriteResult:
         if text_of(scale, "name") not in {"", target.name}:
             raise _other_name(text_of(scale, "name"), target.name)
         self._check_known(target, before, scale)
         wanted = with_replicas(target.resource, before, scale)
         ready = admitted(target.resource, wanted, before, unknown=options.validation)
         value = updated(before, ready.value, self._door(target, options))
-        done = self._stored(Target(target.resource, target.namespace, target.name, ""), before, value, options, ())
-        return Written(scale_of(target.resource, done.manifest), ready.warnings)
+        done = self._stored(RequestInfo(target.resource, target.namespace, target.name, ""), before, value, options, ())
+        return WriteResult(scale_of(target.resource, done.manifest), ready.warnings)
 
-    def delete(self, target: Target, options: DeleteOptions) -> Manifest:
+    def delete(self, target: RequestInfo, options: DeleteOptions) -> Manifest:
         """The object as it is left, or a Status where it is gone."""
         before = self._reads.find(target)
         self._check_preconditions(target, before, options)
@@ -207,7 +212,9 @@ class Writes:
         if added:
             self._store.replace(with_metadata(before, finalizers=[*finalizers_of(before), *added]))
 
-    def delete_all(self, target: Target, selector: Selector, page: ListOptions, options: DeleteOptions) -> Page:
+    def delete_all(
+        self, target: RequestInfo, selector: ListSelector, page: ListOptions, options: DeleteOptions
+    ) -> ListPage:
         """All of them in one transaction. Returns them as they were."""
         found = self._reads.page(target, selector, page)
 
@@ -219,7 +226,7 @@ class Writes:
         self._attempt(delete, dry_run=options.dry_run)
         return found
 
-    def _check_preconditions(self, target: Target, before: Manifest, options: DeleteOptions) -> None:
+    def _check_preconditions(self, target: RequestInfo, before: Manifest, options: DeleteOptions) -> None:
         uid, revision = text_of(before, "uid"), text_of(before, "resourceVersion")
         if options.uid and options.uid != uid:
             why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid})"
@@ -230,7 +237,7 @@ class Writes:
             why += f" the ResourceVersion in record ({revision}). The object might have been modified"
             raise failures.conflict(target.resource, target.name, why)
 
-    def _check_namespace(self, target: Target, name: str) -> None:
+    def _check_namespace(self, target: RequestInfo, name: str) -> None:
         if not target.resource.namespaced:
             return
         namespace = target.namespace or ""
@@ -238,11 +245,13 @@ class Writes:
         if found is None:
             raise failures.not_found(namespaces(), namespace)
         if is_deleting(found):
-            cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
+            cause = StatusCause(
+                "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
+            )
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise failures.forbidden(target.resource, name, why, [cause])
 
-    def _door(self, target: Target, options: WriteOptions, *, applies: bool = False) -> Door:
+    def _door(self, target: RequestInfo, options: WriteOptions, *, applies: bool = False) -> Door:
         """Upstream leaves the time out of what is written through scale; so do we."""
         now = "" if target.subresource == "scale" else timestamp(self._clock.now())
         writer = Writer(options.manager, applies, target.resource.api_version, target.subresource)
@@ -260,7 +269,7 @@ class Writes:
             return done[0]
 
 
-def _identified(target: Target, value: object) -> Json:
+def _identified(target: RequestInfo, value: object) -> Json:
     """The object with its apiVersion and kind, which must be those of the path."""
     resource = target.resource
     if not isinstance(value, dict):
@@ -276,12 +285,12 @@ def _identified(target: Target, value: object) -> Json:
         why = f"the API version in the data ({value['apiVersion']}) does not match the expected API version"
         raise bad_request(f"{why} ({resource.api_version})")
     if value["kind"] != resource.kind:
-        cause = Cause("FieldValueInvalid", f'Invalid value: "{value["kind"]}": must be {resource.kind}', "kind")
+        cause = StatusCause("FieldValueInvalid", f'Invalid value: "{value["kind"]}": must be {resource.kind}', "kind")
         raise failures.invalid(resource.group, str(value["kind"]), text_of(value, "name"), [cause])
     return value
 
 
-def _placed(value: Json, target: Target) -> Json:
+def _placed(value: Json, target: RequestInfo) -> Json:
     """The object where the path says that it is."""
     if not isinstance(value.get("metadata"), dict):
         if value.get("metadata") is not None:
@@ -318,7 +327,7 @@ def _patched(base: Manifest, raw: bytes, kind: Patch) -> object:
     return merge_patch(dict(base), patch) if kind is Patch.MERGE else strategic_patch(dict(base), patch)
 
 
-def _read_config(target: Target, raw: bytes) -> tuple[Json, tuple[str, ...]]:
+def _read_config(target: RequestInfo, raw: bytes) -> tuple[Json, tuple[str, ...]]:
     try:
         body = read_yaml(raw)
     except ValueError as error:
@@ -336,7 +345,7 @@ def _read_config(target: Target, raw: bytes) -> tuple[Json, tuple[str, ...]]:
     return with_metadata(placed, managedFields=None, creationTimestamp=None), body.duplicates
 
 
-def _kept_status(value: Json, live: Manifest, target: Target) -> Json:
+def _kept_status(value: Json, live: Manifest, target: RequestInfo) -> Json:
     if target.subresource == "status" or not target.resource.has_status:
         return value
     return {**{field: item for field, item in value.items() if field != "status"}, **_only(live, "status")}
@@ -346,12 +355,14 @@ def _only(value: Mapping[str, object], field: str) -> Json:
     return {field: value[field]} if field in value else {}
 
 
-def _lacks_revision(target: Target) -> ApiError:
-    cause = Cause("FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion")
+def _lacks_revision(target: RequestInfo) -> ApiError:
+    cause = StatusCause(
+        "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+    )
     return failures.invalid(target.resource.group, target.resource.plural, target.name, [cause])
 
 
-def _deleted(target: Target, before: Manifest) -> Json:
+def _deleted(target: RequestInfo, before: Manifest) -> Json:
     named = {"name": target.name, "group": target.resource.group, "kind": target.resource.plural}
     details = {**{key: text for key, text in named.items() if text}, "uid": text_of(before, "uid")}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -11,7 +11,8 @@ from modelplane.api.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from modelplane.conformance.epp import Case, Finding
+    from modelplane.conformance.epp import CaseResult, ConformanceCase
+
 
 _EPILOG = """\
 examples:
@@ -64,20 +65,22 @@ def run(arguments: argparse.Namespace) -> int:
     return int(any(arguments.strict or finding.case.level == "MUST" for finding in failed))
 
 
-async def _findings(arguments: argparse.Namespace, pool: Sequence[str], cases: "Sequence[Case]") -> "list[Finding]":
-    from modelplane.conformance.epp import Picker, conduct
+async def _findings(
+    arguments: argparse.Namespace, pool: Sequence[str], cases: "Sequence[ConformanceCase]"
+) -> "list[CaseResult]":
+    from modelplane.conformance.epp import PickerUnderTest, conduct
     from modelplane.conformance.epp.own import own_picker
     from modelplane.conformance.epp.upstreams import Upstreams
 
     async with Upstreams().serving(pool) as upstreams:
         if not arguments.own:
-            target = Picker(arguments.target, tls=not arguments.plaintext)
+            target = PickerUnderTest(arguments.target, tls=not arguments.plaintext)
             return await _told(conduct(target, upstreams, cases), arguments)
         async with own_picker(upstreams) as target:
             return await _told(conduct(target, upstreams, cases), arguments)
 
 
-async def _told(findings: "AsyncIterator[Finding]", arguments: argparse.Namespace) -> "list[Finding]":
+async def _told(findings: "AsyncIterator[CaseResult]", arguments: argparse.Namespace) -> "list[CaseResult]":
     seen = []
     async for finding in findings:
         seen.append(finding)
@@ -86,7 +89,7 @@ async def _told(findings: "AsyncIterator[Finding]", arguments: argparse.Namespac
     return seen
 
 
-def _shown(finding: "Finding") -> dict[str, str]:
+def _shown(finding: "CaseResult") -> dict[str, str]:
     case = finding.case
     return {
         "case": case.name,

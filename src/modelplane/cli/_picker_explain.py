@@ -7,7 +7,7 @@ from modelplane.api.errors import InputError
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_output, print_table
 
 if TYPE_CHECKING:
-    from modelplane.epp.replay.explain import EndpointShown, Explanation
+    from modelplane.epp.replay.explain import EndpointShown, PickExplanation
 
 _EPILOG = """\
 state.yaml (docs/picker.md has every field):
@@ -81,7 +81,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     return 0 if found.destinations else EXIT_DOES_NOT_FIT
 
 
-def show(found: "Explanation") -> None:
+def show(found: "PickExplanation") -> None:
     print(f"{found.outcome} ({found.status}): {found.destinations or found.why}")
     for name, value in found.set_headers.items():
         print(f"  sets {name}: {value}")

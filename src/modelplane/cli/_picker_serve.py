@@ -248,7 +248,13 @@ def _source(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointS
 
 
 def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, KeptRules | None]":
-    from modelplane.epp.datalayer.discovery import FleetEndpoints, Policies, PoolEndpoints, PoolSpec, SelectedPods
+    from modelplane.epp.datalayer.discovery import (
+        FleetEndpoints,
+        InferencePoolSpec,
+        Policies,
+        PoolEndpoints,
+        SelectedPods,
+    )
     from modelplane.epp.server.flags import pool, ports, selector
     from modelplane.kube import KubeClient, load_config
 
@@ -256,7 +262,7 @@ def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, 
     if arguments.fleet:
         return FleetEndpoints(client), None
     if arguments.endpoint_selector:
-        spec = PoolSpec(selector(arguments.endpoint_selector), ports(arguments.endpoint_target_ports))
+        spec = InferencePoolSpec(selector(arguments.endpoint_selector), ports(arguments.endpoint_target_ports))
         return SelectedPods(client, arguments.pool_namespace, spec), None
     namespace, name = pool(arguments.pool) if arguments.pool else (arguments.pool_namespace, arguments.pool_name)
     return PoolEndpoints(client, namespace, name), Policies(client, namespace, name)

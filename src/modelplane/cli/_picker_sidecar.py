@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from modelplane.epp.datalayer.endpoints import EndpointSource
-    from modelplane.epp.sidecar.sidecar import Sidecar, SidecarSettings
+    from modelplane.epp.sidecar.sidecar import RoutingSidecar, SidecarSettings
 
 _POOL_GROUP = "inference.networking.k8s.io"
 _FIXED = {"secure-proxy": "false", "enable-ssrf-protection": "true"}
@@ -101,7 +101,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
     source = _source(arguments)
     if source is not None:
         await source.start()
-    sidecars: list[Sidecar] = []
+    sidecars: list[RoutingSidecar] = []
     told = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
@@ -130,14 +130,16 @@ def _source(arguments: argparse.Namespace) -> "EndpointSource | None":
     return None
 
 
-async def _listen(arguments: argparse.Namespace, source: "EndpointSource | None", sidecars: "list[Sidecar]") -> None:
+async def _listen(
+    arguments: argparse.Namespace, source: "EndpointSource | None", sidecars: "list[RoutingSidecar]"
+) -> None:
     """Opens a listener a rank; those that are open are in the list even if a later one fails."""
     from modelplane.epp.scheduling.subsets import join
-    from modelplane.epp.sidecar.sidecar import Sidecar
+    from modelplane.epp.sidecar.sidecar import RoutingSidecar
 
     allows = _allows(arguments, source)
     for rank in range(arguments.data_parallel_size):
-        sidecar = Sidecar(_settings(arguments, rank, allows))
+        sidecar = RoutingSidecar(_settings(arguments, rank, allows))
         sidecars.append(sidecar)
         host, port = await sidecar.start(arguments.host, arguments.port + rank if arguments.port else 0)
         print(f"listening on {join(host, str(port))}", flush=True)

@@ -16,7 +16,7 @@ from modelplane.api.timestamps import epoch_s
 from modelplane.cli.manifests import read_documents
 from modelplane.k8s.admission.references import Severity
 from modelplane.k8s.admission.review import review
-from modelplane.views.inputs import KINDS, SNAPSHOT_KIND, Inputs, gather, merge
+from modelplane.views.inputs import KINDS, SNAPSHOT_KIND, FleetManifests, gather, merge
 
 if TYPE_CHECKING:
     from modelplane.cli.running import RunningPlane
@@ -65,7 +65,7 @@ def _moment(text: str) -> float:
     return moment
 
 
-def read_inputs(arguments: argparse.Namespace) -> Inputs:
+def read_inputs(arguments: argparse.Namespace) -> FleetManifests:
     """Manifests over what is there, as of a moment. Manifests that an API server would refuse are refused here.
 
     What is there is a snapshot or a plane; without a word, and without manifests, the plane of this machine.
@@ -101,7 +101,7 @@ def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
             yield {**item, "apiVersion": API_VERSION, "kind": kind}
 
 
-def _reviewed(paths: Sequence[str]) -> Inputs:
+def _reviewed(paths: Sequence[str]) -> FleetManifests:
     documents = read_documents(list(paths))
     found = review([document for document in documents if not _is_snapshot(document.value)])
     wrong = [finding for finding in found.findings if finding.severity is Severity.ERROR]

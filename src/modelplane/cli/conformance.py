@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from modelplane.api.errors import DocumentError, InputError, NotFoundError
-from modelplane.conformance.dra import Case, CaseResult, read_cases, run_case
+from modelplane.conformance.dra import DraCase, DraCaseResult, read_cases, run_case
 
 _EPILOG = """\
 examples:
@@ -45,7 +45,7 @@ def _files(path: Path) -> Iterator[Path]:
         raise NotFoundError(f"{path}: no such file or folder")
 
 
-def _read(path: Path) -> Sequence[Case]:
+def _read(path: Path) -> Sequence[DraCase]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -56,11 +56,11 @@ def _read(path: Path) -> Sequence[Case]:
         raise InputError(f"{path}: not in the vector format: {error}") from error
 
 
-def _run(case: Case) -> CaseResult:
+def _run(case: DraCase) -> DraCaseResult:
     try:
         return run_case(case)
     except Exception as error:  # noqa: BLE001  a defect that one case reveals must not hide what the others say
-        return CaseResult(case.identity, case.fields["expect"], f"a defect: {type(error).__name__}: {error}")
+        return DraCaseResult(case.identity, case.fields["expect"], f"a defect: {type(error).__name__}: {error}")
 
 
 def _shown(value: object) -> str:

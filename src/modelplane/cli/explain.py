@@ -4,7 +4,7 @@ import argparse
 
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_inputs, add_output, print_table, print_value, read_inputs
 from modelplane.views.explain import explain
-from modelplane.views.shapes import Answer, CandidateShown, Explanation
+from modelplane.views.shapes import CandidateShown, FitAnswer, PlacementExplanation
 
 _EPILOG = """\
 examples:
@@ -32,10 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
         _show(found)
     else:
         print_value(found, arguments.output)
-    return 0 if found.answer in {Answer.FITS_NOW, Answer.FITS_AFTER_SCALE_UP} else EXIT_DOES_NOT_FIT
+    return 0 if found.answer in {FitAnswer.FITS_NOW, FitAnswer.FITS_AFTER_SCALE_UP} else EXIT_DOES_NOT_FIT
 
 
-def _show(found: Explanation) -> None:
+def _show(found: PlacementExplanation) -> None:
     print(f"{found.deployment}: {found.answer.value}: {found.summary}")
     print()
     print_table(("VERDICT", "CLUSTER", "POOL", "SCORE", "WHY"), [_cells(candidate) for candidate in found.candidates])

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         from crossplane.function import logging as function_logging
 
         from modelplane.cli._plugins import profile_of
-        from modelplane.crossplane.server import Limits, Options, Server
+        from modelplane.crossplane.server import FunctionServer, Options, ServerLimits
     except ImportError as error:
         raise FunctionUsageError(
             f"the function server needs the extra: pip install 'modelplane[crossplane]' ({error})"
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         address=arguments.address,
         certificates=None if arguments.insecure else Path(arguments.tls_certs_dir),
         admin_address=arguments.admin_address,
-        limits=Limits(threads=arguments.threads, call_s=arguments.call_timeout),
+        limits=ServerLimits(threads=arguments.threads, call_s=arguments.call_timeout),
         helm=arguments.helm,
         live=arguments.live,
         observe=arguments.observe,
@@ -78,5 +78,5 @@ def run(arguments: argparse.Namespace) -> int:
         profile=profile_of(arguments.profile),
         log_calls=arguments.log_calls,
     )
-    asyncio.run(Server(options).run())
+    asyncio.run(FunctionServer(options).run())
     return 0

@@ -39,13 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
     import yaml
 
     from modelplane import __version__
-    from modelplane.crossplane.packaging import Source, installation
+    from modelplane.crossplane.packaging import PackageSource, installation
 
     for option in ("packages", "providers"):
         repository = getattr(arguments, option)
         if "." not in repository.partition("/")[0] and ":" not in repository.partition("/")[0]:
             raise InputError(f"--{option} {repository!r}: Crossplane wants the registry's host first, host/path")
-    source = Source(
+    source = PackageSource(
         packages=arguments.packages.rstrip("/"),
         providers=arguments.providers.rstrip("/"),
         version=arguments.version.removeprefix("v") or __version__,

@@ -13,7 +13,7 @@ from modelplane.cli._shown import (
     seconds,
 )
 from modelplane.views.plan import plan
-from modelplane.views.shapes import Answer, Plan, Row
+from modelplane.views.shapes import FitAnswer, FleetPlan, PlanRow
 
 _EPILOG = """\
 answers:
@@ -49,15 +49,15 @@ def run(arguments: argparse.Namespace) -> int:
         _show(found)
     else:
         print_value({"answer": found.answer, **_plain(found)}, arguments.output)
-    fine = {Answer.FITS_NOW} if arguments.without_scale_up else {Answer.FITS_NOW, Answer.FITS_AFTER_SCALE_UP}
+    fine = {FitAnswer.FITS_NOW} if arguments.without_scale_up else {FitAnswer.FITS_NOW, FitAnswer.FITS_AFTER_SCALE_UP}
     return 0 if found.answer in fine else EXIT_DOES_NOT_FIT
 
 
-def _plain(found: Plan) -> dict[str, object]:
+def _plain(found: FleetPlan) -> dict[str, object]:
     return {"pricePerHour": found.price_per_hour, "deployments": found.deployments}
 
 
-def _show(found: Plan) -> None:
+def _show(found: FleetPlan) -> None:
     header = ("ACTION", "DEPLOYMENT", "CLUSTER", "POOLS", "REPLICA", "PRICE/H", "READY IN", "WHY")
     print_table(header, [_cells(row) for one in found.deployments for row in one.rows])
     print()
@@ -67,7 +67,7 @@ def _show(found: Plan) -> None:
         print(f"all of it costs {money(amount, currency)} an hour")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: PlanRow) -> tuple[str, ...]:
     replica = f"#{row.index}" if row.index is not None else f"{row.replicas} of them"
     return (
         row.action.value,

@@ -7,7 +7,7 @@ from modelplane.cli._plugins import known_types
 from modelplane.cli._shown import add_output, print_table, print_value
 from modelplane.cli.manifests import read_documents
 from modelplane.views.replay import replay
-from modelplane.views.shapes import Replayed
+from modelplane.views.shapes import ReplayedDecision
 
 EXIT_DIFFERS = 3
 _EPILOG = """\
@@ -38,6 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(one.same for one in found) else EXIT_DIFFERS
 
 
-def _cells(one: Replayed) -> tuple[str, ...]:
+def _cells(one: ReplayedDecision) -> tuple[str, ...]:
     waiting = (f"{one.decided.pending} wait",) if one.decided.pending else ()
     return one.deployment, "same" if one.same else "differs", ", ".join((*one.decided.placements, *waiting)) or "-"

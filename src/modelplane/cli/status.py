@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from modelplane.cli.running import RunningPlane, add_data_argument
-from modelplane.views.overview import READY, Health, Overview, overview
+from modelplane.views.overview import READY, ObjectHealth, Overview, overview
 
 _EPILOG = """\
 examples:
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(health.state == READY for health in _healths(found)) else _NOT_READY
 
 
-def _healths(found: Overview) -> Iterator[Health]:
+def _healths(found: Overview) -> Iterator[ObjectHealth]:
     yield from (row.health for row in found.clusters)
     yield from (row.health for row in found.deployments)
     yield from (row.health for row in found.services)

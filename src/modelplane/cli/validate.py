@@ -12,7 +12,7 @@ from modelplane.k8s.admission.decode import TextError, escape
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.references import Severity
-from modelplane.k8s.admission.review import Finding, Review, review
+from modelplane.k8s.admission.review import ManifestReview, ReviewFinding, review
 
 _DESCRIPTION = """\
 Checks manifests offline, as an API server would before it stores them: schema, defaults, unknown fields, rules, device
@@ -79,7 +79,7 @@ def _read_all(paths: Sequence[str]) -> tuple[list[Document], list[_Unreadable]]:
     return documents, unreadable
 
 
-def _show_text(found: Review, unreadable: Sequence[_Unreadable]) -> None:
+def _show_text(found: ManifestReview, unreadable: Sequence[_Unreadable]) -> None:
     for each in unreadable:
         print(each.error)
     for finding in found.findings:
@@ -87,13 +87,13 @@ def _show_text(found: Review, unreadable: Sequence[_Unreadable]) -> None:
     print(_summary(found, len(unreadable)))
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: ReviewFinding) -> str:
     mark = "warning: " if finding.severity is Severity.WARNING else ""
     who = f"{finding.kind}/{finding.name}".strip("/") or "document"
     return f"{escape(finding.source)}:{finding.line}: {mark}{escape(who)}: {finding.problem}"
 
 
-def _summary(found: Review, unreadable: int) -> str:
+def _summary(found: ManifestReview, unreadable: int) -> str:
     problems = found.count(Severity.ERROR) + unreadable
     parts = [_plural(found.objects, "object"), _plural(problems, "problem")]
     warnings = found.count(Severity.WARNING)
@@ -107,7 +107,7 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _show_json(found: Review, unreadable: Sequence[_Unreadable]) -> None:
+def _show_json(found: ManifestReview, unreadable: Sequence[_Unreadable]) -> None:
     problems = [
         {"file": each.source, "line": each.error.line, "severity": "error", "message": each.error.sentence}
         for each in unreadable
@@ -121,7 +121,7 @@ def _show_json(found: Review, unreadable: Sequence[_Unreadable]) -> None:
     print()
 
 
-def _as_json(finding: Finding) -> dict[str, object]:
+def _as_json(finding: ReviewFinding) -> dict[str, object]:
     problem = finding.problem
     return {
         "file": finding.source,

@@ -2,14 +2,21 @@
 
 from modelplane.api.models import ModelDeployment, ModelDeploymentSpec, Weights
 from modelplane.compose.lowering import Lowered, lower
-from modelplane.placement.request import Ask, CacheAsk, Failover, Preference, ScoreWeights, SpreadRule
+from modelplane.placement.request import (
+    CacheRequest,
+    FailoverPolicy,
+    PlacementRequest,
+    Preference,
+    ScoreWeights,
+    SpreadRule,
+)
 
 
-def ask_of(deployment: ModelDeployment, lowered: Lowered | None = None) -> Ask:
+def ask_of(deployment: ModelDeployment, lowered: Lowered | None = None) -> PlacementRequest:
     spec = deployment.spec
     lowered = lowered or lower(spec)
     placement = spec.placement
-    return Ask(
+    return PlacementRequest(
         deployment=deployment.metadata.key,
         replicas=spec.replicas,
         engines=tuple(engine.ask() for engine in lowered.engines),
@@ -18,7 +25,7 @@ def ask_of(deployment: ModelDeployment, lowered: Lowered | None = None) -> Ask:
         preferred=tuple(Preference(found.weight, found.selector) for found in placement.preferred) if placement else (),
         spread=_spread(spec),
         tolerations=lowered.tolerations,
-        failover=Failover(spec.failover.policy == "Replace", float(spec.failover.grace_period_seconds)),
+        failover=FailoverPolicy(spec.failover.policy == "Replace", float(spec.failover.grace_period_seconds)),
         caches=_caches(spec, lowered),
         weights=_weights(placement.weights if placement else None),
         priority=spec.priority,
@@ -35,9 +42,9 @@ def _spread(spec: ModelDeploymentSpec) -> tuple[SpreadRule, ...]:
     )
 
 
-def _caches(spec: ModelDeploymentSpec, lowered: Lowered) -> tuple[CacheAsk, ...]:
+def _caches(spec: ModelDeploymentSpec, lowered: Lowered) -> tuple[CacheRequest, ...]:
     preferred = {cache.name for cache in spec.caches if cache.policy == "Preferred"}
-    return tuple(CacheAsk(name, name not in preferred) for name, _ in lowered.caches)
+    return tuple(CacheRequest(name, name not in preferred) for name, _ in lowered.caches)
 
 
 def _weights(weights: Weights | None) -> ScoreWeights:

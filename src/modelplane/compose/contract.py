@@ -1,7 +1,7 @@
 """What hosts and composers say to each other: a Crossplane composition function in plain types.
 
 A host calls `compose(request)` whenever something that concerns the resource may have changed, and makes what comes
-back true. It calls again after `look_again_after_s` at the latest. Equal requests give equal results: there is no
+back true. It calls again after `requeue_after_s` at the latest. Equal requests give equal results: there is no
 clock, no randomness and no IO in here.
 
 The result is complete every time. What is left out of `desired` is deleted by the host, so a composer that lacks an
@@ -173,7 +173,7 @@ class ComposeResult:
     events: tuple[Event, ...] = ()
     requirements: Mapping[str, Requirement] = field(default_factory=dict)
     """The same on every call, whether fetched or not; a host may stop calling once they no longer change."""
-    look_again_after_s: float | None = None
+    requeue_after_s: float | None = None
     uses: tuple[Use, ...] = ()
 
 

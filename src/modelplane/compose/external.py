@@ -13,7 +13,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class EndpointRewrite:
     """What requests must look like for an endpoint: the host that they name, where it has a name, and their path."""
 
     hostname: str | None = None
@@ -21,7 +21,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ExternalAddress:
     """An address that may be called."""
 
     secure: bool
@@ -37,7 +37,7 @@ class Target:
         return {"ip": {"address": self.host, "port": self.port}}
 
 
-def target_of(url: str) -> Target | None:
+def target_of(url: str) -> ExternalAddress | None:
     """None for what is no URL of a host that may be called."""
     found = _URL.fullmatch(url)
     if found is None:
@@ -50,16 +50,20 @@ def target_of(url: str) -> Target | None:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         named = host.lower()
-        return Target(scheme == "https", named, port, path or "/", by_name=True) if is_dns_subdomain(named) else None
+        return (
+            ExternalAddress(scheme == "https", named, port, path or "/", by_name=True)
+            if is_dns_subdomain(named)
+            else None
+        )
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         return None  # metadata services live there, models do not
-    return Target(scheme == "https", str(address), port, path or "/", by_name=False)
+    return ExternalAddress(scheme == "https", str(address), port, path or "/", by_name=False)
 
 
-def form_of(endpoint: ModelEndpoint) -> Form:
+def form_of(endpoint: ModelEndpoint) -> EndpointRewrite:
     """That of a replica is plain: its cluster's gateway takes any host, and the path as it is."""
     target = target_of(endpoint.spec.url)
     if endpoint.spec.replica is not None or target is None:
-        return Form()
+        return EndpointRewrite()
     path = endpoint.spec.rewrite_path or target.path
-    return Form(target.host if target.by_name else None, path.rstrip("/") or "/")
+    return EndpointRewrite(target.host if target.by_name else None, path.rstrip("/") or "/")

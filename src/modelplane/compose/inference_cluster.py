@@ -26,7 +26,7 @@ from modelplane.api.models import (
 from modelplane.api.objects import API_VERSION, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose import capacity
-from modelplane.compose.capacity.refine import look_again_after_s, refined
+from modelplane.compose.capacity.refine import refined, requeue_after_s
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -68,7 +68,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         ready=summarise(conditions),
         requirements=_requirements(cluster),
         uses=_uses(cluster),
-        look_again_after_s=look_again_after_s(pools, cluster.spec.node_pools, request.now),
+        requeue_after_s=requeue_after_s(pools, cluster.spec.node_pools, request.now),
     )
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from modelplane.api.codec import decode
-from modelplane.api.conditions import Condition, ConditionType, Status
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
 from modelplane.api.errors import InputError, InvalidObject
 from modelplane.api.meta import ClusterName, Key, ObjectMeta, PoolName, Uid
 from modelplane.api.models import (
@@ -34,17 +34,17 @@ from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Claim
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import (
-    Cache,
+    CacheInfo,
     Cluster,
     Effect,
-    Holding,
-    MemberSeat,
+    MemberAssignment,
     Packing,
+    PlacedReplica,
+    PlacementTaint,
     Pool,
+    PoolAssignment,
     Price,
-    Queue,
-    Seat,
-    Taint,
+    QueueInfo,
     shared_seats,
 )
 
@@ -54,7 +54,7 @@ _encode = msgspec.json.Encoder().encode
 _SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
 _PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_READY.value})
 _HARMLESS = frozenset({Reason.CLASS_MISSING.value, Reason.UNRESOLVED.value})
-_NO_TAINTS: tuple[Taint, ...] = ()
+_NO_TAINTS: tuple[PlacementTaint, ...] = ()
 
 
 def class_kinds(resource: InferenceClass) -> tuple[DeviceKind, ...]:
@@ -96,7 +96,7 @@ def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
         if condition.type == ConditionType.READY:
             fresh = not condition.observed_generation or condition.observed_generation == metadata.generation
             gateway = resource.status.gateway
-            if condition.status is Status.TRUE:
+            if condition.status is ConditionStatus.TRUE:
                 # A condition of an older generation is no news of a failure, so no grace period runs.
                 return fresh and gateway is not None and bool(gateway.address), None
             return False, _failing_since(resource, condition)
@@ -106,7 +106,7 @@ def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
 def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None:
     """Since when the cluster or its gateway fails. A class that is missing or not read yet stops nothing that runs."""
     parts = [condition for condition in resource.status.conditions if condition.type in _PARTS]
-    amiss = [condition for condition in parts if condition.status is not Status.TRUE]
+    amiss = [condition for condition in parts if condition.status is not ConditionStatus.TRUE]
     if not amiss:
         amiss = [ready]
     since = [epoch_s(condition.last_transition_time) for condition in amiss if condition.reason not in _HARMLESS]
@@ -225,25 +225,28 @@ def _price(amount: str, currency: str | None) -> Price | None:
         return None
 
 
-def _taints(taints: Iterable[TaintSpec]) -> tuple[Taint, ...]:
-    found = [Taint(taint.key, taint.value or "", Effect(taint.effect), epoch_s(taint.time_added)) for taint in taints]
+def _taints(taints: Iterable[TaintSpec]) -> tuple[PlacementTaint, ...]:
+    found = [
+        PlacementTaint(taint.key, taint.value or "", Effect(taint.effect), epoch_s(taint.time_added))
+        for taint in taints
+    ]
     return tuple(sorted(found, key=lambda taint: (taint.key, taint.effect)))
 
 
-def _queue(resource: InferenceCluster) -> Queue | None:
+def _queue(resource: InferenceCluster) -> QueueInfo | None:
     wanted = resource.spec.scheduling.queue
     for queue in resource.status.queues:
         if queue.name == wanted and queue.quota is not None:
             others = queue.used_by_others
-            return Queue(queue.name, queue.quota, others if others is not None else queue.used or 0)
+            return QueueInfo(queue.name, queue.quota, others if others is not None else queue.used or 0)
     return None
 
 
-def holding_of(resource: ModelReplica) -> Holding:
+def holding_of(resource: ModelReplica) -> PlacedReplica:
     """The place that a replica holds, whether or not it runs."""
     spec, metadata = resource.spec, resource.metadata
     owner = spec.deployment
-    return Holding(
+    return PlacedReplica(
         deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
         cluster=ClusterName(spec.cluster_name),
         index=spec.index,
@@ -260,7 +263,7 @@ def holding_of(resource: ModelReplica) -> Holding:
 
 def _serves(resource: ModelReplica) -> bool:
     """Whether it answers requests, though something else about it may be amiss or under way."""
-    held = {condition.type for condition in resource.status.conditions if condition.status is Status.TRUE}
+    held = {condition.type for condition in resource.status.conditions if condition.status is ConditionStatus.TRUE}
     return ConditionType.READY.value in held or held >= _SERVING
 
 
@@ -268,7 +271,7 @@ def _idle_since(resource: ModelReplica) -> float | None:
     """Since when it does not answer requests: the latest change that made it so, or else its creation."""
     if _serves(resource):
         return None
-    amiss = {found.type: found for found in resource.status.conditions if found.status is not Status.TRUE}
+    amiss = {found.type: found for found in resource.status.conditions if found.status is not ConditionStatus.TRUE}
     parts = [epoch_s(amiss[name].last_transition_time) for name in sorted(_SERVING & amiss.keys())]
     ready = amiss.get(ConditionType.READY.value)
     stopped = [
@@ -279,9 +282,9 @@ def _idle_since(resource: ModelReplica) -> float | None:
     return max((moment for moment in stopped if moment is not None), default=None)
 
 
-def _seat(engine: ReplicaEngine) -> Seat:
+def _seat(engine: ReplicaEngine) -> PoolAssignment:
     members = tuple(
-        MemberSeat(
+        MemberAssignment(
             engine.copies * member.nodes,
             tuple(
                 Claim(wanted.name, wanted.device_class_name, wanted.count, tuple(s.cel for s in wanted.selectors))
@@ -290,12 +293,12 @@ def _seat(engine: ReplicaEngine) -> Seat:
         )
         for member in engine.members
     )
-    return Seat(engine.name, PoolName(engine.members[0].node_pool_name), members)
+    return PoolAssignment(engine.name, PoolName(engine.members[0].node_pool_name), members)
 
 
-def cache_of(resource: ModelCache) -> Cache:
+def cache_of(resource: ModelCache) -> CacheInfo:
     ready = (found.name for found in resource.status.clusters if found.phase == "Ready")
-    return Cache(
+    return CacheInfo(
         namespace=resource.metadata.namespace,
         name=resource.metadata.name,
         staged=frozenset(ClusterName(name) for name in ready),
@@ -321,7 +324,7 @@ def read_cluster(manifest: Manifest) -> Cluster | None:
         return Cluster(name=ClusterName(named.metadata.name), ready=False, fault=str(error)) if named else None
 
 
-def read_replica(manifest: Manifest) -> Holding | None:
+def read_replica(manifest: Manifest) -> PlacedReplica | None:
     """A replica; with its fault where it cannot be read, or None where not even its owner and cluster can."""
     try:
         return holding_of(decode(ModelReplica, manifest))
@@ -330,7 +333,7 @@ def read_replica(manifest: Manifest) -> Holding | None:
         if named is None or not named.spec.cluster_name:
             return None
         owner, metadata = named.spec.deployment, named.metadata
-        return Holding(
+        return PlacedReplica(
             deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
             cluster=ClusterName(named.spec.cluster_name),
             index=named.spec.index,
@@ -343,7 +346,7 @@ def read_replica(manifest: Manifest) -> Holding | None:
         )
 
 
-def read_cache(manifest: Manifest) -> Cache | None:
+def read_cache(manifest: Manifest) -> CacheInfo | None:
     """A cache; with its fault where it cannot be read, or None where not even its name can."""
     try:
         return cache_of(decode(ModelCache, manifest))
@@ -351,7 +354,7 @@ def read_cache(manifest: Manifest) -> Cache | None:
         named = _outline(manifest)
         if named is None:
             return None
-        return Cache(namespace=named.metadata.namespace, name=named.metadata.name, fault=str(error))
+        return CacheInfo(namespace=named.metadata.namespace, name=named.metadata.name, fault=str(error))
 
 
 class _OutlineSpec(msgspec.Struct, frozen=True, rename="camel"):

@@ -24,7 +24,7 @@ from modelplane.api.models import (
     Topology,
     Workers,
 )
-from modelplane.placement.request import DeviceRequest, EngineAsk, MemberAsk
+from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
 
 MAIN = "main"
 CACHE_PATH = "/mnt/models"
@@ -32,33 +32,33 @@ Role = Literal["Standalone", "Leader", "Worker"]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberSpec:
     role: Role
     nodes: int
-    requests: tuple[DeviceRequest, ...]
+    requests: tuple[NodeDeviceRequest, ...]
     template: PodTemplate
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineSpec:
     name: str
-    members: tuple[Member, ...]
+    members: tuple[MemberSpec, ...]
     copies: int = 1
     phase: Literal["Prefill", "Decode"] | None = None
     type: Literal["vLLM", "SGLang", "Custom"] = "Custom"
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
 
-    def ask(self) -> EngineAsk:
-        members = tuple(MemberAsk(member.nodes, member.requests) for member in self.members)
-        return EngineAsk(self.name, self.copies, members)
+    def ask(self) -> EngineRequest:
+        members = tuple(MemberRequest(member.nodes, member.requests) for member in self.members)
+        return EngineRequest(self.name, self.copies, members)
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """A deployment, whichever way it was written."""
 
-    engines: tuple[Engine, ...]
+    engines: tuple[EngineSpec, ...]
     mode: Literal["Unified", "PrefillDecode"] = "Unified"
     labels: Mapping[str, str] = field(default_factory=dict)
     cluster_selector: LabelSelector | None = None
@@ -81,7 +81,7 @@ def lower(spec: ModelDeploymentSpec) -> Lowered:
     return Lowered(engines, mode, spec.labels, spec.cluster_selector, spec.tolerations, caches)
 
 
-def _shape(spec: ModelDeploymentSpec) -> tuple[tuple[Engine, ...], Literal["Unified", "PrefillDecode"]]:
+def _shape(spec: ModelDeploymentSpec) -> tuple[tuple[EngineSpec, ...], Literal["Unified", "PrefillDecode"]]:
     if spec.decode is not None and spec.prefill is not None:
         decode = _from_workers("decode", spec.decode.workers, spec.decode.node_selector, phase="Decode")
         prefill = _from_workers("prefill", spec.prefill.workers, spec.prefill.node_selector, phase="Prefill")
@@ -93,27 +93,27 @@ def _shape(spec: ModelDeploymentSpec) -> tuple[tuple[Engine, ...], Literal["Unif
 
 def _from_workers(
     name: str, workers: Workers, selector: NodeSelector | None, phase: Literal["Prefill", "Decode"] | None = None
-) -> Engine:
+) -> EngineSpec:
     topology = workers.topology or Topology()
     nodes = topology.pipeline * (topology.data // (topology.data_local or topology.data))
     requests = _requests(selector)
     roles: tuple[tuple[Role, int], ...] = (("Standalone", 1),) if nodes == 1 else (("Leader", 1), ("Worker", nodes - 1))
-    members = tuple(Member(role, count, requests, workers.template) for role, count in roles)
-    return Engine(name, members, workers.count, phase, workers.engine, workers.coordination, topology)
+    members = tuple(MemberSpec(role, count, requests, workers.template) for role, count in roles)
+    return EngineSpec(name, members, workers.count, phase, workers.engine, workers.coordination, topology)
 
 
-def _spelled_out(engines: tuple[DeploymentEngine, ...]) -> tuple[Engine, ...]:
+def _spelled_out(engines: tuple[DeploymentEngine, ...]) -> tuple[EngineSpec, ...]:
     return tuple(
-        Engine(engine.name, tuple(_member(member) for member in engine.members), engine.copies, engine.phase)
+        EngineSpec(engine.name, tuple(_member(member) for member in engine.members), engine.copies, engine.phase)
         for engine in engines
     )
 
 
-def _member(member: DeploymentMember) -> Member:
+def _member(member: DeploymentMember) -> MemberSpec:
     nodes = member.worker.nodes if member.worker else 1
-    return Member(member.role, nodes, _requests(member.node_selector), member.template)
+    return MemberSpec(member.role, nodes, _requests(member.node_selector), member.template)
 
 
-def _requests(selector: NodeSelector | None) -> tuple[DeviceRequest, ...]:
+def _requests(selector: NodeSelector | None) -> tuple[NodeDeviceRequest, ...]:
     devices = selector.devices if selector else ()
-    return tuple(DeviceRequest(d.name, d.count, tuple(s.cel for s in d.selectors)) for d in devices)
+    return tuple(NodeDeviceRequest(d.name, d.count, tuple(s.cel for s in d.selectors)) for d in devices)

@@ -46,16 +46,16 @@ from modelplane.compose.contract import (
     kept,
 )
 from modelplane.compose.inventory import fleet_of
-from modelplane.compose.lowering import Engine, Lowered, lower
+from modelplane.compose.lowering import EngineSpec, Lowered, lower
 from modelplane.compose.readiness import serves, stopped_at
 from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.k8s.cel import CompileError, compile_selector
-from modelplane.placement.decisions import Fate
+from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.trace import Candidate as Found
+from modelplane.placement.trace import TraceCandidate as Found
 from modelplane.placement.trace import summarise as summarise_refusals
-from modelplane.placement.values import Holding, MemberSeat, Seat
+from modelplane.placement.values import MemberAssignment, PlacedReplica, PoolAssignment
 
 MAX_CANDIDATES = 32
 MAX_REASON = 512
@@ -178,23 +178,23 @@ def _decided(
         ready=summarise(conditions, conditions[-1].message),
         events=_events(request, decided),
         requirements=requirements,
-        look_again_after_s=_look_again(decided, doubts),
+        requeue_after_s=_look_again(decided, doubts),
     )
 
 
 def _look_again(decided: Schedule, doubts: Sequence[float]) -> float | None:
     """When time alone changes the answer. An eviction that was announced is carried out on the next pass."""
-    moments = [each for each in (decided.look_again_after_s, *doubts) if each]
+    moments = [each for each in (decided.requeue_after_s, *doubts) if each]
     if decided.preemption is not None and not decided.preemption.acted:
         moments.append(_ANNOUNCED_S)
-    return min(moments, default=decided.look_again_after_s)
+    return min(moments, default=decided.requeue_after_s)
 
 
-def _replica_key(holding: Holding) -> str:
+def _replica_key(holding: PlacedReplica) -> str:
     return f"{_REPLICA}{holding.cluster}-{holding.index}"
 
 
-def _endpoint_key(holding: Holding) -> str:
+def _endpoint_key(holding: PlacedReplica) -> str:
     return f"{_ENDPOINT}{holding.cluster}-{holding.index}"
 
 
@@ -208,7 +208,7 @@ def _targets(
     for placement in decided.placements:
         key = _replica_key(placement.holding)
         known = request.observed.get(key)
-        if placement.fate is Fate.MOVING and known is not None and isinstance(known.target, Local):
+        if placement.fate is ReplicaDecision.MOVING and known is not None and isinstance(known.target, Local):
             moving[key] = known.target
             continue
         wanted[key] = _replica(request.resource, lowered, placement.holding)
@@ -221,7 +221,7 @@ def _targets(
     return rollout, {**moving, **rolled}
 
 
-def _replica(deployment: ModelDeployment, lowered: Lowered, holding: Holding) -> ModelReplica:
+def _replica(deployment: ModelDeployment, lowered: Lowered, holding: PlacedReplica) -> ModelReplica:
     metadata = deployment.metadata
     parts = (metadata.namespace, metadata.name, metadata.uid, holding.cluster, str(holding.index))
     name = make_name(metadata.name, *parts, limit=MAX_LEADER_WORKER_SET)
@@ -242,11 +242,11 @@ def _replica(deployment: ModelDeployment, lowered: Lowered, holding: Holding) ->
     return ModelReplica(metadata=ObjectMeta(name=name, namespace=metadata.namespace, labels=labels), spec=spec)
 
 
-def _labels(metadata: ObjectMeta, holding: Holding) -> dict[str, str]:
+def _labels(metadata: ObjectMeta, holding: PlacedReplica) -> dict[str, str]:
     return {DEPLOYMENT: metadata.name, CLUSTER: holding.cluster, REPLICA_INDEX: str(holding.index)}
 
 
-def _engine(engine: Engine, seat: Seat) -> ReplicaEngine:
+def _engine(engine: EngineSpec, seat: PoolAssignment) -> ReplicaEngine:
     return ReplicaEngine(
         name=engine.name,
         phase=engine.phase,
@@ -267,7 +267,7 @@ def _engine(engine: Engine, seat: Seat) -> ReplicaEngine:
     )
 
 
-def _device_requests(member: MemberSeat) -> tuple[DeviceRequest, ...]:
+def _device_requests(member: MemberAssignment) -> tuple[DeviceRequest, ...]:
     return tuple(
         DeviceRequest(
             name=claim.name,
@@ -314,7 +314,7 @@ def _scheduled(deployment: ModelDeployment, decided: Schedule, fleet: Fleet) -> 
 def _staying(decided: Schedule) -> str:
     """Those that should be elsewhere and have nowhere to go."""
     stuck = decided.unplaced - decided.pending
-    whys = [placement.why for placement in decided.placements if placement.fate is Fate.MOVING]
+    whys = [placement.why for placement in decided.placements if placement.fate is ReplicaDecision.MOVING]
     if stuck <= 0 or not whys:
         return ""
     return f", {stuck} of them in the wrong place until there is room elsewhere ({whys[0]})"
@@ -360,7 +360,7 @@ def _placement(decided: Schedule, placed: Counter[str]) -> StatusPlacement:
 
 def _summary(decided: Schedule, placed: Counter[str]) -> str:
     parts = [", ".join(f"{count} on {cluster}" for cluster, count in sorted(placed.items())) or "none placed"]
-    moving = [placement for placement in decided.placements if placement.fate is Fate.MOVING]
+    moving = [placement for placement in decided.placements if placement.fate is ReplicaDecision.MOVING]
     if moving:
         parts.append(f"{len(moving)} to be moved ({moving[0].why})")
     if decided.pending:

@@ -15,7 +15,7 @@ from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, kept
-from modelplane.compose.external import Target, target_of
+from modelplane.compose.external import ExternalAddress, target_of
 
 _BACKEND, _CREDENTIAL, _FILTER = "backend", "credential", "filter"
 _SECRET = "secret"  # noqa: S105  the name of a requirement
@@ -60,7 +60,7 @@ def _requirements(endpoint: ModelEndpoint) -> dict[str, Requirement]:
     return {_SECRET: Requirement("v1", "Secret", name=auth.secret_ref.name, namespace=endpoint.metadata.namespace)}
 
 
-def _backend(endpoint: ModelEndpoint, target: Target) -> Manifest:
+def _backend(endpoint: ModelEndpoint, target: ExternalAddress) -> Manifest:
     spec: dict[str, object] = {"type": "Endpoints", "endpoints": [target.address()]}
     if target.secure:
         named = {"sni": target.host} if target.by_name else {}

@@ -14,7 +14,7 @@ Pods are not started before their caches are staged; once started they stay, wha
 Claim templates and the picker's configuration are replaced, not changed. The old one stays until no pod needs it.
 """
 
-from modelplane.api.conditions import Condition, ConditionType, Status, fails, holds, summarise, unknown
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, summarise, unknown
 from modelplane.api.models import ModelReplica, ModelReplicaStatus
 from modelplane.api.objects import name_of
 from modelplane.api.reasons import Reason
@@ -25,7 +25,7 @@ from modelplane.compose.context import Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, kept
 from modelplane.compose.pod_defaults import priority_fault, scheduling_fault
 from modelplane.compose.readiness import SERVING
-from modelplane.compose.replica_inputs import Inputs, gather, requirements, uses
+from modelplane.compose.replica_inputs import ReplicaInputs, gather, requirements, uses
 from modelplane.compose.routes import http_route
 from modelplane.compose.tenancy import network_policy, tenant_namespace
 from modelplane.compose.transitions import transitions
@@ -76,7 +76,7 @@ def render(context: Context) -> tuple[dict[str, Desired], Rendered]:
     return desired, rendered
 
 
-def _desired(request: ComposeRequest[ModelReplica], inputs: Inputs) -> tuple[dict[str, Desired], Condition]:
+def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tuple[dict[str, Desired], Condition]:
     if inputs.cluster is None or inputs.caches is None:
         waiting = "the cluster or a cache is missing; what runs stays"
         return kept(request), unknown(ConditionType.ACCEPTED, Reason.UNRESOLVED, waiting)
@@ -87,7 +87,7 @@ def _desired(request: ComposeRequest[ModelReplica], inputs: Inputs) -> tuple[dic
         desired, rendered = render(context)
     except RenderError as error:
         return kept(request), fails(ConditionType.ACCEPTED, error.reason, f"{error}; what runs stays")
-    staged = inputs.caches_ready.status is Status.TRUE
+    staged = inputs.caches_ready.status is ConditionStatus.TRUE
     started = {key for key in rendered.workloads if staged or key in request.observed}
     current = {
         key: Desired(item.target, _seen_ready(request, key), item.outlives)
@@ -135,11 +135,11 @@ def _needs(user: Observed, name: str) -> bool:
     return not rolled_out(user.manifest) or mentions(user.manifest, name)
 
 
-def _workload(request: ComposeRequest[ModelReplica], desired: dict[str, Desired], inputs: Inputs) -> Condition:
+def _workload(request: ComposeRequest[ModelReplica], desired: dict[str, Desired], inputs: ReplicaInputs) -> Condition:
     kind = ConditionType.WORKLOAD_READY
     workloads = {key: item for key, item in desired.items() if key.startswith(_WORKLOAD)}
     if not workloads:
-        if inputs.caches_ready.status is not Status.TRUE:
+        if inputs.caches_ready.status is not ConditionStatus.TRUE:
             return fails(kind, Reason.WAITING_FOR_CACHES, inputs.caches_ready.message)
         return fails(kind, Reason.CREATING, "nothing runs yet")
     waiting = [key for key, item in workloads.items() if not item.ready]
@@ -159,8 +159,8 @@ def _served_generation(
     """The newest generation that served with all its pods: by it a deployment changes one replica at a time."""
     replica = request.resource
     generation, known = replica.metadata.generation or None, replica.status.served_generation
-    serving = all(condition.status is Status.TRUE for condition in conditions if condition.type in SERVING)
-    accepted = conditions[0].status is Status.TRUE
+    serving = all(condition.status is ConditionStatus.TRUE for condition in conditions if condition.type in SERVING)
+    accepted = conditions[0].status is ConditionStatus.TRUE
     if serving and accepted and all(_is_current(request, key, item) for key, item in desired.items()):
         return generation
     return known if serving or known != generation else None
@@ -179,7 +179,7 @@ def _is_current(request: ComposeRequest[ModelReplica], key: str, item: Desired) 
     )
 
 
-def _routed(desired: dict[str, Desired], inputs: Inputs) -> Condition:
+def _routed(desired: dict[str, Desired], inputs: ReplicaInputs) -> Condition:
     kind = ConditionType.ROUTE_READY
     if inputs.address is None:
         if inputs.cluster is None:

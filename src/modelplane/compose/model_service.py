@@ -26,7 +26,7 @@ from modelplane.api.models import (
 from modelplane.api.objects import API_VERSION, Manifest, manifest, text_at, value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Observed, ReadyWhen, Requirement
-from modelplane.compose.external import Form, form_of
+from modelplane.compose.external import EndpointRewrite, form_of
 from modelplane.compose.readiness import has_condition, route_problem
 
 MAX_WEIGHT = 1_000_000
@@ -107,13 +107,13 @@ def _fitted(weights: list[tuple[ModelEndpoint, int]]) -> list[Share]:
     ]
 
 
-def of_one_form(shares: Sequence[Share]) -> tuple[Form, list[Share], list[Share]]:
+def of_one_form(shares: Sequence[Share]) -> tuple[EndpointRewrite, list[Share], list[Share]]:
     """The form that most of the weight wants, whose endpoints have it, and those that want another."""
-    weights: dict[Form, int] = {}
+    weights: dict[EndpointRewrite, int] = {}
     for share in shares:
         form = form_of(share.endpoint)
         weights[form] = weights.get(form, 0) + share.weight
-    chosen = max(weights, key=lambda form: weights[form], default=Form())
+    chosen = max(weights, key=lambda form: weights[form], default=EndpointRewrite())
     used = [share for share in shares if form_of(share.endpoint) == chosen]
     return chosen, used, [share for share in shares if share not in used]
 
@@ -126,7 +126,7 @@ def _alike(left_out: Sequence[Share]) -> Condition | None:
     return fails(ConditionType.ROUTE_READY, Reason.NOT_SUPPORTED, message)
 
 
-def _http_route(service: ModelService, form: Form, shares: list[Share]) -> dict[str, object]:
+def _http_route(service: ModelService, form: EndpointRewrite, shares: list[Share]) -> dict[str, object]:
     prefix = f"/{service.metadata.namespace}/{service.metadata.name}"
     rewrite: dict[str, object] = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": form.path}}
     if form.hostname is not None:

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from modelplane.api.labels import ENGINE
 from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context
-from modelplane.compose.gang.gang_metadata import Marks
+from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.pods import cluster_metadata
 
 
-def owner_metadata(context: Context, member: ReplicaMember, marks: Marks) -> tuple[dict[str, str], dict[str, str]]:
+def owner_metadata(
+    context: Context, member: ReplicaMember, marks: GangMetadata
+) -> tuple[dict[str, str], dict[str, str]]:
     labels, annotations = cluster_metadata(context, member)
     return {**labels, **marks.owner_labels}, {**annotations, **marks.owner_annotations}
 

@@ -18,7 +18,7 @@ from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang import SCHEDULERS
 from modelplane.compose.gang.gang_metadata import companion_marks
 from modelplane.compose.owner import annotated, owner_metadata
-from modelplane.compose.pods import Pod, cluster_metadata, scheduling_spec
+from modelplane.compose.pods import RenderedPod, cluster_metadata, scheduling_spec
 from modelplane.compose.ports import serving_port
 from modelplane.compose.tenancy import OWN_SECURITY, POD_SECURITY
 
@@ -164,7 +164,7 @@ def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
     member = head_member(context.replica.spec.engines[0])
     marks = companion_marks(SCHEDULERS[context.scheduling.type_], context)
     labels, annotations = cluster_metadata(context, member)
-    pod = Pod(
+    pod = RenderedPod(
         labels={**labels, **marks.pod_labels, LABEL: context.name, **context.labels},
         annotations={**annotations, **marks.pod_annotations},
         spec={

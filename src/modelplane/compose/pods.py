@@ -17,7 +17,7 @@ from modelplane.compose.claims import CLAIM, template_name
 from modelplane.compose.context import Context, RenderError, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
-from modelplane.compose.gang.gang_metadata import Marks
+from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.placeholders import TokenValues, expand, result_fault
 from modelplane.compose.ports import engine_container, engine_port, is_routed
 from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
@@ -34,7 +34,7 @@ _ENGINE_TYPE = {"vLLM": "vllm", "SGLang": "sglang"}
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class RenderedPod:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     spec: Mapping[str, object]
@@ -46,10 +46,10 @@ class Pod:
         return {"metadata": metadata, "spec": dict(self.spec)}
 
 
-def render_pod(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks: Marks) -> Pod:
+def render_pod(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks: GangMetadata) -> RenderedPod:
     labels, annotations = metadata(context, member, marks)
     spec = _spec(context, engine, member, marks)
-    return Pod({**labels, **own_labels(context, engine, member)}, annotations, spec)
+    return RenderedPod({**labels, **own_labels(context, engine, member)}, annotations, spec)
 
 
 def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> dict[str, str]:
@@ -63,7 +63,7 @@ def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -
     return labels
 
 
-def metadata(context: Context, member: ReplicaMember, marks: Marks) -> tuple[dict[str, str], dict[str, str]]:
+def metadata(context: Context, member: ReplicaMember, marks: GangMetadata) -> tuple[dict[str, str], dict[str, str]]:
     """Labels and annotations of a pod, less our own labels."""
     user = member.template.metadata
     labels, annotations = cluster_metadata(context, member)
@@ -132,7 +132,7 @@ def probes(port: int) -> dict[str, object]:
     }
 
 
-def _spec(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks: Marks) -> dict[str, object]:
+def _spec(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks: GangMetadata) -> dict[str, object]:
     template = member.template.spec
     containers = [_container(context, engine, member, container) for container in template.containers]
     if marks.least and not any(_asks(container) for container in containers):
@@ -171,7 +171,7 @@ def _asking(container: dict[str, object], least: Mapping[str, str]) -> dict[str,
     return {**container, "resources": {**(resources if isinstance(resources, Mapping) else {}), "requests": asked}}
 
 
-def scheduling_spec(context: Context, marks: Marks) -> dict[str, object]:
+def scheduling_spec(context: Context, marks: GangMetadata) -> dict[str, object]:
     spec: dict[str, object] = {}
     name = context.scheduling.scheduler_name or marks.scheduler_name
     if name:

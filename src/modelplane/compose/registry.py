@@ -20,24 +20,24 @@ from modelplane.compose import (
 from modelplane.compose.contract import Composer
 
 
-class Entry(NamedTuple):
+class RegisteredKind(NamedTuple):
     resource: type[msgspec.Struct]
     compose: Composer[Any]  # each composer takes its own kind; the table pairs them
 
 
-_COMPOSERS: tuple[Entry, ...] = (
-    Entry(models.InferenceClass, inference_class.compose),
-    Entry(models.InferenceCluster, inference_cluster.compose),
-    Entry(models.InferenceGateway, inference_gateway.compose),
-    Entry(models.ModelDeployment, model_deployment.compose),
-    Entry(models.ModelReplica, model_replica.compose),
-    Entry(models.ModelEndpoint, model_endpoint.compose),
-    Entry(models.ModelService, model_service.compose),
-    Entry(models.ModelCache, unsupported.compose),
-    Entry(models.ServingStack, unsupported.compose),
-    Entry(models.GKECluster, unsupported.compose),
-    Entry(models.EKSCluster, unsupported.compose),
+_COMPOSERS: tuple[RegisteredKind, ...] = (
+    RegisteredKind(models.InferenceClass, inference_class.compose),
+    RegisteredKind(models.InferenceCluster, inference_cluster.compose),
+    RegisteredKind(models.InferenceGateway, inference_gateway.compose),
+    RegisteredKind(models.ModelDeployment, model_deployment.compose),
+    RegisteredKind(models.ModelReplica, model_replica.compose),
+    RegisteredKind(models.ModelEndpoint, model_endpoint.compose),
+    RegisteredKind(models.ModelService, model_service.compose),
+    RegisteredKind(models.ModelCache, unsupported.compose),
+    RegisteredKind(models.ServingStack, unsupported.compose),
+    RegisteredKind(models.GKECluster, unsupported.compose),
+    RegisteredKind(models.EKSCluster, unsupported.compose),
 )
 
-COMPOSERS: Mapping[str, Entry] = MappingProxyType({entry.resource.__name__: entry for entry in _COMPOSERS})
+COMPOSERS: Mapping[str, RegisteredKind] = MappingProxyType({entry.resource.__name__: entry for entry in _COMPOSERS})
 """By kind."""

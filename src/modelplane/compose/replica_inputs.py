@@ -17,7 +17,7 @@ _CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class ReplicaInputs:
     cluster: InferenceCluster | None
     caches: dict[str, ModelCache] | None
     """None while one of them is not there."""
@@ -45,10 +45,10 @@ def uses(replica: ModelReplica) -> tuple[Use, ...]:
     return (cluster, *caches)
 
 
-def gather(request: ComposeRequest[ModelReplica]) -> Inputs:
+def gather(request: ComposeRequest[ModelReplica]) -> ReplicaInputs:
     cluster, scheduled = _cluster(request)
     caches, staged = _caches(request)
-    return Inputs(cluster, caches, scheduled, staged, _address(request, cluster))
+    return ReplicaInputs(cluster, caches, scheduled, staged, _address(request, cluster))
 
 
 def _cache_key(name: str) -> str:

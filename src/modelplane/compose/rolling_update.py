@@ -21,7 +21,7 @@ from operator import attrgetter
 import msgspec
 
 from modelplane.api.codec import decode
-from modelplane.api.conditions import ConditionType, Status
+from modelplane.api.conditions import ConditionStatus, ConditionType
 from modelplane.api.identity import ByIdentity
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
@@ -97,7 +97,7 @@ def _as_it_runs(item: _Known) -> ModelReplica:
 def _refuses(replica: ModelReplica) -> bool:
     return any(
         condition.type == ConditionType.ACCEPTED
-        and condition.status is Status.FALSE
+        and condition.status is ConditionStatus.FALSE
         and condition.observed_generation == replica.metadata.generation
         for condition in replica.status.conditions
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context
 from modelplane.compose.picker import SERVICE_ACCOUNT, pool_name
-from modelplane.compose.pods import HTTP, Pod, drain_seconds, probes
+from modelplane.compose.pods import HTTP, RenderedPod, drain_seconds, probes
 from modelplane.compose.ports import engine_port, is_routed, serving_port
 from modelplane.compose.tenancy import OWN_SECURITY
 
@@ -18,7 +18,7 @@ _CONNECTOR = {"SGLang": "sglang"}
 _DEFAULT_CONNECTOR = "nixlv2"
 
 
-def with_sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember, pod: Pod) -> Pod:
+def with_sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember, pod: RenderedPod) -> RenderedPod:
     if not is_routed(context, engine):
         return pod
     containers = pod.spec["containers"]

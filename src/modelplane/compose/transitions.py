@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from modelplane.api.conditions import Condition, Status
+from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import Event, EventType
 
@@ -26,8 +26,8 @@ def transitions(before: Iterable[Condition], now: Iterable[Condition]) -> tuple[
 
 
 def _event(before: Condition | None, now: Condition) -> Event | None:
-    held = before is not None and before.status is Status.TRUE
-    holds = now.status is Status.TRUE
+    held = before is not None and before.status is ConditionStatus.TRUE
+    holds = now.status is ConditionStatus.TRUE
     told = before is not None and before.reason == now.reason
     text = f"{now.type}: {now.message}" if now.message else str(now.type)
     if holds and before is not None and not held:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from modelplane.api.errors import InputError
 from modelplane.k8s import quantity as quantities
 from modelplane.k8s import semver
-from modelplane.k8s.cel import CompileError, Outcome, compile_selector
+from modelplane.k8s.cel import CompileError, SelectorOutcome, compile_selector
 from modelplane.k8s.device import Device
 from modelplane.k8s.dra import (
     Allocated,
@@ -40,7 +40,7 @@ class ConformanceError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DraCase:
     """One case of a document, not run yet."""
 
     identity: str
@@ -49,7 +49,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseResult:
+class DraCaseResult:
     """What a case expected and what it got, both as the document writes them."""
 
     identity: str
@@ -62,7 +62,7 @@ class CaseResult:
         return self.expected == self.got
 
 
-def read_cases(document: object) -> tuple[Case, ...]:
+def read_cases(document: object) -> tuple[DraCase, ...]:
     """The cases of a document, or ConformanceError saying what is not in the format."""
     fields = _mapping(document, "the document")
     set_name = fields.get("set")
@@ -76,20 +76,20 @@ def read_cases(document: object) -> tuple[Case, ...]:
     return tuple(_read_case(set_name, case, f"cases[{index}]") for index, case in enumerate(cases))
 
 
-def _read_case(set_name: str, case: object, place: str) -> Case:
+def _read_case(set_name: str, case: object, place: str) -> DraCase:
     fields = _mapping(case, place)
     identity = fields.get("id")
     if not isinstance(identity, str) or "expect" not in fields:
         raise ConformanceError(f"{place}: expected an id and what to expect")
-    return Case(identity, set_name, fields)
+    return DraCase(identity, set_name, fields)
 
 
-def run_case(case: Case) -> CaseResult:
+def run_case(case: DraCase) -> DraCaseResult:
     """Run one case. Input that this room refuses where the case does not expect it is a difference, not an error."""
     try:
         return _RUNNERS[case.set_name](case)
     except InputError as error:
-        return CaseResult(case.identity, case.fields["expect"], f"refused: {error}")
+        return DraCaseResult(case.identity, case.fields["expect"], f"refused: {error}")
 
 
 def _mapping(value: object, place: str) -> Mapping[str, object]:
@@ -105,13 +105,13 @@ def _text(fields: Mapping[str, object], name: str) -> str:
     return value
 
 
-def _compared(case: Case, got: Mapping[str, object]) -> CaseResult:
+def _compared(case: DraCase, got: Mapping[str, object]) -> DraCaseResult:
     """Compare just the fields that the case has an opinion about."""
     expected = _mapping(case.fields["expect"], "expect")
-    return CaseResult(case.identity, expected, {name: got.get(name) for name in expected})
+    return DraCaseResult(case.identity, expected, {name: got.get(name) for name in expected})
 
 
-def _run_quantity(case: Case) -> CaseResult:
+def _run_quantity(case: DraCase) -> DraCaseResult:
     fields = case.fields
     operation = fields.get("op")
     if operation == "parse":
@@ -120,7 +120,7 @@ def _run_quantity(case: Case) -> CaseResult:
     operand = fields.get("b")
     right = quantities.from_int(operand) if isinstance(operand, int) else quantities.parse_quantity(_text(fields, "b"))
     if operation == "compare":
-        return CaseResult(case.identity, fields["expect"], quantities.compare(left, right))
+        return DraCaseResult(case.identity, fields["expect"], quantities.compare(left, right))
     if operation not in {"add", "sub"}:
         raise ConformanceError(f"op: {operation} is unknown")
     combine = quantities.add if operation == "add" else quantities.subtract
@@ -148,12 +148,12 @@ def _described_quantity(quantity: quantities.Quantity) -> dict[str, object]:
     }
 
 
-def _run_semver(case: Case) -> CaseResult:
+def _run_semver(case: DraCase) -> DraCaseResult:
     fields = case.fields
     operation = fields.get("op")
     if operation == "compare":
         left, right = semver.parse_version(_text(fields, "a")), semver.parse_version(_text(fields, "b"))
-        return CaseResult(case.identity, fields["expect"], semver.compare_versions(left, right))
+        return DraCaseResult(case.identity, fields["expect"], semver.compare_versions(left, right))
     text = _text(fields, "input")
     if operation == "attribute":
         readings = {"api_accepts": semver.is_valid_attribute(text), "blang_parses": semver.is_version(text)}
@@ -179,23 +179,27 @@ def _parsed_version(text: str, *, normalize: bool) -> Mapping[str, object]:
     }
 
 
-def _run_selector(case: Case) -> CaseResult:
+def _run_selector(case: DraCase) -> DraCaseResult:
     features = features_from(_mapping(case.fields.get("features") or {}, "features"))
     try:
         selector = compile_selector(_text(case.fields, "expression"), gates=features.gates)
     except CompileError:
-        return CaseResult(case.identity, case.fields["expect"], "compile_error")
+        return DraCaseResult(case.identity, case.fields["expect"], "compile_error")
     fields = _mapping(case.fields.get("device"), "device")
     device = Device.from_dict(_text(fields, "driver"), fields, list_attributes=features.list_type_attributes)
-    results: Mapping[Outcome, object] = {Outcome.TRUE: True, Outcome.FALSE: False, Outcome.ERROR: "runtime_error"}
-    return CaseResult(case.identity, case.fields["expect"], results[selector.evaluate(device).outcome])
+    results: Mapping[SelectorOutcome, object] = {
+        SelectorOutcome.TRUE: True,
+        SelectorOutcome.FALSE: False,
+        SelectorOutcome.ERROR: "runtime_error",
+    }
+    return DraCaseResult(case.identity, case.fields["expect"], results[selector.evaluate(device).outcome])
 
 
-def _run_allocator(case: Case) -> CaseResult:
+def _run_allocator(case: DraCase) -> DraCaseResult:
     expected = _mapping(case.fields["expect"], "expect")
     normative = {name: expected[name] for name in ("outcome", "count") if name in expected}
     got = _allocated(case.fields)
-    return CaseResult(case.identity, normative, {name: got.get(name) for name in normative})
+    return DraCaseResult(case.identity, normative, {name: got.get(name) for name in normative})
 
 
 def _allocated(fields: Mapping[str, object]) -> Mapping[str, object]:
@@ -233,7 +237,7 @@ def _list(fields: Mapping[str, object], name: str) -> Sequence[object]:
     return value
 
 
-_RUNNERS: Mapping[str, Callable[[Case], CaseResult]] = {
+_RUNNERS: Mapping[str, Callable[[DraCase], DraCaseResult]] = {
     "quantity": _run_quantity,
     "semver": _run_semver,
     "cel_selectors": _run_selector,

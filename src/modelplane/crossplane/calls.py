@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from modelplane.api.codec import decode, encode
-from modelplane.api.conditions import Condition, Status
+from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.errors import InputError
 from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import Manifest, name_of, text_at
@@ -38,7 +38,7 @@ _wanted: Memory[str, Mapping[str, Requirement]] = Memory(2 * _MOST_WANTED)
 """What each composite required last time, by its uid."""
 
 
-class Refused(Exception):  # noqa: N818  what the user is told, not a defect
+class CannotCompose(Exception):  # noqa: N818  what the user is told, not a defect
     """The composite cannot be composed; what is there stays."""
 
 
@@ -77,7 +77,7 @@ class NoKnowledge:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     composite: Manifest
     composed: Mapping[str, Manifest] = field(default_factory=dict)
     required: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Composed:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FunctionResult:
     resources: Mapping[str, Composed]
     status: Mapping[str, object]
     ready: bool
@@ -103,23 +103,23 @@ class Answer:
 
 
 def answer(
-    call: Call,
+    call: FunctionCall,
     now: float,
     known: Knowledge | None = None,
     *,
     helm: bool = False,
     profile: PlacementProfile = DEFAULT_PROFILE,
-) -> Answer:
+) -> FunctionResult:
     """What should be. `helm`: provider-helm is there to be configured; `profile` is what places replicas."""
     host = known if known is not None else NoKnowledge()
     composite = _identity(call.composite)
     entry = COMPOSERS.get(composite.kind)
     if entry is None:
-        raise Refused(f"nothing composes the kind {composite.kind}; known are {', '.join(sorted(COMPOSERS))}")
+        raise CannotCompose(f"nothing composes the kind {composite.kind}; known are {', '.join(sorted(COMPOSERS))}")
     try:
         resource = decode(entry.resource, call.composite)
     except InputError as error:
-        raise Refused(f"{composite.kind} {composite.name}: {error}") from error
+        raise CannotCompose(f"{composite.kind} {composite.name}: {error}") from error
     seen = {key: read_back(item) for key, item in call.composed.items() if not key.startswith(_OURS)}
     observed = {key: carried.observed for key, carried in seen.items() if not key.startswith(tenants.PREFIX)}
     result, required, asked = _settled(
@@ -134,7 +134,7 @@ def answer(
         extra = access.provider_configs(resource, helm=helm)
         extra |= protection.of_itself(composite, replicas, call.composed)
         desired |= tenants.tenant_namespaces(resource, replicas, seen)
-    return Answer(
+    return FunctionResult(
         resources=_resources(composite, replace(result, desired=desired), seen, extra),
         status=_status(result, call.composite),
         ready=_is_ready(result),
@@ -147,7 +147,7 @@ def answer(
 
 def _settled(
     compose: Callable[[Mapping[str, tuple[Manifest, ...]]], ComposeResult],
-    call: Call,
+    call: FunctionCall,
     host: Knowledge,
 ) -> tuple[ComposeResult, Mapping[str, tuple[Manifest, ...]], dict[str, Requirement]]:
     """Composes with what the host knows added to what came with the call, and says what Crossplane must fetch.
@@ -187,7 +187,7 @@ def _identity(composite: Manifest) -> Composite:
         text_at(composite, "metadata", "uid"),
     )
     if not found.kind or not found.name:
-        raise Refused("the composite has no kind or no name")
+        raise CannotCompose("the composite has no kind or no name")
     return found
 
 
@@ -211,9 +211,9 @@ def _status(result: ComposeResult, composite: Manifest) -> Mapping[str, object]:
 
 def _is_ready(result: ComposeResult) -> bool:
     if result.ready is not None:
-        return result.ready.status is Status.TRUE
+        return result.ready.status is ConditionStatus.TRUE
     return all(item.ready for item in result.desired.values())
 
 
 def _ttl(result: ComposeResult) -> float:
-    return NET_S if result.look_again_after_s is None else min(max(result.look_again_after_s, _SOONEST_S), NET_S)
+    return NET_S if result.requeue_after_s is None else min(max(result.requeue_after_s, _SOONEST_S), NET_S)

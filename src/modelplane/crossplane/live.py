@@ -28,16 +28,24 @@ from modelplane.crossplane.packaging import WAKE_ANNOTATION
 from modelplane.crossplane.requeue import Subject, Waker
 from modelplane.crossplane.usage_nudger import Departures
 from modelplane.crossplane.workload_informers import Observatory
-from modelplane.kube import Change, Event, Informer, InformerSettings, Key, Kind, KubeClient, Query
+from modelplane.kube import (
+    ChangeKind,
+    GroupVersionResource,
+    Informer,
+    InformerEvent,
+    InformerSettings,
+    KubeClient,
+    NamespacedName,
+    Query,
+)
 from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.live_fleet import LiveFleet
-from modelplane.reconcile.store import Change as StoreChange
-from modelplane.reconcile.store import ChangeType, ObjectRef
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
-CLUSTERS = Kind(GROUP, VERSION, "inferenceclusters")
-REPLICAS = Kind(GROUP, VERSION, "modelreplicas")
-CACHES = Kind(GROUP, VERSION, "modelcaches")
-DEPLOYMENTS = Kind(GROUP, VERSION, "modeldeployments")
+CLUSTERS = GroupVersionResource(GROUP, VERSION, "inferenceclusters")
+REPLICAS = GroupVersionResource(GROUP, VERSION, "modelreplicas")
+CACHES = GroupVersionResource(GROUP, VERSION, "modelcaches")
+DEPLOYMENTS = GroupVersionResource(GROUP, VERSION, "modeldeployments")
 _NAMES = {CLUSTERS: "InferenceCluster", REPLICAS: "ModelReplica", CACHES: "ModelCache", DEPLOYMENTS: "ModelDeployment"}
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 _ASSUMED_S = 60.0
@@ -69,10 +77,10 @@ class Live:
         self._lock = RLock()
         self._observatory = Observatory(client, self._shows_something_else) if observe else None
         self._fleet = LiveFleet(capacity_changed=self._room_changed)
-        self._waiting: set[Key] = set()
+        self._waiting: set[NamespacedName] = set()
         self._assumed: dict[ObjectRef, float] = {}
-        self._on_cluster: dict[str, set[Key]] = {}
-        self._informers: dict[Kind, Informer[Kept]] = {
+        self._on_cluster: dict[str, set[NamespacedName]] = {}
+        self._informers: dict[GroupVersionResource, Informer[Kept]] = {
             kind: Informer(client, Query(kind), keep, settings=_WATCHING)
             for kind, keep in (
                 (CLUSTERS, _keep),
@@ -153,10 +161,10 @@ class Live:
                     self._assumed[ref] = time.monotonic() + _ASSUMED_S
                     self._fleet.heard(StoreChange(ChangeType.ADDED, ref, manifest, None, 0))
 
-    def _matching(self, kind: Kind, requirement: Requirement) -> Iterator[Kept]:
+    def _matching(self, kind: GroupVersionResource, requirement: Requirement) -> Iterator[Kept]:
         held = self._snapshot(kind)
         if requirement.name is not None:
-            found = held.get(Key(requirement.namespace or "", requirement.name))
+            found = held.get(NamespacedName(requirement.namespace or "", requirement.name))
             if found is not None:
                 yield found
             return
@@ -165,13 +173,13 @@ class Live:
             if item is not None and requirement.namespace in {None, key.namespace} and _has(item, requirement.labels):
                 yield item
 
-    def _candidates(self, kind: Kind, requirement: Requirement) -> Sequence[Key]:
+    def _candidates(self, kind: GroupVersionResource, requirement: Requirement) -> Sequence[NamespacedName]:
         cluster = requirement.labels.get(CLUSTER)
         if kind == REPLICAS and cluster is not None:
             return list(self._on_cluster.get(cluster, ()))
         return list(self._snapshot(kind))
 
-    def _snapshot(self, kind: Kind) -> Mapping[Key, Kept]:
+    def _snapshot(self, kind: GroupVersionResource) -> Mapping[NamespacedName, Kept]:
         return self._informers[kind].snapshot
 
     def _forget_unseen(self) -> None:
@@ -180,14 +188,14 @@ class Live:
             del self._assumed[ref]
             self._fleet.heard(StoreChange(ChangeType.DELETED, ref, {}, None, 0))
 
-    def _heard(self, kind: Kind, events: Sequence[Event[Kept]]) -> None:
+    def _heard(self, kind: GroupVersionResource, events: Sequence[InformerEvent[Kept]]) -> None:
         with self._lock:
             for event in events:
                 self._follow(kind, event)
 
-    def _follow(self, kind: Kind, event: Event[Kept]) -> None:
+    def _follow(self, kind: GroupVersionResource, event: InformerEvent[Kept]) -> None:
         manifest = event.value.manifest
-        gone = event.change is Change.DELETED
+        gone = event.change is ChangeKind.DELETED
         ref = _ref(kind, event.key)
         self._assumed.pop(ref, None)
         if kind != DEPLOYMENTS:
@@ -203,9 +211,9 @@ class Live:
             self._waker.seen(subject, event.value.told)
 
     def _shows_something_else(self, cluster: ClusterName) -> None:
-        self._waker.concerns((CLUSTERS, Key("", cluster)))
+        self._waker.concerns((CLUSTERS, NamespacedName("", cluster)))
 
-    def _follow_cluster(self, key: Key, manifest: Manifest, *, gone: bool) -> None:
+    def _follow_cluster(self, key: NamespacedName, manifest: Manifest, *, gone: bool) -> None:
         if self._observatory is not None:
             self._observatory.drop(ClusterName(key.name)) if gone else self._observatory.follow(manifest)
         concerned = self._on_cluster.get(key.name, ())
@@ -214,31 +222,31 @@ class Live:
         for deployment in {self._owner(replica) for replica in concerned}:
             self._waker.concerns((DEPLOYMENTS, deployment))
 
-    def _follow_replica(self, key: Key, manifest: Manifest, *, gone: bool) -> None:
+    def _follow_replica(self, key: NamespacedName, manifest: Manifest, *, gone: bool) -> None:
         cluster = text_at(manifest, "spec", "clusterName")
         there = self._on_cluster.setdefault(cluster, set())
         (there.discard if gone else there.add)(key)
         if not there:
             del self._on_cluster[cluster]
-        self._waker.concerns((CLUSTERS, Key("", cluster)))
+        self._waker.concerns((CLUSTERS, NamespacedName("", cluster)))
         if gone:
             self._departures.gone(key)
         elif text_at(manifest, "metadata", "deletionTimestamp"):
             self._departures.leaving(key, manifest)
 
-    def _follow_cache(self, key: Key, _manifest: Manifest, *, gone: bool) -> None:
+    def _follow_cache(self, key: NamespacedName, _manifest: Manifest, *, gone: bool) -> None:
         del gone
         for replica in self._snapshot(REPLICAS):
             if replica.namespace == key.namespace:
                 self._waker.concerns((REPLICAS, replica))
 
-    def _follow_deployment(self, key: Key, manifest: Manifest, *, gone: bool) -> None:
+    def _follow_deployment(self, key: NamespacedName, manifest: Manifest, *, gone: bool) -> None:
         waits = not gone and value_at(manifest, "status", "waiting") is True
         (self._waiting.add if waits else self._waiting.discard)(key)
 
-    def _owner(self, replica: Key) -> Key:
+    def _owner(self, replica: NamespacedName) -> NamespacedName:
         held = self._snapshot(REPLICAS).get(replica)
-        return Key(replica.namespace, text_at(held.manifest, "spec", "deployment", "name") if held else "")
+        return NamespacedName(replica.namespace, text_at(held.manifest, "spec", "deployment", "name") if held else "")
 
     def _room_changed(self) -> None:
         for deployment in self._waiting:
@@ -252,44 +260,44 @@ class Live:
                 return None
             return _FACTS[kind](self, key, held.manifest)
 
-    def _facts_of_cluster(self, key: Key, _manifest: Manifest) -> str:
+    def _facts_of_cluster(self, key: NamespacedName, _manifest: Manifest) -> str:
         held = self._snapshot(REPLICAS)
         there = [held[each].manifest for each in self._on_cluster.get(key.name, ()) if each in held]
         observed = self._observatory.digest(ClusterName(key.name)) if self._observatory is not None else ""
         return facts.of_cluster(there, observed)
 
-    def _facts_of_replica(self, key: Key, manifest: Manifest) -> str:
+    def _facts_of_replica(self, key: NamespacedName, manifest: Manifest) -> str:
         name = text_at(manifest, "spec", "clusterName")
-        cluster = self._snapshot(CLUSTERS).get(Key("", name))
+        cluster = self._snapshot(CLUSTERS).get(NamespacedName("", name))
         mounted = value_at(manifest, "spec", "caches")
         names = [text_at(item, "name") for item in mounted] if isinstance(mounted, list) else []
-        caches = [self._snapshot(CACHES).get(Key(key.namespace, each)) for each in names]
+        caches = [self._snapshot(CACHES).get(NamespacedName(key.namespace, each)) for each in names]
         return facts.of_replica(cluster.manifest if cluster else None, [c.manifest for c in caches if c], name)
 
-    def _facts_of_deployment(self, key: Key, manifest: Manifest) -> str:
+    def _facts_of_deployment(self, key: NamespacedName, manifest: Manifest) -> str:
         owner = Owner(key.namespace, key.name, Uid(text_at(manifest, "metadata", "uid")))
         return facts.of_deployment(self._fleet.snapshot(), owner, waiting=key in self._waiting)
 
 
-_FOLLOW: Mapping[Kind, Callable[..., None]] = {
+_FOLLOW: Mapping[GroupVersionResource, Callable[..., None]] = {
     CLUSTERS: Live._follow_cluster,  # noqa: SLF001  of the same class
     REPLICAS: Live._follow_replica,  # noqa: SLF001  as above
     CACHES: Live._follow_cache,  # noqa: SLF001  as above
     DEPLOYMENTS: Live._follow_deployment,  # noqa: SLF001  as above
 }
-_FACTS: Mapping[Kind, Callable[..., str]] = {
+_FACTS: Mapping[GroupVersionResource, Callable[..., str]] = {
     CLUSTERS: Live._facts_of_cluster,  # noqa: SLF001  of the same class
     REPLICAS: Live._facts_of_replica,  # noqa: SLF001  as above
     DEPLOYMENTS: Live._facts_of_deployment,  # noqa: SLF001  as above
 }
 
 
-def _ref(kind: Kind, key: Key) -> ObjectRef:
+def _ref(kind: GroupVersionResource, key: NamespacedName) -> ObjectRef:
     return ObjectRef(GROUP, _NAMES[kind], key.namespace, key.name)
 
 
-def _key(manifest: Manifest) -> Key:
-    return Key(text_at(manifest, "metadata", "namespace"), text_at(manifest, "metadata", "name"))
+def _key(manifest: Manifest) -> NamespacedName:
+    return NamespacedName(text_at(manifest, "metadata", "namespace"), text_at(manifest, "metadata", "name"))
 
 
 def _has(item: Kept, labels: Mapping[str, str]) -> bool:

@@ -4,27 +4,27 @@ from datetime import timedelta
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.api.conditions import Condition, Status
+from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.objects import Manifest, value_at
 from modelplane.compose.contract import Event, EventType, Requirement
-from modelplane.crossplane.calls import Answer, Call
+from modelplane.crossplane.calls import FunctionCall, FunctionResult
 from modelplane.crossplane.structs import fill, plain, seen
 
 MOST_BYTES = 4 * 1024 * 1024
 """What Crossplane takes in one response; it has no flag for more."""
 _NEARLY = 0.8
 _STATUS = {
-    Status.TRUE: fnv1.STATUS_CONDITION_TRUE,
-    Status.FALSE: fnv1.STATUS_CONDITION_FALSE,
-    Status.UNKNOWN: fnv1.STATUS_CONDITION_UNKNOWN,
+    ConditionStatus.TRUE: fnv1.STATUS_CONDITION_TRUE,
+    ConditionStatus.FALSE: fnv1.STATUS_CONDITION_FALSE,
+    ConditionStatus.UNKNOWN: fnv1.STATUS_CONDITION_UNKNOWN,
 }
 _SEVERITY = {EventType.NORMAL: fnv1.SEVERITY_NORMAL, EventType.WARNING: fnv1.SEVERITY_WARNING}
 _RESERVED = frozenset({"Ready", "Synced", "Healthy", "UpToDate", "Responsive"})
 SIZE_CONDITION = "WithinMessageLimit"
 
 
-def read(request: fnv1.RunFunctionRequest) -> Call:
-    return Call(
+def read(request: fnv1.RunFunctionRequest) -> FunctionCall:
+    return FunctionCall(
         composite=plain(request.observed.composite.resource),
         composed={key: seen(item.resource) for key, item in request.observed.resources.items()},
         required={key: tuple(_items(found)) for key, found in request.required_resources.items()},
@@ -35,7 +35,7 @@ def _items(found: fnv1.Resources) -> list[Manifest]:
     return [plain(item.resource) for item in found.items]
 
 
-def write(request: fnv1.RunFunctionRequest, call: Call, answer: Answer) -> bytes:
+def write(request: fnv1.RunFunctionRequest, call: FunctionCall, answer: FunctionResult) -> bytes:
     """The response, packed: what earlier functions of the pipeline asked for, with ours over it."""
     response = _begun(request)
     response.meta.ttl.FromTimedelta(timedelta(seconds=answer.ttl_s))
@@ -103,7 +103,7 @@ def _was_told(composite: Manifest) -> bool:
 def _condition(condition: Condition) -> fnv1.Condition:
     return fnv1.Condition(
         type=condition.type,
-        status=_STATUS[Status(condition.status)],
+        status=_STATUS[ConditionStatus(condition.status)],
         reason=str(condition.reason),
         message=condition.message,
     )

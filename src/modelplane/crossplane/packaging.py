@@ -41,7 +41,7 @@ _WRITE = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PackageSource:
     """Where packages are pulled from. Which registry that is, only the user knows."""
 
     packages: str
@@ -154,7 +154,7 @@ def _annotations(words: str) -> dict[str, str]:
     return {"meta.crossplane.io/description": words, "meta.crossplane.io/license": "Apache-2.0"}
 
 
-def installation(source: Source) -> tuple[Manifest, ...]:
+def installation(source: PackageSource) -> tuple[Manifest, ...]:
     """Everything to apply, in an order in which it can be."""
     return tuple(_part_of_us(item) for item in _installed(source))
 
@@ -167,7 +167,7 @@ def _part_of_us(item: Manifest) -> Manifest:
     return {**item, "metadata": {**known, "labels": ours}}
 
 
-def _installed(source: Source) -> tuple[Manifest, ...]:
+def _installed(source: PackageSource) -> tuple[Manifest, ...]:
     return (
         _namespace(),
         *_rights(),
@@ -185,7 +185,7 @@ def _namespace() -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
 
 
-def _providers(source: Source) -> Iterator[Manifest]:
+def _providers(source: PackageSource) -> Iterator[Manifest]:
     wanted = [("provider-kubernetes", PROVIDER_KUBERNETES, ["--enable-watches", "--poll=1m"])]
     if source.helm:
         wanted.append(("provider-helm", PROVIDER_HELM, ["--poll=5m"]))
@@ -194,7 +194,7 @@ def _providers(source: Source) -> Iterator[Manifest]:
         yield _package("Provider", name, f"{source.providers}/{name}:{version}", source, name)
 
 
-def _package(kind: str, name: str, package: str, source: Source, runtime: str = "") -> Manifest:
+def _package(kind: str, name: str, package: str, source: PackageSource, runtime: str = "") -> Manifest:
     spec: dict[str, object] = {"package": package}
     if runtime:
         spec["runtimeConfigRef"] = {"name": runtime}
@@ -226,7 +226,7 @@ def _runtime(name: str, container: Mapping[str, object]) -> Manifest:
     }
 
 
-def _function_runtime(source: Source) -> Mapping[str, object]:
+def _function_runtime(source: PackageSource) -> Mapping[str, object]:
     asked = {"--helm": source.helm, "--observe": source.observe}
     probe = {"httpGet": {"path": "/readyz", "port": 8080}, "periodSeconds": 5}
     alive = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10}

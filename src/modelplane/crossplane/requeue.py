@@ -11,11 +11,11 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from modelplane.crossplane.packaging import WAKE_ANNOTATION
-from modelplane.kube import Key, Kind, KubeClient, KubeError, Refused
+from modelplane.kube import GroupVersionResource, KubeClient, KubeError, KubeStatusError, NamespacedName
 
 _log = structlog.get_logger()
 _GONE = 404
-Subject = tuple[Kind, Key]
+Subject = tuple[GroupVersionResource, NamespacedName]
 
 
 class Waker:
@@ -73,7 +73,7 @@ class Waker:
         kind, key = subject
         try:
             await self._client.annotate(kind, key.name, key.namespace or None, {WAKE_ANNOTATION: facts})
-        except Refused as refused:
+        except KubeStatusError as refused:
             if refused.status != _GONE:
                 _log.warning("not touched", kind=str(kind), name=key.name, why=str(refused))
                 self.concerns(subject)

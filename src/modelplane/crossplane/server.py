@@ -22,7 +22,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from modelplane.api.errors import InputError
-from modelplane.crossplane.calls import Answer, Call, Knowledge, NoKnowledge, Refused, answer
+from modelplane.crossplane.calls import CannotCompose, FunctionCall, FunctionResult, Knowledge, NoKnowledge, answer
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.messages import read, refuse, write
 from modelplane.kube import KubeClient, load_config
@@ -42,7 +42,7 @@ class CannotStartError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     threads: int = 4
     waiting: int = 200
     """Calls that may wait for a thread; further ones are turned away at once."""
@@ -57,7 +57,7 @@ class Options:
     certificates: Path | None
     """A folder with tls.crt, tls.key and ca.crt. None serves in the clear."""
     admin_address: str
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     helm: bool = False
     live: bool = False
     """Whether to watch the fleet through the Kubernetes API."""
@@ -71,7 +71,7 @@ class Options:
     """Whether each call is a line of the log."""
 
 
-class Figures:
+class FunctionMetrics:
     """What Prometheus is told."""
 
     def __init__(self) -> None:
@@ -117,10 +117,10 @@ class Received(NamedTuple):
         return cls(fnv1.RunFunctionRequest.FromString(packed), len(packed))
 
 
-class Function:
+class CompositionFunction:
     def __init__(
         self,
-        limits: Limits,
+        limits: ServerLimits,
         *,
         helm: bool = False,
         profile: PlacementProfile = DEFAULT_PROFILE,
@@ -134,7 +134,7 @@ class Function:
         self._helm = helm
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
         self._in_hand = 0
-        self.figures = Figures()
+        self.figures = FunctionMetrics()
 
     def knows(self, known: Knowledge) -> None:
         """Answer with what the host knows from now on."""
@@ -179,7 +179,7 @@ class Function:
         try:
             call = read(request)
             response, outcome = write(request, call, self._decide(kind, call)), "composed"
-        except Refused as why:
+        except CannotCompose as why:
             log.warning("refused", why=str(why))
             response, outcome = refuse(request, str(why)), "refused"
         except Exception as error:
@@ -199,7 +199,7 @@ class Function:
         )
         return response
 
-    def _decide(self, kind: str, call: Call) -> Answer:
+    def _decide(self, kind: str, call: FunctionCall) -> FunctionResult:
         with self._known.turn(kind):
             found = answer(call, time.time(), self._known, helm=self._helm, profile=self._profile)
             self._known.decided(kind, [composed.manifest for composed in found.resources.values()])
@@ -230,12 +230,12 @@ def _identity(request: fnv1.RunFunctionRequest) -> tuple[str, str]:
     return namespace, name
 
 
-class Server:
+class FunctionServer:
     """The function and its admin page, from start to drained."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self.function = Function(
+        self.function = CompositionFunction(
             options.limits, helm=options.helm, profile=options.profile, log_calls=options.log_calls
         )
         self._client: KubeClient | None = None

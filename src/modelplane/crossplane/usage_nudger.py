@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator
 import structlog
 
 from modelplane.api.objects import Manifest, name_of, text_at
-from modelplane.kube import Key, Kind, KubeClient, KubeError, Query, Refused
+from modelplane.kube import GroupVersionResource, KubeClient, KubeError, KubeStatusError, NamespacedName, Query
 
 _log = structlog.get_logger()
-USAGES = Kind("protection.crossplane.io", "v1beta1", "usages")
+USAGES = GroupVersionResource("protection.crossplane.io", "v1beta1", "usages")
 LOOK_ANNOTATION = "modelplane.ai/look-again"
 COMPOSED_BY = "crossplane.io/composite"
 """Names the outermost composite: of what a replica composed, the deployment that composed the replica."""
@@ -31,17 +31,17 @@ class Departures:
     def __init__(self, client: KubeClient, *, pause_s: float) -> None:
         self._client = client
         self._pause_s = pause_s
-        self._leaving: dict[Key, Key] = {}
+        self._leaving: dict[NamespacedName, NamespacedName] = {}
         self._some = asyncio.Event()
 
-    def leaving(self, replica: Key, manifest: Manifest) -> None:
+    def leaving(self, replica: NamespacedName, manifest: Manifest) -> None:
         """It was told to go."""
         # Crossplane takes its own label off what a composite lets go, so the deployment is found by our reference.
         outermost = text_at(manifest, "spec", "deployment", "name") or replica.name
-        self._leaving[replica] = Key(replica.namespace, outermost)
+        self._leaving[replica] = NamespacedName(replica.namespace, outermost)
         self._some.set()
 
-    def gone(self, replica: Key) -> None:
+    def gone(self, replica: NamespacedName) -> None:
         self._leaving.pop(replica, None)
 
     async def run(self) -> None:
@@ -54,7 +54,7 @@ class Departures:
                 continue
             try:
                 await self._help()
-            except Refused as refused:
+            except KubeStatusError as refused:
                 _log.warning("usages not touched; replicas leave later", why=str(refused))
                 if refused.status in _NO_RIGHT:
                     return
@@ -70,7 +70,7 @@ class Departures:
                 if touched == _AT_ONCE:
                     return
 
-    async def _waiting(self, outermost: Key) -> AsyncIterator[str]:
+    async def _waiting(self, outermost: NamespacedName) -> AsyncIterator[str]:
         query = Query(USAGES, namespace=outermost.namespace, labels=f"{COMPOSED_BY}={outermost.name}")
         after = ""
         while True:
@@ -85,6 +85,6 @@ class Departures:
     async def _touch(self, namespace: str, name: str) -> None:
         try:
             await self._client.annotate(USAGES, name, namespace, {LOOK_ANNOTATION: str(time.time_ns())})
-        except Refused as refused:
+        except KubeStatusError as refused:
             if refused.status not in _OVERTAKEN:
                 raise

@@ -18,13 +18,13 @@ from modelplane.api.labels import POOL, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import Manifest, text_at, value_at
 from modelplane.compose.contract import Requirement
-from modelplane.kube import BadConfig, Informer, Kind, KubeClient, KubeError, Query, config_of
+from modelplane.kube import BadConfig, GroupVersionResource, Informer, KubeClient, KubeError, Query, config_of
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import SingleConfig
 
 _log = structlog.get_logger()
-_SECRETS = Kind("", "v1", "secrets")
+_SECRETS = GroupVersionResource("", "v1", "secrets")
 _AGAIN_S = 30.0
 _encode = msgspec.json.Encoder().encode
 
@@ -35,7 +35,7 @@ class _Watched(msgspec.Struct):
     secret: tuple[str, str]
     task: "asyncio.Task[None]"
     wanted: asyncio.Event
-    informers: dict[Kind, Informer[bytes]]
+    informers: dict[GroupVersionResource, Informer[bytes]]
 
 
 class Observatory:
@@ -45,7 +45,7 @@ class Observatory:
         self._client = client
         self._changed = changed
         self._watched: dict[ClusterName, _Watched] = {}
-        self._kinds: dict[ClusterName, set[Kind]] = {}
+        self._kinds: dict[ClusterName, set[GroupVersionResource]] = {}
 
     def follow(self, cluster: Manifest) -> None:
         """A cluster is there, or changed."""
@@ -144,9 +144,9 @@ class Observatory:
         return config_of(text, place)
 
 
-def _kind(requirement: Requirement) -> Kind:
+def _kind(requirement: Requirement) -> GroupVersionResource:
     group, _, version = requirement.api_version.rpartition("/")
-    return Kind(group, version, f"{requirement.kind.lower()}s")
+    return GroupVersionResource(group, version, f"{requirement.kind.lower()}s")
 
 
 def _keep(raw: Manifest) -> bytes:

@@ -6,25 +6,25 @@ it could not honour; `EnvoyProcess` runs the Envoy of the installed package and 
 
 from modelplane.envoy.config import EnvoyConfig
 from modelplane.envoy.errors import ConfigRefusedError, EnvoyFailedError
-from modelplane.envoy.gateways import Gateways
+from modelplane.envoy.gateways import GatewayConfigs
 from modelplane.envoy.ports import free_port
-from modelplane.envoy.process import Applied, EnvoyProcess, EnvoySettings
+from modelplane.envoy.process import ConfigApplied, EnvoyProcess, EnvoySettings
 from modelplane.envoy.render import Renderer, render
-from modelplane.envoy.view import GatewayView, Identity, Problem, ProblemReason
+from modelplane.envoy.view import GatewayProblem, GatewayView, ProblemReason, TlsCertificate
 
 __all__ = [
-    "Applied",
+    "ConfigApplied",
     "ConfigRefusedError",
     "EnvoyConfig",
     "EnvoyFailedError",
     "EnvoyProcess",
     "EnvoySettings",
+    "GatewayConfigs",
+    "GatewayProblem",
     "GatewayView",
-    "Gateways",
-    "Identity",
-    "Problem",
     "ProblemReason",
     "Renderer",
+    "TlsCertificate",
     "free_port",
     "render",
 ]

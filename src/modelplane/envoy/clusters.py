@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ssl import get_default_verify_paths
 
 from modelplane.envoy.picking import HTTP2, PICKED
-from modelplane.envoy.pools import Member, Picker, Pool, Tls
+from modelplane.envoy.pools import EnvoyCluster, PoolMember, PoolPicker, UpstreamTls
 from modelplane.envoy.view import Resource
 
 _METADATA = "modelplane"
@@ -20,7 +20,7 @@ _CONNECT_TIMEOUT = "2s"
 _LIMITS = {"max_connections": 65_536, "max_pending_requests": 65_536, "max_requests": 65_536, "max_retries": 1_024}
 
 
-def cluster(pool: Pool) -> Resource:
+def cluster(pool: EnvoyCluster) -> Resource:
     names = sorted({name for member in pool.members for name, _ in member.headers})
     return {
         "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
@@ -38,22 +38,22 @@ def cluster(pool: Pool) -> Resource:
     }
 
 
-def picker_cluster(picker: Picker) -> Resource:
-    return {**cluster(Pool(picker.name, picker.members)), "typed_extension_protocol_options": HTTP2}
+def picker_cluster(picker: PoolPicker) -> Resource:
+    return {**cluster(EnvoyCluster(picker.name, picker.members)), "typed_extension_protocol_options": HTTP2}
 
 
-def _balancing(pool: Pool) -> Resource:
+def _balancing(pool: EnvoyCluster) -> Resource:
     if pool.picker is not None:
         return {"load_balancing_policy": PICKED}
     return {"lb_policy": "ROUND_ROBIN" if _has_shares(pool) else "LEAST_REQUEST"}
 
 
-def _has_shares(pool: Pool) -> bool:
+def _has_shares(pool: EnvoyCluster) -> bool:
     """Whether somebody asked for shares. Least requests would not keep to them, and shun whoever is slow."""
     return len({member.weight for member in pool.members}) > 1
 
 
-def _tls(pool: Pool, tls: Tls) -> Resource:
+def _tls(pool: EnvoyCluster, tls: UpstreamTls) -> Resource:
     """The server must prove its name, or its address, by the authorities that this machine trusts."""
     wanted = [tls.sni] if tls.sni is not None else [member.host for member in pool.members]
     names = [
@@ -73,7 +73,7 @@ def _tls(pool: Pool, tls: Tls) -> Resource:
     }
 
 
-def _endpoint(member: Member) -> Resource:
+def _endpoint(member: PoolMember) -> Resource:
     address = {"socket_address": {"address": member.host, "port_value": member.port}}
     endpoint: Resource = {"endpoint": {"address": address}}
     if member.weight != 1:

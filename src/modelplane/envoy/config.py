@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from modelplane.envoy.listeners import GATEWAY_HEADER, ROUTES_NAME
-from modelplane.envoy.view import Problem, Resource
+from modelplane.envoy.view import GatewayProblem, Resource
 
 Place = tuple[str, int]
 """A host and a port."""
@@ -24,7 +24,7 @@ class EnvoyConfig:
     listeners: Mapping[str, Told]
     clusters: Mapping[str, Told]
     virtual_hosts: Mapping[str, Told]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[GatewayProblem, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
 
     def place_of(self, listener: str) -> object:

@@ -11,7 +11,7 @@ from modelplane.api.errors import InputError
 from modelplane.envoy.config import EnvoyConfig, Place
 from modelplane.envoy.files import text_of
 from modelplane.envoy.render import Renderer, render
-from modelplane.envoy.view import GatewayView, Problem
+from modelplane.envoy.view import GatewayProblem, GatewayView
 
 _MANY_ROUTES = 64
 
@@ -24,10 +24,10 @@ class _Written:
     listener: bytes
     virtual_host: bytes
     clusters: dict[str, bytes]
-    problems: tuple[Problem, ...]
+    problems: tuple[GatewayProblem, ...]
 
 
-class Gateways:
+class GatewayConfigs:
     """The gateways that there are, and the configuration that they come to."""
 
     def __init__(self) -> None:

@@ -16,15 +16,15 @@ from dataclasses import replace
 from math import lcm
 
 from modelplane.envoy.objects import BackendRef
-from modelplane.envoy.pools import Member, Pool
+from modelplane.envoy.pools import EnvoyCluster, PoolMember
 
 _MOST = 2**31
 """What the weights of one pool may come to."""
 
-Part = tuple[BackendRef, Pool]
+Part = tuple[BackendRef, EnvoyCluster]
 
 
-def joined(name: str, parts: Sequence[Part]) -> Pool | None:
+def joined(name: str, parts: Sequence[Part]) -> EnvoyCluster | None:
     """One pool of all of them, or None where they cannot be joined."""
     if not parts or any(map(_is_apart, parts)) or (len(parts) == 1 and parts[0][0].kind == "Service"):
         return None
@@ -40,7 +40,7 @@ def joined(name: str, parts: Sequence[Part]) -> Pool | None:
         for (ref, pool), found in zip(parts, headers, strict=True)
         for member in pool.members
     ]
-    return Pool(name, tuple(members))
+    return EnvoyCluster(name, tuple(members))
 
 
 def _is_apart(part: Part) -> bool:
@@ -48,7 +48,7 @@ def _is_apart(part: Part) -> bool:
     return pool.by_name or pool.tls is not None or pool.picker is not None or bool(pool.added)
 
 
-def _member(member: Member, weight: int, headers: dict[str, str]) -> Member:
+def _member(member: PoolMember, weight: int, headers: dict[str, str]) -> PoolMember:
     return replace(member, weight=weight, headers=tuple(sorted(headers.items())))
 
 

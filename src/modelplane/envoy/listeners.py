@@ -7,7 +7,7 @@ are. The stamp replaces whatever a client sent under that name and never leaves 
 
 from modelplane.envoy.picking import asking
 from modelplane.envoy.retries import UNSERVED_HEADER
-from modelplane.envoy.view import GatewayView, Identity, Resource
+from modelplane.envoy.view import GatewayView, Resource, TlsCertificate
 
 GATEWAY_HEADER = "x-modelplane-gateway"
 ROUTES_NAME = "routes"
@@ -45,7 +45,7 @@ def listener(view: GatewayView, routes_source: Resource) -> Resource:
     }
 
 
-def _chains(plain: Resource, identity: Identity) -> Resource:
+def _chains(plain: Resource, identity: TlsCertificate) -> Resource:
     """One chain for clients that begin with TLS, and one for those that do not."""
     pair = {
         "certificate_chain": {"inline_string": identity.certificate},

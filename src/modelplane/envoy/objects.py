@@ -27,7 +27,7 @@ _Name = Annotated[str, Meta(pattern=r"\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z", max_l
 _Port = Annotated[int, Meta(ge=1, le=65_535)]
 
 
-class ObjectMeta(Struct, frozen=True, rename="camel"):
+class GatewayObjectMeta(Struct, frozen=True, rename="camel"):
     name: _Name
     namespace: _Name = "default"
     labels: dict[str, str] = {}
@@ -37,7 +37,7 @@ class ObjectMeta(Struct, frozen=True, rename="camel"):
 class Located(Struct, frozen=True):
     """Anything with a namespace and a name."""
 
-    metadata: ObjectMeta
+    metadata: GatewayObjectMeta
 
 
 Object = TypeVar("Object", bound=Located)
@@ -124,7 +124,7 @@ class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
     request: Annotated[str, Meta(pattern=r"\A([0-9]{1,5}(h|m|s|ms)){1,4}\Z")] | None = None
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class HTTPRouteRule(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     name: str | None = None
     matches: tuple[RouteMatch, ...] = (RouteMatch(),)
     filters: tuple[HeaderFilter | RewriteFilter, ...] = ()
@@ -134,7 +134,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
 
 class RouteSpec(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     parent_refs: tuple[object, ...] = ()
-    rules: tuple[Rule, ...] = (Rule(),)
+    rules: tuple[HTTPRouteRule, ...] = (HTTPRouteRule(),)
 
 
 class HttpRoute(Located, frozen=True):
@@ -180,7 +180,7 @@ class BackendSpec(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("`fqdn` and `ip` endpoints cannot be mixed")
 
 
-class Backend(Located, frozen=True):
+class EnvoyBackend(Located, frozen=True):
     spec: BackendSpec
 
 
@@ -238,7 +238,7 @@ class ServiceSpec(Struct, frozen=True):
     picker: PickerRef | None = None
 
 
-class Service(Located, frozen=True):
+class CoreService(Located, frozen=True):
     spec: ServiceSpec
 
 
@@ -246,7 +246,7 @@ class EndpointConditions(Struct, frozen=True):
     ready: bool | None = None
 
 
-class Endpoint(Struct, frozen=True):
+class SliceEndpoint(Struct, frozen=True):
     addresses: Annotated[tuple[str, ...], Meta(min_length=1)]
     conditions: EndpointConditions = EndpointConditions()
 
@@ -260,7 +260,7 @@ class EndpointPort(Struct, frozen=True):
 
 
 class EndpointSlice(Located, frozen=True):
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[SliceEndpoint, ...] = ()
     ports: tuple[EndpointPort, ...] = ()
 
 

@@ -8,7 +8,7 @@ Bodies are shown to the picker as they come. A request whose body is on its way 
 without it, so where any pod will do (`fails_open`) Envoy holds the body until the picker has answered.
 """
 
-from modelplane.envoy.pools import Picker
+from modelplane.envoy.pools import PoolPicker
 from modelplane.envoy.view import Resource
 
 FILTER = "modelplane.epp.scheduling"
@@ -67,7 +67,7 @@ def asking() -> Resource:
     }
 
 
-def asked(picker: Picker) -> Resource:
+def asked(picker: PoolPicker) -> Resource:
     """What of a route, or of one of its clusters, has this picker asked."""
     overrides = {
         "grpc_service": {"envoy_grpc": {"cluster_name": picker.name}},

@@ -13,7 +13,7 @@ from typing import cast
 
 from modelplane.envoy import objects
 from modelplane.envoy.objects import BackendRef, Object, UnsupportedError
-from modelplane.envoy.view import GatewayView, KubernetesObject, Problem, ProblemReason
+from modelplane.envoy.view import GatewayProblem, GatewayView, KubernetesObject, ProblemReason
 
 ROUTE_GROUP = "gateway.networking.k8s.io"
 BACKEND_GROUP = "gateway.envoyproxy.io"
@@ -23,7 +23,7 @@ _Sources = tuple[objects.Located, ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Member:
+class PoolMember:
     """An address, its share among those of its pool, and headers that are set on what is sent there."""
 
     host: str
@@ -33,23 +33,23 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class UpstreamTls:
     """What a server must prove: that a known authority vouches for its name, or its address where it has no name."""
 
     sni: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Picker:
+class PoolPicker:
     """Who is asked which member of a pool a request goes to, and whether any will do when nobody answers."""
 
     name: str
-    members: tuple[Member, ...]
+    members: tuple[PoolMember, ...]
     fails_open: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class EnvoyCluster:
     """What Envoy calls a cluster: addresses, or names to resolve when `by_name`.
 
     picker: chooses among the members; without one Envoy does.
@@ -57,10 +57,10 @@ class Pool:
     """
 
     name: str
-    members: tuple[Member, ...]
+    members: tuple[PoolMember, ...]
     by_name: bool = False
-    tls: Tls | None = None
-    picker: Picker | None = None
+    tls: UpstreamTls | None = None
+    picker: PoolPicker | None = None
     added: tuple[tuple[str, str, bool], ...] = field(default=(), repr=False)
 
 
@@ -79,14 +79,14 @@ class Directory:
     """
 
     def __init__(self, view: GatewayView, before: "Directory | None" = None) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[GatewayProblem] = []
         self._gateway = view.name
         self.parsed: dict[int, tuple[KubernetesObject, objects.Located]] = {}
         self._parsed_before = before.parsed if before is not None else {}
-        self.made: dict[tuple[str, _Name, int | None], tuple[_Sources, Pool]] = {}
+        self.made: dict[tuple[str, _Name, int | None], tuple[_Sources, EnvoyCluster]] = {}
         self._made_before = before.made if before is not None else {}
-        self._services = self._index(view.services, objects.Service)
-        self._backends = self._index(view.backends, objects.Backend)
+        self._services = self._index(view.services, objects.CoreService)
+        self._backends = self._index(view.backends, objects.EnvoyBackend)
         self._grants = self._index(view.grants, objects.ReferenceGrant)
         self._filters = self._index(view.filters, objects.HTTPRouteFilter)
         self._secrets = self._index(view.secrets, objects.Secret)
@@ -95,7 +95,7 @@ class Directory:
             service = piece.metadata.labels.get(objects.SERVICE_NAME_LABEL, "")
             self._slices[piece.metadata.namespace, service].append(piece)
 
-    def resolve(self, ref: BackendRef, route: objects.ObjectMeta) -> Pool | Unusable:
+    def resolve(self, ref: BackendRef, route: objects.GatewayObjectMeta) -> EnvoyCluster | Unusable:
         """Where a reference made by `route` leads."""
         target = (ref.namespace or route.namespace, ref.name)
         if target[0] != route.namespace and not self._granted(ref, route, target):
@@ -106,7 +106,7 @@ class Directory:
             return self._with_credentials(self._backend(ref, target), ref, route)
         return Unusable("InvalidKind", f"{_called(ref, target)} is neither a Service nor a Backend")
 
-    def _service(self, ref: BackendRef, target: _Name) -> Pool | Unusable:
+    def _service(self, ref: BackendRef, target: _Name) -> EnvoyCluster | Unusable:
         service = self._services.get(target)
         if service is None:
             return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
@@ -120,10 +120,10 @@ class Directory:
         return self._pool(
             ("Service", target, ref.port),
             (service, *pieces, *beside),
-            lambda: Pool(name, _ready_members(pieces, port), picker=self._picker(asked, target[0])),
+            lambda: EnvoyCluster(name, _ready_members(pieces, port), picker=self._picker(asked, target[0])),
         )
 
-    def _picker(self, asked: objects.PickerRef | None, namespace: str) -> Picker | None:
+    def _picker(self, asked: objects.PickerRef | None, namespace: str) -> PoolPicker | None:
         """None where it cannot be asked and need not be."""
         if asked is None:
             return None
@@ -135,16 +135,18 @@ class Directory:
         if not members and asked.fails_open:
             return None
         name = f"{self._gateway}/Picker/{namespace}/{asked.name}/{asked.port}"
-        return Picker(name, members, asked.fails_open)
+        return PoolPicker(name, members, asked.fails_open)
 
-    def _backend(self, ref: BackendRef, target: _Name) -> Pool | Unusable:
+    def _backend(self, ref: BackendRef, target: _Name) -> EnvoyCluster | Unusable:
         backend = self._backends.get(target)
         if backend is None:
             return Unusable("BackendNotFound", f"{_called(ref, target)} does not exist or cannot be read")
         name = f"{self._gateway}/Backend/{target[0]}/{target[1]}"
         return self._pool(("Backend", target, None), (backend,), lambda: _backend_pool(name, backend))
 
-    def _with_credentials(self, found: Pool | Unusable, ref: BackendRef, route: objects.ObjectMeta) -> Pool | Unusable:
+    def _with_credentials(
+        self, found: EnvoyCluster | Unusable, ref: BackendRef, route: objects.GatewayObjectMeta
+    ) -> EnvoyCluster | Unusable:
         """The pool with what the filters of the reference add. Without a credential nothing is sent there."""
         added = []
         for name in ref.extensions():
@@ -155,16 +157,18 @@ class Directory:
             if asked is None or credential is None:
                 return Unusable("BackendNotFound", f"HTTPRouteFilter {route.namespace}/{name} has no credential to add")
             added.append((asked.header, credential, asked.overwrite))
-        return replace(found, added=tuple(added)) if isinstance(found, Pool) and added else found
+        return replace(found, added=tuple(added)) if isinstance(found, EnvoyCluster) and added else found
 
-    def _pool(self, key: tuple[str, _Name, int | None], sources: _Sources, make: Callable[[], Pool]) -> Pool:
+    def _pool(
+        self, key: tuple[str, _Name, int | None], sources: _Sources, make: Callable[[], EnvoyCluster]
+    ) -> EnvoyCluster:
         """The pool made of these objects, the very one from before where they are the very same."""
         known = self.made.get(key) or self._made_before.get(key)
         same = known is not None and len(known[0]) == len(sources) and all(map(is_, known[0], sources))
         self.made[key] = known if known is not None and same else (sources, make())
         return self.made[key][1]
 
-    def _granted(self, ref: BackendRef, route: objects.ObjectMeta, target: _Name) -> bool:
+    def _granted(self, ref: BackendRef, route: objects.GatewayObjectMeta, target: _Name) -> bool:
         source = objects.GrantFrom(ROUTE_GROUP, "HTTPRoute", route.namespace)
         wanted = objects.GrantTo(ref.group, ref.kind, ref.name)
         grants = (grant for grant in self._grants.values() if grant.metadata.namespace == target[0])
@@ -184,12 +188,14 @@ class Directory:
         return found
 
     def _refuse(self, kind: str, manifest: KubernetesObject, message: str) -> None:
-        self.problems.append(Problem(self._gateway, kind, *objects.name_of(manifest), "UnsupportedValue", message))
+        self.problems.append(
+            GatewayProblem(self._gateway, kind, *objects.name_of(manifest), "UnsupportedValue", message)
+        )
 
 
-def _ready_members(pieces: Iterable[objects.EndpointSlice], port: objects.ServicePort) -> tuple[Member, ...]:
+def _ready_members(pieces: Iterable[objects.EndpointSlice], port: objects.ServicePort) -> tuple[PoolMember, ...]:
     members = {
-        Member(endpoint.addresses[0], number)
+        PoolMember(endpoint.addresses[0], number)
         for piece in pieces
         for number in _numbers(piece, port)
         for endpoint in piece.endpoints
@@ -198,11 +204,11 @@ def _ready_members(pieces: Iterable[objects.EndpointSlice], port: objects.Servic
     return tuple(sorted(members))
 
 
-def _backend_pool(name: str, backend: objects.Backend) -> Pool:
-    numbers = {Member(one.ip.address, one.ip.port) for one in backend.spec.endpoints if one.ip}
-    names = {Member(one.fqdn.hostname, one.fqdn.port) for one in backend.spec.endpoints if one.fqdn}
-    tls = Tls(backend.spec.tls.sni) if backend.spec.tls is not None else None
-    return Pool(name, tuple(sorted(numbers | names)), by_name=bool(names), tls=tls)
+def _backend_pool(name: str, backend: objects.EnvoyBackend) -> EnvoyCluster:
+    numbers = {PoolMember(one.ip.address, one.ip.port) for one in backend.spec.endpoints if one.ip}
+    names = {PoolMember(one.fqdn.hostname, one.fqdn.port) for one in backend.spec.endpoints if one.fqdn}
+    tls = UpstreamTls(backend.spec.tls.sni) if backend.spec.tls is not None else None
+    return EnvoyCluster(name, tuple(sorted(numbers | names)), by_name=bool(names), tls=tls)
 
 
 def _numbers(piece: objects.EndpointSlice, port: objects.ServicePort) -> list[int]:

@@ -51,7 +51,7 @@ class EnvoySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ConfigApplied:
     """Envoy runs the configuration. `updates` is how many files that took: none when nothing differed."""
 
     updates: int
@@ -83,7 +83,7 @@ class EnvoyProcess:
         """One JSON object a line for each request, written a fraction of a second after its end."""
         return self._storage.access_log
 
-    async def start(self, config: EnvoyConfig = EMPTY) -> Applied:
+    async def start(self, config: EnvoyConfig = EMPTY) -> ConfigApplied:
         """Start Envoy with this configuration; returns once it serves it."""
         if self._process is not None:
             raise RuntimeError("this Envoy is already started")
@@ -95,9 +95,9 @@ class EnvoyProcess:
             await self.stop()
             raise
         self._running = config
-        return Applied(len(self._on_disk), (_now() - began) * 1000)
+        return ConfigApplied(len(self._on_disk), (_now() - began) * 1000)
 
-    async def apply(self, config: EnvoyConfig) -> Applied:
+    async def apply(self, config: EnvoyConfig) -> ConfigApplied:
         """Change to this configuration without interrupting anything; returns once Envoy serves it."""
         async with self._changing:
             if self._process is None:
@@ -119,7 +119,7 @@ class EnvoyProcess:
                     self._write(file)
                 raise
             self._running = config
-            return Applied(len(files), (_now() - began) * 1000)
+            return ConfigApplied(len(files), (_now() - began) * 1000)
 
     async def wait(self) -> int:
         """The exit code of Envoy, once it ends."""

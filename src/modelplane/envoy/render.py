@@ -15,10 +15,10 @@ from modelplane.envoy.clusters import cluster, picker_cluster
 from modelplane.envoy.config import EnvoyConfig
 from modelplane.envoy.files import config_source
 from modelplane.envoy.listeners import listener
-from modelplane.envoy.pools import Directory, Pool, Unusable
+from modelplane.envoy.pools import Directory, EnvoyCluster, Unusable
 from modelplane.envoy.retries import BODY_BYTES, USUAL
-from modelplane.envoy.routes import NOT_FOUND, Entry, entries, other_hosts
-from modelplane.envoy.view import GatewayView, KubernetesObject, Problem, ProblemReason, Resource
+from modelplane.envoy.routes import NOT_FOUND, RankedRoute, entries, other_hosts
+from modelplane.envoy.view import GatewayProblem, GatewayView, KubernetesObject, ProblemReason, Resource
 
 
 def render(views: Iterable[GatewayView]) -> EnvoyConfig:
@@ -59,10 +59,10 @@ class _Routed:
     """What was made of one HTTPRoute, and what its references led to while it was."""
 
     manifest: KubernetesObject
-    meta: objects.ObjectMeta | None
-    found: tuple[tuple[objects.BackendRef, Pool | Unusable], ...]
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
+    meta: objects.GatewayObjectMeta | None
+    found: tuple[tuple[objects.BackendRef, EnvoyCluster | Unusable], ...]
+    entries: tuple[RankedRoute, ...]
+    problems: tuple[GatewayProblem, ...]
 
     def holds(self, directory: Directory) -> bool:
         """Whether its references lead where they led."""
@@ -87,7 +87,7 @@ class _Gateway:
         reported = dict.fromkeys(problem for routed in self._routed for problem in routed.problems)
         self.problems = (*self.directory.problems, *reported)
 
-    def cluster_of(self, pool: Pool) -> Resource | None:
+    def cluster_of(self, pool: EnvoyCluster) -> Resource | None:
         """What stands for this very pool."""
         return self.clusters[pool.name] if self._pools.get(pool.name) == pool else None
 
@@ -113,7 +113,7 @@ class _Gateway:
             return known
         try:
             route = objects.read(manifest, objects.HttpRoute)
-            found: dict[int, tuple[objects.BackendRef, Pool | Unusable]] = {}
+            found: dict[int, tuple[objects.BackendRef, EnvoyCluster | Unusable]] = {}
             made = tuple(entries(route, partial(self._resolve, found), self.view.name))
         except objects.UnsupportedError as error:
             problem = self._problem(objects.name_of(manifest), "UnsupportedValue", str(error))
@@ -125,19 +125,19 @@ class _Gateway:
 
     def _resolve(
         self,
-        found: dict[int, tuple[objects.BackendRef, Pool | Unusable]],
+        found: dict[int, tuple[objects.BackendRef, EnvoyCluster | Unusable]],
         ref: objects.BackendRef,
-        route: objects.ObjectMeta,
-    ) -> Pool | Unusable:
+        route: objects.GatewayObjectMeta,
+    ) -> EnvoyCluster | Unusable:
         result = self.directory.resolve(ref, route)
         found[id(ref)] = (ref, result)
         return result
 
-    def _problem(self, route: tuple[str, str], reason: ProblemReason, message: str) -> Problem:
-        return Problem(self.view.name, "HTTPRoute", *route, reason, message)
+    def _problem(self, route: tuple[str, str], reason: ProblemReason, message: str) -> GatewayProblem:
+        return GatewayProblem(self.view.name, "HTTPRoute", *route, reason, message)
 
 
-def _cluster(pool: Pool, before: _Gateway | None) -> Resource:
+def _cluster(pool: EnvoyCluster, before: _Gateway | None) -> Resource:
     known = before.cluster_of(pool) if before is not None else None
     return cluster(pool) if known is None else known
 

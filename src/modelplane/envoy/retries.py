@@ -18,7 +18,7 @@ then the plane has taken them out, and a try that comes later finds those that a
 
 from collections.abc import Sequence
 
-from modelplane.envoy.pools import Pool
+from modelplane.envoy.pools import EnvoyCluster
 from modelplane.envoy.view import Resource
 
 UNSERVED_HEADER = "x-modelplane-unserved"
@@ -40,7 +40,7 @@ _NOT_THE_SAME: Resource = {
 }
 
 
-def retry_policy(pools: Sequence[Pool]) -> Resource | None:
+def retry_policy(pools: Sequence[EnvoyCluster]) -> Resource | None:
     """How requests to these are tried again; None where `USUAL` holds."""
     tries = max((len(pool.members) for pool in pools), default=0)
     draws = max(map(_draws, pools), default=0)
@@ -48,7 +48,7 @@ def retry_policy(pools: Sequence[Pool]) -> Resource | None:
     return None if usual else _policy(min(tries, _MOST_TRIES), draws)
 
 
-def _draws(pool: Pool) -> int:
+def _draws(pool: EnvoyCluster) -> int:
     weights = [member.weight for member in pool.members]
     if len(set(weights)) > 1:
         return min(sum(weights) // min(weights) + len(weights), _MOST_DRAWS)

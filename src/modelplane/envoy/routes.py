@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 from modelplane.envoy import objects
 from modelplane.envoy.joined import Part, joined
-from modelplane.envoy.objects import BackendRef, HeaderChange, HeaderValue, HttpRoute, Rule, UnsupportedError
+from modelplane.envoy.objects import BackendRef, HeaderChange, HeaderValue, HttpRoute, HTTPRouteRule, UnsupportedError
 from modelplane.envoy.picking import asked
-from modelplane.envoy.pools import Pool, Unusable
+from modelplane.envoy.pools import EnvoyCluster, Unusable
 from modelplane.envoy.retries import retry_policy
 from modelplane.envoy.view import Resource
 
-Resolve = Callable[[BackendRef, objects.ObjectMeta], Pool | Unusable]
+Resolve = Callable[[BackendRef, objects.GatewayObjectMeta], EnvoyCluster | Unusable]
 
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"(\d+)(ms|h|m|s)")
@@ -46,15 +46,15 @@ def other_hosts(hostname: str) -> Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RankedRoute:
     """One Envoy route with its rank, and the pools it leads to; the lowest rank is matched first."""
 
     rank: tuple[bool, int, int, str, str, str, int]
     resource: Resource
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[EnvoyCluster, ...] = ()
 
 
-def entries(route: HttpRoute, resolve: Resolve, gateway: str = "") -> Iterator[Entry]:
+def entries(route: HttpRoute, resolve: Resolve, gateway: str = "") -> Iterator[RankedRoute]:
     """Every match of every rule of one HTTPRoute, on the gateway of that name."""
     meta = route.metadata
     for number, rule in enumerate(route.spec.rules):
@@ -66,7 +66,7 @@ def entries(route: HttpRoute, resolve: Resolve, gateway: str = "") -> Iterator[E
         age = (meta.creation_timestamp or "", meta.namespace, meta.name, number)
         for match in rule.matches:
             for resource in _matched(match, replacement, action):
-                yield Entry((*_specificity(match), *age), resource, pools)
+                yield RankedRoute((*_specificity(match), *age), resource, pools)
 
 
 def _specificity(match: objects.RouteMatch) -> tuple[bool, int, int]:
@@ -102,7 +102,7 @@ def _paths(path: objects.PathMatch, replacement: str | None) -> Iterator[tuple[R
         yield {"path_separated_prefix": prefix}, target
 
 
-def _rewrite(rule: Rule, number: int) -> tuple[str | None, str | None]:
+def _rewrite(rule: HTTPRouteRule, number: int) -> tuple[str | None, str | None]:
     """What replaces the prefix of the path, and the host."""
     rewrites = [one.url_rewrite for one in rule.filters if isinstance(one, objects.RewriteFilter)]
     if not rewrites:
@@ -113,15 +113,15 @@ def _rewrite(rule: Rule, number: int) -> tuple[str | None, str | None]:
     return (path.replace_prefix_match if path else None), rewrites[0].hostname
 
 
-def _usable(found: Pool | Unusable) -> tuple[Pool, ...]:
+def _usable(found: EnvoyCluster | Unusable) -> tuple[EnvoyCluster, ...]:
     """The pool, where somebody is in it and its picker can be asked."""
-    if not isinstance(found, Pool) or not found.members:
+    if not isinstance(found, EnvoyCluster) or not found.members:
         return ()
     return () if found.picker is not None and not found.picker.members else (found,)
 
 
 def _action(
-    route: HttpRoute, rule: Rule, parts: Sequence[Part], together: Pool | None, hostname: str | None
+    route: HttpRoute, rule: HTTPRouteRule, parts: Sequence[Part], together: EnvoyCluster | None, hostname: str | None
 ) -> Resource:
     if not parts:
         sentence = f"No backend of {route.metadata.namespace}/{route.metadata.name} is ready to answer."
@@ -137,7 +137,7 @@ def _action(
     return {"route": {"cluster": together.name, **common}, **_header_changes(changes)}
 
 
-def _weighted(rule: Rule, ref: BackendRef, pool: Pool) -> Resource:
+def _weighted(rule: HTTPRouteRule, ref: BackendRef, pool: EnvoyCluster) -> Resource:
     changes = [one.request_header_modifier for one in rule.filters if isinstance(one, objects.HeaderFilter)]
     changes += ref.header_changes()
     for name, value, overwrite in pool.added:
@@ -172,7 +172,7 @@ def _header(value: HeaderValue, action: str) -> Resource:
     return {"header": {"key": value.name, "value": value.value.replace("%", "%%")}, "append_action": action}
 
 
-def _timeout(rule: Rule) -> str:
+def _timeout(rule: HTTPRouteRule) -> str:
     text = (rule.timeouts.request if rule.timeouts else None) or "0s"
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
     return f"{seconds:.3f}s"

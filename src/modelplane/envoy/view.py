@@ -20,7 +20,7 @@ _LAST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class TlsCertificate:
     """A certificate with its chain, and its key, both in PEM."""
 
     certificate: str
@@ -48,7 +48,7 @@ class GatewayView:
     grants: tuple[KubernetesObject, ...] = ()
     filters: tuple[KubernetesObject, ...] = ()
     secrets: tuple[KubernetesObject, ...] = ()
-    identity: Identity | None = None
+    identity: TlsCertificate | None = None
     hostname: str | None = None
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class GatewayView:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class GatewayProblem:
     """Something in an object that is not honoured. The rest of the gateway is programmed all the same."""
 
     gateway: str

@@ -12,7 +12,7 @@ Who listens pays. Each step is told to a `Reporter` when there is one; without o
 
 from modelplane.framework.columns import Few, Runner
 from modelplane.framework.faults import PluginFault, ProfileError
-from modelplane.framework.outcomes import Code, Refusal, RunOutcome
+from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import (
     Chooser,
     Filter,
@@ -28,16 +28,15 @@ from modelplane.framework.plugins import (
 )
 from modelplane.framework.profile import Profile, Result, admit, rank, run, score
 from modelplane.framework.registry import NoParameters, PluginSpec, ProfileSpec, Registry
-from modelplane.framework.reporters import Chorus, Recorder
+from modelplane.framework.reporters import MultiReporter, StepRecorder
 from modelplane.framework.state import RunState, Slot
 
 __all__ = [
     "Chooser",
-    "Chorus",
-    "Code",
     "Few",
     "Filter",
     "Gauge",
+    "MultiReporter",
     "NoParameters",
     "Picker",
     "PluginFault",
@@ -45,8 +44,8 @@ __all__ = [
     "Profile",
     "ProfileError",
     "ProfileSpec",
-    "Recorder",
     "Refusal",
+    "RefusalCode",
     "Registry",
     "RelativeGauge",
     "Reporter",
@@ -58,6 +57,7 @@ __all__ = [
     "Scorer",
     "SetFilter",
     "Slot",
+    "StepRecorder",
     "Taker",
     "Weighted",
     "admit",

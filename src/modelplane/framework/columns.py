@@ -20,7 +20,7 @@ from typing import Generic, TypeVar, overload
 
 from modelplane.framework.faults import PluginFault
 from modelplane.framework.gates import Gate
-from modelplane.framework.outcomes import Code, Refusal, RunOutcome
+from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import Answers, Chooser, Gauge, Reporter, Scored, Taker
 from modelplane.framework.profile import Profile, Result, rank
 from modelplane.framework.standings import Gauges, Standing, Watch, highest_of, keep_up, lift, out_of_range, raised
@@ -299,19 +299,19 @@ def _tell(profile: str, candidates: Sequence[C], answers: Answers, reporter: Rep
 
 def _telling(answers: Answers) -> list[Refusal]:
     """One refusal of each code: enough to say why nothing was left."""
-    found: dict[Code, Refusal] = {}
+    found: dict[RefusalCode, Refusal] = {}
     for answer in answers:
         if answer is not None and answer.code not in found:
             found[answer.code] = answer
-            if len(found) == len(Code):
+            if len(found) == len(RefusalCode):
                 break
     return list(found.values())
 
 
 def _nothing(given: Sequence[Answers]) -> Result[C]:
     refusals = [refusal for answers in given for refusal in _telling(answers)]
-    may_pass = any(refusal.code is Code.REFUSED for refusal in refusals)
-    return Result(RunOutcome.ALL_REFUSED if may_pass else RunOutcome.ALL_EXCLUDED, refusals=tuple(refusals))
+    may_pass = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal in refusals)
+    return Result(RunOutcome.ALL_UNSCHEDULABLE if may_pass else RunOutcome.ALL_UNRESOLVABLE, refusals=tuple(refusals))
 
 
 def _check(scorer: str, column: Sequence[float], count: int) -> bool:

@@ -5,37 +5,37 @@ from enum import StrEnum
 import msgspec
 
 
-class Code(StrEnum):
+class RefusalCode(StrEnum):
     """What a refusal means for the caller.
 
-    REFUSED    not while things are as they are: ask again when room, a quota or a neighbour changes
-    EXCLUDED   not for this request at all: only another request or another candidate helps
+    UNSCHEDULABLE   not now: try again when capacity, a quota or another replica changes
+    UNRESOLVABLE    not for this request: only another request or another candidate helps
     """
 
-    REFUSED = "Refused"
-    EXCLUDED = "Excluded"
+    UNSCHEDULABLE = "Unschedulable"
+    UNRESOLVABLE = "Unresolvable"
 
 
 class RunOutcome(StrEnum):
     """How a run ended.
 
-    PICKED            there is a choice
-    NOTHING_OFFERED   there was no candidate to begin with
-    ALL_REFUSED       none was admitted, and at least one refusal may pass
-    ALL_EXCLUDED      none was admitted, and no refusal will pass by itself
+    PICKED              there is a choice
+    NOTHING_OFFERED     there was no candidate to begin with
+    ALL_UNSCHEDULABLE   none was admitted, and at least one refusal may pass
+    ALL_UNRESOLVABLE    none was admitted, and no refusal will pass by itself
     """
 
     PICKED = "Picked"
     NOTHING_OFFERED = "NothingOffered"
-    ALL_REFUSED = "AllRefused"
-    ALL_EXCLUDED = "AllExcluded"
+    ALL_UNSCHEDULABLE = "AllUnschedulable"
+    ALL_UNRESOLVABLE = "AllUnresolvable"
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
     """Why a filter does not admit a candidate. The sentence is made when somebody reads it, not when it is decided."""
 
     filter: str
-    code: Code
+    code: RefusalCode
     template: str
     values: tuple[object, ...] = ()
 

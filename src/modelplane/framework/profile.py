@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from modelplane.framework.faults import PluginFault, ProfileError
-from modelplane.framework.outcomes import Code, Refusal, RunOutcome
+from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import Filter, Picker, Reporter, Scored, Weighted
 
 S = TypeVar("S")
@@ -59,11 +59,11 @@ def run(profile: Profile[S, C], state: S, candidates: Sequence[C], reporter: Rep
         if refusal is None:
             admitted.append(candidate)
             continue
-        may_pass = may_pass or refusal.code is Code.REFUSED
+        may_pass = may_pass or refusal.code is RefusalCode.UNSCHEDULABLE
         if reporter is not None:
             reporter.refused(profile.name, candidate, refusal)
     if not admitted:
-        return Result(RunOutcome.ALL_REFUSED if may_pass else RunOutcome.ALL_EXCLUDED)
+        return Result(RunOutcome.ALL_UNSCHEDULABLE if may_pass else RunOutcome.ALL_UNRESOLVABLE)
     ranked = rank(profile, state, score(profile, state, admitted, reporter))
     if reporter is not None:
         reporter.picked(profile.name, ranked[0].candidate)

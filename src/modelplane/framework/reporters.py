@@ -11,7 +11,7 @@ C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorder(Generic[C]):
+class StepRecorder(Generic[C]):
     refusals: list[tuple[C, Refusal]] = field(default_factory=list)
     scores: list[tuple[C, float, tuple[tuple[str, float], ...]]] = field(default_factory=list)
     picks: list[C] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Recorder(Generic[C]):
 
 
 @dataclass(frozen=True, slots=True)
-class Chorus(Generic[C]):
+class MultiReporter(Generic[C]):
     """Every listener hears every step, in their order."""
 
     listeners: tuple[Reporter[C], ...]

@@ -63,7 +63,7 @@ class Notation(enum.StrEnum):
     DECIMAL_SI = "DecimalSI"
 
 
-class Form(enum.Enum):
+class NumberFormat(enum.Enum):
     """How upstream holds the number; visible through `isInteger()` and `asInteger()`."""
 
     FAST = enum.auto()
@@ -76,7 +76,7 @@ class Quantity:
 
     unscaled: int
     exponent: int
-    form: Form
+    form: NumberFormat
     notation: Notation
     nanos: int | None
 
@@ -98,14 +98,14 @@ class Quantity:
         return canonical(self)
 
     @property
-    def representation(self) -> tuple[int, int, Form]:
+    def representation(self) -> tuple[int, int, NumberFormat]:
         """All that an expression can learn about the quantity: equal representations behave alike everywhere."""
         return self.unscaled, self.exponent, self.form
 
 
 def fast(unscaled: int, exponent: int = 0, notation: Notation = Notation.DECIMAL_SI) -> Quantity:
     """A quantity in the fast form; `unscaled` must fit in an int64."""
-    return Quantity(unscaled, exponent, Form.FAST, notation, _nanos(unscaled, exponent))
+    return Quantity(unscaled, exponent, NumberFormat.FAST, notation, _nanos(unscaled, exponent))
 
 
 def from_int(number: int) -> Quantity:
@@ -119,7 +119,7 @@ def promoted(quantity: Quantity) -> Quantity:
 
 
 def _big(unscaled: int, exponent: int, notation: Notation) -> Quantity:
-    return Quantity(unscaled, exponent, Form.BIG, notation, _nanos(unscaled, exponent))
+    return Quantity(unscaled, exponent, NumberFormat.BIG, notation, _nanos(unscaled, exponent))
 
 
 def _nanos(unscaled: int, exponent: int) -> int | None:
@@ -262,7 +262,7 @@ def sign(quantity: Quantity) -> int:
 
 def as_integer(quantity: Quantity) -> int | None:
     """The number where the fast form can give it as an int64, else None; a whole number in the big form is None."""
-    if quantity.form is Form.BIG or quantity.exponent < 0:
+    if quantity.form is NumberFormat.BIG or quantity.exponent < 0:
         return None
     if quantity.unscaled == 0:
         return 0
@@ -294,7 +294,7 @@ def _power_of_ten(exponent: int) -> float:
 def add(left: Quantity, right: Quantity) -> Quantity:
     """The sum, in the form and notation upstream gives it."""
     notation = right.notation if left.unscaled == 0 else left.notation
-    if left.form is Form.FAST and right.form is Form.FAST:
+    if left.form is NumberFormat.FAST and right.form is NumberFormat.FAST:
         total = _add_fast(left, right.unscaled, right.exponent, notation)
         if total is not None:
             return total
@@ -304,7 +304,7 @@ def add(left: Quantity, right: Quantity) -> Quantity:
 def subtract(left: Quantity, right: Quantity) -> Quantity:
     """The difference, in the form and notation upstream gives it."""
     notation = right.notation if left.unscaled == 0 else left.notation
-    if left.form is Form.FAST and right.form is Form.FAST:
+    if left.form is NumberFormat.FAST and right.form is NumberFormat.FAST:
         # Upstream negates in an int64, where the smallest number is its own negative.
         negated = right.unscaled if right.unscaled == _MIN_INT64 else -right.unscaled
         total = _add_fast(left, negated, right.exponent, notation)

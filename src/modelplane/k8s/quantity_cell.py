@@ -11,7 +11,7 @@ A cell lives for one evaluation. Upstream's change to a big device capacity outl
 immutable.
 """
 
-from modelplane.k8s.quantity import Form, Quantity, add, compare, promoted, subtract
+from modelplane.k8s.quantity import NumberFormat, Quantity, add, compare, promoted, subtract
 
 
 class _SharedNumber:
@@ -33,7 +33,7 @@ class QuantityCell:
 
     def __init__(self, quantity: Quantity, *, derived: bool = False, shared: _SharedNumber | None = None) -> None:
         self._fast = quantity
-        self._shared = shared or (_SharedNumber(quantity) if quantity.form is Form.BIG else None)
+        self._shared = shared or (_SharedNumber(quantity) if quantity.form is NumberFormat.BIG else None)
         self.derived = derived
 
     @property

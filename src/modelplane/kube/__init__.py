@@ -12,22 +12,22 @@ is kept here is a projection of each object and never the object. lightkube is i
 
 from modelplane.kube.client import KubeClient, Query
 from modelplane.kube.config import config_of, load_config
-from modelplane.kube.errors import BadConfig, KubeError, Refused, Unreachable
-from modelplane.kube.informer import Change, Event, Informer, InformerSettings, Key
-from modelplane.kube.kinds import Kind
+from modelplane.kube.errors import BadConfig, KubeError, KubeStatusError, Unreachable
+from modelplane.kube.informer import ChangeKind, Informer, InformerEvent, InformerSettings, NamespacedName
+from modelplane.kube.kinds import GroupVersionResource
 
 __all__ = [
     "BadConfig",
-    "Change",
-    "Event",
+    "ChangeKind",
+    "GroupVersionResource",
     "Informer",
+    "InformerEvent",
     "InformerSettings",
-    "Key",
-    "Kind",
     "KubeClient",
     "KubeError",
+    "KubeStatusError",
+    "NamespacedName",
     "Query",
-    "Refused",
     "Unreachable",
     "config_of",
     "load_config",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from modelplane.kube.errors import KubeError, Refused, Unreachable
-from modelplane.kube.kinds import Kind
+from modelplane.kube.errors import KubeError, KubeStatusError, Unreachable
+from modelplane.kube.kinds import GroupVersionResource
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import SingleConfig
@@ -30,7 +30,7 @@ _GRACE_S = 15.0
 class Query(msgspec.Struct, frozen=True):
     """Which objects of a kind: all, or those of a namespace, with labels, with fields (as Kubernetes' selectors)."""
 
-    kind: Kind
+    kind: GroupVersionResource
     namespace: str | None = None
     labels: str = ""
     fields: str = ""
@@ -45,7 +45,7 @@ class _ListMeta(msgspec.Struct):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class Page(msgspec.Struct):
+class ListChunk(msgspec.Struct):
     """A part of a list. `metadata.continue_` is empty in the last."""
 
     metadata: _ListMeta
@@ -65,7 +65,7 @@ class _Status(msgspec.Struct):
     code: int = 0
 
 
-_PAGE = msgspec.json.Decoder(Page)
+_PAGE = msgspec.json.Decoder(ListChunk)
 _LINE = msgspec.json.Decoder(WatchLine)
 _OBJECT = msgspec.json.Decoder(dict[str, object])
 
@@ -89,18 +89,18 @@ class KubeClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def page(self, query: Query, *, limit: int, after: str = "") -> Page:
+    async def page(self, query: Query, *, limit: int, after: str = "") -> ListChunk:
         parameters = {**query.parameters(), "limit": str(limit)}
         if after:
             parameters["continue"] = after
         body = await self._ask("GET", query.kind.path(query.namespace), parameters)
         return _decoded(_PAGE, body)
 
-    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Raw:
+    async def get(self, kind: GroupVersionResource, name: str, namespace: str | None = None) -> Raw:
         return _decoded(_OBJECT, await self._ask("GET", kind.path(namespace, name), {}))
 
     async def annotate(
-        self, kind: Kind, name: str, namespace: str | None, annotations: Mapping[str, str | None]
+        self, kind: GroupVersionResource, name: str, namespace: str | None, annotations: Mapping[str, str | None]
     ) -> None:
         """Set these annotations of one object; None takes one away. Others are left alone."""
         patch = msgspec.json.encode({"metadata": {"annotations": dict(annotations)}})
@@ -147,13 +147,13 @@ class KubeClient:
         return answer.content
 
 
-def refusal(raw: Raw) -> Refused:
+def refusal(raw: Raw) -> KubeStatusError:
     """A Status that came as an object."""
     try:
         status = msgspec.convert(raw, _Status)
     except msgspec.ValidationError:
         status = _Status(message="an error that cannot be read")
-    return Refused(status.code, status.reason, status.message)
+    return KubeStatusError(status.code, status.reason, status.message)
 
 
 def _refusal(code: int, body: bytes) -> KubeError:
@@ -161,7 +161,7 @@ def _refusal(code: int, body: bytes) -> KubeError:
         status = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
         status = _Status(message=body[:200].decode(errors="replace"))
-    return Refused(code, status.reason, status.message.strip())
+    return KubeStatusError(code, status.reason, status.message.strip())
 
 
 def _unreachable(broken: Exception) -> Unreachable:

@@ -22,7 +22,7 @@ class Unreachable(KubeError):  # noqa: N818 - as above
     """There was no whole answer."""
 
 
-class Refused(KubeError):  # noqa: N818 - as above
+class KubeStatusError(KubeError):
     """The API answered with an error."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:

@@ -25,7 +25,7 @@ from typing import Generic, NamedTuple, TypeVar, cast
 import msgspec
 
 from modelplane.kube.client import KubeClient, Query, Raw, WatchLine, refusal
-from modelplane.kube.errors import GONE, KubeError, Refused
+from modelplane.kube.errors import GONE, KubeError, KubeStatusError
 from modelplane.reconcile.clock import Clock, SystemClock
 
 _log = logging.getLogger(__name__)
@@ -33,14 +33,14 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Key(NamedTuple):
+class NamespacedName(NamedTuple):
     """`namespace` is empty for objects of the whole cluster."""
 
     namespace: str
     name: str
 
 
-class Change(Enum):
+class ChangeKind(Enum):
     """What happened to an object."""
 
     ADDED = "added"
@@ -48,15 +48,15 @@ class Change(Enum):
     DELETED = "deleted"
 
 
-class Event(msgspec.Struct, Generic[T], frozen=True):
+class InformerEvent(msgspec.Struct, Generic[T], frozen=True):
     """`value` is what is kept of the object; of a deleted one, what was kept last."""
 
-    change: Change
-    key: Key
+    change: ChangeKind
+    key: NamespacedName
     value: T
 
 
-Listener = Callable[[Sequence[Event[T]]], None]
+Listener = Callable[[Sequence[InformerEvent[T]]], None]
 
 
 class InformerSettings(msgspec.Struct, frozen=True):
@@ -95,8 +95,8 @@ class Informer(Generic[T]):
         self._settings = settings
         self._clock: Clock = clock or SystemClock()
         self._chance: Callable[[], float] = random.random
-        self._held: dict[Key, _Held[T]] = {}
-        self._values: dict[Key, T] = {}
+        self._held: dict[NamespacedName, _Held[T]] = {}
+        self._values: dict[NamespacedName, T] = {}
         self._listeners: list[Listener[T]] = []
         self._version = ""
         self._listed_at_s = 0.0
@@ -109,7 +109,7 @@ class Informer(Generic[T]):
         return self._synced.is_set()
 
     @property
-    def snapshot(self) -> Mapping[Key, T]:
+    def snapshot(self) -> Mapping[NamespacedName, T]:
         """A live view: copy it to keep it."""
         return MappingProxyType(self._values)
 
@@ -123,7 +123,7 @@ class Informer(Generic[T]):
         """
         self._listeners.append(listener)
         if self._values:
-            listener([Event(Change.ADDED, key, value) for key, value in self._values.items()])
+            listener([InformerEvent(ChangeKind.ADDED, key, value) for key, value in self._values.items()])
         return lambda: self._listeners.remove(listener)
 
     async def run(self) -> None:
@@ -155,7 +155,7 @@ class Informer(Generic[T]):
         return heard or self._clock.monotonic() - started >= self._settings.short_s
 
     async def _list(self) -> None:
-        found: dict[Key, _Held[T]] = {}
+        found: dict[NamespacedName, _Held[T]] = {}
         after = version = ""
         while True:
             page = await self._client.page(self.query, limit=self._settings.page, after=after)
@@ -173,7 +173,7 @@ class Informer(Generic[T]):
         self._tell(events, even_none=first)
 
     def _hear(self, batch: Sequence[WatchLine]) -> None:
-        events: list[Event[T]] = []
+        events: list[InformerEvent[T]] = []
         for line in batch:
             if line.type == "ERROR":
                 self._tell(events)
@@ -184,14 +184,14 @@ class Informer(Generic[T]):
                 events += self._changed(line)
         self._tell(events)
 
-    def _changed(self, line: WatchLine) -> Sequence[Event[T]]:
-        found: dict[Key, _Held[T]] = {}
+    def _changed(self, line: WatchLine) -> Sequence[InformerEvent[T]]:
+        found: dict[NamespacedName, _Held[T]] = {}
         if line.type != "DELETED":
             self._take(found, line.object)
         key, _, _ = _identity(line.object)
         return [*self._gone(key, found), *(event for key, held in found.items() for event in self._put(key, held))]
 
-    def _take(self, found: dict[Key, _Held[T]], raw: Raw) -> None:
+    def _take(self, found: dict[NamespacedName, _Held[T]], raw: Raw) -> None:
         key, uid, _ = _identity(raw)
         try:
             value = self._keep(raw)
@@ -202,27 +202,27 @@ class Informer(Generic[T]):
         if value is not None:
             found[key] = _Held(uid, value)
 
-    def _gone(self, key: Key, found: Mapping[Key, _Held[T]]) -> Sequence[Event[T]]:
+    def _gone(self, key: NamespacedName, found: Mapping[NamespacedName, _Held[T]]) -> Sequence[InformerEvent[T]]:
         held, after = self._held.get(key), found.get(key)
         if held is None or (after is not None and after.uid == held.uid):
             return ()
         del self._held[key], self._values[key]
-        return (Event(Change.DELETED, key, held.value),)
+        return (InformerEvent(ChangeKind.DELETED, key, held.value),)
 
-    def _put(self, key: Key, held: _Held[T]) -> Sequence[Event[T]]:
+    def _put(self, key: NamespacedName, held: _Held[T]) -> Sequence[InformerEvent[T]]:
         before = self._held.get(key)
         if before is not None and before.value == held.value:
             return ()
         self._held[key], self._values[key] = held, held.value
-        return (Event(Change.ADDED if before is None else Change.CHANGED, key, held.value),)
+        return (InformerEvent(ChangeKind.ADDED if before is None else ChangeKind.CHANGED, key, held.value),)
 
-    def _tell(self, events: Sequence[Event[T]], *, even_none: bool = False) -> None:
+    def _tell(self, events: Sequence[InformerEvent[T]], *, even_none: bool = False) -> None:
         if events or even_none:
             for listener in list(self._listeners):
                 listener(events)
 
     def _note(self, problem: KubeError) -> None:
-        if isinstance(problem, Refused) and problem.status == GONE:
+        if isinstance(problem, KubeStatusError) and problem.status == GONE:
             self._version = ""
         if not self.problem:
             _log.warning("kube.away kind=%s: %s", self.query.kind, problem)
@@ -234,11 +234,11 @@ class Informer(Generic[T]):
         return full * (0.5 + 0.5 * self._chance())
 
 
-def _identity(raw: Raw) -> tuple[Key, str, str]:
+def _identity(raw: Raw) -> tuple[NamespacedName, str, str]:
     """Key, uid and version."""
     metadata = raw.get("metadata")
     told = cast("Mapping[str, object]", metadata) if isinstance(metadata, Mapping) else {}
     namespace, name, uid, version = (
         str(told.get(field) or "") for field in ("namespace", "name", "uid", "resourceVersion")
     )
-    return Key(namespace, name), uid, version
+    return NamespacedName(namespace, name), uid, version

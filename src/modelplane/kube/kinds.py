@@ -5,7 +5,7 @@ from urllib.parse import quote
 import msgspec
 
 
-class Kind(msgspec.Struct, frozen=True):
+class GroupVersionResource(msgspec.Struct, frozen=True):
     """Objects of one resource, in the terms of its path."""
 
     group: str

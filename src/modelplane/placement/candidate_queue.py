@@ -22,44 +22,46 @@ from itertools import islice
 from typing import Final
 
 from modelplane.api.meta import ClusterName
-from modelplane.framework import Code, Filter, Refusal, Reporter, Scored, admit, rank, score
-from modelplane.placement.cluster_info import PoolKind, Traits
-from modelplane.placement.cycle import Pass
-from modelplane.placement.filters import PoolTaints, seat_engine
+from modelplane.framework import Filter, Refusal, RefusalCode, Reporter, Scored, admit, rank, score
+from modelplane.placement.cluster_info import ClusterProfile, PoolShape
+from modelplane.placement.cycle import SchedulingCycle
+from modelplane.placement.filters import PoolTaintsFilter, seat_engine
 from modelplane.placement.index import Facts, Place
 from modelplane.placement.matching import Unmatched, engine_ways
-from modelplane.placement.offers import ClusterView, Fit, Offer, OfferedSeat, PoolView
+from modelplane.placement.offers import ClusterView, Fit, OfferedAssignment, PlacementOption, PoolView
 from modelplane.placement.plugins import PlacementProfile, line_up
-from modelplane.placement.request import EngineAsk
-from modelplane.placement.reservation import Seated, Unseated, seat_engines
+from modelplane.placement.request import EngineRequest
+from modelplane.placement.reservation import Seated, Unassignable, seat_engines
 from modelplane.placement.room import Use
-from modelplane.placement.scorers import BestFirst, SpreadOver
-from modelplane.placement.trace import Group, Listener, Subject
+from modelplane.placement.scorers import BestFirstPicker, SpreadScorer
+from modelplane.placement.trace import CandidateGroup, Subject, TraceReporter
 
 _EACH: Final = -1
 """Position of a seat whose pool is named by the place."""
 _ROUNDING: Final = 1e-9
 """A cluster that may be as good as another is looked at first, whichever way its total was rounded."""
-_Entry = tuple[float, Place, int, int, Scored[Offer] | None]
+_Entry = tuple[float, Place, int, int, Scored[PlacementOption] | None]
 """Order, place, serial, position of the place in its offer, offer; without an offer, a cluster to look at again."""
 
 
-class Board:
-    def __init__(self, state: Pass, profile: PlacementProfile, reporter: Reporter[Subject] | None = None) -> None:
+class CandidateQueue:
+    def __init__(
+        self, state: SchedulingCycle, profile: PlacementProfile, reporter: Reporter[Subject] | None = None
+    ) -> None:
         self._state = state
         self._plugins = profile
         self._reporter = reporter
-        self._picks = None if isinstance(reporter, Listener) else reporter
+        self._picks = None if isinstance(reporter, TraceReporter) else reporter
         """Who hears of picks; a trace learns of them from the placements."""
-        self._asks_pools = not all(isinstance(plugin, PoolTaints) for plugin in profile.pool_filters)
+        self._asks_pools = not all(isinstance(plugin, PoolTaintsFilter) for plugin in profile.pool_filters)
         """Whether pools without taints are asked about, too."""
         self._falling: dict[int, bool] = {}
         state.reading = profile.reading(state)
-        self._views: dict[tuple[Traits, Facts], tuple[ClusterView, Refusal | None]] = {}
-        self._seatings: dict[tuple[tuple[PoolKind, ...], tuple[Use, ...]], Seated] = {}
+        self._views: dict[tuple[ClusterProfile, Facts], tuple[ClusterView, Refusal | None]] = {}
+        self._seatings: dict[tuple[tuple[PoolShape, ...], tuple[Use, ...]], Seated] = {}
         self._roomless: list[ClusterName] = []
         """One cluster of each sort where a replica could run, were there room."""
-        self._waiting: list[tuple[Offer, int]] = []
+        self._waiting: list[tuple[PlacementOption, int]] = []
         self._heap: list[_Entry] = []
         self._serial = 0
         self._versions = dict.fromkeys(sorted({*state.load, *state.trial, *state.returning}), 1)
@@ -72,21 +74,21 @@ class Board:
         lineup = line_up(profile, state, [traits for traits, _ in self._views])
         self._profile, self._shifting = lineup.profile, lineup.shifting
         weights = [(weighted.scorer, weighted.weight) for weighted in self._profile.scorers]
-        spread = sum(weight for scorer, weight in weights if isinstance(scorer, SpreadOver))
+        spread = sum(weight for scorer, weight in weights if isinstance(scorer, SpreadScorer))
         self._spread = spread / sum(weight for _, weight in weights) if spread else 0.0
         """What the score for spreading is of the total."""
-        self._usual = isinstance(profile.picker, BestFirst)
+        self._usual = isinstance(profile.picker, BestFirstPicker)
         self._eager = not lineup.steady or not self._usual
-        self._offered: dict[ClusterName | None, dict[int, Offer]] = {}
+        self._offered: dict[ClusterName | None, dict[int, PlacementOption]] = {}
         """What was scored: on clusters that differ from their likes, and under None on all others."""
         self._put((offer, 0) for offer in offers)
 
     @property
-    def filters(self) -> tuple[Filter[Pass, Offer], ...]:
+    def filters(self) -> tuple[Filter[SchedulingCycle, PlacementOption], ...]:
         """All that are asked about whole offers in this pass."""
         return (*self._profile.filters, *self._shifting)
 
-    def best(self) -> tuple[Offer, Place, float] | None:
+    def best(self) -> tuple[PlacementOption, Place, float] | None:
         """The best offer, the place to take and its total; None when no place is left that may be taken."""
         while self._heap:
             order, place, _, cursor, scored = heappop(self._heap)
@@ -101,7 +103,7 @@ class Board:
                 self._waiting.append((offer, cursor))
                 continue
             if self._picks is not None:
-                self._picks.picked(self._profile.name, Group((place,), whole=len(offer.seats) > 1))
+                self._picks.picked(self._profile.name, CandidateGroup((place,), whole=len(offer.seats) > 1))
             return offer, place, scored.total
         return None
 
@@ -155,14 +157,14 @@ class Board:
         for name, site in sorted(self._state.fleet.sites.items()):
             if site.cluster is not None and not site.pools:
                 _, refusal = self.view(site.traits, self._state.reading.facts(site.cluster), name)
-                nothing = Refusal("Pools", Code.REFUSED, "the cluster has no pools yet")
-                self._refuse(Group(((name, 0),), whole=True), refusal or nothing)
+                nothing = Refusal("Pools", RefusalCode.UNSCHEDULABLE, "the cluster has no pools yet")
+                self._refuse(CandidateGroup(((name, 0),), whole=True), refusal or nothing)
 
     def _refuse(self, subject: Subject, refusal: Refusal) -> None:
         if self._reporter is not None:
             self._reporter.refused(self._plugins.name, subject, refusal)
 
-    def view(self, traits: Traits, facts: Facts, name: ClusterName) -> tuple[ClusterView, Refusal | None]:
+    def view(self, traits: ClusterProfile, facts: Facts, name: ClusterName) -> tuple[ClusterView, Refusal | None]:
         """A make of cluster, and why all of it is refused."""
         known = self._views.get((traits, facts))
         if known is None:
@@ -174,7 +176,7 @@ class Board:
             self._views[traits, facts] = known
         return known
 
-    def judge(self, engine: EngineAsk, kind: PoolKind, use: Use) -> Fit | Refusal:
+    def judge(self, engine: EngineRequest, kind: PoolShape, use: Use) -> Fit | Refusal:
         """What the filters say of an engine on a pool."""
         if kind.taints or self._asks_pools:
             refusal = admit(self._plugins.pool_filters, self._state, PoolView(engine, kind, use))
@@ -182,14 +184,14 @@ class Board:
                 return refusal
         return seat_engine(engine, kind, use)
 
-    def _grouped(self) -> Iterator[Offer]:
+    def _grouped(self) -> Iterator[PlacementOption]:
         return self._by_pool() if len(self._state.ask.engines) == 1 else self._by_cluster()
 
-    def _by_pool(self) -> Iterator[Offer]:
+    def _by_pool(self) -> Iterator[PlacementOption]:
         """One engine: pools of one kind and use are alike, whatever else their clusters have."""
         state = self._state
         engine, sites, reading = state.ask.engines[0], state.fleet.sites, state.reading
-        refused: dict[tuple[Traits, Facts], tuple[Refusal, set[ClusterName]]] = {}
+        refused: dict[tuple[ClusterProfile, Facts], tuple[Refusal, set[ClusterName]]] = {}
         for (traits, kind, use), cell in state.fleet.cells.items():
             for facts, places in cell.split(reading, sites):
                 view, refusal = self.view(traits, facts, places[0][0])
@@ -199,13 +201,13 @@ class Board:
                 fit = self.judge(engine, kind, use)
                 if isinstance(fit, Refusal):
                     self._note_roomless(fit, places)
-                    self._refuse(Group(places), fit)
+                    self._refuse(CandidateGroup(places), fit)
                     continue
-                yield Offer(view, places, (OfferedSeat(kind, _EACH, fit),))
+                yield PlacementOption(view, places, (OfferedAssignment(kind, _EACH, fit),))
         for refusal, names in refused.values():
-            self._refuse(Group(tuple((name, 0) for name in sorted(names)), whole=True), refusal)
+            self._refuse(CandidateGroup(tuple((name, 0) for name in sorted(names)), whole=True), refusal)
 
-    def _by_cluster(self) -> Iterator[Offer]:
+    def _by_cluster(self) -> Iterator[PlacementOption]:
         """Several engines: clusters are alike where all their pools are."""
         state = self._state
         sites, reading = state.fleet.sites, state.reading
@@ -220,28 +222,28 @@ class Board:
 
     def _seat_all(
         self,
-        traits: Traits,
+        traits: ClusterProfile,
         facts: Facts,
-        pools: tuple[tuple[PoolKind, ...], tuple[Use, ...]],
+        pools: tuple[tuple[PoolShape, ...], tuple[Use, ...]],
         places: tuple[Place, ...],
-    ) -> Iterator[Offer]:
+    ) -> Iterator[PlacementOption]:
         view, refusal = self.view(traits, facts, places[0][0])
         if refusal is not None:
-            self._refuse(Group(places, whole=True), refusal)
+            self._refuse(CandidateGroup(places, whole=True), refusal)
             return
         seated = self._seated(pools)
-        if isinstance(seated, Unseated):
+        if isinstance(seated, Unassignable):
             self._tell_unseated(seated, places)
             return
-        yield Offer(view, places, seated)
+        yield PlacementOption(view, places, seated)
 
-    def _seated(self, pools: tuple[tuple[PoolKind, ...], tuple[Use, ...]]) -> Seated:
+    def _seated(self, pools: tuple[tuple[PoolShape, ...], tuple[Use, ...]]) -> Seated:
         known = self._seatings.get(pools)
         if known is None:
             known = self._seatings[pools] = seat_engines(self._state.ask.engines, *pools, self.judge)
         return known
 
-    def _single(self, name: ClusterName) -> list[Offer]:
+    def _single(self, name: ClusterName) -> list[PlacementOption]:
         """The offers of one cluster as it is in this pass."""
         state = self._state
         site = state.site(name)
@@ -250,27 +252,31 @@ class Board:
         load, returning, version = state.load[name], name in state.returning, self._versions[name]
         view, refusal = self.view(site.traits, state.reading.facts(site.cluster), name)
         if refusal is not None:
-            self._refuse(Group(((name, 0),), whole=True, version=version), refusal)
+            self._refuse(CandidateGroup(((name, 0),), whole=True, version=version), refusal)
             return []
         if len(state.ask.engines) > 1:
             seated = self._seated((site.kinds, site.uses))
-            if isinstance(seated, Unseated):
+            if isinstance(seated, Unassignable):
                 self._tell_unseated(seated, ((name, 0),), version)
                 return []
-            return [Offer(view, ((name, 0),), seated, load, returning, version)]
-        offers: list[Offer] = []
+            return [PlacementOption(view, ((name, 0),), seated, load, returning, version)]
+        offers: list[PlacementOption] = []
         for at, (kind, use) in enumerate(zip(site.kinds, site.uses, strict=True)):
             fit = self.judge(state.ask.engines[0], kind, use)
             if isinstance(fit, Refusal):
-                self._refuse(Group(((name, at),), version=version), fit)
+                self._refuse(CandidateGroup(((name, at),), version=version), fit)
             else:
-                offers.append(Offer(view, ((name, at),), (OfferedSeat(kind, _EACH, fit),), load, returning, version))
+                offers.append(
+                    PlacementOption(
+                        view, ((name, at),), (OfferedAssignment(kind, _EACH, fit),), load, returning, version
+                    )
+                )
         return offers
 
-    def _put(self, offers: Iterable[tuple[Offer, int]]) -> None:
+    def _put(self, offers: Iterable[tuple[PlacementOption, int]]) -> None:
         """Score what is admitted and rank it. What shifting filters refuse is ranked too, since that may pass."""
         cursors: dict[int, int] = {}
-        admitted: list[Offer] = []
+        admitted: list[PlacementOption] = []
         for offer, cursor in offers:
             refusal = admit(self._profile.filters, self._state, offer)
             if refusal is None:
@@ -287,31 +293,33 @@ class Board:
                 self._remember(offer)
             self._push(scored, cursors[id(offer)], -scored.total if self._usual else at)
 
-    def _remember(self, offer: Offer) -> None:
+    def _remember(self, offer: PlacementOption) -> None:
         key = offer.cluster if offer.version else None
         known = self._offered.setdefault(key, {})
         if any(found.version != offer.version for found in islice(known.values(), 1)):
             known.clear()
         known[id(offer)] = offer
 
-    def _push(self, scored: Scored[Offer], cursor: int, order: float) -> None:
+    def _push(self, scored: Scored[PlacementOption], cursor: int, order: float) -> None:
         places = scored.candidate.places
         if cursor < len(places):
             self._serial += 1
             heappush(self._heap, (order, places[cursor], self._serial, cursor, scored))
 
     def _note_roomless(self, refusal: Refusal, places: tuple[Place, ...]) -> None:
-        if self._state.domains and refusal.code is Code.REFUSED:
+        if self._state.domains and refusal.code is RefusalCode.UNSCHEDULABLE:
             self._roomless.append(places[0][0])
 
-    def _tell_unseated(self, seated: Unseated, places: tuple[Place, ...], version: int = 0) -> None:
-        self._refuse(Group(places, whole=True, version=version), seated.refusal)
+    def _tell_unseated(self, seated: Unassignable, places: tuple[Place, ...], version: int = 0) -> None:
+        self._refuse(CandidateGroup(places, whole=True, version=version), seated.refusal)
         for engine, at, refusal in seated.pools:
             self._note_roomless(refusal, places)
-            self._refuse(Group(tuple((name, at) for name, _ in places), engine=engine, version=version), refusal)
+            self._refuse(
+                CandidateGroup(tuple((name, at) for name, _ in places), engine=engine, version=version), refusal
+            )
 
 
-def _note_domains(state: Pass, samples: Iterable[ClusterName]) -> None:
+def _note_domains(state: SchedulingCycle, samples: Iterable[ClusterName]) -> None:
     """The values of labels where a replica could run, were there room: what spread rules compare."""
     for domain in state.domains:
         for name in samples:
@@ -321,7 +329,7 @@ def _note_domains(state: Pass, samples: Iterable[ClusterName]) -> None:
                 domain.values.add(value)
 
 
-def _note_prices(state: Pass, offers: Iterable[Offer]) -> None:
+def _note_prices(state: SchedulingCycle, offers: Iterable[PlacementOption]) -> None:
     for offer in offers:
         price = offer.price
         if price is not None:

@@ -13,18 +13,18 @@ import msgspec
 from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import held_shape
 from modelplane.placement.room import EMPTY, Use, add, subtract
-from modelplane.placement.values import Cluster, Holding, HoldingId, Packing, Pool, Price, Taint
+from modelplane.placement.values import Cluster, Packing, PlacedReplica, PlacementTaint, Pool, Price, ReplicaKey
 
 _CACHED = 16_384
 
 
-class PoolKind(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class PoolShape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What a pool is, apart from its name and from who uses it."""
 
     hardware: Hardware
     counts: tuple[int, ...]
     nodes: int
-    taints: tuple[Taint, ...]
+    taints: tuple[PlacementTaint, ...]
     price: Price | None
     packed: bool
     away: int = 0
@@ -42,12 +42,12 @@ class QuotaState(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     used: int
 
 
-class Traits(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class ClusterProfile(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What a cluster is, apart from its name, its labels and its pools."""
 
     ready: bool
     cordoned: bool
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[PlacementTaint, ...] = ()
     priorities: tuple[tuple[str, int], ...] = ()
     default_priority: str | None = None
     quotas: tuple[QuotaState, ...] = ()
@@ -64,22 +64,22 @@ class Traits(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return None if found is None else (found.limit - found.used, found.limit)
 
 
-class Site(msgspec.Struct, frozen=True, eq=False, gc=False):
+class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
     cluster: Cluster | None
     """None for a cluster that replicas name and that does not exist."""
-    held: Mapping[HoldingId, Holding]
+    held: Mapping[ReplicaKey, PlacedReplica]
     pools: tuple[Pool, ...]
     """By name."""
-    kinds: tuple[PoolKind, ...]
+    kinds: tuple[PoolShape, ...]
     uses: tuple[Use, ...]
-    traits: Traits
+    traits: ClusterProfile
     evicting: bool = False
     """Whether some replica may have been seated in the place of others."""
 
     def position(self, pool: str) -> int | None:
         return next((position for position, found in enumerate(self.pools) if found.name == pool), None)
 
-    def with_holdings(self, added: Iterable[Holding] = (), removed: Iterable[HoldingId] = ()) -> "Site":
+    def with_holdings(self, added: Iterable[PlacedReplica] = (), removed: Iterable[ReplicaKey] = ()) -> "ClusterInfo":
         """The site after some replicas left and others came. One that is there already is replaced."""
         held, uses = dict(self.held), list(self.uses)
         newcomers = {holding.id: holding for holding in added}
@@ -97,38 +97,38 @@ class Site(msgspec.Struct, frozen=True, eq=False, gc=False):
         if cluster is not None and (cluster.quotas or cluster.queue is not None):
             traits = _traits(cluster, held)
         evicting = self.evicting or any(holding.preempts for holding in newcomers.values())
-        return Site(cluster, held, self.pools, self.kinds, tuple(uses), traits, evicting)
+        return ClusterInfo(cluster, held, self.pools, self.kinds, tuple(uses), traits, evicting)
 
 
-_NO_TRAITS = Traits(ready=False, cordoned=False)
+_NO_TRAITS = ClusterProfile(ready=False, cordoned=False)
 
 
-def make_site(cluster: Cluster | None, holdings: Iterable[Holding] = ()) -> Site:
+def make_site(cluster: Cluster | None, holdings: Iterable[PlacedReplica] = ()) -> ClusterInfo:
     held = {holding.id: holding for holding in holdings}
     if cluster is None:
-        return Site(None, held, (), (), (), _NO_TRAITS)
+        return ClusterInfo(None, held, (), (), (), _NO_TRAITS)
     pools, kinds = _laid_out(cluster.pools, packed=cluster.packing is Packing.BIN_PACK)
     uses = [others_use(pool) if pool.others_held else EMPTY for pool in pools]
     for holding in held.values():
         for position, pods in charges(holding, pools):
             uses[position] = add(uses[position], pods)
     evicting = any(holding.preempts for holding in held.values())
-    return Site(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held), evicting)
+    return ClusterInfo(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held), evicting)
 
 
 @lru_cache(maxsize=_CACHED)
-def _laid_out(pools: tuple[Pool, ...], *, packed: bool) -> tuple[tuple[Pool, ...], tuple[PoolKind, ...]]:
+def _laid_out(pools: tuple[Pool, ...], *, packed: bool) -> tuple[tuple[Pool, ...], tuple[PoolShape, ...]]:
     """The pools by name, and what each is. Clusters that were made alike share both."""
     ordered = tuple(sorted(pools, key=lambda pool: pool.name))
     return ordered, tuple(_kind(pool, packed=packed) for pool in ordered)
 
 
-def _kind(pool: Pool, *, packed: bool) -> PoolKind:
+def _kind(pool: Pool, *, packed: bool) -> PoolShape:
     away = max((pool.meant or 0) - pool.nodes, 0)
-    return PoolKind(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed, away)
+    return PoolShape(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed, away)
 
 
-def charges(holding: Holding, pools: tuple[Pool, ...]) -> list[tuple[int, Use]]:
+def charges(holding: PlacedReplica, pools: tuple[Pool, ...]) -> list[tuple[int, Use]]:
     """What a replica holds of each pool. A pool that is gone is charged nothing, and no other in its place."""
     found: list[tuple[int, Use]] = []
     for seat in holding.seats:
@@ -154,7 +154,7 @@ def others_use(pool: Pool) -> Use:
     return pods
 
 
-def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> Traits:
+def _traits(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> ClusterProfile:
     plain = _plain_traits(cluster.ready, cluster.cordoned, cluster.taints, cluster.priorities, cluster.default_priority)
     if cluster.fault:
         return msgspec.structs.replace(plain, fault=cluster.fault)
@@ -172,15 +172,15 @@ def _traits(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> Traits:
 def _plain_traits(
     ready: bool,  # noqa: FBT001  fields of a value, in their order
     cordoned: bool,  # noqa: FBT001  as above
-    taints: tuple[Taint, ...],
+    taints: tuple[PlacementTaint, ...],
     priorities: tuple[tuple[str, int], ...],
     default_priority: str | None,
-) -> Traits:
+) -> ClusterProfile:
     """Clusters without quotas share their traits, which makes them quick to tell apart."""
-    return Traits(ready, cordoned, taints, priorities, default_priority)
+    return ClusterProfile(ready, cordoned, taints, priorities, default_priority)
 
 
-def _quotas(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> tuple[QuotaState, ...]:
+def _quotas(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> tuple[QuotaState, ...]:
     used = dict.fromkeys((namespace for namespace, _ in cluster.quotas), 0)
     for holding in held.values():
         namespace = holding.deployment.namespace
@@ -194,7 +194,7 @@ def _quotas(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> tuple[QuotaS
     )
 
 
-def _queue_left(cluster: Cluster, held: Mapping[HoldingId, Holding]) -> int | None:
+def _queue_left(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> int | None:
     queue = cluster.queue
     if queue is None or queue.quota < 0:
         return None

@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Iterable
 
 from modelplane.api.meta import ClusterName
-from modelplane.placement.cluster_info import Site
+from modelplane.placement.cluster_info import ClusterInfo
 from modelplane.placement.index import Reading
 from modelplane.placement.repair import stranded
-from modelplane.placement.request import Ask, CacheAsk, SpreadRule
+from modelplane.placement.request import CacheRequest, PlacementRequest, SpreadRule
 from modelplane.placement.snapshot import Fleet
-from modelplane.placement.values import Cache, Holding, HoldingId
+from modelplane.placement.values import CacheInfo, PlacedReplica, ReplicaKey
 
 
-class Domain:
+class TopologyDomain:
     """How many replicas each value of a label has, among the values where a replica could run."""
 
     __slots__ = ("counts", "rule", "values")
@@ -30,7 +30,7 @@ class Domain:
         return 0.0 if value is None else 1.0 / (1 + self.ahead(value))
 
 
-class Pass:
+class SchedulingCycle:
     """Mutable, and private to one call: `trial` holds the sites that differ from the fleet's."""
 
     __slots__ = (
@@ -47,50 +47,50 @@ class Pass:
         "trial",
     )
 
-    def __init__(self, ask: Ask, fleet: Fleet, now: float) -> None:
+    def __init__(self, ask: PlacementRequest, fleet: Fleet, now: float) -> None:
         self.ask = ask
         self.fleet = fleet
         self.now = now
-        self.trial: dict[ClusterName, Site] = {}
+        self.trial: dict[ClusterName, ClusterInfo] = {}
         self.load: Counter[ClusterName] = Counter()
         self.taken: dict[ClusterName, set[int]] = {}
         self.returning: frozenset[ClusterName] = frozenset()
         self.cheapest: dict[str, float] = {}
-        self._stranded: dict[ClusterName, frozenset[HoldingId]] = {}
-        self.domains = tuple(Domain(rule) for rule in ask.spread)
+        self._stranded: dict[ClusterName, frozenset[ReplicaKey]] = {}
+        self.domains = tuple(TopologyDomain(rule) for rule in ask.spread)
         self.reading = Reading()
         """What the plugins of the pass read of clusters; the board sets it."""
 
-    def site(self, name: ClusterName) -> Site:
+    def site(self, name: ClusterName) -> ClusterInfo:
         return self.trial.get(name) or self.fleet.sites[name]
 
-    def stranded_on(self, name: ClusterName) -> frozenset[HoldingId]:
+    def stranded_on(self, name: ClusterName) -> frozenset[ReplicaKey]:
         """Replicas of anybody's that cannot run on a cluster as the fleet has it."""
         if name not in self._stranded:
             self._stranded[name] = stranded(self.fleet.sites[name])
         return self._stranded[name]
 
-    def cache(self, wanted: CacheAsk) -> Cache | None:
+    def cache(self, wanted: CacheRequest) -> CacheInfo | None:
         return self.fleet.caches.get((self.ask.deployment.namespace, wanted.name))
 
-    def stay(self, kept: Iterable[Holding], everyone: Iterable[Holding]) -> None:
+    def stay(self, kept: Iterable[PlacedReplica], everyone: Iterable[PlacedReplica]) -> None:
         """Count the replicas that stay. Indexes of all that exist are taken: a successor never shares a name."""
         for holding in everyone:
             self.taken.setdefault(holding.cluster, set()).add(holding.index)
         for holding in kept:
             self._count(holding)
 
-    def release(self, gone: Iterable[Holding]) -> None:
+    def release(self, gone: Iterable[PlacedReplica]) -> None:
         """Stop charging replicas that leave."""
         for holding in gone:
             if holding.cluster in self.fleet.sites:
                 self.trial[holding.cluster] = self.site(holding.cluster).with_holdings(removed=[holding.id])
 
-    def renew(self, holding: Holding) -> None:
+    def renew(self, holding: PlacedReplica) -> None:
         """Charge a replica as it will be instead of as it is."""
         self.trial[holding.cluster] = self.site(holding.cluster).with_holdings([holding])
 
-    def seat(self, holding: Holding, evicted: Iterable[HoldingId] = ()) -> None:
+    def seat(self, holding: PlacedReplica, evicted: Iterable[ReplicaKey] = ()) -> None:
         self.trial[holding.cluster] = self.site(holding.cluster).with_holdings([holding], evicted)
         self.taken.setdefault(holding.cluster, set()).add(holding.index)
         self._count(holding)
@@ -99,7 +99,7 @@ class Pass:
         taken = self.taken.get(cluster, set())
         return next(index for index in range(len(taken) + 1) if index not in taken)
 
-    def _count(self, holding: Holding) -> None:
+    def _count(self, holding: PlacedReplica) -> None:
         self.load[holding.cluster] += 1
         cluster = self.fleet.cluster(holding.cluster)
         for domain in self.domains:

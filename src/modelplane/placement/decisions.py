@@ -5,10 +5,10 @@ from enum import StrEnum
 import msgspec
 
 from modelplane.api.meta import ClusterName
-from modelplane.placement.values import Holding
+from modelplane.placement.values import PlacedReplica
 
 
-class Fate(StrEnum):
+class ReplicaDecision(StrEnum):
     """Of a replica that should be.
 
     KEPT     it stays, rendered as the deployment says today
@@ -39,23 +39,23 @@ class DropReason(StrEnum):
 
 
 class Placement(msgspec.Struct, frozen=True):
-    holding: Holding
-    fate: Fate
+    holding: PlacedReplica
+    fate: ReplicaDecision
     why: str = ""
     """Why it moves."""
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    holding: Holding
+    holding: PlacedReplica
     reason: DropReason
     why: str = ""
 
 
-class Preemption(msgspec.Struct, frozen=True):
+class PreemptionPlan(msgspec.Struct, frozen=True):
     """Who would make room for a replica that waits. Nothing is evicted before it was announced."""
 
     cluster: ClusterName
-    victims: tuple[Holding, ...]
+    victims: tuple[PlacedReplica, ...]
     acted: bool
     """Whether the replica was placed in this pass, so that the victims go."""
 

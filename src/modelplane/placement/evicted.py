@@ -1,10 +1,10 @@
 """Replicas that were evicted for others, as everybody on their cluster can see."""
 
-from modelplane.placement.cluster_info import Site
-from modelplane.placement.values import HoldingId
+from modelplane.placement.cluster_info import ClusterInfo
+from modelplane.placement.values import ReplicaKey
 
 
-def condemned(site: Site) -> frozenset[HoldingId]:
+def condemned(site: ClusterInfo) -> frozenset[ReplicaKey]:
     """Replicas that were evicted: named by one of higher priority on the same cluster, and not protected."""
     if not site.evicting:
         return frozenset()

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from modelplane.api.meta import ClusterName
-from modelplane.placement.cluster_info import PoolKind, Site, Traits
+from modelplane.placement.cluster_info import ClusterInfo, ClusterProfile, PoolShape
 from modelplane.placement.room import Use
 from modelplane.placement.values import Cluster
 
 Place = tuple[ClusterName, int]
 """A cluster and the position of one of its pools."""
-CellKey = tuple[Traits, PoolKind, Use]
+CellKey = tuple[ClusterProfile, PoolShape, Use]
 Facts = tuple[str | bool | None, ...]
 
 
@@ -38,7 +38,7 @@ Visit = tuple[Place, Cluster]
 _MAX_SPLITS = 16
 
 
-class Cell:
+class EquivalenceClass:
     """Places that get the same answer from any decision that reads no labels."""
 
     __slots__ = ("_splits", "key", "places")
@@ -48,7 +48,9 @@ class Cell:
         self.places = places
         self._splits: dict[Reading, Split] = dict(splits or {})
 
-    def split(self, reading: Reading, sites: Mapping[ClusterName, Site]) -> Iterable[tuple[Facts, tuple[Place, ...]]]:
+    def split(
+        self, reading: Reading, sites: Mapping[ClusterName, ClusterInfo]
+    ) -> Iterable[tuple[Facts, tuple[Place, ...]]]:
         """The places by what the decision reads of their clusters."""
         if not reading.labels and not reading.staged:
             return (((), self.places),)
@@ -65,20 +67,20 @@ class Cell:
             self._splits[reading] = found
         return found.items()
 
-    def edited(self, gone: Iterable[Visit], come: Iterable[Visit]) -> "Cell":
+    def edited(self, gone: Iterable[Visit], come: Iterable[Visit]) -> "EquivalenceClass":
         """The cell after some places left and others came, with its splits."""
         splits = {reading: _edit_split(reading, split, gone, come) for reading, split in self._splits.items()}
-        return Cell(self.key, _edit(self.places, _places(gone), _places(come)), splits)
+        return EquivalenceClass(self.key, _edit(self.places, _places(gone), _places(come)), splits)
 
 
-Cells = Mapping[CellKey, Cell]
+Cells = Mapping[CellKey, EquivalenceClass]
 
 
-GroupKey = tuple[Traits, tuple[PoolKind, ...], tuple[Use, ...]]
+GroupKey = tuple[ClusterProfile, tuple[PoolShape, ...], tuple[Use, ...]]
 Groups = Mapping[GroupKey, tuple[ClusterName, ...]]
 
 
-def build_groups(sites: Mapping[ClusterName, Site]) -> dict[GroupKey, tuple[ClusterName, ...]]:
+def build_groups(sites: Mapping[ClusterName, ClusterInfo]) -> dict[GroupKey, tuple[ClusterName, ...]]:
     """Clusters whose pools are alike, position by position, by name."""
     grouped: dict[GroupKey, list[ClusterName]] = {}
     for name, site in sites.items():
@@ -87,19 +89,23 @@ def build_groups(sites: Mapping[ClusterName, Site]) -> dict[GroupKey, tuple[Clus
     return {key: tuple(sorted(names)) for key, names in grouped.items()}
 
 
-def build_cells(groups: Groups) -> dict[CellKey, Cell]:
+def build_cells(groups: Groups) -> dict[CellKey, EquivalenceClass]:
     """All cells of a fleet. Clusters of one group are in the same cells, so each group is looked at once."""
     grouped: dict[CellKey, list[list[Place]]] = {}
     for (traits, kinds, uses), names in groups.items():
         for at, (kind, use) in enumerate(zip(kinds, uses, strict=True)):
             grouped.setdefault((traits, kind, use), []).append([(name, at) for name in names])
     return {
-        key: Cell(key, tuple(parts[0] if len(parts) == 1 else sorted(place for part in parts for place in part)))
+        key: EquivalenceClass(
+            key, tuple(parts[0] if len(parts) == 1 else sorted(place for part in parts for place in part))
+        )
         for key, parts in grouped.items()
     }
 
 
-def update_cells(cells: Cells, changes: Iterable[tuple[ClusterName, Site | None, Site | None]]) -> dict[CellKey, Cell]:
+def update_cells(
+    cells: Cells, changes: Iterable[tuple[ClusterName, ClusterInfo | None, ClusterInfo | None]]
+) -> dict[CellKey, EquivalenceClass]:
     """The cells after some sites became others. Cells that lose or gain a place are made anew, the rest are shared."""
     gone: dict[CellKey, list[Visit]] = {}
     come: dict[CellKey, list[Visit]] = {}
@@ -110,7 +116,7 @@ def update_cells(cells: Cells, changes: Iterable[tuple[ClusterName, Site | None,
         _note(come, name, after, [changed or old[at : at + 1] != [key] for at, key in enumerate(new)])
     updated = dict(cells)
     for key in gone.keys() | come.keys():
-        cell = (updated.get(key) or Cell(key, ())).edited(gone.get(key, ()), come.get(key, ()))
+        cell = (updated.get(key) or EquivalenceClass(key, ())).edited(gone.get(key, ()), come.get(key, ()))
         if cell.places:
             updated[key] = cell
         else:
@@ -118,7 +124,7 @@ def update_cells(cells: Cells, changes: Iterable[tuple[ClusterName, Site | None,
     return updated
 
 
-def _note(found: dict[CellKey, list[Visit]], name: ClusterName, site: Site | None, flags: list[bool]) -> None:
+def _note(found: dict[CellKey, list[Visit]], name: ClusterName, site: ClusterInfo | None, flags: list[bool]) -> None:
     if site is None or site.cluster is None:
         return
     for at, flag in enumerate(flags):
@@ -126,7 +132,7 @@ def _note(found: dict[CellKey, list[Visit]], name: ClusterName, site: Site | Non
             found.setdefault((site.traits, site.kinds[at], site.uses[at]), []).append(((name, at), site.cluster))
 
 
-def _keys(site: Site | None) -> list[CellKey]:
+def _keys(site: ClusterInfo | None) -> list[CellKey]:
     return [] if site is None else [(site.traits, kind, use) for kind, use in zip(site.kinds, site.uses, strict=True)]
 
 

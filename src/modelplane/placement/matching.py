@@ -16,10 +16,10 @@ from functools import lru_cache
 
 import msgspec
 
-from modelplane.k8s.cel import Outcome
+from modelplane.k8s.cel import SelectorOutcome
 from modelplane.placement.flow import Demand, feasible
 from modelplane.placement.hardware import Hardware, count_in
-from modelplane.placement.request import DeviceRequest, EngineAsk
+from modelplane.placement.request import EngineRequest, NodeDeviceRequest
 from modelplane.placement.selectors import meets
 
 PodShape = tuple[Demand, ...]
@@ -59,7 +59,7 @@ class EngineWay(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 class Unmatched(msgspec.Struct, frozen=True):
     """Why no node of this hardware can serve a pod."""
 
-    request: DeviceRequest
+    request: NodeDeviceRequest
     suitable: int
     """Devices of a node that meet the request's selectors, whoever else wants them."""
     fault: str = ""
@@ -68,11 +68,11 @@ class Unmatched(msgspec.Struct, frozen=True):
 
 
 _Option = tuple[str | None, int]
-_NO_REQUEST = DeviceRequest("none", 0, ())
+_NO_REQUEST = NodeDeviceRequest("none", 0, ())
 
 
 @lru_cache(maxsize=_CACHED)
-def engine_ways(engine: EngineAsk, hardware: Hardware) -> tuple[EngineWay, ...] | Unmatched:
+def engine_ways(engine: EngineRequest, hardware: Hardware) -> tuple[EngineWay, ...] | Unmatched:
     """Every way worth trying, the preferred first."""
     if hardware.fault:
         return Unmatched(_first_request(engine), 0, hardware.fault)
@@ -90,7 +90,7 @@ def engine_ways(engine: EngineAsk, hardware: Hardware) -> tuple[EngineWay, ...] 
     return claiming
 
 
-def _first_request(engine: EngineAsk) -> DeviceRequest:
+def _first_request(engine: EngineRequest) -> NodeDeviceRequest:
     """What to name when no request in particular is at fault. An engine without any claims nothing, either."""
     return next((request for member in engine.members for request in member.requests), _NO_REQUEST)
 
@@ -104,7 +104,7 @@ def _products(found: Sequence[tuple[PodWay, ...]]) -> Iterator[tuple[PodWay, ...
             yield (*first[:position], way, *first[position + 1 :])
 
 
-def _engine_way(engine: EngineAsk, members: tuple[PodWay, ...]) -> EngineWay:
+def _engine_way(engine: EngineRequest, members: tuple[PodWay, ...]) -> EngineWay:
     pods: dict[PodShape, int] = {}
     for member, way in zip(engine.members, members, strict=True):
         if way.shape:
@@ -114,7 +114,7 @@ def _engine_way(engine: EngineAsk, members: tuple[PodWay, ...]) -> EngineWay:
 
 
 @lru_cache(maxsize=_CACHED)
-def pod_ways(requests: tuple[DeviceRequest, ...], hardware: Hardware) -> tuple[PodWay, ...] | Unmatched:
+def pod_ways(requests: tuple[NodeDeviceRequest, ...], hardware: Hardware) -> tuple[PodWay, ...] | Unmatched:
     options: list[tuple[_Option, ...]] = []
     for request in requests:
         found = _options(request, hardware)
@@ -128,15 +128,15 @@ def pod_ways(requests: tuple[DeviceRequest, ...], hardware: Hardware) -> tuple[P
     return ways
 
 
-def _options(request: DeviceRequest, hardware: Hardware) -> tuple[_Option, ...] | Unmatched:
+def _options(request: NodeDeviceRequest, hardware: Hardware) -> tuple[_Option, ...] | Unmatched:
     """The classes that can serve a request alone, claimable ones first, each with the kinds that suit."""
     masks: dict[str | None, int] = {}
     faults: dict[str | None, str] = {}
     for bit, kind in enumerate(hardware.kinds):
         answer = meets(request.selectors, kind.device)
-        if answer.outcome is Outcome.ERROR:
+        if answer.outcome is SelectorOutcome.ERROR:
             faults.setdefault(kind.device_class, f"on device {kind.name}: {answer.message}")
-        elif answer.outcome is Outcome.TRUE:
+        elif answer.outcome is SelectorOutcome.TRUE:
             masks[kind.device_class] = masks.get(kind.device_class, 0) | 1 << bit
     usable = {name: mask for name, mask in masks.items() if name is None or name not in faults}
     enough = [(name, mask) for name, mask in usable.items() if count_in(hardware.counts, mask) >= request.count]
@@ -148,7 +148,7 @@ def _options(request: DeviceRequest, hardware: Hardware) -> tuple[_Option, ...] 
 
 
 def _search(
-    requests: Sequence[DeviceRequest], options: Sequence[tuple[_Option, ...]], counts: tuple[int, ...]
+    requests: Sequence[NodeDeviceRequest], options: Sequence[tuple[_Option, ...]], counts: tuple[int, ...]
 ) -> list[tuple[_Option, ...]]:
     """Choices of a class for each request that can be served together, in order of preference, a few of them."""
     found: list[tuple[_Option, ...]] = []
@@ -168,7 +168,7 @@ def _search(
 
 
 def _worth_trying(
-    requests: Sequence[DeviceRequest], options: Sequence[tuple[_Option, ...]], chosen: tuple[_Option, ...]
+    requests: Sequence[NodeDeviceRequest], options: Sequence[tuple[_Option, ...]], chosen: tuple[_Option, ...]
 ) -> tuple[_Option, ...]:
     """The options of the next request. Of requests that are alike a later one takes no earlier option: it was tried."""
     at = len(chosen)
@@ -178,7 +178,7 @@ def _worth_trying(
     return options[at]
 
 
-def _way(requests: Sequence[DeviceRequest], chosen: tuple[_Option, ...]) -> PodWay:
+def _way(requests: Sequence[NodeDeviceRequest], chosen: tuple[_Option, ...]) -> PodWay:
     claims = tuple(
         Claim(request.name, name, request.count, request.selectors)
         for request, (name, _) in zip(requests, chosen, strict=True)
@@ -196,10 +196,12 @@ def pod_shape(demands: Sequence[Demand]) -> PodShape:
     return tuple(sorted((count, mask) for mask, count in merged.items()))
 
 
-def _tightest(requests: Sequence[DeviceRequest], hardware: Hardware) -> tuple[DeviceRequest, int]:
+def _tightest(requests: Sequence[NodeDeviceRequest], hardware: Hardware) -> tuple[NodeDeviceRequest, int]:
     """The request whose suitable devices are shared by most others: the one to show when only the sum is too much."""
     suitable = {
-        request: sum(k.count for k in hardware.kinds if meets(request.selectors, k.device).outcome is Outcome.TRUE)
+        request: sum(
+            k.count for k in hardware.kinds if meets(request.selectors, k.device).outcome is SelectorOutcome.TRUE
+        )
         for request in requests
     }
     worst = min(requests, key=lambda request: (suitable[request] - request.count, request.name))
@@ -220,7 +222,7 @@ def held_shape(claims: tuple[Claim, ...], hardware: Hardware) -> PodShape:
         suits = sum(
             1 << bit
             for bit, kind in enumerate(hardware.kinds)
-            if of_class >> bit & 1 and meets(claim.selectors, kind.device).outcome is Outcome.TRUE
+            if of_class >> bit & 1 and meets(claim.selectors, kind.device).outcome is SelectorOutcome.TRUE
         )
         mask = suits or of_class or hardware.claimable_mask
         if mask:

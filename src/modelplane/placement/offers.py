@@ -5,10 +5,10 @@ from functools import lru_cache
 import msgspec
 
 from modelplane.api.meta import ClusterName
-from modelplane.placement.cluster_info import PoolKind, Traits
+from modelplane.placement.cluster_info import ClusterProfile, PoolShape
 from modelplane.placement.index import Facts, Place
 from modelplane.placement.matching import EngineWay, Unmatched, engine_ways
-from modelplane.placement.request import EngineAsk
+from modelplane.placement.request import EngineRequest
 from modelplane.placement.room import Use, add, devices_in, fits
 from modelplane.placement.values import Cluster
 
@@ -18,7 +18,7 @@ _CACHED = 65_536
 class ClusterView(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A make of cluster. The sample stands for all clusters that have the same traits and facts."""
 
-    traits: Traits
+    traits: ClusterProfile
     facts: Facts
     sample: Cluster
 
@@ -26,8 +26,8 @@ class ClusterView(msgspec.Struct, frozen=True, eq=False, gc=False):
 class PoolView(msgspec.Struct, frozen=True, eq=False):
     """An engine on a kind of pool in one state of use."""
 
-    engine: EngineAsk
-    kind: PoolKind
+    engine: EngineRequest
+    kind: PoolShape
     use: Use
 
 
@@ -43,19 +43,19 @@ class Fit(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What the engine costs an hour, and in which currency; None where the pool has no price."""
 
 
-class OfferedSeat(msgspec.Struct, frozen=True, eq=False, gc=False):
-    kind: PoolKind
+class OfferedAssignment(msgspec.Struct, frozen=True, eq=False, gc=False):
+    kind: PoolShape
     position: int
     """Of the pool on its cluster; negative where each place of the offer has its own."""
     fit: Fit
 
 
-class Offer(msgspec.Struct, frozen=True, eq=False, gc=False):
+class PlacementOption(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Places that can take a replica and are alike to the one who asks, with where each engine would go."""
 
     view: ClusterView
     places: tuple[Place, ...]
-    seats: tuple[OfferedSeat, ...]
+    seats: tuple[OfferedAssignment, ...]
     load: int = 0
     """Replicas of the deployment on each of these clusters."""
     returning: bool = False
@@ -88,7 +88,7 @@ class Offer(msgspec.Struct, frozen=True, eq=False, gc=False):
         return sum(amount for amount, _ in known), known[0][1]
 
 
-def _price(kind: PoolKind, way: EngineWay) -> tuple[float, str] | None:
+def _price(kind: PoolShape, way: EngineWay) -> tuple[float, str] | None:
     """Each pod pays for the part of its node that it takes, by the device that it takes most of."""
     if kind.price is None:
         return None
@@ -101,13 +101,13 @@ def _price(kind: PoolKind, way: EngineWay) -> tuple[float, str] | None:
     return kind.price.per_node_hour * nodes, kind.price.currency
 
 
-def _free_share(kind: PoolKind, use: Use) -> float:
+def _free_share(kind: PoolShape, use: Use) -> float:
     devices = kind.devices
     return max(0.0, 1.0 - devices_in(use) / devices) if devices else 0.0
 
 
 @lru_cache(maxsize=_CACHED)
-def first_fit(engine: EngineAsk, kind: PoolKind, use: Use) -> Fit | None:
+def first_fit(engine: EngineRequest, kind: PoolShape, use: Use) -> Fit | None:
     """The first way to serve an engine on a pool that there is room for, with the use that results."""
     ways = engine_ways(engine, kind.hardware)
     if isinstance(ways, Unmatched):

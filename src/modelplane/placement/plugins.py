@@ -21,13 +21,13 @@ from typing import Protocol, cast, runtime_checkable
 import msgspec
 
 from modelplane.framework import Filter, Picker, Profile, Scorer, Weighted
-from modelplane.placement.cluster_info import Traits
-from modelplane.placement.cycle import Pass
+from modelplane.placement.cluster_info import ClusterProfile
+from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.index import Reading
-from modelplane.placement.offers import ClusterView, Offer, PoolView
+from modelplane.placement.offers import ClusterView, PlacementOption, PoolView
 
 
-class Stage(StrEnum):
+class FilterStage(StrEnum):
     """What a filter is asked about.
 
     CLUSTER   a make of cluster: its candidate is a ClusterView
@@ -42,13 +42,13 @@ class Stage(StrEnum):
 
 @runtime_checkable
 class Concerned(Protocol):
-    def concerns(self, state: Pass, traits: Collection[Traits], /) -> bool:
+    def concerns(self, state: SchedulingCycle, traits: Collection[ClusterProfile], /) -> bool:
         """Whether it has anything to say in a pass over clusters with these traits."""
 
 
 @runtime_checkable
-class Reader(Protocol):
-    def reads(self, state: Pass, /) -> Iterable[str]:
+class LabelReader(Protocol):
+    def reads(self, state: SchedulingCycle, /) -> Iterable[str]:
         """Keys of the labels that its answers depend on."""
 
 
@@ -56,14 +56,14 @@ class PlacementProfile(msgspec.Struct, frozen=True, eq=False):
     """The plugins that place replicas, by the stage they are asked at. See `profile` for how one is built."""
 
     name: str
-    picker: Picker[Pass, Offer]
-    cluster_filters: tuple[Filter[Pass, ClusterView], ...] = ()
-    pool_filters: tuple[Filter[Pass, PoolView], ...] = ()
-    offer_filters: tuple[Filter[Pass, Offer], ...] = ()
-    scorers: tuple[Weighted[Pass, Offer], ...] = ()
-    readers: tuple[Reader, ...] = ()
+    picker: Picker[SchedulingCycle, PlacementOption]
+    cluster_filters: tuple[Filter[SchedulingCycle, ClusterView], ...] = ()
+    pool_filters: tuple[Filter[SchedulingCycle, PoolView], ...] = ()
+    offer_filters: tuple[Filter[SchedulingCycle, PlacementOption], ...] = ()
+    scorers: tuple[Weighted[SchedulingCycle, PlacementOption], ...] = ()
+    readers: tuple[LabelReader, ...] = ()
 
-    def reading(self, state: Pass) -> Reading:
+    def reading(self, state: SchedulingCycle) -> Reading:
         """What the plugins read of clusters beside their traits."""
         keys = {key for reader in self.readers for key in reader.reads(state)}
         caches = (state.cache(wanted) for wanted in state.ask.caches)
@@ -73,17 +73,17 @@ class PlacementProfile(msgspec.Struct, frozen=True, eq=False):
 class Lineup(msgspec.Struct, frozen=True, eq=False):
     """The plugins that have something to say in one pass."""
 
-    profile: Profile[Pass, Offer]
+    profile: Profile[SchedulingCycle, PlacementOption]
     """Scorers with their weights, and the filters whose answer for an offer holds for the whole pass."""
-    shifting: tuple[Filter[Pass, Offer], ...]
+    shifting: tuple[Filter[SchedulingCycle, PlacementOption], ...]
     """Filters that are asked again after each replica that is seated."""
     steady: bool
     """Whether no scorer has to be asked again about offers that did not change."""
 
 
-def line_up(profile: PlacementProfile, state: Pass, traits: Collection[Traits]) -> Lineup:
+def line_up(profile: PlacementProfile, state: SchedulingCycle, traits: Collection[ClusterProfile]) -> Lineup:
     filters = [plugin for plugin in profile.offer_filters if _concerned(plugin, state, traits)]
-    scorers: list[Weighted[Pass, Offer]] = []
+    scorers: list[Weighted[SchedulingCycle, PlacementOption]] = []
     for known in profile.scorers:
         given = getattr(state.ask.weights, known.scorer.name, None)
         weight = known.weight if given is None else given
@@ -96,10 +96,12 @@ def line_up(profile: PlacementProfile, state: Pass, traits: Collection[Traits]) 
     )
 
 
-def is_steady(plugin: Filter[Pass, Offer] | Scorer[Pass, Offer]) -> bool:
+def is_steady(plugin: Filter[SchedulingCycle, PlacementOption] | Scorer[SchedulingCycle, PlacementOption]) -> bool:
     return getattr(plugin, "steady", False) is True
 
 
-def _concerned(plugin: object, state: Pass, traits: Collection[Traits]) -> bool:
-    asked = cast("Callable[[Pass, Collection[Traits]], bool] | None", getattr(plugin, "concerns", None))
+def _concerned(plugin: object, state: SchedulingCycle, traits: Collection[ClusterProfile]) -> bool:
+    asked = cast(
+        "Callable[[SchedulingCycle, Collection[ClusterProfile]], bool] | None", getattr(plugin, "concerns", None)
+    )
     return asked is None or asked(state, traits)

@@ -12,13 +12,13 @@ import msgspec
 
 from modelplane.api.meta import ClusterName
 from modelplane.framework import Refusal, admit
-from modelplane.placement.candidate_queue import Board
-from modelplane.placement.cluster_info import Site
-from modelplane.placement.cycle import Pass
+from modelplane.placement.candidate_queue import CandidateQueue
+from modelplane.placement.cluster_info import ClusterInfo
+from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.evicted import condemned
-from modelplane.placement.offers import Offer, OfferedSeat
-from modelplane.placement.reservation import Unseated, seat_engines
-from modelplane.placement.values import Cluster, Holding
+from modelplane.placement.offers import OfferedAssignment, PlacementOption
+from modelplane.placement.reservation import Unassignable, seat_engines
+from modelplane.placement.values import Cluster, PlacedReplica
 
 MAX_VICTIMS = 64
 """As many as a status and a replica can name."""
@@ -26,11 +26,11 @@ MAX_VICTIMS = 64
 
 class Eviction(msgspec.Struct, frozen=True, eq=False):
     cluster: ClusterName
-    offer: Offer
-    victims: tuple[Holding, ...]
+    offer: PlacementOption
+    victims: tuple[PlacedReplica, ...]
 
 
-def find_eviction(state: Pass, board: Board) -> Eviction | None:
+def find_eviction(state: SchedulingCycle, board: CandidateQueue) -> Eviction | None:
     """The eviction that would do least harm, or None where none helps."""
     best: tuple[tuple[int, int], Eviction] | None = None
     for name in sorted(state.fleet.sites):
@@ -47,12 +47,12 @@ def find_eviction(state: Pass, board: Board) -> Eviction | None:
     return best[1] if best else None
 
 
-def _least_harm(site: Site, cluster: Cluster) -> tuple[int, int]:
+def _least_harm(site: ClusterInfo, cluster: Cluster) -> tuple[int, int]:
     """As good as an eviction there can be: a clear no for most clusters once a good one was found."""
     return min(cluster.priority_value(holding.priority) for holding in site.held.values()), 1
 
 
-def _on_cluster(state: Pass, board: Board, name: ClusterName) -> Eviction | None:
+def _on_cluster(state: SchedulingCycle, board: CandidateQueue, name: ClusterName) -> Eviction | None:
     site = state.site(name)
     victims = _candidates(state, site)
     if site.cluster is None or not victims:
@@ -67,7 +67,7 @@ def _on_cluster(state: Pass, board: Board, name: ClusterName) -> Eviction | None
     return None
 
 
-def _candidates(state: Pass, site: Site) -> list[Holding]:
+def _candidates(state: SchedulingCycle, site: ClusterInfo) -> list[PlacedReplica]:
     """Who may be evicted for the deployment: the least important first."""
     cluster = site.cluster
     if cluster is None:
@@ -87,7 +87,9 @@ def _candidates(state: Pass, site: Site) -> list[Holding]:
     return sorted(by_age, key=lambda found: cluster.priority_value(found.priority))
 
 
-def _spare(state: Pass, board: Board, left: Site, victims: list[Holding]) -> Eviction | None:
+def _spare(
+    state: SchedulingCycle, board: CandidateQueue, left: ClusterInfo, victims: list[PlacedReplica]
+) -> Eviction | None:
     """Bring back those whose leaving is not needed, the most important first."""
     needed = list(victims)
     for victim in reversed(victims):
@@ -101,7 +103,7 @@ def _spare(state: Pass, board: Board, left: Site, victims: list[Holding]) -> Evi
     return Eviction(left.cluster.name, offer, tuple(needed))
 
 
-def offer_on(state: Pass, board: Board, site: Site) -> Offer | None:
+def offer_on(state: SchedulingCycle, board: CandidateQueue, site: ClusterInfo) -> PlacementOption | None:
     """The seats that a replica would get on a site, with every filter asked."""
     if site.cluster is None:
         return None
@@ -109,20 +111,22 @@ def offer_on(state: Pass, board: Board, site: Site) -> Offer | None:
     if refusal is not None:
         return None
     for seats in _seatings(state, board, site):
-        offer = Offer(view, ((site.cluster.name, 0),), seats, state.load[site.cluster.name], version=1)
+        offer = PlacementOption(view, ((site.cluster.name, 0),), seats, state.load[site.cluster.name], version=1)
         if admit(board.filters, state, offer) is None:
             return offer
     return None
 
 
-def _seatings(state: Pass, board: Board, site: Site) -> Iterator[tuple[OfferedSeat, ...]]:
+def _seatings(
+    state: SchedulingCycle, board: CandidateQueue, site: ClusterInfo
+) -> Iterator[tuple[OfferedAssignment, ...]]:
     engines = state.ask.engines
     if len(engines) > 1:
         seated = seat_engines(engines, site.kinds, site.uses, board.judge)
-        if not isinstance(seated, Unseated):
+        if not isinstance(seated, Unassignable):
             yield seated
         return
     for position, (kind, use) in enumerate(zip(site.kinds, site.uses, strict=True)):
         fit = board.judge(engines[0], kind, use)
         if not isinstance(fit, Refusal):
-            yield (OfferedSeat(kind, position, fit),)
+            yield (OfferedAssignment(kind, position, fit),)

@@ -26,63 +26,65 @@ from modelplane.framework import (
     Registry,
     Weighted,
 )
-from modelplane.placement.cycle import Pass
+from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.filters import (
-    Affinity,
-    Caches,
-    Capacity,
-    ClusterReady,
-    ClusterSelector,
-    ClusterTaints,
-    Cordoned,
-    Devices,
-    PoolTaints,
-    Priorities,
-    QueueRoom,
-    Quota,
-    Spread,
+    AffinityFilter,
+    CachesFilter,
+    CapacityFilter,
+    ClusterReadyFilter,
+    ClusterSelectorFilter,
+    ClusterTaintsFilter,
+    CordonedFilter,
+    DevicesFilter,
+    PoolTaintsFilter,
+    PrioritiesFilter,
+    QueueFilter,
+    QuotaFilter,
+    SpreadFilter,
 )
-from modelplane.placement.offers import ClusterView, Offer, PoolView
-from modelplane.placement.plugins import PlacementProfile, Reader, Stage
+from modelplane.placement.offers import ClusterView, PlacementOption, PoolView
+from modelplane.placement.plugins import FilterStage, LabelReader, PlacementProfile
 from modelplane.placement.scorers import (
-    BestFirst,
-    Cheap,
-    Headroom,
-    Preferred,
-    SpreadOver,
-    Staged,
-    Stickiness,
-    Topology,
+    BestFirstPicker,
+    HeadroomScorer,
+    PreferredScorer,
+    PriceScorer,
+    SpreadScorer,
+    StagedScorer,
+    StickinessScorer,
+    TopologySpreadScorer,
 )
 
-Candidate = ClusterView | PoolView | Offer
-PlacementRegistry = Registry[Pass, Candidate]
+Candidate = ClusterView | PoolView | PlacementOption
+PlacementRegistry = Registry[SchedulingCycle, Candidate]
 KIND = "PlacementProfile"
 _OWN: tuple[Callable[[], object], ...] = (
-    ClusterSelector,
-    Affinity,
-    Caches,
-    Priorities,
-    ClusterTaints,
-    Cordoned,
-    ClusterReady,
-    PoolTaints,
-    Devices,
-    Capacity,
-    Quota,
-    QueueRoom,
-    Spread,
-    SpreadOver,
-    Staged,
-    Headroom,
-    Cheap,
-    Stickiness,
-    Preferred,
-    Topology,
-    BestFirst,
+    ClusterSelectorFilter,
+    AffinityFilter,
+    CachesFilter,
+    PrioritiesFilter,
+    ClusterTaintsFilter,
+    CordonedFilter,
+    ClusterReadyFilter,
+    PoolTaintsFilter,
+    DevicesFilter,
+    CapacityFilter,
+    QuotaFilter,
+    QueueFilter,
+    SpreadFilter,
+    SpreadScorer,
+    StagedScorer,
+    HeadroomScorer,
+    PriceScorer,
+    StickinessScorer,
+    PreferredScorer,
+    TopologySpreadScorer,
+    BestFirstPicker,
 )
 """In the order of the default profile, which is for people: what cannot be helped is refused before what may pass."""
-_LEDGER: Mapping[str, type[object]] = MappingProxyType({Devices.name: Devices, Capacity.name: Capacity})
+_LEDGER: Mapping[str, type[object]] = MappingProxyType(
+    {DevicesFilter.name: DevicesFilter, CapacityFilter.name: CapacityFilter}
+)
 
 
 class PluginUse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,7 +136,7 @@ def build_profile(spec: PlacementSpec, registry: PlacementRegistry | None = None
     return _by_stage(built)
 
 
-def _by_stage(built: Profile[Pass, Candidate]) -> PlacementProfile:
+def _by_stage(built: Profile[SchedulingCycle, Candidate]) -> PlacementProfile:
     there = {type(plugin) for plugin in built.filters}
     missing = [name for name, kind in _LEDGER.items() if kind not in there]
     if missing:
@@ -145,19 +147,29 @@ def _by_stage(built: Profile[Pass, Candidate]) -> PlacementProfile:
     # What a filter takes is not known at run time; its stage says which of the three kinds of candidate it gets.
     return PlacementProfile(
         built.name,
-        cast("Picker[Pass, Offer]", built.picker),
-        tuple(cast("Filter[Pass, ClusterView]", plugin) for stage, plugin in staged if stage is Stage.CLUSTER),
-        tuple(cast("Filter[Pass, PoolView]", plugin) for stage, plugin in staged if stage is Stage.POOL),
-        tuple(cast("Filter[Pass, Offer]", plugin) for stage, plugin in staged if stage is Stage.OFFER),
-        cast("tuple[Weighted[Pass, Offer], ...]", built.scorers),
-        tuple(plugin for plugin in everyone if isinstance(plugin, Reader)),
+        cast("Picker[SchedulingCycle, PlacementOption]", built.picker),
+        tuple(
+            cast("Filter[SchedulingCycle, ClusterView]", plugin)
+            for stage, plugin in staged
+            if stage is FilterStage.CLUSTER
+        ),
+        tuple(
+            cast("Filter[SchedulingCycle, PoolView]", plugin) for stage, plugin in staged if stage is FilterStage.POOL
+        ),
+        tuple(
+            cast("Filter[SchedulingCycle, PlacementOption]", plugin)
+            for stage, plugin in staged
+            if stage is FilterStage.OFFER
+        ),
+        cast("tuple[Weighted[SchedulingCycle, PlacementOption], ...]", built.scorers),
+        tuple(plugin for plugin in everyone if isinstance(plugin, LabelReader)),
     )
 
 
-def _stage(profile: str, plugin: Filter[Pass, Candidate]) -> Stage:
+def _stage(profile: str, plugin: Filter[SchedulingCycle, Candidate]) -> FilterStage:
     stage = getattr(plugin, "stage", None)
-    if not isinstance(stage, Stage):
-        stages = ", ".join(found.value for found in Stage)
+    if not isinstance(stage, FilterStage):
+        stages = ", ".join(found.value for found in FilterStage)
         raise ProfileError(f"profile {profile}: filter {plugin.name} does not say its stage: {stages}")
     return stage
 

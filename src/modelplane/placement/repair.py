@@ -13,13 +13,13 @@ before it are packed. It is not driven out at once: see `review` for how long it
 
 from collections.abc import Callable, Iterator
 
-from modelplane.placement.cluster_info import PoolKind, Site, charges, others_use
+from modelplane.placement.cluster_info import ClusterInfo, PoolShape, charges, others_use
 from modelplane.placement.evicted import condemned
 from modelplane.placement.room import EMPTY, Use, add, cannot_be, fits, subtract
-from modelplane.placement.values import Cluster, Holding, HoldingId, Pool
+from modelplane.placement.values import Cluster, PlacedReplica, Pool, ReplicaKey
 
 
-def is_oversubscribed(site: Site) -> bool:
+def is_oversubscribed(site: ClusterInfo) -> bool:
     """Whether something was promised twice. Replicas that are on their way out are counted too."""
     crowded = any(
         not _keeps_promises(pool, kind, subtract(use, others_use(pool)) if pool.others_held else use)
@@ -29,14 +29,14 @@ def is_oversubscribed(site: Site) -> bool:
     return crowded or any(quota.used > quota.limit for quota in site.traits.quotas)
 
 
-def giving_way(site: Site) -> frozenset[HoldingId]:
+def giving_way(site: ClusterInfo) -> frozenset[ReplicaKey]:
     """The replicas that must leave so that nothing is promised twice."""
     cluster = site.cluster
     if cluster is None or not is_oversubscribed(site):
         return frozenset()
     uses: list[Use] = [EMPTY] * len(site.pools)
     held: dict[str, int] = {}
-    losers: list[HoldingId] = []
+    losers: list[ReplicaKey] = []
     for holding in _in_order(site, cluster):
         after = _with(site, uses, holding)
         namespace = holding.deployment.namespace
@@ -50,13 +50,13 @@ def giving_way(site: Site) -> frozenset[HoldingId]:
     return frozenset(losers)
 
 
-def stranded(site: Site) -> frozenset[HoldingId]:
+def stranded(site: ClusterInfo) -> frozenset[ReplicaKey]:
     """The replicas that cannot run on the nodes that are there, beside what others hold of them."""
     cluster = site.cluster
     if cluster is None or not any(pool.meant or pool.others_held for pool in site.pools):
         return frozenset()
     uses = [others_use(pool) for pool in site.pools]
-    left: list[HoldingId] = []
+    left: list[ReplicaKey] = []
     for holding in _in_order(site, cluster):
         after = _with(site, uses, holding)
         if holding.serving or _each(site, uses, after, _may_run):
@@ -66,40 +66,42 @@ def stranded(site: Site) -> frozenset[HoldingId]:
     return frozenset(left)
 
 
-def _in_order(site: Site, cluster: Cluster) -> list[Holding]:
+def _in_order(site: ClusterInfo, cluster: Cluster) -> list[PlacedReplica]:
     going = condemned(site)
     staying = [holding for holding in site.held.values() if not holding.leaving and holding.id not in going]
     return sorted(staying, key=lambda found: _rank(found, cluster))
 
 
-def _rank(holding: Holding, cluster: Cluster) -> tuple[bool, int, bool, str, HoldingId]:
+def _rank(holding: PlacedReplica, cluster: Cluster) -> tuple[bool, int, bool, str, ReplicaKey]:
     """Who comes first. A replica whose age is not known yet counts as the youngest."""
     priority = cluster.priority_value(holding.priority)
     return not holding.serving, -priority, not holding.created, holding.created, holding.id
 
 
-def _with(site: Site, uses: list[Use], holding: Holding) -> list[Use]:
+def _with(site: ClusterInfo, uses: list[Use], holding: PlacedReplica) -> list[Use]:
     after = list(uses)
     for position, pods in charges(holding, site.pools):
         after[position] = add(after[position], pods)
     return after
 
 
-def _each(site: Site, before: list[Use], after: list[Use], bears: Callable[[Pool, PoolKind, Use], bool]) -> bool:
+def _each(
+    site: ClusterInfo, before: list[Use], after: list[Use], bears: Callable[[Pool, PoolShape, Use], bool]
+) -> bool:
     return all(bears(pool, kind, use) for pool, kind, use in _changed(site, before, after))
 
 
-def _changed(site: Site, before: list[Use], after: list[Use]) -> Iterator[tuple[Pool, PoolKind, Use]]:
+def _changed(site: ClusterInfo, before: list[Use], after: list[Use]) -> Iterator[tuple[Pool, PoolShape, Use]]:
     for pool, kind, was, use in zip(site.pools, site.kinds, before, after, strict=True):
         if was != use:
             yield pool, kind, use
 
 
-def _keeps_promises(pool: Pool, kind: PoolKind, use: Use) -> bool:
+def _keeps_promises(pool: Pool, kind: PoolShape, use: Use) -> bool:
     return fits(kind.counts, max(pool.nodes, pool.meant or 0), use, packed=kind.packed)
 
 
-def _may_run(_pool: Pool, kind: PoolKind, use: Use) -> bool:
+def _may_run(_pool: Pool, kind: PoolShape, use: Use) -> bool:
     return not cannot_be(kind.counts, kind.nodes, use)
 
 

@@ -11,7 +11,7 @@ from modelplane.api.meta import Key
 from modelplane.api.models import LabelSelector, Toleration
 
 
-class DeviceRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class NodeDeviceRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """`count` distinct devices of one node, each of which meets every selector."""
 
     name: str
@@ -19,16 +19,16 @@ class DeviceRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     selectors: tuple[str, ...]
 
 
-class MemberAsk(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class MemberRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     nodes: int
-    requests: tuple[DeviceRequest, ...]
+    requests: tuple[NodeDeviceRequest, ...]
     """Empty for a member that claims nothing; it follows its engine to the pool."""
 
 
-class EngineAsk(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class EngineRequest(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     name: str
     copies: int
-    members: tuple[MemberAsk, ...]
+    members: tuple[MemberRequest, ...]
 
 
 class SpreadRule(msgspec.Struct, frozen=True):
@@ -44,14 +44,14 @@ class Preference(msgspec.Struct, frozen=True):
     selector: LabelSelector
 
 
-class Failover(msgspec.Struct, frozen=True):
+class FailoverPolicy(msgspec.Struct, frozen=True):
     """What happens when a cluster fails: it is given `grace_s`, then its replicas are replaced, or not."""
 
     replace: bool = True
     grace_s: float = 300.0
 
 
-class CacheAsk(msgspec.Struct, frozen=True):
+class CacheRequest(msgspec.Struct, frozen=True):
     name: str
     required: bool = True
     """Whether clusters that neither hold the cache nor will are refused, or only score less."""
@@ -67,17 +67,17 @@ class ScoreWeights(msgspec.Struct, frozen=True):
     stickiness: float | None = None
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     deployment: Key
     replicas: int
-    engines: tuple[EngineAsk, ...]
+    engines: tuple[EngineRequest, ...]
     cluster_selector: LabelSelector | None = None
     required: tuple[LabelSelector, ...] = ()
     preferred: tuple[Preference, ...] = ()
     spread: tuple[SpreadRule, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    failover: Failover = Failover()
-    caches: tuple[CacheAsk, ...] = ()
+    failover: FailoverPolicy = FailoverPolicy()
+    caches: tuple[CacheRequest, ...] = ()
     weights: ScoreWeights = ScoreWeights()
     priority: str | None = None
     may_preempt: bool = False

@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from modelplane.framework import Code, Refusal
-from modelplane.placement.cluster_info import PoolKind
-from modelplane.placement.offers import Fit, OfferedSeat, first_fit
-from modelplane.placement.request import EngineAsk
+from modelplane.framework import Refusal, RefusalCode
+from modelplane.placement.cluster_info import PoolShape
+from modelplane.placement.offers import Fit, OfferedAssignment, first_fit
+from modelplane.placement.request import EngineRequest
 from modelplane.placement.room import Use
 
 _MAX_STEPS = 2_000
 
-Judge = Callable[[EngineAsk, PoolKind, Use], Fit | Refusal]
+Judge = Callable[[EngineRequest, PoolShape, Use], Fit | Refusal]
 """What the filters say of an engine on a pool: the way it would be served with the use that results, or a refusal."""
 
 
-class Unseated(msgspec.Struct, frozen=True, eq=False):
+class Unassignable(msgspec.Struct, frozen=True, eq=False):
     """Why a cluster has no seats, engine by engine and pool by pool."""
 
     refusal: Refusal
@@ -29,10 +29,12 @@ class Unseated(msgspec.Struct, frozen=True, eq=False):
     """Engine, position of the pool, and why not."""
 
 
-Seated = tuple[OfferedSeat, ...] | Unseated
+Seated = tuple[OfferedAssignment, ...] | Unassignable
 
 
-def seat_engines(engines: Sequence[EngineAsk], kinds: Sequence[PoolKind], uses: Sequence[Use], judge: Judge) -> Seated:
+def seat_engines(
+    engines: Sequence[EngineRequest], kinds: Sequence[PoolShape], uses: Sequence[Use], judge: Judge
+) -> Seated:
     options: list[list[int]] = []
     refused: list[tuple[str, int, Refusal]] = []
     for engine in engines:
@@ -41,40 +43,43 @@ def seat_engines(engines: Sequence[EngineAsk], kinds: Sequence[PoolKind], uses: 
         fitting = [at for at, answer in enumerate(answers) if not isinstance(answer, Refusal)]
         if not fitting:
             codes = {answer.code for answer in answers if isinstance(answer, Refusal)}
-            code = Code.REFUSED if Code.REFUSED in codes else Code.EXCLUDED
+            code = RefusalCode.UNSCHEDULABLE if RefusalCode.UNSCHEDULABLE in codes else RefusalCode.UNRESOLVABLE
             text = "no pool of {} takes engine {}"
-            return Unseated(Refusal("Pools", code, text, (len(kinds), engine.name)), tuple(refused))
+            return Unassignable(Refusal("Pools", code, text, (len(kinds), engine.name)), tuple(refused))
         options.append(sorted(fitting, key=lambda at: _preference(engine, kinds[at], uses[at], at)))
     found = _search(engines, kinds, tuple(uses), options)
     if found is None:
         text = "each engine fits alone, all {} together do not"
-        return Unseated(Refusal("Pools", Code.REFUSED, text, (len(engines),)), tuple(refused))
+        return Unassignable(Refusal("Pools", RefusalCode.UNSCHEDULABLE, text, (len(engines),)), tuple(refused))
     return found
 
 
-def _preference(engine: EngineAsk, kind: PoolKind, use: Use, at: int) -> tuple[float, int]:
+def _preference(engine: EngineRequest, kind: PoolShape, use: Use, at: int) -> tuple[float, int]:
     """Emptier pools first: that keeps engines apart and leaves room on each."""
     fit = first_fit(engine, kind, use)
     return (-fit.free_share if fit is not None else 0.0), at
 
 
 def _search(
-    engines: Sequence[EngineAsk], kinds: Sequence[PoolKind], uses: tuple[Use, ...], options: Sequence[Sequence[int]]
-) -> tuple[OfferedSeat, ...] | None:
-    stack: list[tuple[tuple[OfferedSeat, ...], tuple[Use, ...]]] = [((), uses)]
+    engines: Sequence[EngineRequest],
+    kinds: Sequence[PoolShape],
+    uses: tuple[Use, ...],
+    options: Sequence[Sequence[int]],
+) -> tuple[OfferedAssignment, ...] | None:
+    stack: list[tuple[tuple[OfferedAssignment, ...], tuple[Use, ...]]] = [((), uses)]
     for _ in range(_MAX_STEPS):
         if not stack:
             return None
         seats, left = stack.pop()
         if len(seats) == len(engines):
             return seats
-        tried: set[tuple[PoolKind, Use]] = set()
-        branches: list[tuple[tuple[OfferedSeat, ...], tuple[Use, ...]]] = []
+        tried: set[tuple[PoolShape, Use]] = set()
+        branches: list[tuple[tuple[OfferedAssignment, ...], tuple[Use, ...]]] = []
         for at in options[len(seats)]:
             fit = first_fit(engines[len(seats)], kinds[at], left[at])
             if fit is None or (kinds[at], left[at]) in tried:
                 continue
             tried.add((kinds[at], left[at]))
-            branches.append(((*seats, OfferedSeat(kinds[at], at, fit)), (*left[:at], fit.after, *left[at + 1 :])))
+            branches.append(((*seats, OfferedAssignment(kinds[at], at, fit)), (*left[:at], fit.after, *left[at + 1 :])))
         stack.extend(reversed(branches))
     return None

@@ -23,34 +23,34 @@ import msgspec
 
 from modelplane.api.labels import selects
 from modelplane.api.meta import PoolName
-from modelplane.placement.cluster_info import Site
-from modelplane.placement.cycle import Pass
+from modelplane.placement.cluster_info import ClusterInfo
+from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.decisions import Dropped, DropReason
 from modelplane.placement.evicted import condemned
 from modelplane.placement.filters import label_keys
 from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import EngineWay, Unmatched, engine_ways
-from modelplane.placement.request import EngineAsk
+from modelplane.placement.request import EngineRequest
 from modelplane.placement.room import fits
 from modelplane.placement.taints import FOREVER, drains_at
-from modelplane.placement.values import Cluster, Holding, MemberSeat, Pool, Seat, Taint
+from modelplane.placement.values import Cluster, MemberAssignment, PlacedReplica, PlacementTaint, Pool, PoolAssignment
 from modelplane.placement.wording import Mismatch
 
 _CACHED = 16_384
 
 
 @dataclass(slots=True)
-class Review:
-    kept: list[Holding] = field(default_factory=list)
-    moving: list[tuple[Holding, str]] = field(default_factory=list)
+class ReplicaReview:
+    kept: list[PlacedReplica] = field(default_factory=list)
+    moving: list[tuple[PlacedReplica, str]] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
-    leaving: list[Holding] = field(default_factory=list)
+    leaving: list[PlacedReplica] = field(default_factory=list)
     """Being deleted already. They hold their place until they are gone."""
-    look_again_at: float = FOREVER
+    requeue_at: float = FOREVER
 
 
-def review(state: Pass) -> Review:
-    found = Review()
+def review(state: SchedulingCycle) -> ReplicaReview:
+    found = ReplicaReview()
     seen = _Undisturbed(state)
     for holding in state.fleet.owned_by(state.ask.deployment):
         if seen.is_one(holding):
@@ -66,25 +66,25 @@ class _Undisturbed:
 
     __slots__ = ("_known", "_labels", "_plain", "_sites")
 
-    def __init__(self, state: Pass) -> None:
+    def __init__(self, state: SchedulingCycle) -> None:
         self._sites = state.fleet.sites
         self._plain = (state.ask.priority, state.ask.protected, False, "", ())
         self._labels = tuple(sorted(set(label_keys(state.ask.cluster_selector, *state.ask.required))))
         self._known: dict[tuple[object, ...], tuple[object, ...]] = {}
         """Seats, pools and traits that go together, by identity; they are kept, so that the identities stay theirs."""
 
-    def is_one(self, holding: Holding) -> bool:
+    def is_one(self, holding: PlacedReplica) -> bool:
         site = self._sites[holding.cluster]
         fields = (holding.priority, holding.protected, holding.leaving, holding.fault, holding.preempts)
         return self._key(holding, site) in self._known and fields == self._plain and not site.evicting
 
-    def note(self, holding: Holding, found: Review) -> None:
+    def note(self, holding: PlacedReplica, found: ReplicaReview) -> None:
         """Remember the seats of one that was looked at and stays as it is, where nothing but them mattered."""
         site = self._sites[holding.cluster]
         if found.kept and found.kept[-1] is holding and _is_calm(site):
             self._known[self._key(holding, site)] = holding.seats, site.pools, site.traits
 
-    def _key(self, holding: Holding, site: Site) -> tuple[object, ...]:
+    def _key(self, holding: PlacedReplica, site: ClusterInfo) -> tuple[object, ...]:
         """What of a replica and its cluster decides, with the values of the labels that are selected by."""
         key = id(holding.seats), id(site.pools), id(site.traits)
         if not self._labels or site.cluster is None:
@@ -92,14 +92,14 @@ class _Undisturbed:
         return *key, *(site.cluster.labels.get(label) for label in self._labels)
 
 
-def _is_calm(site: Site) -> bool:
+def _is_calm(site: ClusterInfo) -> bool:
     """Whether nothing about a cluster and its pools may drive a replica away."""
     traits = site.traits
     disturbed = traits.taints or traits.fault or not traits.ready
     return not disturbed and not any(pool.taints or pool.meant or pool.others_held for pool in site.pools)
 
 
-def _consider(state: Pass, holding: Holding, found: Review) -> None:
+def _consider(state: SchedulingCycle, holding: PlacedReplica, found: ReplicaReview) -> None:
     site = state.site(holding.cluster)
     if holding.leaving:
         found.leaving.append(holding)
@@ -119,20 +119,20 @@ def _consider(state: Pass, holding: Holding, found: Review) -> None:
             state.renew(kept)
 
 
-def _must_go(state: Pass, holding: Holding, site: Site, found: Review) -> Dropped | None:
+def _must_go(state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo, found: ReplicaReview) -> Dropped | None:
     if site.cluster is None:
         return None
     for taint in _taints(holding, site, site.cluster):
         at = drains_at(taint, state.ask.tolerations)
         if at <= state.now:
             return Dropped(holding, DropReason.TAINTED, f"taint {taint.key} drains it")
-        found.look_again_at = min(found.look_again_at, at)
+        found.requeue_at = min(found.requeue_at, at)
     if holding.id in condemned(site):
         return Dropped(holding, DropReason.PREEMPTED, "a replica of higher priority takes its place")
     return None
 
 
-def _taints(holding: Holding, site: Site, cluster: Cluster) -> Iterable[Taint]:
+def _taints(holding: PlacedReplica, site: ClusterInfo, cluster: Cluster) -> Iterable[PlacementTaint]:
     yield from cluster.taints
     for seat in holding.seats:
         position = site.position(seat.pool)
@@ -140,7 +140,7 @@ def _taints(holding: Holding, site: Site, cluster: Cluster) -> Iterable[Taint]:
             yield from site.pools[position].taints
 
 
-def _misplaced(state: Pass, holding: Holding, site: Site, found: Review) -> str | None:
+def _misplaced(state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo, found: ReplicaReview) -> str | None:
     """Why the cluster is the wrong one."""
     ask, cluster = state.ask, site.cluster
     if cluster is None:
@@ -160,15 +160,15 @@ def _misplaced(state: Pass, holding: Holding, site: Site, found: Review) -> str 
     return _starved(state, holding, site, found)
 
 
-def _is_over(state: Pass, since: float, found: Review) -> bool:
+def _is_over(state: SchedulingCycle, since: float, found: ReplicaReview) -> bool:
     """Whether the grace period from a moment on is over; otherwise the pass is to be repeated when it is."""
     ends = since + state.ask.failover.grace_s
     if state.now < ends:
-        found.look_again_at = min(found.look_again_at, ends)
+        found.requeue_at = min(found.requeue_at, ends)
     return state.now >= ends
 
 
-def _starved(state: Pass, holding: Holding, site: Site, found: Review) -> str | None:
+def _starved(state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo, found: ReplicaReview) -> str | None:
     """What it lacks to run, where that will not come by itself: nodes that are away, or devices that others hold."""
     if holding.serving or holding.idle_since is None:
         return None
@@ -191,14 +191,14 @@ def _lack(pool: Pool) -> str:
     return f"it cannot run: pool {pool.name} {' and '.join(parts)}"
 
 
-def _reseated(state: Pass, holding: Holding, site: Site) -> tuple[Seat, ...] | str:
+def _reseated(state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo) -> tuple[PoolAssignment, ...] | str:
     """Its seats by what the deployment asks today, on the pools that it has; or why that cannot be."""
     if site.traits.fault:
         return holding.seats
     pinned = {seat.engine: seat for seat in holding.seats}
     if pinned.keys() != {engine.name for engine in state.ask.engines}:
         return "the deployment has other engines"
-    seats: list[Seat] = []
+    seats: list[PoolAssignment] = []
     for engine in state.ask.engines:
         before = pinned[engine.name]
         position = site.position(before.pool)
@@ -218,12 +218,12 @@ def _reseated(state: Pass, holding: Holding, site: Site) -> tuple[Seat, ...] | s
 
 
 @lru_cache(maxsize=_CACHED)
-def _seats_on(engine: EngineAsk, pool: PoolName, hardware: Hardware) -> tuple[Seat, ...] | Unmatched:
+def _seats_on(engine: EngineRequest, pool: PoolName, hardware: Hardware) -> tuple[PoolAssignment, ...] | Unmatched:
     ways = engine_ways(engine, hardware)
     return ways if isinstance(ways, Unmatched) else tuple(make_seat(engine, pool, way) for way in ways)
 
 
-def too_much(before: Site, after: Site, namespace: str) -> str | None:
+def too_much(before: ClusterInfo, after: ClusterInfo, namespace: str) -> str | None:
     """What a change asks of a site beyond what it has; None where all of it fits. Asking for less is no harm."""
     for kind, was, use in zip(before.kinds, before.uses, after.uses, strict=True):
         if was != use and not fits(kind.counts, kind.nodes, use, packed=kind.packed):
@@ -237,7 +237,7 @@ def too_much(before: Site, after: Site, namespace: str) -> str | None:
     return None
 
 
-def is_within(site: Site, bound: Site, namespace: str) -> bool:
+def is_within(site: ClusterInfo, bound: ClusterInfo, namespace: str) -> bool:
     """Whether nothing of a site is used more than on another."""
     for use, most in zip(site.uses, bound.uses, strict=True):
         known = dict(most)
@@ -248,7 +248,9 @@ def is_within(site: Site, bound: Site, namespace: str) -> bool:
     return (quotas[0] or (0,)) >= (quotas[1] or (0,)) and (queues[0] or 0) >= (queues[1] or 0)
 
 
-def _renewed(state: Pass, holding: Holding, site: Site, seats: tuple[Seat, ...]) -> Holding:
+def _renewed(
+    state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo, seats: tuple[PoolAssignment, ...]
+) -> PlacedReplica:
     preempts = holding.preempts
     if preempts:
         there = {found.digest for found in site.held.values()}
@@ -263,12 +265,12 @@ def _renewed(state: Pass, holding: Holding, site: Site, seats: tuple[Seat, ...])
 
 
 @lru_cache(maxsize=_CACHED)
-def make_seat(engine: EngineAsk, pool: PoolName, way: EngineWay) -> Seat:
+def make_seat(engine: EngineRequest, pool: PoolName, way: EngineWay) -> PoolAssignment:
     """What a replica records of an engine: the claims that its cluster will see, without those that only steered."""
     members = tuple(
-        MemberSeat(
+        MemberAssignment(
             member.nodes * engine.copies, tuple(claim for claim in served.claims if claim.device_class is not None)
         )
         for member, served in zip(engine.members, way.members, strict=True)
     )
-    return Seat(engine.name, pool, members)
+    return PoolAssignment(engine.name, pool, members)

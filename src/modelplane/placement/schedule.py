@@ -18,7 +18,7 @@ order the objects came.
 Coarse on purpose: devices are counted, CPU and memory are not; what the cluster's own scheduler does with the pods is
 its own affair, and it is authoritative about what runs. Where it is told to pack tightly, it is believed.
 
-Time is an argument. `look_again_after_s` says when time alone will change the answer.
+Time is an argument. `requeue_after_s` says when time alone will change the answer.
 """
 
 from collections import Counter
@@ -29,22 +29,22 @@ from itertools import islice
 import msgspec
 
 from modelplane.api.meta import ClusterName
-from modelplane.framework import Chorus, Reporter
-from modelplane.placement.candidate_queue import Board
-from modelplane.placement.cycle import Pass
-from modelplane.placement.decisions import Dropped, DropReason, Fate, Placement, Preemption
+from modelplane.framework import MultiReporter, Reporter
+from modelplane.placement.candidate_queue import CandidateQueue
+from modelplane.placement.cycle import SchedulingCycle
+from modelplane.placement.decisions import Dropped, DropReason, Placement, PreemptionPlan, ReplicaDecision
 from modelplane.placement.index import Place
-from modelplane.placement.offers import Offer
+from modelplane.placement.offers import PlacementOption
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.preempt import find_eviction, offer_on
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.repair import giving_way, is_oversubscribed
-from modelplane.placement.request import Ask
-from modelplane.placement.review import Review, is_within, make_seat, review, too_much
+from modelplane.placement.request import PlacementRequest
+from modelplane.placement.review import ReplicaReview, is_within, make_seat, review, too_much
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.taints import FOREVER
-from modelplane.placement.trace import Finding, Listener, Subject, Trace
-from modelplane.placement.values import Holding, HoldingId, shared_seats
+from modelplane.placement.trace import GroupReport, PlacementTrace, Subject, TraceReporter
+from modelplane.placement.values import PlacedReplica, ReplicaKey, shared_seats
 
 
 class Schedule(msgspec.Struct, frozen=True, eq=False):
@@ -55,13 +55,13 @@ class Schedule(msgspec.Struct, frozen=True, eq=False):
     """Replicas that found no place."""
     unplaced: int
     """Those, and those that stay in the wrong place because a successor found none."""
-    trace: Trace
-    preemption: Preemption | None = None
-    look_again_after_s: float | None = None
+    trace: PlacementTrace
+    preemption: PreemptionPlan | None = None
+    requeue_after_s: float | None = None
 
 
 def schedule(
-    ask: Ask,
+    ask: PlacementRequest,
     fleet: Fleet,
     now: float = 0.0,
     *,
@@ -69,7 +69,7 @@ def schedule(
     reporter: Reporter[Subject] | None = None,
 ) -> Schedule:
     """The plugins of the profile say where new replicas may go; the reporter hears every answer beside the trace."""
-    state = Pass(ask, fleet, now)
+    state = SchedulingCycle(ask, fleet, now)
     found = review(state)
     _repair(state, found)
     _scale_down(ask, found)
@@ -80,25 +80,27 @@ def schedule(
     return _schedule(work, movers)
 
 
-def survey(ask: Ask, fleet: Fleet, now: float = 0.0, *, profile: PlacementProfile = DEFAULT_PROFILE) -> Schedule:
+def survey(
+    ask: PlacementRequest, fleet: Fleet, now: float = 0.0, *, profile: PlacementProfile = DEFAULT_PROFILE
+) -> Schedule:
     """The same decision, with every place judged as if one more replica were asked for: for explanations."""
     decided = schedule(ask, fleet, now, profile=profile)
-    state = Pass(ask, fleet, now)
+    state = SchedulingCycle(ask, fleet, now)
     kept = [placement.holding for placement in decided.placements]
     known = {holding.id for holding in fleet.owned_by(ask.deployment)}
     state.stay([holding for holding in kept if holding.id in known], fleet.owned_by(ask.deployment))
     for holding in kept:
         if holding.id not in known:
             state.seat(holding)
-    listener = Listener()
-    board = Board(state, profile, listener)
+    listener = TraceReporter()
+    board = CandidateQueue(state, profile, listener)
     board.tell_bare()
     board.close()
-    trace = Trace(listener.findings(), fleet.sites, decided.placements)
+    trace = PlacementTrace(listener.findings(), fleet.sites, decided.placements)
     return msgspec.structs.replace(decided, trace=trace)
 
 
-def _repair(state: Pass, found: Review) -> None:
+def _repair(state: SchedulingCycle, found: ReplicaReview) -> None:
     starting = [holding for holding in found.kept if not holding.serving]
     starting += [holding for holding, _ in found.moving if not holding.serving]
     losing = _losing(state, {holding.cluster: None for holding in starting})
@@ -115,10 +117,10 @@ def _repair(state: Pass, found: Review) -> None:
     state.release(lost)
 
 
-def _losing(state: Pass, clusters: Iterable[ClusterName]) -> frozenset[HoldingId]:
+def _losing(state: SchedulingCycle, clusters: Iterable[ClusterName]) -> frozenset[ReplicaKey]:
     """Who gives way on some clusters. Those that are used alike keep their promises alike."""
     fine: dict[tuple[int, object, object], bool] = {}
-    losing: set[HoldingId] = set()
+    losing: set[ReplicaKey] = set()
     for name in clusters:
         site = state.fleet.sites[name]
         alike = id(site.kinds), site.uses, site.traits.quotas
@@ -129,12 +131,12 @@ def _losing(state: Pass, clusters: Iterable[ClusterName]) -> frozenset[HoldingId
     return frozenset(losing)
 
 
-def _scale_down(ask: Ask, found: Review) -> None:
+def _scale_down(ask: PlacementRequest, found: ReplicaReview) -> None:
     surplus = len(found.kept) - ask.replicas
     if surplus <= 0:
         return
     load = Counter(holding.cluster for holding in found.kept)
-    losers: dict[HoldingId, Holding] = {}
+    losers: dict[ReplicaKey, PlacedReplica] = {}
     for serves in (False, True):
         candidates = [holding for holding in found.kept if holding.serving is serves]
         for loser in islice(_fullest_first(candidates, load), surplus - len(losers)):
@@ -144,9 +146,9 @@ def _scale_down(ask: Ask, found: Review) -> None:
     found.dropped += [Dropped(loser, DropReason.SCALED_DOWN, why) for loser in losers.values()]
 
 
-def _fullest_first(candidates: Iterable[Holding], load: Counter[ClusterName]) -> Iterator[Holding]:
+def _fullest_first(candidates: Iterable[PlacedReplica], load: Counter[ClusterName]) -> Iterator[PlacedReplica]:
     """The highest index of the cluster that has most, as each that is taken leaves them."""
-    by_cluster: dict[ClusterName, list[Holding]] = {}
+    by_cluster: dict[ClusterName, list[PlacedReplica]] = {}
     for holding in sorted(candidates, key=lambda holding: holding.index):
         by_cluster.setdefault(holding.cluster, []).append(holding)
     later_first = {name: at for at, name in enumerate(sorted(by_cluster, reverse=True))}
@@ -164,18 +166,22 @@ class _Work:
     """Filling and replacing, with what was found so far."""
 
     def __init__(
-        self, state: Pass, found: Review, profile: PlacementProfile, reporter: Reporter[Subject] | None
+        self,
+        state: SchedulingCycle,
+        found: ReplicaReview,
+        profile: PlacementProfile,
+        reporter: Reporter[Subject] | None,
     ) -> None:
         self.state = state
         self._profile = profile
         self._reporter = reporter
-        self._listener = Listener()
+        self._listener = TraceReporter()
         self.found = found
-        self.placed: list[Holding] = []
-        self.preemption: Preemption | None = None
+        self.placed: list[PlacedReplica] = []
+        self.preemption: PreemptionPlan | None = None
         going = [*(moving for moving, _ in found.moving), *(dropped.holding for dropped in found.dropped)]
         state.returning = frozenset(holding.cluster for holding in going if holding.cluster in state.fleet.sites)
-        self.released: frozenset[HoldingId] = frozenset()
+        self.released: frozenset[ReplicaKey] = frozenset()
         """Replicas in the wrong place whose room was offered to others."""
 
     @property
@@ -183,14 +189,16 @@ class _Work:
         return self.state.ask.replicas - len(self.found.kept) - len(self.placed)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[GroupReport, ...]:
         return self._listener.findings()
 
-    def _board(self) -> Board:
+    def _board(self) -> CandidateQueue:
         """A board of the fleet as it stands. What was heard of an earlier one no longer counts."""
-        self._listener = Listener()
+        self._listener = TraceReporter()
         reporter = self._reporter
-        return Board(self.state, self._profile, Chorus((self._listener, reporter)) if reporter else self._listener)
+        return CandidateQueue(
+            self.state, self._profile, MultiReporter((self._listener, reporter)) if reporter else self._listener
+        )
 
     def fill(self) -> None:
         self.state.stay(self.found.kept, self.state.fleet.owned_by(self.state.ask.deployment))
@@ -203,7 +211,7 @@ class _Work:
             board.tell_bare()
         board.close()
 
-    def _fill_from(self, board: Board, wanted: int) -> Board:
+    def _fill_from(self, board: CandidateQueue, wanted: int) -> CandidateQueue:
         for _ in range(wanted):
             best = board.best()
             if best is None:
@@ -215,7 +223,7 @@ class _Work:
             board.took(holding.cluster, total)
         return board
 
-    def _make_room(self) -> Board:
+    def _make_room(self) -> CandidateQueue:
         """Let go of what does not serve; and of one that serves, when all others do and nothing else is under way."""
         idle = [holding for holding, _ in self.found.moving if not holding.serving]
         self.state.release(idle)
@@ -241,13 +249,13 @@ class _Work:
             self._listener = heard
         return board
 
-    def _preempt(self, board: Board) -> None:
+    def _preempt(self, board: CandidateQueue) -> None:
         found = find_eviction(self.state, board)
         if found is None:
             return
         digests = frozenset(victim.digest for victim in found.victims)
         acted = digests <= self.state.ask.announced
-        self.preemption = Preemption(found.cluster, found.victims, acted)
+        self.preemption = PreemptionPlan(found.cluster, found.victims, acted)
         if acted:
             place = (found.cluster, found.offer.seats[0].position)
             holding = _seated(self.state, found.offer, place)
@@ -255,13 +263,13 @@ class _Work:
             self.state.seat(holding, [victim.id for victim in found.victims])
             self.placed.append(holding)
 
-    def finish(self) -> list[tuple[Holding, str]]:
+    def finish(self) -> list[tuple[PlacedReplica, str]]:
         """The moving replicas that still stay; the others are dropped as replaced."""
         wanted = self.state.ask.replicas
         serving = sum(holding.serving for holding in self.found.kept)
         gap = wanted - serving
         ordered = sorted(self.found.moving, key=lambda item: (not item[0].serving, item[0].id))
-        stay: list[tuple[Holding, str]] = []
+        stay: list[tuple[PlacedReplica, str]] = []
         for holding, why in ordered:
             needed = len(stay) < gap if holding.serving else len(stay) < self.short
             if needed and self._stays(holding):
@@ -270,7 +278,7 @@ class _Work:
                 self.found.dropped.append(Dropped(holding, DropReason.REPLACED, why))
         return stay
 
-    def _stays(self, holding: Holding) -> bool:
+    def _stays(self, holding: PlacedReplica) -> bool:
         """Whether a replica in the wrong place can have its room back, where that was offered to others."""
         if holding.id not in self.released:
             return True
@@ -282,14 +290,14 @@ class _Work:
         return True
 
 
-def _seated(state: Pass, offer: Offer, place: Place) -> Holding:
+def _seated(state: SchedulingCycle, offer: PlacementOption, place: Place) -> PlacedReplica:
     cluster, position = place
     site = state.site(cluster)
     seats = tuple(
         make_seat(engine, site.pools[position if seat.position < 0 else seat.position].name, seat.fit.way)
         for engine, seat in zip(state.ask.engines, offer.seats, strict=True)
     )
-    return Holding(
+    return PlacedReplica(
         deployment=state.ask.deployment,
         cluster=cluster,
         index=state.lowest_free_index(cluster),
@@ -299,20 +307,20 @@ def _seated(state: Pass, offer: Offer, place: Place) -> Holding:
     )
 
 
-def _schedule(work: _Work, movers: list[tuple[Holding, str]]) -> Schedule:
+def _schedule(work: _Work, movers: list[tuple[PlacedReplica, str]]) -> Schedule:
     state, found = work.state, work.found
-    placements = [Placement(holding, Fate.KEPT) for holding in found.kept]
+    placements = [Placement(holding, ReplicaDecision.KEPT) for holding in found.kept]
     if work.placed or movers:
-        placements += [Placement(holding, Fate.NEW) for holding in work.placed]
-        placements += [Placement(holding, Fate.MOVING, why) for holding, why in movers]
+        placements += [Placement(holding, ReplicaDecision.NEW) for holding in work.placed]
+        placements += [Placement(holding, ReplicaDecision.MOVING, why) for holding, why in movers]
         placements.sort(key=lambda placement: placement.holding.id)
-    wait = found.look_again_at - state.now
+    wait = found.requeue_at - state.now
     return Schedule(
         placements=tuple(placements),
         dropped=tuple(sorted(found.dropped, key=lambda dropped: dropped.holding.id)),
         pending=max(state.ask.replicas - len(placements), 0),
         unplaced=max(work.short, 0),
-        trace=Trace(work.findings, state.fleet.sites, placements),
+        trace=PlacementTrace(work.findings, state.fleet.sites, placements),
         preemption=work.preemption,
-        look_again_after_s=wait if found.look_again_at < FOREVER else None,
+        requeue_after_s=wait if found.requeue_at < FOREVER else None,
     )

@@ -16,30 +16,30 @@ from typing import Final
 
 from modelplane.api.labels import selects
 from modelplane.framework import Scored
-from modelplane.placement.cluster_info import Traits
-from modelplane.placement.cycle import Pass
+from modelplane.placement.cluster_info import ClusterProfile
+from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.filters import label_keys
-from modelplane.placement.offers import Offer
+from modelplane.placement.offers import PlacementOption
 
 UNPRICED: Final = 0.5
 
 
-class SpreadOver:
+class SpreadScorer:
     name: Final = "spread"
     steady: Final = True
 
-    def score(self, _state: Pass, offers: Sequence[Offer], /) -> list[float]:
+    def score(self, _state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
         return [1.0 / (1 + offer.load) for offer in offers]
 
 
-class Staged:
+class StagedScorer:
     name: Final = "staged"
     steady: Final = True
 
-    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
         return bool(state.ask.caches)
 
-    def score(self, state: Pass, offers: Sequence[Offer], /) -> list[float]:
+    def score(self, state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
         caches = [state.cache(wanted) for wanted in state.ask.caches]
         return [
             sum(cache is not None and offer.view.sample.name in cache.staged for cache in caches) / len(caches)
@@ -47,25 +47,25 @@ class Staged:
         ]
 
 
-class Headroom:
+class HeadroomScorer:
     name: Final = "headroom"
     steady: Final = True
 
-    def score(self, _state: Pass, offers: Sequence[Offer], /) -> list[float]:
+    def score(self, _state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
         return [offer.headroom for offer in offers]
 
 
-class Cheap:
+class PriceScorer:
     name: Final = "price"
     steady: Final = True
 
-    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
         return bool(state.cheapest)
 
-    def score(self, state: Pass, offers: Sequence[Offer], /) -> list[float]:
+    def score(self, state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
         return [self._one(state, offer) for offer in offers]
 
-    def _one(self, state: Pass, offer: Offer) -> float:
+    def _one(self, state: SchedulingCycle, offer: PlacementOption) -> float:
         price = offer.price
         if price is None or price[1] not in state.cheapest:
             return UNPRICED
@@ -74,28 +74,28 @@ class Cheap:
         return min(1.0, state.cheapest[currency] / amount) if amount > 0 else 1.0
 
 
-class Stickiness:
+class StickinessScorer:
     name: Final = "stickiness"
     steady: Final = True
 
-    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
         return bool(state.returning)
 
-    def score(self, _state: Pass, offers: Sequence[Offer], /) -> list[float]:
+    def score(self, _state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
         return [1.0 if offer.returning else 0.0 for offer in offers]
 
 
-class Preferred:
+class PreferredScorer:
     name: Final = "preferred"
     steady: Final = True
 
-    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
         return bool(state.ask.preferred)
 
-    def reads(self, state: Pass, /) -> Iterator[str]:
+    def reads(self, state: SchedulingCycle, /) -> Iterator[str]:
         return label_keys(*(preference.selector for preference in state.ask.preferred))
 
-    def score(self, state: Pass, offers: Sequence[Offer], /) -> list[float]:
+    def score(self, state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
         preferred = state.ask.preferred
         whole = sum(preference.weight for preference in preferred) or 1
         return [
@@ -104,16 +104,16 @@ class Preferred:
         ]
 
 
-class Topology:
+class TopologySpreadScorer:
     name: Final = "topology"
 
-    def concerns(self, state: Pass, _traits: Collection[Traits], /) -> bool:
+    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
         return any(not domain.rule.hard for domain in state.domains)
 
-    def reads(self, state: Pass, /) -> Iterator[str]:
+    def reads(self, state: SchedulingCycle, /) -> Iterator[str]:
         return (rule.key for rule in state.ask.spread)
 
-    def score(self, state: Pass, offers: Sequence[Offer], /) -> list[float]:
+    def score(self, state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
         soft = [domain for domain in state.domains if not domain.rule.hard]
         return [
             sum(domain.evenness(offer.view.sample.labels.get(domain.rule.key)) for domain in soft) / len(soft)
@@ -121,10 +121,12 @@ class Topology:
         ]
 
 
-class BestFirst:
+class BestFirstPicker:
     """The highest total first; ties break on the names of cluster and pool, so that equal fleets get equal answers."""
 
     name: Final = "best-first"
 
-    def pick(self, _state: Pass, scored: Sequence[Scored[Offer]], /) -> list[Scored[Offer]]:
+    def pick(
+        self, _state: SchedulingCycle, scored: Sequence[Scored[PlacementOption]], /
+    ) -> list[Scored[PlacementOption]]:
         return sorted(scored, key=lambda found: (-found.total, found.candidate.places[0]))

@@ -7,11 +7,11 @@ when a selector cannot be evaluated on a device that the request considers; that
 from functools import lru_cache
 
 from modelplane.api.errors import InputError
-from modelplane.k8s.cel import CompileError, Evaluation, Outcome, compile_selector
+from modelplane.k8s.cel import CompileError, Evaluation, SelectorOutcome, compile_selector
 from modelplane.k8s.device import Device
 
 _MAX_PAIRS = 65_536
-_TRUE = Evaluation(Outcome.TRUE)
+_TRUE = Evaluation(SelectorOutcome.TRUE)
 
 
 @lru_cache(maxsize=_MAX_PAIRS)
@@ -19,7 +19,7 @@ def evaluate(text: str, device: Device) -> Evaluation:
     try:
         return compile_selector(text, stored=True).evaluate(device)
     except (CompileError, InputError) as error:
-        return Evaluation(Outcome.ERROR, str(error))
+        return Evaluation(SelectorOutcome.ERROR, str(error))
 
 
 @lru_cache(maxsize=_MAX_PAIRS)
@@ -27,6 +27,6 @@ def meets(selectors: tuple[str, ...], device: Device) -> Evaluation:
     """Whether a device meets all of them: the first answer that is not yes."""
     for text in selectors:
         found = evaluate(text, device)
-        if found.outcome is not Outcome.TRUE:
+        if found.outcome is not SelectorOutcome.TRUE:
             return found
     return _TRUE

@@ -8,9 +8,9 @@ as much as they touch, plus copies of flat tables; nothing that is asked of one 
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.meta import ClusterName, Key
-from modelplane.placement.cluster_info import Site, make_site
+from modelplane.placement.cluster_info import ClusterInfo, make_site
 from modelplane.placement.index import Cells, Groups, build_cells, build_groups, update_cells
-from modelplane.placement.values import Cache, Cluster, Holding, HoldingId
+from modelplane.placement.values import CacheInfo, Cluster, PlacedReplica, ReplicaKey
 
 CacheId = tuple[str, str]
 """Namespace and name."""
@@ -21,9 +21,9 @@ class Fleet:
 
     def __init__(
         self,
-        sites: Mapping[ClusterName, Site],
-        owned: Mapping[Key, tuple[Holding, ...]],
-        caches: Mapping[CacheId, Cache],
+        sites: Mapping[ClusterName, ClusterInfo],
+        owned: Mapping[Key, tuple[PlacedReplica, ...]],
+        caches: Mapping[CacheId, CacheInfo],
         cells: Cells,
         groups: Groups | None = None,
     ) -> None:
@@ -36,12 +36,12 @@ class Fleet:
 
     @classmethod
     def of(
-        cls, clusters: Iterable[Cluster] = (), holdings: Iterable[Holding] = (), caches: Iterable[Cache] = ()
+        cls, clusters: Iterable[Cluster] = (), holdings: Iterable[PlacedReplica] = (), caches: Iterable[CacheInfo] = ()
     ) -> "Fleet":
         """Order does not matter."""
         known = {cluster.name: cluster for cluster in clusters}
-        by_cluster: dict[ClusterName, list[Holding]] = {}
-        by_owner: dict[Key, list[Holding]] = {}
+        by_cluster: dict[ClusterName, list[PlacedReplica]] = {}
+        by_owner: dict[Key, list[PlacedReplica]] = {}
         for holding in sorted(holdings, key=_holding_id):
             by_cluster.setdefault(holding.cluster, []).append(holding)
             by_owner.setdefault(holding.deployment, []).append(holding)
@@ -70,11 +70,11 @@ class Fleet:
         return (site.cluster for _, site in sorted(self.sites.items()) if site.cluster is not None)
 
     @property
-    def holdings(self) -> Iterator[Holding]:
+    def holdings(self) -> Iterator[PlacedReplica]:
         """By deployment, cluster and index."""
         return (holding for _, found in sorted(self._owned.items()) for holding in found)
 
-    def owned_by(self, deployment: Key) -> tuple[Holding, ...]:
+    def owned_by(self, deployment: Key) -> tuple[PlacedReplica, ...]:
         """The replicas of a deployment, by cluster and index."""
         return self._owned.get(deployment, ())
 
@@ -99,11 +99,11 @@ class Fleet:
             return self
         return self._replaced({name: make_site(None, before.held.values())})
 
-    def with_holdings(self, added: Iterable[Holding] = (), removed: Iterable[HoldingId] = ()) -> "Fleet":
+    def with_holdings(self, added: Iterable[PlacedReplica] = (), removed: Iterable[ReplicaKey] = ()) -> "Fleet":
         """The fleet after some replicas left and others came. One that is there already is replaced."""
-        come: dict[ClusterName, list[Holding]] = {}
-        gone: dict[ClusterName, list[HoldingId]] = {}
-        owners: dict[Key, dict[HoldingId, Holding | None]] = {}
+        come: dict[ClusterName, list[PlacedReplica]] = {}
+        gone: dict[ClusterName, list[ReplicaKey]] = {}
+        owners: dict[Key, dict[ReplicaKey, PlacedReplica | None]] = {}
         for holding_id in removed:
             gone.setdefault(holding_id[1], []).append(holding_id)
             owners.setdefault(holding_id[0], {})[holding_id] = None
@@ -116,7 +116,7 @@ class Fleet:
         }
         return self._replaced(changed, self._own(owners))
 
-    def with_cache(self, cache: Cache) -> "Fleet":
+    def with_cache(self, cache: CacheInfo) -> "Fleet":
         caches = {**self.caches, (cache.namespace, cache.name): cache}
         return Fleet(self.sites, self._owned, caches, self._cells)
 
@@ -124,10 +124,12 @@ class Fleet:
         caches = {key: found for key, found in self.caches.items() if key != cache}
         return Fleet(self.sites, self._owned, caches, self._cells)
 
-    def _own(self, changes: Mapping[Key, Mapping[HoldingId, Holding | None]]) -> dict[Key, tuple[Holding, ...]]:
+    def _own(
+        self, changes: Mapping[Key, Mapping[ReplicaKey, PlacedReplica | None]]
+    ) -> dict[Key, tuple[PlacedReplica, ...]]:
         owned = dict(self._owned)
         for key, change in changes.items():
-            merged: dict[HoldingId, Holding | None] = {holding.id: holding for holding in owned.get(key, ())}
+            merged: dict[ReplicaKey, PlacedReplica | None] = {holding.id: holding for holding in owned.get(key, ())}
             merged.update(change)
             left = [holding for holding in merged.values() if holding is not None]
             if left:
@@ -137,7 +139,7 @@ class Fleet:
         return owned
 
     def _replaced(
-        self, changed: Mapping[ClusterName, Site], owned: Mapping[Key, tuple[Holding, ...]] | None = None
+        self, changed: Mapping[ClusterName, ClusterInfo], owned: Mapping[Key, tuple[PlacedReplica, ...]] | None = None
     ) -> "Fleet":
         cells = update_cells(self._cells, ((name, self.sites.get(name), site) for name, site in changed.items()))
         sites = {**self.sites, **changed}
@@ -147,5 +149,5 @@ class Fleet:
         return Fleet(sites, self._owned if owned is None else owned, self.caches, cells)
 
 
-def _holding_id(holding: Holding) -> HoldingId:
+def _holding_id(holding: PlacedReplica) -> ReplicaKey:
     return holding.id

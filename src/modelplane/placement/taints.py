@@ -7,12 +7,12 @@ that is tolerated for a time only drains replicas when that time is over, counte
 from collections.abc import Iterable
 
 from modelplane.api.models import Toleration
-from modelplane.placement.values import Effect, Taint
+from modelplane.placement.values import Effect, PlacementTaint
 
 FOREVER = float("inf")
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
+def tolerates(toleration: Toleration, taint: PlacementTaint) -> bool:
     if toleration.effect is not None and toleration.effect != taint.effect.value:
         return False
     if toleration.key is not None and toleration.key != taint.key:
@@ -22,7 +22,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.key is not None and (toleration.value or "") == taint.value
 
 
-def keeping_away(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+def keeping_away(taints: Iterable[PlacementTaint], tolerations: tuple[Toleration, ...]) -> PlacementTaint | None:
     """The first taint that keeps a new replica away: one that is not tolerated, or would drain it again in time."""
     for taint in taints:
         matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
@@ -32,7 +32,7 @@ def keeping_away(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -
     return None
 
 
-def drains_at(taint: Taint, tolerations: tuple[Toleration, ...]) -> float:
+def drains_at(taint: PlacementTaint, tolerations: tuple[Toleration, ...]) -> float:
     """When a taint drains replicas that run: in seconds of the epoch, 0 for at once."""
     if taint.effect is not Effect.NO_EXECUTE:
         return FOREVER

@@ -14,27 +14,27 @@ from typing import Final
 import msgspec
 
 from modelplane.api.meta import ClusterName, PoolName
-from modelplane.framework import Code, Refusal
-from modelplane.placement.cluster_info import Site
+from modelplane.framework import Refusal, RefusalCode
+from modelplane.placement.cluster_info import ClusterInfo
 from modelplane.placement.decisions import Placement
 from modelplane.placement.index import Place
-from modelplane.placement.offers import Offer
+from modelplane.placement.offers import PlacementOption
 
 _LAST: Final = 1 << 30
 """Behind every position of a pool."""
 
 
-class Verdict(StrEnum):
+class CandidateVerdict(StrEnum):
     CHOSEN = "Chosen"
     ELIGIBLE = "Eligible"
     REFUSED = "Refused"
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class TraceCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """What was found of a cluster, or of one pool of it."""
 
     cluster: ClusterName
-    verdict: Verdict
+    verdict: CandidateVerdict
     pool: PoolName | None = None
     engine: str = ""
     """The engine that was refused, where the deployment has several."""
@@ -46,7 +46,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[tuple[str, float], ...] = ()
 
 
-class Group(msgspec.Struct, frozen=True, eq=False):
+class CandidateGroup(msgspec.Struct, frozen=True, eq=False):
     """Places that get one answer before there is an offer."""
 
     places: tuple[Place, ...]
@@ -58,11 +58,11 @@ class Group(msgspec.Struct, frozen=True, eq=False):
     """As of an Offer."""
 
 
-Subject = Group | Offer
+Subject = CandidateGroup | PlacementOption
 """What a reporter of placement hears about."""
 
 
-class Finding(msgspec.Struct, frozen=True, eq=False):
+class GroupReport(msgspec.Struct, frozen=True, eq=False):
     """One answer for places that are alike."""
 
     places: tuple[Place, ...]
@@ -84,12 +84,12 @@ class _Notes:
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.groups: list[Finding] = []
-        self.offers: dict[int, tuple[Offer, Finding]] = {}
+        self.groups: list[GroupReport] = []
+        self.offers: dict[int, tuple[PlacementOption, GroupReport]] = {}
         """By identity; the offer is kept so that its identity stays its own."""
 
 
-class Listener:
+class TraceReporter:
     """Keeps the last word on each group of places: what is heard of a cluster that changed replaces what was before."""
 
     __slots__ = ("_notes",)
@@ -99,26 +99,26 @@ class Listener:
 
     def refused(self, _profile: str, subject: Subject, refusal: Refusal, /) -> None:
         notes = self._about(subject)
-        if isinstance(subject, Group):
+        if isinstance(subject, CandidateGroup):
             apart = subject.version > 0
             notes.groups.append(
-                Finding(subject.places, refusal, whole=subject.whole, engine=subject.engine, apart=apart)
+                GroupReport(subject.places, refusal, whole=subject.whole, engine=subject.engine, apart=apart)
             )
         else:
-            finding = Finding(subject.places, refusal, whole=len(subject.seats) > 1, apart=subject.version > 0)
+            finding = GroupReport(subject.places, refusal, whole=len(subject.seats) > 1, apart=subject.version > 0)
             notes.offers[id(subject)] = subject, finding
 
     def scored(self, _profile: str, subject: Subject, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
-        if isinstance(subject, Offer):
-            finding = Finding(subject.places, None, total, parts, len(subject.seats) > 1, "", subject.version > 0)
+        if isinstance(subject, PlacementOption):
+            finding = GroupReport(subject.places, None, total, parts, len(subject.seats) > 1, "", subject.version > 0)
             self._about(subject).offers[id(subject)] = subject, finding
 
     def picked(self, _profile: str, subject: Subject, /) -> None:
         """What was picked is told by the placements."""
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[GroupReport, ...]:
         """What was heard of likes first, then of clusters that were set apart."""
-        found: list[Finding] = []
+        found: list[GroupReport] = []
         for _, notes in sorted(self._notes.items(), key=lambda item: item[0] or ""):
             found += notes.groups
             found += [finding for _, finding in notes.offers.values()]
@@ -132,15 +132,15 @@ class Listener:
         return known
 
 
-class Trace:
+class PlacementTrace:
     """Everything that was found in one pass."""
 
     __slots__ = ("_apart", "_findings", "_placements", "_sites")
 
     def __init__(
         self,
-        findings: tuple[Finding, ...] = (),
-        sites: Mapping[ClusterName, Site] | None = None,
+        findings: tuple[GroupReport, ...] = (),
+        sites: Mapping[ClusterName, ClusterInfo] | None = None,
         placements: Sequence[Placement] = (),
     ) -> None:
         self._findings = findings
@@ -148,9 +148,9 @@ class Trace:
         self._placements = placements
         self._apart = frozenset(finding.places[0][0] for finding in findings if finding.apart)
 
-    def candidates(self) -> tuple[Candidate, ...]:
+    def candidates(self) -> tuple[TraceCandidate, ...]:
         """All of it, by cluster and pool."""
-        found: dict[tuple[ClusterName, str, str], Candidate] = {}
+        found: dict[tuple[ClusterName, str, str], TraceCandidate] = {}
         for finding in self._findings:
             for place in finding.places:
                 if self._is_elsewhere(finding, place):
@@ -161,7 +161,7 @@ class Trace:
             found[candidate.cluster, candidate.pool or "", ""] = candidate
         return tuple(candidate for _, candidate in sorted(found.items()))
 
-    def shown(self, limit: int) -> tuple[tuple[Candidate, ...], int]:
+    def shown(self, limit: int) -> tuple[tuple[TraceCandidate, ...], int]:
         """What fits a status: the chosen, then the best of each sort, then more; and how many are left out."""
         found = {(candidate.cluster, candidate.pool): candidate for candidate in self._picked({})}
         ordered = sorted(self._findings, key=_importance)
@@ -190,11 +190,11 @@ class Trace:
             if finding.refusal is not None and (places := self._count(finding)):
                 yield finding.refusal, places
 
-    def _is_elsewhere(self, finding: Finding, place: Place) -> bool:
+    def _is_elsewhere(self, finding: GroupReport, place: Place) -> bool:
         """Whether another finding has the last word on a place."""
         return not finding.apart and place[0] in self._apart
 
-    def _count(self, finding: Finding) -> int:
+    def _count(self, finding: GroupReport) -> int:
         """How many places a finding has the last word on. Places are sorted by cluster, so few are looked at."""
         places = finding.places
         if finding.apart or not self._apart:
@@ -203,31 +203,33 @@ class Trace:
             bisect_right(places, (name, _LAST)) - bisect_left(places, (name, -1)) for name in self._apart
         )
 
-    def _candidate(self, finding: Finding, place: Place) -> Candidate:
+    def _candidate(self, finding: GroupReport, place: Place) -> TraceCandidate:
         cluster, position = place
         pool = None if finding.whole else self._sites[cluster].pools[position].name
         refusal = finding.refusal
         if refusal is not None:
-            return Candidate(
+            return TraceCandidate(
                 cluster=cluster,
                 pool=pool,
                 engine=finding.engine,
-                verdict=Verdict.REFUSED,
+                verdict=CandidateVerdict.REFUSED,
                 filter=refusal.filter,
                 reason=refusal.reason,
-                may_pass=refusal.code is Code.REFUSED,
+                may_pass=refusal.code is RefusalCode.UNSCHEDULABLE,
             )
         score = round(finding.total, 6) if finding.total is not None else None
-        return Candidate(cluster=cluster, pool=pool, verdict=Verdict.ELIGIBLE, score=score, parts=finding.parts)
+        return TraceCandidate(
+            cluster=cluster, pool=pool, verdict=CandidateVerdict.ELIGIBLE, score=score, parts=finding.parts
+        )
 
-    def _picked(self, found: Mapping[tuple[ClusterName, str, str], Candidate]) -> Iterator[Candidate]:
+    def _picked(self, found: Mapping[tuple[ClusterName, str, str], TraceCandidate]) -> Iterator[TraceCandidate]:
         for (cluster, pool), replicas in self._chosen().items():
             known = found.get((cluster, pool, "")) or found.get((cluster, "", ""))
             score, parts = (known.score, known.parts) if known is not None else (None, ())
-            yield Candidate(
+            yield TraceCandidate(
                 cluster=cluster,
                 pool=pool,
-                verdict=Verdict.CHOSEN,
+                verdict=CandidateVerdict.CHOSEN,
                 reason=f"holds {_replicas(replicas)}",
                 score=score,
                 parts=parts,
@@ -248,10 +250,15 @@ def _replicas(replicas: int) -> str:
     return "a replica" if replicas == 1 else f"{replicas} replicas"
 
 
-def _importance(finding: Finding) -> tuple[bool, float, bool, Place]:
+def _importance(finding: GroupReport) -> tuple[bool, float, bool, Place]:
     """Scored places before refused ones, the best first; refusals that may pass before those that will not."""
     total, refusal = finding.total, finding.refusal
-    return total is None, -(total or 0.0), refusal is not None and refusal.code is Code.EXCLUDED, finding.places[0]
+    return (
+        total is None,
+        -(total or 0.0),
+        refusal is not None and refusal.code is RefusalCode.UNRESOLVABLE,
+        finding.places[0],
+    )
 
 
 def summarise(refusals: Iterable[tuple[Refusal, int]], limit: int = 3) -> str:

@@ -25,7 +25,7 @@ class Effect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
-class Taint(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class PlacementTaint(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     key: str
     value: str
     effect: Effect
@@ -45,7 +45,7 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     nodes: int
     """Nodes that placement may count on, those included that the pool would still scale up to."""
     hardware: Hardware
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[PlacementTaint, ...] = ()
     price: Price | None = None
     nodes_now: int | None = None
     """Nodes that are there, where that differs from what may be counted on."""
@@ -64,7 +64,7 @@ class Packing(StrEnum):
     BIN_PACK = "BinPack"
 
 
-class Queue(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+class QueueInfo(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """The queue that pods are submitted to, as the in-cluster scheduler reports it."""
 
     name: str
@@ -82,14 +82,14 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unready_since: float | None = None
     """When it stopped being ready, in seconds of the epoch. Unknown, no grace period runs out."""
     cordoned: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[PlacementTaint, ...] = ()
     packing: Packing = Packing.ANY
     priorities: tuple[tuple[str, int], ...] = ()
     """The PriorityClasses that may be used, with their values. Empty allows any; unknown ones are worth 0."""
     default_priority: str | None = None
     quotas: tuple[tuple[str, int], ...] = ()
     """Devices that the replicas of a namespace may hold here; "*" stands for every namespace that is not listed."""
-    queue: Queue | None = None
+    queue: QueueInfo | None = None
     fault: str = ""
     """Why it could not be read. Nothing new goes there; replicas on it stay as they are."""
 
@@ -108,36 +108,36 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return quotas.get(namespace, quotas.get("*"))
 
 
-class MemberSeat(msgspec.Struct, frozen=True, gc=False):
+class MemberAssignment(msgspec.Struct, frozen=True, gc=False):
     pods: int
     """Pods of this member in all copies of the engine."""
     claims: tuple[Claim, ...] = ()
 
 
-class Seat(msgspec.Struct, frozen=True, gc=False):
+class PoolAssignment(msgspec.Struct, frozen=True, gc=False):
     """Where one engine of a replica sits, and what its members claim there."""
 
     engine: str
     pool: PoolName
-    members: tuple[MemberSeat, ...] = ()
+    members: tuple[MemberAssignment, ...] = ()
 
 
 @lru_cache(maxsize=_MAX_SEATS)
-def shared_seats(seats: tuple[Seat, ...]) -> tuple[Seat, ...]:
+def shared_seats(seats: tuple[PoolAssignment, ...]) -> tuple[PoolAssignment, ...]:
     """Equal seats as one value, so that what is found of them need not be found again."""
     return seats
 
 
-HoldingId = tuple[Key, ClusterName, int]
+ReplicaKey = tuple[Key, ClusterName, int]
 
 
-class Holding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PlacedReplica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A replica that has a place: whether it runs, starts or was only just decided."""
 
     deployment: Key
     cluster: ClusterName
     index: int
-    seats: tuple[Seat, ...]
+    seats: tuple[PoolAssignment, ...]
     serving: bool = False
     idle_since: float | None = None
     """Since when it does not serve, in seconds of the epoch. Unknown, no grace period runs out."""
@@ -153,7 +153,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why it could not be read; what it holds is not known then."""
 
     @property
-    def id(self) -> HoldingId:
+    def id(self) -> ReplicaKey:
         return self.deployment, self.cluster, self.index
 
     @property
@@ -173,7 +173,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return make_name("r", key.namespace, key.name, key.uid, self.cluster, str(self.index), self.created)
 
 
-class Cache(msgspec.Struct, frozen=True, kw_only=True):
+class CacheInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A ModelCache: the clusters that hold it, and those that are meant to."""
 
     namespace: str

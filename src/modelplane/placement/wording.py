@@ -5,13 +5,13 @@ from functools import lru_cache
 
 import msgspec
 
-from modelplane.k8s.cel import Outcome
+from modelplane.k8s.cel import SelectorOutcome
 from modelplane.k8s.device import Device
-from modelplane.placement.cluster_info import PoolKind
+from modelplane.placement.cluster_info import PoolShape
 from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import EngineWay, Unmatched, engine_ways
 from modelplane.placement.packing import Packable, pack
-from modelplane.placement.request import EngineAsk
+from modelplane.placement.request import EngineRequest
 from modelplane.placement.room import Use, add, devices_in, spare
 from modelplane.placement.selectors import evaluate
 
@@ -52,7 +52,7 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
     def _failing(self) -> str:
         """The first selector that some device does not meet."""
         for text in self.found.request.selectors:
-            if any(evaluate(text, kind.device).outcome is not Outcome.TRUE for kind in self.hardware.kinds):
+            if any(evaluate(text, kind.device).outcome is not SelectorOutcome.TRUE for kind in self.hardware.kinds):
                 return text
         return ""
 
@@ -87,8 +87,8 @@ def _values(device: Device, names: list[str]) -> str:
 class Shortfall(msgspec.Struct, frozen=True, cache_hash=True):
     """Why a pool that suits has no room, in words."""
 
-    engine: EngineAsk
-    kind: PoolKind
+    engine: EngineRequest
+    kind: PoolShape
     use: Use
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ def _in_words(problem: Mismatch | Shortfall) -> str:
     return problem.words()
 
 
-def _shortfall(way: EngineWay, kind: PoolKind, use: Use) -> str:
+def _shortfall(way: EngineWay, kind: PoolShape, use: Use) -> str:
     shape, pods = max(way.pods, key=lambda item: sum(count for count, _ in item[0]))
     size = sum(count for count, _ in shape)
     room = spare(kind.counts, kind.nodes, use, shape, packed=kind.packed)
@@ -121,7 +121,7 @@ def _shortfall(way: EngineWay, kind: PoolKind, use: Use) -> str:
     )
 
 
-def _searched(way: EngineWay, kind: PoolKind, use: Use) -> str:
+def _searched(way: EngineWay, kind: PoolShape, use: Use) -> str:
     """What to add where a packing may exist that was not found."""
     after = add(use, way.pods)
     if not kind.packed or pack(kind.counts, kind.nodes, after) is not Packable.UNKNOWN:

@@ -6,7 +6,7 @@ from modelplane.api.definitions import definitions
 from modelplane.api.errors import InvalidObject
 from modelplane.api.objects import Manifest
 from modelplane.apiserver.store.database import Database
-from modelplane.k8s.admission.admit import Refused, UnknownFields, admit
+from modelplane.k8s.admission.admit import AdmissionDenied, UnknownFields, admit
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.names import NAME_LENGTH
 from modelplane.k8s.admission.objectmeta import check_metadata
@@ -26,7 +26,7 @@ def admitted(manifest: Manifest, before: Manifest | None = None) -> Manifest:
     if definition is None:
         return manifest
     verdict = admit(dict(manifest), definition, old=before, unknown=UnknownFields.REFUSE)
-    if isinstance(verdict, Refused):
+    if isinstance(verdict, AdmissionDenied):
         kind, name = manifest.get("kind"), _name(manifest)
         raise InvalidObject(f"{kind} {name} is invalid: {_sentences([str(p) for p in verdict.problems])}")
     return verdict.value

@@ -16,11 +16,11 @@ from modelplane.api.models import InferenceClass, InferenceCluster
 from modelplane.api.objects import GROUP, Manifest, mapping_at
 from modelplane.envoy import GatewayView, free_port
 from modelplane.envoy.ports import release_port
-from modelplane.plane.controller import Controller
+from modelplane.plane.controller import PlaneController
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.cluster import SimulatedCluster
 from modelplane.sim.cluster.controller import Work, changed
 from modelplane.sim.cluster.engines import EngineFactory
@@ -38,7 +38,7 @@ _WORKERS = 4  # one that takes long to come back must not hold up the others
 class Clusters:
     def __init__(
         self,
-        controller: Controller,
+        controller: PlaneController,
         clock: Clock,
         engines: EngineFactory,
         settings: ClusterSettings,
@@ -92,7 +92,7 @@ class Clusters:
         for port in self._ports.values():
             release_port(port, _HOST)
 
-    def _heard(self, change: Change) -> None:
+    def _heard(self, change: StoreChange) -> None:
         if change.ref.group == GROUP and change.ref.kind == "InferenceCluster":
             if not changed(change, _stated):
                 return
@@ -108,7 +108,7 @@ class Clusters:
         manifest = self._controller.plane.get(ObjectRef(GROUP, "InferenceCluster", "", name))
         if manifest is None:
             await self._remove(name)
-            return Settled()
+            return Done()
         knobs = knobs_of(manifest)
         cluster = self._running.get(name) or self._make(name)
         cluster.set_knobs(knobs)
@@ -117,7 +117,7 @@ class Clusters:
         cluster.set_pools(knobs.limited(pools))
         cluster.furnish(furniture(declared, pools, self._settings.device_resources, knobs.quota))
         await self._switch(name, cluster, knobs)
-        return Settled()
+        return Done()
 
     def _classes(self) -> Mapping[str, InferenceClass]:
         found = (decode(InferenceClass, item) for item in self._controller.plane.list(GROUP, "InferenceClass"))

@@ -26,11 +26,11 @@ from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
 from modelplane.plane.ownership import (
     USES,
-    Marks,
+    CompositionMetadata,
     Owner,
     Ownership,
     Place,
-    Uses,
+    UsageIndex,
     annotations,
     marked,
     marks_of,
@@ -39,7 +39,7 @@ from modelplane.plane.ownership import (
 from modelplane.plane.requirements import Requirements
 from modelplane.plane.status import conditions_of, merged_status
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
+from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
 from modelplane.reconcile.store import ObjectRef, Store
 
 FINALIZER = "modelplane.ai/composition"
@@ -65,7 +65,7 @@ class Composition:
     plane: Store
     clusters: Callable[[ClusterName], Store | None]
     ownership: Ownership
-    uses: Uses
+    uses: UsageIndex
     requirements: Requirements
     fleet: Callable[[], Fleet]
     clock: Clock
@@ -80,7 +80,7 @@ class Composition:
         composite = self.plane.get(ref)
         if composite is None:
             self.requirements.forget(ref)
-            return Settled()
+            return Done()
         owner = Owner(ref, text_at(composite, "metadata", "uid"))
         if metadata_of(composite).get("deletionTimestamp"):
             return self._finalize(owner, composite)
@@ -90,8 +90,8 @@ class Composition:
         self._note_uses(composite, result)
         self._write_status(ref, result)
         self.record(owner, result)
-        waits = [wait for wait in (result.look_again_after_s, _WAIT_FOR_CLUSTER_S if unreachable else None) if wait]
-        return LookAgain(min(waits)) if waits else Settled()
+        waits = [wait for wait in (result.requeue_after_s, _WAIT_FOR_CLUSTER_S if unreachable else None) if wait]
+        return RequeueAfter(min(waits)) if waits else Done()
 
     def _compose(self, owner: Owner, composite: Manifest) -> ComposeResult:
         """Composes until the requirements no longer change, as a composition function is called.
@@ -134,7 +134,7 @@ class Composition:
         if isinstance(target, Helm):
             raise NotImplementedError("the embedded plane has no charts to install")
         shared = isinstance(target, Remote) and target.shared
-        marks = Marks(owner, key, target.ready_when, desired.outlives)
+        marks = CompositionMetadata(owner, key, target.ready_when, desired.outlives)
         wanted = target.manifest if shared else marked(target.manifest, marks)
         ref = ref_of(wanted)
         existing = store.get(ref)
@@ -171,17 +171,17 @@ class Composition:
         if silent:
             return self._held_up(composite, Reason.WAITING_FOR_CLUSTER, self._silence(silent, left))
         if left:
-            return LookAgain(_WAIT_FOR_REMOVAL_S)
+            return RequeueAfter(_WAIT_FOR_REMOVAL_S)
         kept = [name for name in _finalizers(composite) if name != FINALIZER]
         if len(kept) < len(_finalizers(composite)):
             self.plane.replace({**composite, "metadata": {**metadata_of(composite), "finalizers": kept}})
-        return Settled()
+        return Done()
 
     def _held_up(self, composite: Manifest, reason: Reason, why: str) -> Outcome:
         problem = fails(ConditionType.DELETABLE, reason, why)
         status = merged_status(composite.get("status"), None, [problem], self.clock.now())
         self.plane.replace_status({**composite, "status": status})
-        return LookAgain(_WAIT_FOR_REMOVAL_S)
+        return RequeueAfter(_WAIT_FOR_REMOVAL_S)
 
     def _silence(self, silent: list[ClusterName], left: list[Place]) -> str:
         count = sum(place.cluster in silent for place in left)

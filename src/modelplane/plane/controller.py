@@ -23,7 +23,7 @@ from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
 from modelplane.plane.composition import GROUPS, Composition, Defaulting, NotOursError
 from modelplane.plane.events import write_event
-from modelplane.plane.ownership import OWNER, Owner, Ownership, Uses
+from modelplane.plane.ownership import OWNER, Owner, Ownership, UsageIndex
 from modelplane.plane.requirements import Requirements
 from modelplane.plane.status import merged_status
 from modelplane.reconcile.clock import Clock
@@ -31,7 +31,7 @@ from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Outcome
 from modelplane.reconcile.settings import LoopSettings
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 from modelplane.sim.cluster.objects import condition_is
 
 CLUSTER_PREFIX = "cluster/"
@@ -44,7 +44,7 @@ _SERVER_FIELDS = {"resourceVersion", "managedFields"}
 _COUNTS = {"freeDevices", "replicas", "allocated", "free"}
 
 
-class Controller:
+class PlaneController:
     """The plane's side of the embedded plane: everything above the clusters."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Controller:
         self._silent: set[ClusterName] = set()
         self._missed: defaultdict[ClusterName, set[ObjectRef]] = defaultdict(set)
         self._ownership = Ownership(answers=self.answers)
-        self._uses = Uses()
+        self._uses = UsageIndex()
         self._requirements = Requirements(self.plane, self._reachable)
         self._waiting: set[ObjectRef] = set()
         self.fleet = LiveFleet(capacity_changed=self._wake_waiting)
@@ -138,10 +138,10 @@ class Controller:
             # Of kinds that are not ours only what was composed concerns anybody: of events, or of pods, nothing.
             having = b"" if cluster is None and group in GROUPS else OWNER.encode()
             for manifest in store.scan(group, kind, having=having):
-                self._heard(cluster, Change(ChangeType.ADDED, _ref(group, kind, manifest), manifest, None, 0))
+                self._heard(cluster, StoreChange(ChangeType.ADDED, _ref(group, kind, manifest), manifest, None, 0))
         store.subscribe(lambda change: self._heard(cluster, change))
 
-    def _heard(self, cluster: ClusterName | None, change: Change) -> None:
+    def _heard(self, cluster: ClusterName | None, change: StoreChange) -> None:
         owner = self._ownership.heard(cluster, change)
         if owner is not None:
             self.loop.add(owner.ref)
@@ -157,7 +157,7 @@ class Controller:
         if change.ref.group in GROUPS and change.ref.kind in COMPOSERS and _more_than_status(change):
             self.loop.add(change.ref)
 
-    def _tidy(self, store: SqliteStore, change: Change) -> None:
+    def _tidy(self, store: SqliteStore, change: StoreChange) -> None:
         """A tenant's namespace goes with the last thing in it: replicas share it, so none of them may remove it."""
         namespace = change.ref.namespace
         if change.type is not ChangeType.DELETED or not namespace:
@@ -181,7 +181,7 @@ class Controller:
         status = merged_status(composite.get("status"), None, [problem], self._clock.now())
         self.plane.replace_status({**composite, "status": status})
 
-    def _follow_fleet(self, change: Change) -> None:
+    def _follow_fleet(self, change: StoreChange) -> None:
         before = self.fleet.snapshot()
         self.fleet.heard(change)
         after = self.fleet.snapshot()
@@ -195,7 +195,7 @@ class Controller:
         elif kind == "ModelReplica" and value_at(change.manifest, "spec", "preempts"):
             self._wake_holders(after, ClusterName(text_at(change.manifest, "spec", "clusterName")))
 
-    def _note_waiting(self, change: Change) -> None:
+    def _note_waiting(self, change: StoreChange) -> None:
         """A deployment waits until all of its replicas have a place that they can keep."""
         if change.type is ChangeType.DELETED or condition_is(change.manifest, ConditionType.REPLICAS_SCHEDULED):
             self._waiting.discard(change.ref)
@@ -230,12 +230,12 @@ def _ref(group: str, kind: str, manifest: Manifest) -> ObjectRef:
     return ObjectRef(group, kind, str(metadata.get("namespace", "")), str(metadata["name"]))
 
 
-def _more_than_status(change: Change) -> bool:
+def _more_than_status(change: StoreChange) -> bool:
     """A pass writes its own status; that alone is no reason for another."""
     return change.type is not ChangeType.MODIFIED or _stated(change.manifest) != _stated(change.before or {})
 
 
-def _concerns_nobody_else(change: Change) -> bool:
+def _concerns_nobody_else(change: StoreChange) -> bool:
     """Whether nobody who asked for the object reads what changed of it.
 
     A cluster is asked for its replicas, of which it counts what they hold; replicas ask for their cluster, whose counts

@@ -15,7 +15,7 @@ from modelplane.compose.contract import Event
 from modelplane.plane.ownership import Owner
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
-from modelplane.reconcile.outcomes import LookAgain, Outcome
+from modelplane.reconcile.outcomes import Outcome, RequeueAfter
 from modelplane.reconcile.store import ObjectRef, Store
 
 _KEPT_S = 3600
@@ -51,7 +51,7 @@ class EventExpiry:
         while turn := list(islice(events, _TURN)):
             self._remove([event for event in turn if _last_told(event) < oldest])
             await asyncio.sleep(0)
-        return LookAgain(_SWEEP_S)
+        return RequeueAfter(_SWEEP_S)
 
     def _remove(self, events: Iterable[Manifest]) -> None:
         with self._store.batch():

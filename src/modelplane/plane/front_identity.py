@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from modelplane.api.errors import InputError
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.objects import Manifest, items_at, text_at, value_at
-from modelplane.envoy import Identity
+from modelplane.envoy import TlsCertificate
 from modelplane.reconcile.store import ObjectRef
 
 _CERTIFICATE, _KEY = "tls.crt", "tls.key"
@@ -37,7 +37,7 @@ def hostname_of(gateway: Manifest) -> str | None:
     return next((str(name) for name in names if name), None)
 
 
-def identity_of(gateway: Manifest, secret_at: SecretAt) -> Identity | None:
+def identity_of(gateway: Manifest, secret_at: SecretAt) -> TlsCertificate | None:
     """The certificate and key of a gateway, None where it names none. InputError says what is wrong with them."""
     ref = secret_named(gateway)
     if ref is None:
@@ -61,7 +61,7 @@ def _text(secret: Manifest, name: str) -> str:
         raise ValueError(f"{name} is no text in base64") from None
 
 
-def _checked(certificate: str, key: str) -> Identity:
+def _checked(certificate: str, key: str) -> TlsCertificate:
     try:
         shown = x509.load_pem_x509_certificate(certificate.encode()).public_key()
     except ValueError:
@@ -72,7 +72,7 @@ def _checked(certificate: str, key: str) -> Identity:
         raise ValueError(f"{_KEY} is no private key in PEM without a password") from None
     if _der(shown) != _der(own):
         raise ValueError(f"{_KEY} is not the key of {_CERTIFICATE}")
-    return Identity(certificate, key)
+    return TlsCertificate(certificate, key)
 
 
 def _der(key: PublicKeyTypes) -> bytes:

@@ -14,7 +14,7 @@ from modelplane.api.meta import ClusterName
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import Local, Observed, ReadyWhen, Remote
 from modelplane.compose.readiness import is_ready
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef, Store
+from modelplane.reconcile.store import ChangeType, ObjectRef, Store, StoreChange
 
 OWNER = "modelplane.ai/owner"
 KEY = "modelplane.ai/composition-key"
@@ -32,7 +32,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     uid: str
 
 
-class Marks(msgspec.Struct, frozen=True):
+class CompositionMetadata(msgspec.Struct, frozen=True):
     """What is written on a composed object."""
 
     owner: Owner
@@ -50,7 +50,7 @@ class Marks(msgspec.Struct, frozen=True):
         return {**marks, OUTLIVES: " ".join(self.outlives)} if self.outlives else marks
 
 
-def marks_of(manifest: Manifest) -> Marks | None:
+def marks_of(manifest: Manifest) -> CompositionMetadata | None:
     """The marks of an object; None for one that the plane did not compose, whatever somebody wrote on it."""
     found = annotations(manifest)
     parts = found.get(OWNER, "").split("/")
@@ -59,7 +59,7 @@ def marks_of(manifest: Manifest) -> Marks | None:
         return None
     group, kind, namespace, name, uid = parts
     owner = Owner(ObjectRef(group, kind, namespace, name), uid)
-    return Marks(owner, found[KEY], ReadyWhen(when), tuple(found.get(OUTLIVES, "").split()))
+    return CompositionMetadata(owner, found[KEY], ReadyWhen(when), tuple(found.get(OUTLIVES, "").split()))
 
 
 _MARK_PARTS = 5
@@ -107,7 +107,7 @@ class Ownership:
         self._stores.pop(cluster, None)
         return tuple(owners.values())
 
-    def heard(self, cluster: ClusterName | None, change: Change) -> Owner | None:
+    def heard(self, cluster: ClusterName | None, change: StoreChange) -> Owner | None:
         """Follow a change. Returns the owner that it concerns."""
         if change.type is ChangeType.DELETED:
             return self._drop(change.ref, change.manifest)
@@ -147,7 +147,7 @@ class Ownership:
             self._owners[cluster][marks.owner.uid] = marks.owner.ref
         return marks.owner
 
-    def _is_copy(self, marks: Marks, place: Place) -> bool:
+    def _is_copy(self, marks: CompositionMetadata, place: Place) -> bool:
         """Somebody copied a composed object with its annotations: the original is the one that counts."""
         known = self._places.get(marks.owner.uid, {}).get(marks.key)
         return known is not None and known != place and self._stores[known.cluster].get(known.ref) is not None
@@ -177,13 +177,13 @@ class Ownership:
             del self._owners[cluster]
 
 
-class Uses:
+class UsageIndex:
     """Who needs which object, as the users wrote on themselves: it holds across a restart, and ends with the user."""
 
     def __init__(self) -> None:
         self._users: dict[str, set[ObjectRef]] = {}
 
-    def heard(self, change: Change) -> None:
+    def heard(self, change: StoreChange) -> None:
         before = _uses(change.before) if change.before is not None else frozenset()
         after = _uses(change.manifest) if change.type is not ChangeType.DELETED else frozenset()
         for mark in before - after:
@@ -205,7 +205,7 @@ def _uses(manifest: Manifest) -> frozenset[str]:
     return frozenset(annotations(manifest).get(USES, "").split())
 
 
-def marked(manifest: Manifest, marks: Marks) -> dict[str, object]:
+def marked(manifest: Manifest, marks: CompositionMetadata) -> dict[str, object]:
     """The object as it is written, with the marks of its owner."""
     metadata = manifest["metadata"]
     assert isinstance(metadata, Mapping)  # noqa: S101  composers always give metadata

@@ -32,7 +32,7 @@ from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.plane.apply import admitted, apply_documents
 from modelplane.plane.certificates import server_context
 from modelplane.plane.clusters import Clusters
-from modelplane.plane.controller import Controller
+from modelplane.plane.controller import PlaneController
 from modelplane.plane.events import EventExpiry
 from modelplane.plane.kubeconfig import write_kubeconfig
 from modelplane.plane.sim_commands import PREFIX, Simulation
@@ -123,7 +123,9 @@ class Plane:
         ensure_namespaces(self._database.store("plane"))
         ensure_kinds(self._database.store("plane"), self._clock.now())
         self._tell(f"store       {data / 'plane.db'}")
-        self._controller = Controller(self._database, self._clock, admitted=admitted, profile=self._settings.profile)
+        self._controller = PlaneController(
+            self._database, self._clock, admitted=admitted, profile=self._settings.profile
+        )
         lifecycle = Lifecycle(self._controller.plane, self._clock)
         envoy = EnvoyProcess(data / "envoy")
         await envoy.start()

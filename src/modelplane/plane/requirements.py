@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import Manifest, labels_of
 from modelplane.compose.contract import Requirement
-from modelplane.reconcile.store import Change, ObjectRef, Store
+from modelplane.reconcile.store import ObjectRef, Store, StoreChange
 
 _Asked = tuple[ClusterName | None, str]
 """Where, and what kind."""
@@ -54,7 +54,7 @@ class Requirements:
             if not by_owner:
                 self._wanted.pop(shelf, None)
 
-    def concerned(self, change: Change, cluster: ClusterName | None = None) -> Iterator[ObjectRef]:
+    def concerned(self, change: StoreChange, cluster: ClusterName | None = None) -> Iterator[ObjectRef]:
         """Whoever required the object as it is, or as it was: leaving a selection is news too."""
         versions = [manifest for manifest in (change.manifest, change.before) if manifest is not None]
         labels = {pair: None for manifest in versions for pair in labels_of(manifest).items()}

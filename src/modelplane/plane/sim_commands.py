@@ -31,7 +31,7 @@ _MOST_BYTES = 64 * 1024
 _QUEUEING = {"KAI", "Kueue", "Volcano"}
 
 
-class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SimCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One thing to do. What `name` and `value` mean is up to the verb."""
 
     verb: str
@@ -44,7 +44,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return ClusterName(self.cluster)
 
 
-def fail_cluster(clusters: Clusters, ask: Ask) -> str:
+def fail_cluster(clusters: Clusters, ask: SimCommand) -> str:
     clusters.fail(ask.where)
     return (
         f"cluster {ask.cluster} goes dark: its API, its gateway and its engines are gone. "
@@ -52,60 +52,60 @@ def fail_cluster(clusters: Clusters, ask: Ask) -> str:
     )
 
 
-def recover_cluster(clusters: Clusters, ask: Ask) -> str:
+def recover_cluster(clusters: Clusters, ask: SimCommand) -> str:
     clusters.recover(ask.where)
     return f"cluster {ask.cluster} comes back as after a power cut: every container starts again."
 
 
-def lose_node(clusters: Clusters, ask: Ask) -> str:
+def lose_node(clusters: Clusters, ask: SimCommand) -> str:
     _reached(clusters, ask).lose_node(ask.name)
     return f"node {ask.name} of {ask.cluster} is gone. Its cluster notices after a while, and moves the pods later."
 
 
-def restore_node(clusters: Clusters, ask: Ask) -> str:
+def restore_node(clusters: Clusters, ask: SimCommand) -> str:
     _reached(clusters, ask).restore_node(ask.name)
     return f"node {ask.name} of {ask.cluster} is back; what it was to run starts again."
 
 
-def cordon_node(clusters: Clusters, ask: Ask) -> str:
+def cordon_node(clusters: Clusters, ask: SimCommand) -> str:
     _reached(clusters, ask).cordon_node(ask.name)
     return f"node {ask.name} of {ask.cluster} takes no more pods; those that are there stay."
 
 
-def uncordon_node(clusters: Clusters, ask: Ask) -> str:
+def uncordon_node(clusters: Clusters, ask: SimCommand) -> str:
     _reached(clusters, ask).cordon_node(ask.name, cordoned=False)
     return f"node {ask.name} of {ask.cluster} takes pods again."
 
 
-def drain_node(clusters: Clusters, ask: Ask) -> str:
+def drain_node(clusters: Clusters, ask: SimCommand) -> str:
     count = _reached(clusters, ask).drain_node(ask.name)
     return f"node {ask.name} of {ask.cluster} takes no more pods, and {_pods(count)} told to leave."
 
 
-def crash_pod(clusters: Clusters, ask: Ask) -> str:
+def crash_pod(clusters: Clusters, ask: SimCommand) -> str:
     namespace, _, name = ask.name.rpartition("/")
     _reached(clusters, ask).crash_pod(namespace, name)
     return f"the containers of pod {ask.name} of {ask.cluster} exit once, and are restarted."
 
 
-def slow_load(clusters: Clusters, ask: Ask) -> str:
+def slow_load(clusters: Clusters, ask: SimCommand) -> str:
     taken = _slow(clusters, ask, LOAD_SECONDS)
     return f"engines that start on {ask.cluster} from here on take {taken} to load their models."
 
 
-def slow_pull(clusters: Clusters, ask: Ask) -> str:
+def slow_pull(clusters: Clusters, ask: SimCommand) -> str:
     taken = _slow(clusters, ask, PULL_SECONDS)
     return f"images of pods that start on {ask.cluster} from here on take {taken} to arrive."
 
 
-def _slow(clusters: Clusters, ask: Ask, knob: str) -> str:
+def _slow(clusters: Clusters, ask: SimCommand, knob: str) -> str:
     if ask.value != "off" and seconds(ask.value) is None:
         raise InputError(f"{ask.value!r} is no number of seconds; use one, or `off`")
     clusters.annotate(ask.where, knob, None if ask.value == "off" else ask.value)
     return "the usual time" if ask.value == "off" else f"{ask.value} s"
 
 
-def set_faults(clusters: Clusters, ask: Ask) -> str:
+def set_faults(clusters: Clusters, ask: SimCommand) -> str:
     """For all engines of a cluster, or for that of one pod."""
     asked = None if ask.value == "off" else ask.value
     if asked is not None:
@@ -122,7 +122,7 @@ def set_faults(clusters: Clusters, ask: Ask) -> str:
     return f"{which} of {ask.cluster} does as it should." if asked is None else f"{which} of {ask.cluster} has {asked}."
 
 
-def stock_out(clusters: Clusters, ask: Ask) -> str:
+def stock_out(clusters: Clusters, ask: SimCommand) -> str:
     """The provider has no more than so many nodes of a pool; those beyond are taken away."""
     declared = clusters.declared(ask.where)
     _pool(clusters, ask)
@@ -138,7 +138,7 @@ def stock_out(clusters: Clusters, ask: Ask) -> str:
     return f"pool {ask.name} of {ask.cluster} has at most {nodes}; what ran on others is lost."
 
 
-def set_quota(clusters: Clusters, ask: Ask) -> str:
+def set_quota(clusters: Clusters, ask: SimCommand) -> str:
     if ask.value != "off" and not ask.value.isdecimal():
         raise InputError(f"{ask.value!r} is no number of devices; use one, or `off`")
     scheduling = decode(InferenceCluster, clusters.declared(ask.where)).spec.scheduling
@@ -150,7 +150,7 @@ def set_quota(clusters: Clusters, ask: Ask) -> str:
     return f"the queue of {ask.cluster}'s scheduler may give away {amount}."
 
 
-VERBS: Mapping[str, Callable[[Clusters, Ask], str]] = MappingProxyType(
+VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
     {
         "fail-cluster": fail_cluster,
         "recover-cluster": recover_cluster,
@@ -169,7 +169,7 @@ VERBS: Mapping[str, Callable[[Clusters, Ask], str]] = MappingProxyType(
 )
 
 
-def perform(clusters: Clusters, ask: Ask) -> str:
+def perform(clusters: Clusters, ask: SimCommand) -> str:
     """Do it, and say what happens. Raises InputError, NotFoundError or UnavailableError with a sentence."""
     action = VERBS.get(ask.verb)
     if action is None:
@@ -179,7 +179,7 @@ def perform(clusters: Clusters, ask: Ask) -> str:
 
 def inventory(clusters: Clusters, name: ClusterName) -> dict[str, list[Row]]:
     """The nodes and pods of a cluster, and what it warns of."""
-    return held(_reached(clusters, Ask("", name)).api)
+    return held(_reached(clusters, SimCommand("", name)).api)
 
 
 class Simulation:
@@ -197,10 +197,10 @@ class Simulation:
         raise NotFoundError(f"{request.method} {request.path} is not served; see modelplane sim --help")
 
 
-async def _read(request: web.BaseRequest) -> Ask:
+async def _read(request: web.BaseRequest) -> SimCommand:
     body = await request.content.read(_MOST_BYTES)
     try:
-        return msgspec.json.decode(body, type=Ask)
+        return msgspec.json.decode(body, type=SimCommand)
     except msgspec.DecodeError as error:
         raise InputError(f"the body is not what modelplane sim sends: {error}") from error
 
@@ -209,7 +209,7 @@ def _json(value: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
-def _reached(clusters: Clusters, ask: Ask) -> SimulatedCluster:
+def _reached(clusters: Clusters, ask: SimCommand) -> SimulatedCluster:
     clusters.declared(ask.where)
     found = clusters.get(ask.where)
     if found is None:
@@ -219,7 +219,7 @@ def _reached(clusters: Clusters, ask: Ask) -> SimulatedCluster:
     return found
 
 
-def _pool(clusters: Clusters, ask: Ask) -> None:
+def _pool(clusters: Clusters, ask: SimCommand) -> None:
     pools = clusters.pools(ask.where)
     if ask.name not in pools:
         raise NotFoundError(f"cluster {ask.cluster} has no pool {ask.name}; it has {', '.join(pools) or 'none'}")

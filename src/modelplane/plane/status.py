@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from modelplane.api.codec import encode
-from modelplane.api.conditions import Condition, ConditionType, Status, fails, holds
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import timestamp
 from modelplane.compose.contract import ComposeResult
@@ -41,4 +41,4 @@ def merged_status(
 def _timed(condition: Condition, before: Condition | None, now: float) -> Condition:
     same = before is not None and before.status == condition.status
     since = before.last_transition_time if same and before is not None else timestamp(now)
-    return msgspec.structs.replace(condition, last_transition_time=since, status=Status(condition.status))
+    return msgspec.structs.replace(condition, last_transition_time=since, status=ConditionStatus(condition.status))

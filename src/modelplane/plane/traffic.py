@@ -19,12 +19,12 @@ from modelplane.api.labels import FLEET_GATEWAY, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import Manifest, items_at, name_of, text_at
 from modelplane.api.timestamps import timestamp
-from modelplane.envoy import EnvoyConfig, EnvoyProcess, Gateways, GatewayView, Problem
+from modelplane.envoy import EnvoyConfig, EnvoyProcess, GatewayConfigs, GatewayProblem, GatewayView
 from modelplane.plane.front_identity import hostname_of, identity_of
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef, Store
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, Store, StoreChange
 from modelplane.sim.cluster.controller import changed
 
 GATEWAY_API = "gateway.networking.k8s.io"
@@ -53,7 +53,7 @@ class Traffic:
         self._clock = clock
         self._host, self._port = address
         self._edge: Edge = lambda _name: None
-        self._gateways = Gateways()
+        self._gateways = GatewayConfigs()
         self._stale: set[ClusterName] = set()
         self._door_is_stale = True
         self._named: frozenset[tuple[str, str]] = frozenset()
@@ -102,7 +102,7 @@ class Traffic:
             self._stale |= stale
             self._door_is_stale = True
             raise
-        return Settled()
+        return Done()
 
     async def _pass_over(self, stale: Iterable[ClusterName], *, door_is_stale: bool) -> None:
         edges = await self._views(stale)
@@ -145,7 +145,7 @@ class Traffic:
                 self._gateways.put(view)
         return self._gateways.config()
 
-    def _heard(self, change: Change) -> None:
+    def _heard(self, change: StoreChange) -> None:
         if (change.ref.group, change.ref.kind) not in _KINDS or not changed(change, _stated):
             return
         if change.ref.kind != "Backend" or (change.ref.namespace, change.ref.name) in self._named:
@@ -200,7 +200,7 @@ class Traffic:
         status = {"addresses": [address] if served else [], "conditions": _since(gateway.get("status"), conditions)}
         self._store.replace_status({**gateway, "status": status})
 
-    def _report_routes(self, routes: Iterable[Manifest], problems: list[Problem]) -> None:
+    def _report_routes(self, routes: Iterable[Manifest], problems: list[GatewayProblem]) -> None:
         for route in routes:
             current = self._store.get(_route_ref(route))
             if current is None or current.get("spec") != route.get("spec"):
@@ -208,7 +208,7 @@ class Traffic:
             ours = [problem for problem in problems if (problem.namespace, problem.name) == _names(route)]
             self._report_route(current, ours)
 
-    def _report_route(self, route: Manifest, problems: list[Problem]) -> None:
+    def _report_route(self, route: Manifest, problems: list[GatewayProblem]) -> None:
         refused = next((p for p in problems if p.reason == "UnsupportedValue"), None)
         unresolved = next((p for p in problems if p.reason != "UnsupportedValue"), None)
         conditions = [
@@ -220,7 +220,7 @@ class Traffic:
         entry = {"parentRef": parent, "controllerName": CONTROLLER, "conditions": _since(before, conditions)}
         self._store.replace_status({**route, "status": {"parents": [entry]}})
 
-    def _verdict(self, route: Manifest, kind: str, problem: Problem | None) -> dict[str, object]:
+    def _verdict(self, route: Manifest, kind: str, problem: GatewayProblem | None) -> dict[str, object]:
         if problem is None:
             return self._condition(route, kind, kind, "")
         return self._condition(route, kind, problem.reason, problem.message)

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from modelplane.api.objects import Manifest
 from modelplane.compose.inventory import read_cache, read_cluster, read_replica
 from modelplane.placement.snapshot import Fleet
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
 if TYPE_CHECKING:
-    from modelplane.placement.values import Cluster, Holding
+    from modelplane.placement.values import Cluster, PlacedReplica
 
 
 class LiveFleet:
     def __init__(self, *, capacity_changed: Callable[[], None]) -> None:
         self._fleet = Fleet.of()
         self._clusters: dict[ObjectRef, Cluster] = {}
-        self._holdings: dict[ObjectRef, Holding] = {}
+        self._holdings: dict[ObjectRef, PlacedReplica] = {}
         self._capacity_changed = capacity_changed
 
-    def heard(self, change: Change) -> None:
+    def heard(self, change: StoreChange) -> None:
         manifest = None if change.type is ChangeType.DELETED else change.manifest
         if change.ref.kind == "InferenceCluster":
             self._follow_cluster(change.ref, manifest)

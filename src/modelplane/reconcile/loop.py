@@ -21,7 +21,7 @@ from typing import Generic, TypeVar
 
 from modelplane.reconcile.backoff import backoff_s
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.outcomes import Broke, LookAgain, Outcome, Settled
+from modelplane.reconcile.outcomes import Done, Failed, Outcome, RequeueAfter
 from modelplane.reconcile.queue import WorkQueue
 from modelplane.reconcile.settings import LoopSettings
 
@@ -186,19 +186,19 @@ class Loop(Generic[K]):
         except asyncio.CancelledError as error:
             if _cancelled_from_outside():
                 raise
-            return Broke(RuntimeError(f"the pass was cancelled from within: {error}"))
+            return Failed(RuntimeError(f"the pass was cancelled from within: {error}"))
         except Exception as error:  # noqa: BLE001  a pass may fail in any way; the loop goes on and reports it
-            return Broke(error)
+            return Failed(error)
         return _checked(outcome)
 
     def _conclude(self, key: K, outcome: Outcome) -> None:
         now = self._clock.monotonic()
         match outcome:
-            case Settled():
+            case Done():
                 self._queue.finish(key)
-            case LookAgain(after_s):
-                self._queue.finish(key, look_at=now + max(after_s, self._settings.look_again_least_s))
-            case Broke(error):
+            case RequeueAfter(after_s):
+                self._queue.finish(key, look_at=now + max(after_s, self._settings.requeue_least_s))
+            case Failed(error):
                 attempt = self._queue.failures(key) + 1
                 self._queue.finish(key, look_at=now + backoff_s(key, attempt, self._settings), failed=True)
                 self._report(key, error, attempt)
@@ -244,9 +244,9 @@ def _cancelled_from_outside() -> bool:
 
 def _checked(outcome: object) -> Outcome:
     match outcome:
-        case LookAgain(after_s) if not math.isfinite(after_s):
-            return Broke(ValueError(f"LookAgain needs a finite number of seconds, not {after_s}"))
-        case Settled() | LookAgain() | Broke():
+        case RequeueAfter(after_s) if not math.isfinite(after_s):
+            return Failed(ValueError(f"LookAgain needs a finite number of seconds, not {after_s}"))
+        case Done() | RequeueAfter() | Failed():
             return outcome
         case _:
-            return Broke(TypeError(f"a pass must return an Outcome, not {type(outcome).__name__}"))
+            return Failed(TypeError(f"a pass must return an Outcome, not {type(outcome).__name__}"))

@@ -9,7 +9,7 @@ class LoopSettings:
 
     backoff_first_s, backoff_most_s: a broken pass is tried again after the first, then twice that, up to the most.
     backoff_jitter: at most this share is taken off each wait, so that keys broken by one cause do not return together.
-    look_again_least_s: floor under LookAgain, so that a careless 0 cannot spin.
+    requeue_least_s: floor under LookAgain, so that a careless 0 cannot spin.
     breaker_passes, breaker_window_s: more passes than this in one window, each caused by a change, open the breaker.
     breaker_probe_s: how long an open breaker holds changes back before it lets one pass through.
     grace_s: how long passes may go on after the loop was told to stop.
@@ -18,14 +18,14 @@ class LoopSettings:
     backoff_first_s: float = 0.1
     backoff_most_s: float = 60.0
     backoff_jitter: float = 0.2
-    look_again_least_s: float = 0.01
+    requeue_least_s: float = 0.01
     breaker_passes: int = 50
     breaker_window_s: float = 10.0
     breaker_probe_s: float = 30.0
     grace_s: float = 5.0
 
     def __post_init__(self) -> None:
-        waits = (self.backoff_first_s, self.look_again_least_s, self.breaker_window_s, self.breaker_probe_s)
+        waits = (self.backoff_first_s, self.requeue_least_s, self.breaker_window_s, self.breaker_probe_s)
         if not all(wait > 0 for wait in waits):
             raise ValueError("loop settings: every wait must be above 0 s")
         if self.backoff_most_s < self.backoff_first_s:

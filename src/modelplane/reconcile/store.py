@@ -36,7 +36,7 @@ class ChangeType(StrEnum):
     DELETED = "DELETED"
 
 
-class Change(msgspec.Struct, frozen=True):
+class StoreChange(msgspec.Struct, frozen=True):
     """One write that took effect, in the order of revisions. `before` is None when the object was added."""
 
     type: ChangeType
@@ -76,5 +76,5 @@ class Store(Protocol):
     def delete(self, ref: ObjectRef, *, uid: str | None = None) -> None:
         """Remove an object, or mark it deleted while it has finalizers. NotFoundError, ConflictError on another uid."""
 
-    def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[StoreChange], None]) -> Callable[[], None]:
         """Hear every later change, in order, before the write returns. Returns what ends the subscription."""

@@ -11,7 +11,7 @@ from modelplane.api.objects import Manifest, manifest, name_of, text_at
 from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ObjectRef
-from modelplane.sim.cluster import ClusterSettings, PoolSpec, Running, SimulatedCluster
+from modelplane.sim.cluster import ClusterSettings, NodePoolSpec, Running, SimulatedCluster
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.engine import Faults
 from modelplane.testing.clock import VirtualClock, run_virtual
@@ -115,7 +115,7 @@ class ClusterLab:
 def run_cluster(
     main: Callable[[ClusterLab], Coroutine[object, object, T]],
     *,
-    pools: Iterable[PoolSpec] = (),
+    pools: Iterable[NodePoolSpec] = (),
     settings: ClusterSettings | None = None,
     seed: int | None = None,
 ) -> T:
@@ -159,7 +159,7 @@ def make_database(clock: VirtualClock, broken: list[tuple[object, Exception]]) -
     )
 
 
-def gpu_pool(name: str = "h200", nodes: int = 1, *, gpus: int = 8, memory: str = "141Gi") -> PoolSpec:
+def gpu_pool(name: str = "h200", nodes: int = 1, *, gpus: int = 8, memory: str = "141Gi") -> NodePoolSpec:
     gpu = ClassDevice(
         name="gpu",
         driver="gpu.nvidia.com",
@@ -168,7 +168,7 @@ def gpu_pool(name: str = "h200", nodes: int = 1, *, gpus: int = 8, memory: str =
         attributes={"type": Attribute(string="gpu"), "architecture": Attribute(string="Hopper")},
         capacity={"memory": Capacity(value=memory)},
     )
-    return PoolSpec(name=name, nodes=nodes, devices=(gpu,))
+    return NodePoolSpec(name=name, nodes=nodes, devices=(gpu,))
 
 
 def claim_template(name: str = "model", *, gpus: int = 1, selector: str | None = None) -> dict[str, object]:

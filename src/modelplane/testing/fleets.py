@@ -9,8 +9,18 @@ from modelplane.api.models import LabelRequirement, LabelSelector, Toleration
 from modelplane.k8s.device import Device
 from modelplane.placement.hardware import DeviceKind, Hardware
 from modelplane.placement.matching import Claim
-from modelplane.placement.request import Ask, DeviceRequest, EngineAsk, MemberAsk
-from modelplane.placement.values import Cluster, Effect, Holding, MemberSeat, Packing, Pool, Price, Seat, Taint
+from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest, PlacementRequest
+from modelplane.placement.values import (
+    Cluster,
+    Effect,
+    MemberAssignment,
+    Packing,
+    PlacedReplica,
+    PlacementTaint,
+    Pool,
+    PoolAssignment,
+    Price,
+)
 
 DRIVER = "gpu.nvidia.com"
 MAIN = "main"
@@ -43,7 +53,7 @@ def pool(
     nodes: int = 2,
     of: Hardware | None = None,
     *,
-    taints: tuple[Taint, ...] = (),
+    taints: tuple[PlacementTaint, ...] = (),
     price: float | None = None,
     nodes_now: int | None = None,
 ) -> Pool:
@@ -66,8 +76,8 @@ def packed(name: str, *pools: Pool) -> Cluster:
     return cluster(name, *pools, packing=Packing.BIN_PACK)
 
 
-def taint(key: str, effect: str = "NoSchedule", *, value: str = "", since: float | None = None) -> Taint:
-    return Taint(key, value, Effect(effect), since)
+def taint(key: str, effect: str = "NoSchedule", *, value: str = "", since: float | None = None) -> PlacementTaint:
+    return PlacementTaint(key, value, Effect(effect), since)
 
 
 def tolerate(key: str, effect: str | None = None, *, seconds: int | None = None) -> Toleration:
@@ -91,24 +101,28 @@ def product_is(name: str) -> str:
     return f'device.attributes["{DRIVER}"].productName == "{name}"'
 
 
-def request(count: int = 1, *selectors: str, name: str = "gpu") -> DeviceRequest:
-    return DeviceRequest(name, count, selectors)
+def request(count: int = 1, *selectors: str, name: str = "gpu") -> NodeDeviceRequest:
+    return NodeDeviceRequest(name, count, selectors)
 
 
-def engine(*requests: DeviceRequest, name: str = MAIN, nodes: int = 1, copies: int = 1, helpers: int = 0) -> EngineAsk:
+def engine(
+    *requests: NodeDeviceRequest, name: str = MAIN, nodes: int = 1, copies: int = 1, helpers: int = 0
+) -> EngineRequest:
     """One member of `nodes` pods, and `helpers` pods that claim nothing."""
-    members = [MemberAsk(nodes, requests or (request(),))]
+    members = [MemberRequest(nodes, requests or (request(),))]
     if helpers:
-        members.append(MemberAsk(helpers, ()))
-    return EngineAsk(name, copies, tuple(members))
+        members.append(MemberRequest(helpers, ()))
+    return EngineRequest(name, copies, tuple(members))
 
 
 def key(name: str = "chat", namespace: str = "team") -> Key:
     return Key(namespace, name, Uid(f"uid-{namespace}-{name}"))
 
 
-def ask(replicas: int = 1, *engines: EngineAsk, name: str = "chat", namespace: str = "team", **fields: object) -> Ask:
-    made = Ask(deployment=key(name, namespace), replicas=replicas, engines=engines or (engine(),))
+def ask(
+    replicas: int = 1, *engines: EngineRequest, name: str = "chat", namespace: str = "team", **fields: object
+) -> PlacementRequest:
+    made = PlacementRequest(deployment=key(name, namespace), replicas=replicas, engines=engines or (engine(),))
     return msgspec.structs.replace(made, **fields)
 
 
@@ -116,15 +130,20 @@ def claim(count: int = 1, *selectors: str, name: str = "gpu", device_class: str 
     return Claim(name, device_class, count, selectors)
 
 
-def seat(pool_name: str = "h200", *claims: Claim, pods: int = 1, engine_name: str = MAIN) -> Seat:
+def seat(pool_name: str = "h200", *claims: Claim, pods: int = 1, engine_name: str = MAIN) -> PoolAssignment:
     """The seat of an engine with one member."""
-    return Seat(engine_name, PoolName(pool_name), (MemberSeat(pods, claims or (claim(),)),))
+    return PoolAssignment(engine_name, PoolName(pool_name), (MemberAssignment(pods, claims or (claim(),)),))
 
 
 def holding(
-    cluster_name: str, index: int = 0, *seats: Seat, name: str = "chat", namespace: str = "team", **fields: object
-) -> Holding:
-    made = Holding(
+    cluster_name: str,
+    index: int = 0,
+    *seats: PoolAssignment,
+    name: str = "chat",
+    namespace: str = "team",
+    **fields: object,
+) -> PlacedReplica:
+    made = PlacedReplica(
         deployment=key(name, namespace),
         cluster=ClusterName(cluster_name),
         index=index,

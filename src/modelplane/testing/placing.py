@@ -17,7 +17,7 @@ from modelplane.api.models import (
     Serving,
 )
 from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
-from modelplane.compose.lowering import Engine, Member, lower
+from modelplane.compose.lowering import EngineSpec, MemberSpec, lower
 
 POOL = "gpu"
 DEVICE_CLASS = "gpu.nvidia.com"
@@ -48,7 +48,7 @@ def placed(
     )
 
 
-def _engine(engine: Engine, pool: str) -> ReplicaEngine:
+def _engine(engine: EngineSpec, pool: str) -> ReplicaEngine:
     return ReplicaEngine(
         name=engine.name,
         phase=engine.phase,
@@ -60,7 +60,7 @@ def _engine(engine: Engine, pool: str) -> ReplicaEngine:
     )
 
 
-def _member(member: Member, pool: str) -> ReplicaMember:
+def _member(member: MemberSpec, pool: str) -> ReplicaMember:
     requests = tuple(
         DeviceRequest(
             name=wanted.name,

@@ -1,15 +1,15 @@
 """Why the replicas of a deployment are where they are: every candidate with its refusal or its scores."""
 
 from modelplane.compose.asking import ask_of
-from modelplane.placement.decisions import Fate
+from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule, survey
-from modelplane.placement.trace import Candidate, Verdict
-from modelplane.views.inputs import Inputs, key_text
+from modelplane.placement.trace import CandidateVerdict, TraceCandidate
+from modelplane.views.inputs import FleetManifests, key_text
 from modelplane.views.plan import cache_sizes, plan_of
-from modelplane.views.shapes import CandidateShown, Explanation, ScoreShown
+from modelplane.views.shapes import CandidateShown, PlacementExplanation, ScoreRow
 
 
-def explain(inputs: Inputs, name: str, namespace: str | None = None) -> Explanation:
+def explain(inputs: FleetManifests, name: str, namespace: str | None = None) -> PlacementExplanation:
     """Decides again on the same inputs, with every place judged as if one more replica were asked for."""
     ask = ask_of(inputs.deployment(name, namespace))
     fleet = inputs.fleet()
@@ -20,7 +20,7 @@ def explain(inputs: Inputs, name: str, namespace: str | None = None) -> Explanat
     )
     planned = plan_of(ask, decided, after, cache_sizes(inputs))
     candidates = decided.trace.candidates()
-    return Explanation(
+    return PlacementExplanation(
         deployment=key_text(ask.deployment),
         replicas=ask.replicas,
         pending=decided.pending,
@@ -31,20 +31,20 @@ def explain(inputs: Inputs, name: str, namespace: str | None = None) -> Explanat
     )
 
 
-def _summary(wanted: int, decided: Schedule, candidates: tuple[Candidate, ...]) -> str:
-    counted = {verdict: sum(found.verdict is verdict for found in candidates) for verdict in Verdict}
-    moving = sum(placement.fate is Fate.MOVING for placement in decided.placements)
+def _summary(wanted: int, decided: Schedule, candidates: tuple[TraceCandidate, ...]) -> str:
+    counted = {verdict: sum(found.verdict is verdict for found in candidates) for verdict in CandidateVerdict}
+    moving = sum(placement.fate is ReplicaDecision.MOVING for placement in decided.placements)
     parts = [f"{len(decided.placements) - moving} of {wanted} replicas have a place"]
     if moving:
         parts.append(f"{moving} stay until a successor serves")
-    more, refused = counted[Verdict.ELIGIBLE], counted[Verdict.REFUSED]
+    more, refused = counted[CandidateVerdict.ELIGIBLE], counted[CandidateVerdict.REFUSED]
     parts.append(
         f"{more} more place{'' if more == 1 else 's'} would do, {refused} {'was' if refused == 1 else 'were'} refused"
     )
     return "; ".join(parts)
 
 
-def _shown(found: Candidate) -> CandidateShown:
+def _shown(found: TraceCandidate) -> CandidateShown:
     return CandidateShown(
         cluster=found.cluster,
         pool=found.pool or "",
@@ -54,5 +54,5 @@ def _shown(found: Candidate) -> CandidateShown:
         reason=found.reason,
         may_pass=found.may_pass,
         score=found.score,
-        scores=tuple(ScoreShown(name=name, value=round(value, 6)) for name, value in found.parts),
+        scores=tuple(ScoreRow(name=name, value=round(value, 6)) for name, value in found.parts),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from modelplane.api.codec import decode, encode
-from modelplane.api.conditions import Condition, ConditionType, Status
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
 from modelplane.api.errors import InputError
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceCluster, InferenceClusterStatus, ModelDeployment, StatusGateway
@@ -37,7 +37,7 @@ KINDS: Mapping[str, str] = {kind: f"{kind.lower()}{'es' if kind.endswith('s') el
 """The kinds that placement looks at, by the name of their lists in an API."""
 
 
-class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+class FleetManifests(msgspec.Struct, frozen=True, kw_only=True):
     """Manifests by kind, each sorted by namespace and name."""
 
     clusters: tuple[Manifest, ...] = ()
@@ -50,7 +50,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     profile_document: Manifest | None = None
     """The profile as it is written down, where it is not the usual one. A snapshot brings it; see `placed_by`."""
 
-    def placed_by(self, document: Manifest, registry: PlacementRegistry | None = None) -> "Inputs":
+    def placed_by(self, document: Manifest, registry: PlacementRegistry | None = None) -> "FleetManifests":
         """The same, with the plugins that a PlacementProfile names."""
         built = read_profile(document, registry)
         return msgspec.structs.replace(self, profile=built, profile_document=document)
@@ -58,7 +58,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     def fleet(self) -> Fleet:
         return fleet_of(self.completed().clusters, self.replicas, self.caches)
 
-    def completed(self) -> "Inputs":
+    def completed(self) -> "FleetManifests":
         """The same, with the pools of clusters that have no status worked out from their classes."""
         return msgspec.structs.replace(self, clusters=tuple(self._complete(cluster) for cluster in self.clusters))
 
@@ -77,14 +77,16 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         if cluster is None or cluster.status.gpu_pools or cluster.status.conditions:
             return manifest
         pools = pools_of(cluster, {name_of(item): item for item in self.classes})
-        ready = Condition(type=ConditionType.READY, status=Status.TRUE, reason=Reason.AVAILABLE, message="assumed")
+        ready = Condition(
+            type=ConditionType.READY, status=ConditionStatus.TRUE, reason=Reason.AVAILABLE, message="assumed"
+        )
         assumed = InferenceClusterStatus(
             conditions=(ready,), gateway=StatusGateway(address=ASSUMED_ADDRESS), gpu_pools=pools
         )
         return {**manifest, "status": encode(assumed)}
 
 
-def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> Inputs:
+def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> FleetManifests:
     """Inputs from objects in any order; kinds that placement does not read are left alone. Later ones win."""
     found: dict[str, dict[tuple[str, str], Manifest]] = {part: {} for part in _PARTS.values()}
     profile: Manifest | None = None
@@ -97,7 +99,7 @@ def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> Inputs:
             if part is not None:
                 found[part][namespace_of(item), name_of(item)] = item
     parts = {part: tuple(item for _, item in sorted(items.items())) for part, items in found.items()}
-    return Inputs(
+    return FleetManifests(
         clusters=parts["clusters"],
         replicas=parts["replicas"],
         caches=parts["caches"],
@@ -108,7 +110,7 @@ def gather(manifests: Iterable[Manifest], *, now: float = 0.0) -> Inputs:
     )
 
 
-def merge(base: Inputs, over: Inputs) -> Inputs:
+def merge(base: FleetManifests, over: FleetManifests) -> FleetManifests:
     """Both together; of an object that is in both, the second says what it is and the first how it is doing."""
     newer = [_with_status(base, manifest) for manifest in _all(over)]
     merged = gather([*_all(base), *newer], now=over.now or base.now)
@@ -117,7 +119,7 @@ def merge(base: Inputs, over: Inputs) -> Inputs:
     return msgspec.structs.replace(merged, clusters=clusters, profile_document=document)
 
 
-def _repooled(base: Inputs, over: Inputs, merged: Inputs) -> Iterator[Manifest]:
+def _repooled(base: FleetManifests, over: FleetManifests, merged: FleetManifests) -> Iterator[Manifest]:
     """The clusters of both, with the pools of those worked out again that were edited or whose classes were."""
     classes = {name_of(item): item for item in merged.classes}
     before = {name_of(item): item for item in base.clusters}
@@ -145,11 +147,11 @@ def _readable(manifest: Manifest) -> InferenceCluster | None:
         return None
 
 
-def _all(inputs: Inputs) -> list[Manifest]:
+def _all(inputs: FleetManifests) -> list[Manifest]:
     return [*inputs.classes, *inputs.clusters, *inputs.replicas, *inputs.caches, *inputs.deployments]
 
 
-def _with_status(base: Inputs, manifest: Manifest) -> Manifest:
+def _with_status(base: FleetManifests, manifest: Manifest) -> Manifest:
     """A manifest from a file has no status and no uid; what is known of the object is kept."""
     part = _PARTS[str(manifest["kind"])]
     key = namespace_of(manifest), name_of(manifest)

@@ -15,7 +15,7 @@ READY, NOT_READY, UNKNOWN = "Ready", "NotReady", "Unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ObjectHealth:
     """Whether an object is ready, and why not in its own words."""
 
     state: str
@@ -25,7 +25,7 @@ class Health:
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
     name: str
-    health: Health
+    health: ObjectHealth
     nodes: int
     free_devices: int
     replicas: int
@@ -36,7 +36,7 @@ class ClusterRow:
 class DeploymentRow:
     namespace: str
     name: str
-    health: Health
+    health: ObjectHealth
     wanted: int
     placed: int
     serving: int
@@ -47,7 +47,7 @@ class DeploymentRow:
 class ReplicaRow:
     namespace: str
     name: str
-    health: Health
+    health: ObjectHealth
     deployment: str
     cluster: str
 
@@ -56,7 +56,7 @@ class ReplicaRow:
 class ServiceRow:
     namespace: str
     name: str
-    health: Health
+    health: ObjectHealth
     address: str
     endpoints: int
     serving: int
@@ -132,9 +132,9 @@ def _service(item: ModelService) -> ServiceRow:
     )
 
 
-def _health(conditions: Iterable[Condition]) -> Health:
+def _health(conditions: Iterable[Condition]) -> ObjectHealth:
     ready = next((condition for condition in conditions if condition.type == "Ready"), None)
     if ready is None:
-        return Health(UNKNOWN, "nothing was decided yet")
+        return ObjectHealth(UNKNOWN, "nothing was decided yet")
     state = {"True": READY, "False": NOT_READY}.get(ready.status, UNKNOWN)
-    return Health(state, "" if state == READY else f"{ready.reason}: {ready.message}".rstrip(": "))
+    return ObjectHealth(state, "" if state == READY else f"{ready.reason}: {ready.message}".rstrip(": "))

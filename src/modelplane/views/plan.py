@@ -13,29 +13,29 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelCache, ModelDeployment
 from modelplane.compose.asking import ask_of
-from modelplane.framework import Code
-from modelplane.placement.cluster_info import Site, charges
-from modelplane.placement.decisions import Fate, Placement
-from modelplane.placement.request import Ask
+from modelplane.framework import RefusalCode
+from modelplane.placement.cluster_info import ClusterInfo, charges
+from modelplane.placement.decisions import Placement, ReplicaDecision
+from modelplane.placement.request import PlacementRequest
 from modelplane.placement.room import fits
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import summarise
-from modelplane.placement.values import Holding
-from modelplane.views.inputs import Inputs, key_text
-from modelplane.views.shapes import Action, Answer, DeploymentPlan, Plan, Row
+from modelplane.placement.values import PlacedReplica
+from modelplane.views.inputs import FleetManifests, key_text
+from modelplane.views.shapes import Action, DeploymentPlan, FitAnswer, FleetPlan, PlanRow
 
 ENGINE_START_S = 60.0
 NODE_START_S = 300.0
 FETCH_MIB_PER_S = 250.0
 _MIB_PER_GIB = 1024
-_ACTIONS = {Fate.NEW: Action.PLACE, Fate.KEPT: Action.KEEP, Fate.MOVING: Action.MOVE}
+_ACTIONS = {ReplicaDecision.NEW: Action.PLACE, ReplicaDecision.KEPT: Action.KEEP, ReplicaDecision.MOVING: Action.MOVE}
 
 CacheSizes = Mapping[tuple[str, str], int]
 """GiB of each cache, by namespace and name."""
 
 
-def plan(inputs: Inputs) -> Plan:
+def plan(inputs: FleetManifests) -> FleetPlan:
     fleet, sizes = inputs.fleet(), cache_sizes(inputs)
     plans: list[DeploymentPlan] = []
     for item in inputs.deployments:
@@ -47,10 +47,10 @@ def plan(inputs: Inputs) -> Plan:
     for row in (row for one in plans for row in one.rows):
         if row.price_per_hour is not None and row.action in {Action.PLACE, Action.KEEP, Action.MOVE}:
             prices[row.currency] = prices.get(row.currency, 0.0) + row.price_per_hour
-    return Plan(deployments=tuple(plans), price_per_hour={name: round(prices[name], 6) for name in sorted(prices)})
+    return FleetPlan(deployments=tuple(plans), price_per_hour={name: round(prices[name], 6) for name in sorted(prices)})
 
 
-def plan_of(ask: Ask, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> DeploymentPlan:
+def plan_of(ask: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> DeploymentPlan:
     """One deployment's part, on the fleet as it would be."""
     return DeploymentPlan(
         deployment=key_text(ask.deployment),
@@ -60,15 +60,15 @@ def plan_of(ask: Ask, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Dep
     )
 
 
-def answer_of(decided: Schedule, fleet: Fleet) -> Answer:
+def answer_of(decided: Schedule, fleet: Fleet) -> FitAnswer:
     if decided.unplaced:
-        waits = any(refusal.code is Code.REFUSED for refusal, _ in decided.trace.refusals())
-        return Answer.WAITS_FOR_ROOM if waits else Answer.FITS_NOWHERE
+        waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal, _ in decided.trace.refusals())
+        return FitAnswer.WAITS_FOR_ROOM if waits else FitAnswer.FITS_NOWHERE
     later = any(_needs_nodes(placement.holding, fleet) for placement in decided.placements)
-    return Answer.FITS_AFTER_SCALE_UP if later else Answer.FITS_NOW
+    return FitAnswer.FITS_AFTER_SCALE_UP if later else FitAnswer.FITS_NOW
 
 
-def cache_sizes(inputs: Inputs) -> CacheSizes:
+def cache_sizes(inputs: FleetManifests) -> CacheSizes:
     sizes: dict[tuple[str, str], int] = {}
     for item in inputs.caches:
         try:
@@ -80,21 +80,23 @@ def cache_sizes(inputs: Inputs) -> CacheSizes:
     return sizes
 
 
-def _applied(fleet: Fleet, ask: Ask, decided: Schedule) -> Fleet:
+def _applied(fleet: Fleet, ask: PlacementRequest, decided: Schedule) -> Fleet:
     gone = [holding.id for holding in fleet.owned_by(ask.deployment)]
     return fleet.with_holdings([placement.holding for placement in decided.placements], gone)
 
 
-def _rows(ask: Ask, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Iterator[Row]:
+def _rows(ask: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Iterator[PlanRow]:
     name = key_text(ask.deployment)
     for placement in decided.placements:
         yield _placed(ask, placement, fleet, sizes)
     for gone in decided.dropped:
         holding = gone.holding
-        yield Row(action=Action.DROP, deployment=name, cluster=holding.cluster, index=holding.index, reason=gone.why)
+        yield PlanRow(
+            action=Action.DROP, deployment=name, cluster=holding.cluster, index=holding.index, reason=gone.why
+        )
     if decided.preemption is not None:
         for victim in decided.preemption.victims:
-            yield Row(
+            yield PlanRow(
                 action=Action.EVICT,
                 deployment=key_text(victim.deployment),
                 cluster=victim.cluster,
@@ -103,14 +105,14 @@ def _rows(ask: Ask, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Itera
             )
     if decided.unplaced:
         reason = summarise(decided.trace.refusals()) or "the fleet has no clusters"
-        yield Row(action=Action.WAIT, deployment=name, replicas=decided.unplaced, reason=reason)
+        yield PlanRow(action=Action.WAIT, deployment=name, replicas=decided.unplaced, reason=reason)
 
 
-def _placed(ask: Ask, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> Row:
+def _placed(ask: PlacementRequest, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> PlanRow:
     holding = placement.holding
     site = fleet.sites[holding.cluster]
     price = price_of(holding, site)
-    return Row(
+    return PlanRow(
         action=_ACTIONS[placement.fate],
         deployment=key_text(ask.deployment),
         cluster=holding.cluster,
@@ -123,7 +125,7 @@ def _placed(ask: Ask, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> 
     )
 
 
-def price_of(holding: Holding, site: Site) -> tuple[float, str] | None:
+def price_of(holding: PlacedReplica, site: ClusterInfo) -> tuple[float, str] | None:
     """What a replica costs an hour: each pod the part of its node that it takes. None where a pool has no price."""
     total, currency = 0.0, ""
     for position, pods in charges(holding, site.pools):
@@ -139,7 +141,7 @@ def price_of(holding: Holding, site: Site) -> tuple[float, str] | None:
     return (round(total, 6), currency) if currency else None
 
 
-def _ready_in_s(ask: Ask, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> float:
+def _ready_in_s(ask: PlacementRequest, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> float:
     holding = placement.holding
     if holding.serving:
         return 0.0
@@ -153,7 +155,7 @@ def _ready_in_s(ask: Ask, placement: Placement, fleet: Fleet, sizes: CacheSizes)
     return ENGINE_START_S + max(scale_up, fetch)
 
 
-def _needs_nodes(holding: Holding, fleet: Fleet) -> bool:
+def _needs_nodes(holding: PlacedReplica, fleet: Fleet) -> bool:
     """Whether a pool has to add nodes before everything on it fits."""
     site = fleet.sites[holding.cluster]
     for seat in holding.seats:

@@ -15,16 +15,16 @@ from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import API_VERSION, Manifest
 from modelplane.compose.asking import ask_of
 from modelplane.placement.profile import PlacementRegistry
-from modelplane.placement.request import Ask
+from modelplane.placement.request import PlacementRequest
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.views.inputs import SNAPSHOT_KIND, Inputs, gather, key_text
-from modelplane.views.shapes import Decision, Replayed
+from modelplane.views.inputs import SNAPSHOT_KIND, FleetManifests, gather, key_text
+from modelplane.views.shapes import RecordedDecision, ReplayedDecision
 
 _META = ("name", "namespace", "uid", "generation", "labels", "creationTimestamp", "deletionTimestamp")
 
 
-def snapshot_document(inputs: Inputs) -> dict[str, object]:
+def snapshot_document(inputs: FleetManifests) -> dict[str, object]:
     """The inputs and the decisions on them, as one document."""
     completed = inputs.completed()
     return {
@@ -41,18 +41,18 @@ def snapshot_document(inputs: Inputs) -> dict[str, object]:
     }
 
 
-def decide(inputs: Inputs) -> tuple[Decision, ...]:
+def decide(inputs: FleetManifests) -> tuple[RecordedDecision, ...]:
     """What each deployment would be given, each on the fleet as it is, by itself."""
     fleet = inputs.fleet()
     return tuple(_decision(ask_of(decode(ModelDeployment, item)), fleet, inputs) for item in inputs.deployments)
 
 
-def replay(document: Mapping[str, object], registry: PlacementRegistry | None = None) -> tuple[Replayed, ...]:
+def replay(document: Mapping[str, object], registry: PlacementRegistry | None = None) -> tuple[ReplayedDecision, ...]:
     """Decides again. The registry has the plugins that the snapshot's profile may name."""
     if document.get("kind") != SNAPSHOT_KIND:
         raise InputError(f"this is a {document.get('kind')}, not a {SNAPSHOT_KIND}")
     try:
-        recorded = msgspec.convert(document.get("decisions", []), tuple[Decision, ...])
+        recorded = msgspec.convert(document.get("decisions", []), tuple[RecordedDecision, ...])
     except msgspec.ValidationError as error:
         raise InputError(f"{SNAPSHOT_KIND}: decisions: {error}") from error
     known = {decision.deployment: decision for decision in recorded}
@@ -64,7 +64,7 @@ def replay(document: Mapping[str, object], registry: PlacementRegistry | None = 
     if missing:
         raise InputError(f"{SNAPSHOT_KIND}: there is a decision but no deployment for {', '.join(missing)}")
     return tuple(
-        Replayed(
+        ReplayedDecision(
             deployment=decision.deployment,
             same=known[decision.deployment].digest == decision.digest,
             recorded=known[decision.deployment],
@@ -75,9 +75,9 @@ def replay(document: Mapping[str, object], registry: PlacementRegistry | None = 
     )
 
 
-def _decision(ask: Ask, fleet: Fleet, inputs: Inputs) -> Decision:
+def _decision(ask: PlacementRequest, fleet: Fleet, inputs: FleetManifests) -> RecordedDecision:
     decided = schedule(ask, fleet, inputs.now, profile=inputs.profile)
-    return Decision(
+    return RecordedDecision(
         deployment=key_text(ask.deployment),
         digest=digest_of(decided),
         placements=tuple(
@@ -95,7 +95,7 @@ def digest_of(decided: Schedule) -> str:
         decided.dropped,
         decided.pending,
         decided.preemption,
-        decided.look_again_after_s,
+        decided.requeue_after_s,
         decided.trace.candidates(),
     )
     return "sha256:" + hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()

@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Answer(StrEnum):
+class FitAnswer(StrEnum):
     """Whether what a deployment asks for fits.
 
     FITS_NOW             every replica has a place on nodes that are there
@@ -29,7 +29,7 @@ class Action(StrEnum):
     WAIT = "wait"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What would become of one replica; of several that wait for the same reason, one row with their count."""
 
     action: Action
@@ -49,23 +49,23 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 class DeploymentPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deployment: str
     replicas: int
-    answer: Answer
-    rows: tuple[Row, ...]
+    answer: FitAnswer
+    rows: tuple[PlanRow, ...]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class FleetPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deployments: tuple[DeploymentPlan, ...]
     price_per_hour: dict[str, float]
     """Of all replicas that would be, by currency."""
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> FitAnswer:
         """The worst of all."""
-        order = list(Answer)
-        return max((one.answer for one in self.deployments), key=order.index, default=Answer.FITS_NOW)
+        order = list(FitAnswer)
+        return max((one.answer for one in self.deployments), key=order.index, default=FitAnswer.FITS_NOW)
 
 
-class ScoreShown(msgspec.Struct, frozen=True, kw_only=True):
+class ScoreRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     value: float
 
@@ -79,20 +79,20 @@ class CandidateShown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     reason: str = ""
     may_pass: bool = False
     score: float | None = None
-    scores: tuple[ScoreShown, ...] = ()
+    scores: tuple[ScoreRow, ...] = ()
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PlacementExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deployment: str
     replicas: int
     pending: int
-    answer: Answer
+    answer: FitAnswer
     summary: str
-    rows: tuple[Row, ...]
+    rows: tuple[PlanRow, ...]
     candidates: tuple[CandidateShown, ...]
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RecordedDecision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A decision as a snapshot records it. The digest covers placements, drops, evictions and the whole trace."""
 
     deployment: str
@@ -101,8 +101,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pending: int = 0
 
 
-class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deployment: str
     same: bool
-    recorded: Decision
-    decided: Decision
+    recorded: RecordedDecision
+    decided: RecordedDecision

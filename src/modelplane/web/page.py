@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from modelplane.views.overview import Health, Overview
+from modelplane.views.overview import ObjectHealth, Overview
 
 _STYLE = """\
 :root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; }
@@ -65,7 +65,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]])
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, Health):
+    if isinstance(value, ObjectHealth):
         why = f'<div class="why">{escape(value.why)}</div>' if value.why else ""
         return f'<td><span class="{escape(value.state)}">{escape(value.state)}</span>{why}</td>'
     return f"<td>{escape(str(value))}</td>"

@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.errors import ConflictError, InvalidObject, NotFoundError
 from modelplane.apiserver.store.database import Database, Expired, StoreSettings, random_uid
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef, Store
+from modelplane.reconcile.store import ChangeType, ObjectRef, Store, StoreChange
 from modelplane.testing.clock import VirtualClock
 
 ADDED, MODIFIED, DELETED = ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED
@@ -168,9 +168,9 @@ def test_a_change_carries_both_sides(store):
     store.delete(ref())
     last = {**two, "metadata": {**two["metadata"], "resourceVersion": "3"}}
     assert heard == [
-        Change(ADDED, ref(), one, None, 1),
-        Change(MODIFIED, ref(), two, one, 2),
-        Change(DELETED, ref(), last, two, 3),
+        StoreChange(ADDED, ref(), one, None, 1),
+        StoreChange(MODIFIED, ref(), two, one, 2),
+        StoreChange(DELETED, ref(), last, two, 3),
     ]
     assert store.changes_since(1) == tuple(heard[1:])
     assert store.changes_since(4) == Expired(oldest=0)

@@ -1,9 +1,9 @@
 from modelplane.apiserver.store.history import ChangeLog, Expired, History
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
 
 def change(revision):
-    return Change(ChangeType.ADDED, ObjectRef("", "Pod", "a", f"pod-{revision}"), {}, None, revision)
+    return StoreChange(ChangeType.ADDED, ObjectRef("", "Pod", "a", f"pod-{revision}"), {}, None, revision)
 
 
 def test_changes_since_a_revision_come_in_order():

@@ -13,7 +13,7 @@ from modelplane.epp.config.config import load
 from modelplane.epp.config.outline import outline
 from modelplane.epp.config.places import ConfigError
 from modelplane.epp.config.profiles import ProfilePlan
-from modelplane.epp.scheduling.catalogue import Catalogue, NoParameters, plugin_type
+from modelplane.epp.scheduling.catalogue import Catalogue, EmptyParameters, plugin_type
 from modelplane.epp.scheduling.declared import ScrapeParameters
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
@@ -497,14 +497,14 @@ class Mine:
 
 
 def test_types_of_other_packages():
-    known = catalogue().extended([plugin_type("mine", Mine, NoParameters)])
+    known = catalogue().extended([plugin_type("mine", Mine, EmptyParameters)])
     assert (
         Scheduler(load(HEAD + "plugins: [{type: mine}]", catalogue=known).build()).assembly.profiles["default"].scorers
     )
     with pytest.raises(InputError, match="plugin type mine is registered twice"):
-        known.extended([plugin_type("mine", Mine, NoParameters)])
+        known.extended([plugin_type("mine", Mine, EmptyParameters)])
     with pytest.raises(InputError, match="queue-scorer is registered twice"):
-        Catalogue([*catalogue().values(), plugin_type("queue-scorer", Mine, NoParameters)])
+        Catalogue([*catalogue().values(), plugin_type("queue-scorer", Mine, EmptyParameters)])
 
 
 def test_the_outline_of_a_configuration():

@@ -14,7 +14,7 @@ from modelplane.api.errors import InputError
 from modelplane.epp.datalayer.kv_events import KvListener, KvSettings, KvTarget, settings_from, targets_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.precise import PreciseIndex
-from modelplane.sim.engine.kv_events import BlockStored, KvEventLog
+from modelplane.sim.engine.kv_events import BlockStoredEvent, KvEventLog
 from tests.support.kube_api import until
 
 TOPIC = b"kv@pod@model"
@@ -216,7 +216,7 @@ def test_events_of_a_simulated_engine():
         log = KvEventLog(enabled=True, wall_clock=lambda: 1.0)
         batches = []
         log.listen(batches.append)
-        log.add(BlockStored((7,), None, tuple(tokens(0)), 2))
+        log.add(BlockStoredEvent((7,), None, tuple(tokens(0)), 2))
         log.publish()
         async with listening(publisher) as (index, endpoint, _):
             await publisher.subscribed()

@@ -6,8 +6,8 @@ import pytest
 
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.kv_events import KvSettings
-from modelplane.epp.datalayer.scrape import Uses
-from modelplane.epp.datalayer.scrape.connections import Target
+from modelplane.epp.datalayer.scrape import MetricsInUse
+from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
 from modelplane.epp.datalayer.setup import (
     discovery_of,
     kv_listener_of,
@@ -29,12 +29,12 @@ def configured(*plugins, rest=""):
 @pytest.mark.parametrize(
     ("plugins", "uses"),
     [
-        (["{type: random-picker}"], Uses(load=False, cache=False)),
-        (["{type: active-request-scorer}"], Uses(load=False, cache=False)),
-        (["{type: prefix-cache-scorer}"], Uses(load=False, cache=True)),
-        (["{type: queue-scorer}"], Uses()),
-        (["{type: utilization-detector}"], Uses()),
-        (["{type: prefix-cache-scorer}", "{type: kv-cache-utilization-scorer}"], Uses()),
+        (["{type: random-picker}"], MetricsInUse(load=False, cache=False)),
+        (["{type: active-request-scorer}"], MetricsInUse(load=False, cache=False)),
+        (["{type: prefix-cache-scorer}"], MetricsInUse(load=False, cache=True)),
+        (["{type: queue-scorer}"], MetricsInUse()),
+        (["{type: utilization-detector}"], MetricsInUse()),
+        (["{type: prefix-cache-scorer}", "{type: kv-cache-utilization-scorer}"], MetricsInUse()),
     ],
 )
 def test_what_plugins_read_of_servers(plugins, uses):
@@ -44,8 +44,8 @@ def test_what_plugins_read_of_servers(plugins, uses):
 def test_by_default_everything_is_read_over_plain_http():
     config = load("")
     scraper = scraper_of(config)
-    assert uses_of(config) == Uses()
-    assert scraper._where(ENDPOINT) == Target("10.0.0.1", 8000)
+    assert uses_of(config) == MetricsInUse()
+    assert scraper._where(ENDPOINT) == ScrapeTarget("10.0.0.1", 8000)
     assert scraper._settings.pace.busy_s == 0.2
     assert (discovery_of(config), kv_listener_of(config.build())) == (None, None)
 
@@ -124,4 +124,4 @@ def test_names_of_models_are_asked_for_where_they_are_read():
     rest = "dataLayer: {sources: [{pluginRef: models-data-source, extractors: [{pluginRef: models-data-extractor}]}]}\n"
     source = "{type: models-data-source, parameters: {interval: 3s, path: /names}}"
     watcher = models_watcher_of(configured("{type: queue-scorer}", source, "{type: models-data-extractor}", rest=rest))
-    assert (watcher._every_s, watcher._where(ENDPOINT)) == (3, Target("10.0.0.1", 8000, "/names"))
+    assert (watcher._every_s, watcher._where(ENDPOINT)) == (3, ScrapeTarget("10.0.0.1", 8000, "/names"))

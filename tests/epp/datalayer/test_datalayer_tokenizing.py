@@ -10,8 +10,8 @@ from aiohttp import web
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.datalayer.tokenizing import Tokenizer, TokenizerSettings
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.requests import Api
-from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.sim.engine import EngineConfig, SimulatedEngine
 
 CHAT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}], "temperature": 1}).encode()
 
@@ -57,15 +57,15 @@ async def counted():
 @pytest.mark.parametrize(
     ("api", "body", "questions", "expected"),
     [
-        (Api.CHAT, CHAT, [{"model": "m", "messages": [{"role": "user", "content": "hi"}]}], ((1, 2, 3),)),
-        (Api.COMPLETIONS, b'{"model":"m","prompt":"a"}', [{"model": "m", "prompt": "a"}], ((1, 2, 3),)),
-        (Api.COMPLETIONS, b'{"prompt":["a","b"]}', [{"prompt": "a"}, {"prompt": "b"}], ((1, 2, 3), (1, 2, 3))),
-        (Api.COMPLETIONS, b'{"prompt":[7,8]}', [], ((7, 8),)),
-        (Api.COMPLETIONS, b'{"prompt":[[7],[8]]}', [], ((7,), (8,))),
-        (Api.COMPLETIONS, b'{"prompt":""}', [], None),
-        (Api.COMPLETIONS, b'{"prompt":{}}', [], None),
-        (Api.COMPLETIONS, b"junk", [], None),
-        (Api.MESSAGES, CHAT, [], None),
+        (InferenceApi.CHAT, CHAT, [{"model": "m", "messages": [{"role": "user", "content": "hi"}]}], ((1, 2, 3),)),
+        (InferenceApi.COMPLETIONS, b'{"model":"m","prompt":"a"}', [{"model": "m", "prompt": "a"}], ((1, 2, 3),)),
+        (InferenceApi.COMPLETIONS, b'{"prompt":["a","b"]}', [{"prompt": "a"}, {"prompt": "b"}], ((1, 2, 3), (1, 2, 3))),
+        (InferenceApi.COMPLETIONS, b'{"prompt":[7,8]}', [], ((7, 8),)),
+        (InferenceApi.COMPLETIONS, b'{"prompt":[[7],[8]]}', [], ((7,), (8,))),
+        (InferenceApi.COMPLETIONS, b'{"prompt":""}', [], None),
+        (InferenceApi.COMPLETIONS, b'{"prompt":{}}', [], None),
+        (InferenceApi.COMPLETIONS, b"junk", [], None),
+        (InferenceApi.MESSAGES, CHAT, [], None),
     ],
 )
 def test_what_is_asked_and_told(run, api, body, questions, expected):
@@ -97,7 +97,7 @@ def test_where_nobody_tells_requests_go_on_and_the_next_do_not_ask(run, answer):
         async with server(answer) as (url, noted):
             settings = TokenizerSettings(url=url, timeout_s=0.2, pause_s=600.0)
             async with asked(Tokenizer(settings)) as tokenizer:
-                found = [await tokens_of(tokenizer, Api.CHAT, CHAT) for _ in range(3)]
+                found = [await tokens_of(tokenizer, InferenceApi.CHAT, CHAT) for _ in range(3)]
                 return found, len(noted), tokenizer.failures
 
     assert run(scenario()) == ([(), None, None], 1, 1)
@@ -105,15 +105,15 @@ def test_where_nobody_tells_requests_go_on_and_the_next_do_not_ask(run, answer):
 
 def test_servers_of_the_pool_are_asked_where_none_is_named(run):
     async def scenario():
-        engine = Engine(EngineConfig(cluster="c", namespace="ns", pod="m-0", models=("m",), speed=1000))
+        engine = SimulatedEngine(EngineConfig(cluster="c", namespace="ns", pod="m-0", models=("m",), speed=1000))
         address = await engine.start("127.0.0.1")
         pool = StaticEndpoints([])
         tokenizer = Tokenizer()
         tokenizer.follow(pool)
         async with asked(tokenizer):
-            nobody = await tokens_of(tokenizer, Api.CHAT, CHAT)
+            nobody = await tokens_of(tokenizer, InferenceApi.CHAT, CHAT)
             pool.replace([Endpoint("ns/m-0", f"127.0.0.1:{address.port}")])
-            found = await tokens_of(tokenizer, Api.CHAT, CHAT)
+            found = await tokens_of(tokenizer, InferenceApi.CHAT, CHAT)
         await engine.stop()
         return nobody, found
 
@@ -130,9 +130,9 @@ def test_a_question_can_be_taken_back_and_none_outlives_the_tokenizer(run):
             server(_hangs) as (url, _),
             asked(Tokenizer(TokenizerSettings(url=url, timeout_s=30.0))) as tokenizer,
         ):
-            tokenizer.ask(Api.CHAT, CHAT, heard.append)()
-            assert tokenizer.ask(Api.CHAT, CHAT, heard.append) is not None
+            tokenizer.ask(InferenceApi.CHAT, CHAT, heard.append)()
+            assert tokenizer.ask(InferenceApi.CHAT, CHAT, heard.append) is not None
             await asyncio.sleep(0)
-        return heard, tokenizer.ask(Api.CHAT, CHAT, heard.append)
+        return heard, tokenizer.ask(InferenceApi.CHAT, CHAT, heard.append)
 
     assert run(scenario()) == ([], None)

@@ -10,7 +10,7 @@ from modelplane.api.errors import InputError
 from modelplane.epp.flowcontrol.saturation import Concurrency, PoolGauge, Utilization, detector_of, pool_saturation
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.filters import detectors
-from modelplane.epp.scheduling.filters.detectors import ConcurrencyParameters, UtilizationParameters
+from modelplane.epp.scheduling.filters.detectors import ConcurrencyParameters, UtilizationDetectorParameters
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.units import convert
 
@@ -47,7 +47,9 @@ def test_utilization(endpoints, expected):
 
 
 def test_utilization_with_other_thresholds():
-    parameters = convert({"kvCacheUtilThreshold": 0.9, "metricsStalenessThreshold": "1m"}, UtilizationParameters)
+    parameters = convert(
+        {"kvCacheUtilThreshold": 0.9, "metricsStalenessThreshold": "1m"}, UtilizationDetectorParameters
+    )
     found = Utilization(parameters).saturation([server(1, 0.95, seen_s=50.0)], NOW_S)
     assert found == pytest.approx(1.0556, abs=1e-4)
 
@@ -98,7 +100,7 @@ def test_no_request_is_let_go_beyond_what_endpoints_may_have(count, most, ends):
 
 def test_the_rules_are_those_of_the_configured_detector():
     by_count = detectors.ConcurrencyDetector("c", ConcurrencyParameters(max_concurrency=4))
-    by_metrics = detectors.UtilizationDetector("u", UtilizationParameters(queue_depth_threshold=2))
+    by_metrics = detectors.UtilizationDetector("u", UtilizationDetectorParameters(queue_depth_threshold=2))
     endpoints = [server(waiting=5, requests=1)]
     found = [detector_of(plugin).saturation(endpoints, NOW_S) for plugin in (by_count, by_metrics, None)]
     assert found == [0.25, 2.5, 1.0]

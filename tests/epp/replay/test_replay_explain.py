@@ -12,7 +12,7 @@ from modelplane.epp.replay.explain import explain
 from modelplane.epp.replay.snapshot import decode, decode_request, encode
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Adapters, Load
-from modelplane.epp.scheduling.requests import Api, Request
+from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.testing.picking import seeded
 
@@ -117,7 +117,7 @@ def test_a_request_in_words():
     )
     assert (found.model, found.api, found.prompts, found.headers, found.priority, found.size) == (
         "m",
-        Api.COMPLETIONS,
+        InferenceApi.COMPLETIONS,
         (b"hello",),
         {"x-session": "s"},
         -1,
@@ -164,7 +164,7 @@ def test_an_explanation_says_what_was_found_of_every_endpoint():
                         "address": "10.0.0.3:8000",
                         "verdict": "refused",
                         "filter": "decode-filter",
-                        "code": "Excluded",
+                        "code": "Unresolvable",
                         "reason": "has the role prefill",
                     },
                 ],

@@ -12,7 +12,7 @@ from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.slots import PEER
-from modelplane.framework import Code, Profile, Recorder, Runner, RunOutcome
+from modelplane.framework import Profile, RefusalCode, Runner, RunOutcome, StepRecorder
 from modelplane.testing.picking import (
     chances,
     cycle_of,
@@ -30,7 +30,7 @@ EVERY_ROLE = [*(endpoint(str(role), labels={ROLE: str(role)}) for role in Role),
 
 def kept(plugin, cycle, endpoints):
     """Names that a profile of this filter alone admits, and what it says of the others."""
-    told = Recorder()
+    told = StepRecorder()
     Runner(Profile("p", make("max-score-picker"), (plugin,))).run(cycle, endpoints, told)
     assert {found.name for found, _ in told.refusals}.isdisjoint(found.name for found, *_ in told.scores)
     return [found.name for found, *_ in told.scores], {found.name: refusal for found, refusal in told.refusals}
@@ -55,9 +55,9 @@ def test_roles(type_name, expected):
 def test_a_role_that_nobody_has_is_excluded_and_never_refused():
     _, refusals = kept(make("prefill-filter"), cycle_of(EVERY_ROLE), EVERY_ROLE)
     assert {name: (refusal.code, refusal.reason) for name, refusal in refusals.items()} == {
-        "decode": (Code.EXCLUDED, "has the role decode"),
-        "encode": (Code.EXCLUDED, "has the role encode"),
-        "none": (Code.EXCLUDED, "has no role label"),
+        "decode": (RefusalCode.UNRESOLVABLE, "has the role decode"),
+        "encode": (RefusalCode.UNRESOLVABLE, "has the role encode"),
+        "none": (RefusalCode.UNRESOLVABLE, "has no role label"),
     }
 
 

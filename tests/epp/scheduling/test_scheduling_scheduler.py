@@ -14,7 +14,7 @@ from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.plugins import Served
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.framework import Code, Profile, Recorder, Refusal, Result, RunOutcome, Weighted
+from modelplane.framework import Profile, Refusal, RefusalCode, Result, RunOutcome, StepRecorder, Weighted
 from modelplane.testing.picking import chances, cycle_of, endpoint, endpoints_with, make, seeded
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
@@ -120,14 +120,14 @@ def test_picks_are_ranked_groups():
     ("filters", "outcome", "status", "why"),
     [
         pytest.param(
-            (Refuses("role", Code.EXCLUDED),),
+            (Refuses("role", RefusalCode.UNRESOLVABLE),),
             Outcome.EXCLUDED,
             503,
             "profile p admits no endpoint: role: a is not wanted",
             id="nobody will ever do",
         ),
         pytest.param(
-            (Refuses("load", Code.REFUSED),),
+            (Refuses("load", RefusalCode.UNSCHEDULABLE),),
             Outcome.SATURATED,
             429,
             "profile p admits no endpoint: load: a is not wanted",
@@ -362,7 +362,7 @@ def test_decisions_repeat_whatever_the_order_of_endpoints_and_whoever_listens(co
     random.shuffle(order)
     first = run_all(config, states, asked, seed)
     assert run_all(config, states, asked, seed) == first
-    assert run_all(config, states, asked, seed, reporter=Recorder()) == first
+    assert run_all(config, states, asked, seed, reporter=StepRecorder()) == first
     mixed = run_all(config, states, asked, seed, order)
     # The sentence may quote another endpoint first.
     assert [(one[0], *one[2:]) for one in mixed] == [(one[0], *one[2:]) for one in first]

@@ -12,11 +12,11 @@ from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import Served, Usage
-from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.director import DEFAULT_TENANT, Director
 from modelplane.epp.server.server import apis_of, assemble
-from modelplane.epp.server.steps import Ask
+from modelplane.epp.server.steps import PickRequest
 
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 9}).encode()
 HEADERS = {":method": "POST", ":path": "/v1/chat/completions", "x-request-id": "r1"}
@@ -111,7 +111,7 @@ class Desk:
     def ask(self, body=BODY, *, whole=True, subset=None, **headers):
         asker = Asker()
         named = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
-        verdict = self.director.decide(Ask(named, body, whole, subset), asker)
+        verdict = self.director.decide(PickRequest(named, body, whole, subset), asker)
         return verdict, asker
 
     def end(self, verdict, status=200, told=""):
@@ -134,7 +134,7 @@ def test_a_request_in_the_terms_of_the_picker():
     )
     request = verdict.request
     assert verdict.decision.outcome is Outcome.PICKED
-    assert msgspec.structs.astuple(request)[:4] == ("r1", "m", Api.CHAT, (b"\nuser\nhello",))
+    assert msgspec.structs.astuple(request)[:4] == ("r1", "m", InferenceApi.CHAT, (b"\nuser\nhello",))
     assert (request.priority, request.tenant, request.size, request.most_output_tokens) == (0, "team", len(BODY), 9)
     assert (request.ttft_goal_s, request.tpot_goal_s, request.received_s) == (0.25, 0.04, 100.0)
     assert request.subset == ("10.0.0.0:8000",)
@@ -176,7 +176,9 @@ def test_outcomes(ask, outcome):
 
 def test_a_get_has_no_body_to_parse():
     desk = Desk()
-    verdict = desk.director.decide(Ask({":method": "GET", ":path": "/v1/chat/completions"}, b"", True, None), Asker())
+    verdict = desk.director.decide(
+        PickRequest({":method": "GET", ":path": "/v1/chat/completions"}, b"", True, None), Asker()
+    )
     assert verdict.decision.outcome is Outcome.PICKED
 
 
@@ -368,8 +370,8 @@ requestHandler: {parsers: [%s]}
 @pytest.mark.parametrize(
     ("parsers", "outcome", "api"),
     [
-        ("{pluginRef: anthropic-parser}, {pluginRef: passthrough-parser}", Outcome.PICKED, Api.OTHER),
-        ("{pluginRef: anthropic-parser}", Outcome.MALFORMED, Api.CHAT),
+        ("{pluginRef: anthropic-parser}, {pluginRef: passthrough-parser}", Outcome.PICKED, InferenceApi.OTHER),
+        ("{pluginRef: anthropic-parser}", Outcome.MALFORMED, InferenceApi.CHAT),
     ],
     ids=["passed on unread", "refused"],
 )
@@ -381,7 +383,7 @@ def test_only_configured_parsers_read_bodies(parsers, outcome, api):
     desk.director.apis = apis_of(load(text))
     verdict, _ = desk.ask()
     assert (verdict.decision.outcome, verdict.request.api) == (outcome, api)
-    models = desk.director.decide(Ask({":method": "GET", ":path": "/v1/models"}, b"", True, None), Asker())
+    models = desk.director.decide(PickRequest({":method": "GET", ":path": "/v1/models"}, b"", True, None), Asker())
     assert models.decision.outcome is Outcome.PICKED
 
 
@@ -450,7 +452,7 @@ def test_what_a_request_came_to_counts_against_its_tenant(used, next_up):
     waiting = {}
     for tenant in ("a", "b"):
         _, waiting[tenant] = desk.ask(x_llm_d_inference_fairness_id=tenant)
-    usage = Usage(prompt_tokens=used, output_tokens=used)
+    usage = ResponseUsage(prompt_tokens=used, output_tokens=used)
     served = Served(first.decision.picked, 200, desk.clock(), ended_s=desk.clock(), usage=usage)
     desk.director.ended(first, served)
     assert [tenant for tenant, asker in waiting.items() if asker.answers] == [next_up]
@@ -488,7 +490,7 @@ class Slow:
         self.taken_back = 0
 
     def ask(self, api, body, told):
-        if api is not Api.CHAT:
+        if api is not InferenceApi.CHAT:
             return None
         self.asked.append((body, told))
         return self._take_back
@@ -509,7 +511,10 @@ def test_a_decision_waits_for_tokens():
     _, without = desk.ask()
     slow.asked[1][1](())
     assert without.answers[0].request.tokens == 3
-    assert desk.director.decide(Ask({":method": "POST", ":path": "/other"}, b"{}", True, None), Asker()) is not None
+    assert (
+        desk.director.decide(PickRequest({":method": "POST", ":path": "/other"}, b"{}", True, None), Asker())
+        is not None
+    )
 
 
 def test_tokens_come_before_the_wait_for_room():

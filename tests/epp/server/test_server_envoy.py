@@ -13,11 +13,11 @@ from aiohttp import web
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage
 from modelplane.epp.server.server import PickerServer, PickerSettings
 from modelplane.epp.transport.grpc_aio import GrpcAioServer
 from modelplane.epp.transport.h2.server import H2Server
-from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from tests.support.extproc_envoy import EnvoyPlan, Mode, envoy
 
 pytestmark = pytest.mark.e2e
@@ -301,7 +301,7 @@ def test_usage_is_read_across_pieces_where_bodies_pass(tmp_path, run):
             await here.ask(chat(stream=True))
             return await here.until_ended(1)
 
-    assert run(scenario()) == [("CHAT", 200, "ns/0", Usage(3, 4, -1))]
+    assert run(scenario()) == [("CHAT", 200, "ns/0", ResponseUsage(3, 4, -1))]
 
 
 def test_events_arrive_one_by_one(tmp_path, run):
@@ -415,7 +415,7 @@ def test_many_requests_at_once(tmp_path, run):
 def test_simulated_engines_answer_through_it(tmp_path, run):
     async def scenario():
         engines = [
-            Engine(EngineConfig(cluster="c", namespace="ns", pod=f"m-{number}", models=("m",), speed=1000))
+            SimulatedEngine(EngineConfig(cluster="c", namespace="ns", pod=f"m-{number}", models=("m",), speed=1000))
             for number in range(2)
         ]
         addresses = [await engine.start("127.0.0.1") for engine in engines]

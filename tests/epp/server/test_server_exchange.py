@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Usage
-from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server import messages
-from modelplane.epp.server.exchange import Budget, Exchange, Stage
-from modelplane.epp.server.incoming import BodyMode, Incoming, Phase
+from modelplane.epp.server.exchange import Budget, Exchange, ExchangeStage
+from modelplane.epp.server.incoming import BodyMode, Incoming, ProcessingPhase
 from modelplane.epp.server.messages import UNCHANGED
 from modelplane.epp.server.refusals import body as error_body
-from modelplane.epp.server.steps import NOTHING, Ask, Rename, Step
+from modelplane.epp.server.steps import NOTHING, ExchangeStep, PickRequest, Rename
 from tests.support.extproc_protos import load
 
 PROTOS = load()
@@ -35,11 +35,16 @@ BIG = bytes(range(256)) * 600
 def begins(mode, *, ends=False, response=BodyMode.NONE, metadata=b"", **headers):
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Incoming(
-        Phase.REQUEST_HEADERS, HEADERS | named, ends=ends, metadata=metadata, request_mode=mode, response_mode=response
+        ProcessingPhase.REQUEST_HEADERS,
+        HEADERS | named,
+        ends=ends,
+        metadata=metadata,
+        request_mode=mode,
+        response_mode=response,
     )
 
 
-def piece(data, *, ends=False, phase=Phase.REQUEST_BODY):
+def piece(data, *, ends=False, phase=ProcessingPhase.REQUEST_BODY):
     return Incoming(phase, body=data, ends=ends)
 
 
@@ -49,36 +54,36 @@ def steps(*incoming, exchange=None, limit=1 << 20):
 
 
 def asks(body=b"", *, whole=True, subset=None, headers=HEADERS):
-    return Step(ask=Ask(headers, body, whole, subset))
+    return ExchangeStep(ask=PickRequest(headers, body, whole, subset))
 
 
-def passed(data, *, ends, phase=Phase.REQUEST_BODY):
+def passed(data, *, ends, phase=ProcessingPhase.REQUEST_BODY):
     return messages.pass_body(phase, data, ends=ends)
 
 
 def test_headers_only():
     exchange, found = steps(begins(BodyMode.NONE))
     assert found == [asks(whole=False)]
-    assert exchange.decided(PICKED) == Step((messages.send_on(Phase.REQUEST_HEADERS, *WHERE),))
-    assert exchange.stage is Stage.SENT_ON
+    assert exchange.decided(PICKED) == ExchangeStep((messages.send_on(ProcessingPhase.REQUEST_HEADERS, *WHERE),))
+    assert exchange.stage is ExchangeStage.SENT_ON
 
 
 @pytest.mark.parametrize("mode", [BodyMode.BUFFERED, BodyMode.FULL_DUPLEX, BodyMode.NONE, -1])
 def test_a_request_that_ends_with_its_headers_is_decided_by_them_and_keeps_its_subset(mode):
     exchange, found = steps(begins(mode, ends=True, metadata=hint(["10.0.0.1:8000"])))
     assert found == [asks(subset=("10.0.0.1:8000",))]
-    assert exchange.decided(PICKED) == Step((messages.send_on(Phase.REQUEST_HEADERS, *WHERE),))
+    assert exchange.decided(PICKED) == ExchangeStep((messages.send_on(ProcessingPhase.REQUEST_HEADERS, *WHERE),))
 
 
 def test_buffered():
     exchange, found = steps(begins(BodyMode.BUFFERED), piece(b"abc", ends=True))
-    assert found == [Step((UNCHANGED[Phase.REQUEST_HEADERS],)), asks(b"abc")]
-    assert exchange.decided(PICKED) == Step((messages.send_on(Phase.REQUEST_BODY, *WHERE),))
+    assert found == [ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_HEADERS],)), asks(b"abc")]
+    assert exchange.decided(PICKED) == ExchangeStep((messages.send_on(ProcessingPhase.REQUEST_BODY, *WHERE),))
 
 
 def test_buffered_in_part_is_not_the_whole_body():
     _, found = steps(begins(BodyMode.BUFFERED_PARTIAL), piece(b"abc"))
-    assert found == [Step((UNCHANGED[Phase.REQUEST_HEADERS],)), asks(b"abc", whole=False)]
+    assert found == [ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_HEADERS],)), asks(b"abc", whole=False)]
 
 
 def test_streamed_is_decided_by_headers_and_its_body_passes():
@@ -86,15 +91,15 @@ def test_streamed_is_decided_by_headers_and_its_body_passes():
     assert found == [asks(whole=False)]
     exchange.decided(PICKED)
     _, found = steps(piece(b"abc"), piece(b"", ends=True), exchange=exchange)
-    assert found == [Step((UNCHANGED[Phase.REQUEST_BODY],))] * 2
+    assert found == [ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_BODY],))] * 2
 
 
 @pytest.mark.parametrize("mode", [BodyMode.FULL_DUPLEX, -1], ids=["told", "not told"])
 def test_full_duplex(mode):
     exchange, found = steps(begins(mode), piece(b"ab"), piece(b"c", ends=True))
     assert found == [NOTHING, NOTHING, asks(b"abc")]
-    assert exchange.decided(PICKED) == Step(
-        (messages.send_on(Phase.REQUEST_HEADERS, *WHERE), passed(b"abc", ends=True))
+    assert exchange.decided(PICKED) == ExchangeStep(
+        (messages.send_on(ProcessingPhase.REQUEST_HEADERS, *WHERE), passed(b"abc", ends=True))
     )
 
 
@@ -126,48 +131,55 @@ def test_full_duplex_with_an_empty_body():
 
 
 def test_full_duplex_that_ends_with_trailers():
-    trailers = Incoming(Phase.REQUEST_TRAILERS, ends=True)
+    trailers = Incoming(ProcessingPhase.REQUEST_TRAILERS, ends=True)
     exchange, found = steps(begins(BodyMode.FULL_DUPLEX), piece(b"abc"), trailers)
     assert found == [NOTHING, NOTHING, asks(b"abc")]
     assert exchange.decided(PICKED).replies == (
-        messages.send_on(Phase.REQUEST_HEADERS, *WHERE),
+        messages.send_on(ProcessingPhase.REQUEST_HEADERS, *WHERE),
         passed(b"abc", ends=False),
-        UNCHANGED[Phase.REQUEST_TRAILERS],
+        UNCHANGED[ProcessingPhase.REQUEST_TRAILERS],
     )
 
 
 def test_trailers_elsewhere_pass():
     exchange, _ = steps(begins(BodyMode.NONE))
     exchange.decided(PICKED)
-    _, found = steps(Incoming(Phase.REQUEST_TRAILERS), Incoming(Phase.RESPONSE_TRAILERS), exchange=exchange)
-    assert found == [Step((UNCHANGED[Phase.REQUEST_TRAILERS],)), Step((UNCHANGED[Phase.RESPONSE_TRAILERS],))]
+    _, found = steps(
+        Incoming(ProcessingPhase.REQUEST_TRAILERS), Incoming(ProcessingPhase.RESPONSE_TRAILERS), exchange=exchange
+    )
+    assert found == [
+        ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_TRAILERS],)),
+        ExchangeStep((UNCHANGED[ProcessingPhase.RESPONSE_TRAILERS],)),
+    ]
 
 
 def test_a_body_for_another_model():
     rename = Rename(b"changed", "asked", "served")
     exchange, _ = steps(begins(BodyMode.BUFFERED), piece(b"abc", ends=True))
-    assert exchange.decided(PICKED, Api.CHAT, rename).replies == (messages.send_on_changed(*WHERE, b"changed"),)
+    assert exchange.decided(PICKED, InferenceApi.CHAT, rename).replies == (
+        messages.send_on_changed(*WHERE, b"changed"),
+    )
     exchange, _ = steps(begins(BodyMode.FULL_DUPLEX), piece(b"abc", ends=True))
-    assert exchange.decided(PICKED, Api.CHAT, rename).replies[1:] == (passed(b"changed", ends=True),)
+    assert exchange.decided(PICKED, InferenceApi.CHAT, rename).replies[1:] == (passed(b"changed", ends=True),)
 
 
 @pytest.mark.parametrize(
     ("incoming", "sentence"),
     [
         ([piece(b"a")], "a request body came before its headers"),
-        ([Incoming(Phase.REQUEST_TRAILERS)], "request trailers came before headers"),
+        ([Incoming(ProcessingPhase.REQUEST_TRAILERS)], "request trailers came before headers"),
         ([begins(BodyMode.FULL_DUPLEX), begins(BodyMode.FULL_DUPLEX)], "request headers came twice"),
     ],
 )
 def test_orders_that_break_the_protocol(incoming, sentence):
     _, found = steps(*incoming)
-    assert found[-1] == Step(broken=sentence)
+    assert found[-1] == ExchangeStep(broken=sentence)
 
 
 def test_messages_that_wait_for_no_answer_or_are_not_known():
-    exchange, found = steps(Incoming(Phase.REQUEST_HEADERS, HEADERS, observed=True), Incoming())
+    exchange, found = steps(Incoming(ProcessingPhase.REQUEST_HEADERS, HEADERS, observed=True), Incoming())
     assert found == [NOTHING, NOTHING]
-    assert exchange.stage is Stage.BEGINNING
+    assert exchange.stage is ExchangeStage.BEGINNING
 
 
 def test_only_the_first_answer_counts():
@@ -226,7 +238,7 @@ REFUSALS = {
 def test_what_clients_read_when_nothing_is_picked(outcome, expected):
     status, headers, kind, code = expected
     exchange, _ = steps(begins(BodyMode.FULL_DUPLEX), piece(b"abc", ends=True))
-    step = exchange.decided(Decision(outcome, why="because"), Api.CHAT)
+    step = exchange.decided(Decision(outcome, why="because"), InferenceApi.CHAT)
     assert step.over
     assert told(step) == (
         status,
@@ -243,18 +255,20 @@ def test_every_outcome_that_refuses_is_in_the_table():
 
 def test_what_went_wrong_inside_is_not_told():
     exchange, _ = steps(begins(BodyMode.NONE))
-    status, _, error, _ = told(exchange.decided(Decision(Outcome.FAULT, why="queue-scorer raised KeyError"), Api.CHAT))
+    status, _, error, _ = told(
+        exchange.decided(Decision(Outcome.FAULT, why="queue-scorer raised KeyError"), InferenceApi.CHAT)
+    )
     assert (status, error["error"]["message"]) == (500, "the endpoint picker failed")
 
 
 def test_a_client_that_is_gone_is_told_nothing():
     exchange, _ = steps(begins(BodyMode.NONE))
-    assert exchange.decided(Decision(Outcome.ABANDONED)) == Step(over=True)
+    assert exchange.decided(Decision(Outcome.ABANDONED)) == ExchangeStep(over=True)
 
 
 def test_errors_have_the_shape_of_the_api():
     decision = Decision(Outcome.SATURATED, why="full")
-    assert json.loads(error_body(decision, Api.MESSAGES)) == {
+    assert json.loads(error_body(decision, InferenceApi.MESSAGES)) == {
         "type": "error",
         "error": {"type": "rate_limit_error", "message": "full"},
     }
@@ -276,7 +290,7 @@ def test_bodies_that_are_too_large(incoming, sentence):
     exchange, found = steps(*incoming, limit=10)
     refused = found[-1].ask.refused
     assert (refused.outcome, refused.why) == (Outcome.TOO_LARGE, sentence)
-    answered = exchange.decided(refused, Api.MESSAGES)
+    answered = exchange.decided(refused, InferenceApi.MESSAGES)
     status, _, error, _ = told(answered)
     assert (status, error["error"]) == (413, {"type": "request_too_large", "message": sentence})
     assert answered.over
@@ -360,13 +374,13 @@ def test_no_hint_and_a_hint_elsewhere_allow_all():
 
 def response(status="200", kind="application/json", metadata=b""):
     headers = {":status": status, "content-type": kind}
-    return Incoming(Phase.RESPONSE_HEADERS, headers, metadata=metadata)
+    return Incoming(ProcessingPhase.RESPONSE_HEADERS, headers, metadata=metadata)
 
 
 def sent_on(*, response_mode=BodyMode.FULL_DUPLEX, rename=None, decision=PICKED, **headers):
     exchange = Exchange(1 << 20)
     exchange.feed(begins(BodyMode.NONE, response=response_mode, **headers), 0.0)
-    exchange.decided(decision, Api.CHAT, rename)
+    exchange.decided(decision, InferenceApi.CHAT, rename)
     return exchange
 
 
@@ -374,22 +388,24 @@ def test_a_response_passes_unchanged():
     exchange = sent_on()
     _, found = steps(
         response("503"),
-        piece(b"ab", phase=Phase.RESPONSE_BODY),
-        piece(b"", ends=True, phase=Phase.RESPONSE_BODY),
+        piece(b"ab", phase=ProcessingPhase.RESPONSE_BODY),
+        piece(b"", ends=True, phase=ProcessingPhase.RESPONSE_BODY),
         exchange=exchange,
     )
     assert found == [
-        Step((UNCHANGED[Phase.RESPONSE_HEADERS],)),
-        Step((passed(b"ab", ends=False, phase=Phase.RESPONSE_BODY),)),
-        Step((passed(b"", ends=True, phase=Phase.RESPONSE_BODY),)),
+        ExchangeStep((UNCHANGED[ProcessingPhase.RESPONSE_HEADERS],)),
+        ExchangeStep((passed(b"ab", ends=False, phase=ProcessingPhase.RESPONSE_BODY),)),
+        ExchangeStep((passed(b"", ends=True, phase=ProcessingPhase.RESPONSE_BODY),)),
     ]
-    assert (exchange.status, exchange.first_byte_s, exchange.usage) == (503, 7.0, Usage())
+    assert (exchange.status, exchange.first_byte_s, exchange.usage) == (503, 7.0, ResponseUsage())
 
 
 @pytest.mark.parametrize("mode", [BodyMode.BUFFERED, BodyMode.STREAMED])
 def test_bodies_that_are_not_ours_to_send_back_pass(mode):
-    _, found = steps(response(), piece(b"ab", phase=Phase.RESPONSE_BODY), exchange=sent_on(response_mode=mode))
-    assert found[1] == Step((UNCHANGED[Phase.RESPONSE_BODY],))
+    _, found = steps(
+        response(), piece(b"ab", phase=ProcessingPhase.RESPONSE_BODY), exchange=sent_on(response_mode=mode)
+    )
+    assert found[1] == ExchangeStep((UNCHANGED[ProcessingPhase.RESPONSE_BODY],))
 
 
 def test_no_header_is_added_to_responses():
@@ -402,10 +418,10 @@ def test_usage_is_read_where_bodies_are_shown():
     exchange = sent_on()
     steps(
         response(kind="text/event-stream; charset=utf-8"),
-        *(piece(event, phase=Phase.RESPONSE_BODY) for event in events),
+        *(piece(event, phase=ProcessingPhase.RESPONSE_BODY) for event in events),
         exchange=exchange,
     )
-    assert exchange.usage == Usage(3, 4, -1)
+    assert exchange.usage == ResponseUsage(3, 4, -1)
 
 
 def test_what_a_decision_has_for_the_client_goes_with_the_response():
@@ -420,7 +436,7 @@ def test_an_exchange_that_is_evicted_is_answered_for_its_endpoint():
     step = exchange.evict()
     answer = MessageToDict(RESPONSE.FromString(step.replies[0]))["immediateResponse"]
     assert (answer["status"]["code"], step.over, exchange.status) == (429, True, 429)
-    assert exchange.evict() == Step()
+    assert exchange.evict() == ExchangeStep()
 
 
 @pytest.mark.parametrize(("status", "expected"), [("", 0), ("abc", 0), ("\xb2", 0), ("404", 404)])
@@ -438,13 +454,15 @@ def test_the_endpoint_that_served_is_told_back():
     exchange = sent_on()
     _, found = steps(response(metadata=served_by("10.0.0.9:80")), exchange=exchange)
     assert exchange.served == "10.0.0.9:80"
-    assert found == [Step((UNCHANGED[Phase.RESPONSE_HEADERS],))]
+    assert found == [ExchangeStep((UNCHANGED[ProcessingPhase.RESPONSE_HEADERS],))]
 
 
 def test_a_conformance_test_hears_which_endpoint_served():
     exchange = sent_on(test_epp_endpoint_selection="10.0.0.9")
     _, found = steps(response(metadata=served_by("10.0.0.9:80")), exchange=exchange)
-    assert found == [Step((messages.change_response((("x-conformance-test-served-endpoint", "10.0.0.9:80"),)),))]
+    assert found == [
+        ExchangeStep((messages.change_response((("x-conformance-test-served-endpoint", "10.0.0.9:80"),)),))
+    ]
 
 
 @pytest.mark.parametrize("served", [5, ["10.0.0.9:80"], None])
@@ -458,12 +476,12 @@ def test_names_of_models_are_put_back_across_pieces():
     exchange = sent_on(rename=Rename(b"{}", "asked", "served"))
     _, found = steps(
         response(),
-        piece(b'{"model":"ser', phase=Phase.RESPONSE_BODY),
-        piece(b'ved"}', phase=Phase.RESPONSE_BODY),
-        Incoming(Phase.RESPONSE_TRAILERS),
+        piece(b'{"model":"ser', phase=ProcessingPhase.RESPONSE_BODY),
+        piece(b'ved"}', phase=ProcessingPhase.RESPONSE_BODY),
+        Incoming(ProcessingPhase.RESPONSE_TRAILERS),
         exchange=exchange,
     )
-    assert found[0] == Step((messages.change_response((), ("content-length",)),))
+    assert found[0] == ExchangeStep((messages.change_response((), ("content-length",)),))
     streamed = [
         RESPONSE.FromString(reply).response_body.response.body_mutation.streamed_response.body
         for step in found[1:3]
@@ -476,25 +494,25 @@ def test_what_was_held_back_goes_before_the_trailers():
     exchange = sent_on(rename=Rename(b"{}", "asked", "served"))
     _, found = steps(
         response(),
-        piece(b'{"mod', phase=Phase.RESPONSE_BODY),
-        Incoming(Phase.RESPONSE_TRAILERS),
+        piece(b'{"mod', phase=ProcessingPhase.RESPONSE_BODY),
+        Incoming(ProcessingPhase.RESPONSE_TRAILERS),
         exchange=exchange,
     )
-    assert found[2] == Step(
-        (passed(b'"mod', ends=False, phase=Phase.RESPONSE_BODY), UNCHANGED[Phase.RESPONSE_TRAILERS])
+    assert found[2] == ExchangeStep(
+        (passed(b'"mod', ends=False, phase=ProcessingPhase.RESPONSE_BODY), UNCHANGED[ProcessingPhase.RESPONSE_TRAILERS])
     )
 
 
 def test_names_of_models_in_a_buffered_response():
     exchange = sent_on(rename=Rename(b"{}", "asked", "served"), response_mode=BodyMode.BUFFERED)
-    whole = piece(b'{"model": "served"}', ends=True, phase=Phase.RESPONSE_BODY)
+    whole = piece(b'{"model": "served"}', ends=True, phase=ProcessingPhase.RESPONSE_BODY)
     _, found = steps(response(), whole, exchange=exchange)
-    assert found[1] == Step((messages.replace_body(Phase.RESPONSE_BODY, b'{"model": "asked"}'),))
+    assert found[1] == ExchangeStep((messages.replace_body(ProcessingPhase.RESPONSE_BODY, b'{"model": "asked"}'),))
 
 
 anything = st.builds(
     Incoming,
-    phase=st.sampled_from(list(Phase)),
+    phase=st.sampled_from(list(ProcessingPhase)),
     headers=st.dictionaries(
         st.sampled_from([":status", ":path", "content-length", "content-type"]), st.text(max_size=5)
     ),
@@ -518,4 +536,4 @@ def test_whatever_envoy_sends_there_is_an_answer_and_one_question_at_most(incomi
         if place == answered:
             exchange.decided(PICKED)
     assert asked <= 1
-    assert isinstance(exchange.usage, Usage)
+    assert isinstance(exchange.usage, ResponseUsage)

@@ -5,7 +5,7 @@ import contextlib
 import grpc
 import pytest
 
-from modelplane.epp.server.health import CHECK, WATCH, Health
+from modelplane.epp.server.health import CHECK, WATCH, HealthService
 from modelplane.epp.transport.calls import Settings
 from modelplane.epp.transport.wire import nested
 
@@ -30,7 +30,7 @@ def test_probes(make_server, run, ready):
     names = ["", "readiness", "envoy.service.ext_proc.v3.ExternalProcessor", "inference-extension", "liveness"]
 
     async def scenario():
-        async with probing(make_server, Health(lambda: ready)) as channel:
+        async with probing(make_server, HealthService(lambda: ready)) as channel:
             return [await channel.unary_unary(CHECK)(question(name)) for name in names]
 
     assert run(scenario()) == [SERVING if ready else NOT_SERVING] * 4 + [SERVING]
@@ -42,7 +42,7 @@ def test_probes(make_server, run, ready):
 )
 def test_questions_without_an_answer(make_server, run, message, code):
     async def scenario():
-        async with probing(make_server, Health(lambda: True)) as channel:
+        async with probing(make_server, HealthService(lambda: True)) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await channel.unary_unary(CHECK)(message)
             return refused.value.code()
@@ -52,7 +52,7 @@ def test_questions_without_an_answer(make_server, run, message, code):
 
 def test_watching(make_server, run):
     state = [True]
-    health = Health(lambda: state[0])
+    health = HealthService(lambda: state[0])
 
     async def scenario():
         async with probing(make_server, health) as channel:
@@ -71,7 +71,7 @@ def test_watching(make_server, run):
 
 def test_watching_an_unknown_name(make_server, run):
     async def scenario():
-        async with probing(make_server, Health(lambda: True)) as channel:
+        async with probing(make_server, HealthService(lambda: True)) as channel:
             watch = channel.unary_stream(WATCH)(question("another"))
             heard = await watch.read()
             watch.cancel()

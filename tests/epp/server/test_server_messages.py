@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.server import messages
-from modelplane.epp.server.incoming import Incoming, Phase
+from modelplane.epp.server.incoming import Incoming, ProcessingPhase
 from modelplane.epp.server.messages import UNCHANGED
 from modelplane.epp.transport.wire import WireError, fields, nested, number, varint
 from tests.support.extproc_protos import load
@@ -46,7 +46,7 @@ def test_headers_are_read_as_the_library_writes_them(entries, ends, modes, obser
         request.protocol_config.SetInParent()
         request.protocol_config.request_body_mode, request.protocol_config.response_body_mode = modes
     assert messages.read(request.SerializeToString()) == Incoming(
-        phase=Phase.REQUEST_HEADERS,
+        phase=ProcessingPhase.REQUEST_HEADERS,
         headers=_joined(entries),
         ends=ends,
         observed=observed,
@@ -56,7 +56,7 @@ def test_headers_are_read_as_the_library_writes_them(entries, ends, modes, obser
 
 
 @given(st.binary(max_size=300), st.sampled_from(["", "end_of_stream", "end_of_stream_without_message"]))
-@pytest.mark.parametrize("phase", [Phase.REQUEST_BODY, Phase.RESPONSE_BODY])
+@pytest.mark.parametrize("phase", [ProcessingPhase.REQUEST_BODY, ProcessingPhase.RESPONSE_BODY])
 def test_bodies_are_read_as_the_library_writes_them(phase, body, end):
     request = REQUEST()
     part = getattr(request, phase.name.lower())
@@ -67,7 +67,7 @@ def test_bodies_are_read_as_the_library_writes_them(phase, body, end):
     assert messages.read(request.SerializeToString()) == Incoming(phase=phase, body=body, ends=bool(end))
 
 
-@pytest.mark.parametrize("phase", [Phase.REQUEST_TRAILERS, Phase.RESPONSE_TRAILERS])
+@pytest.mark.parametrize("phase", [ProcessingPhase.REQUEST_TRAILERS, ProcessingPhase.RESPONSE_TRAILERS])
 def test_trailers(phase):
     request = REQUEST()
     _fill(getattr(request, phase.name.lower()).trailers.headers, [("a", "b", True)])
@@ -75,7 +75,7 @@ def test_trailers(phase):
 
 
 @pytest.mark.parametrize("size", [16_370, 16_380, 16_384, 20_000, 300_000])
-@pytest.mark.parametrize("phase", [Phase.REQUEST_BODY, Phase.RESPONSE_BODY])
+@pytest.mark.parametrize("phase", [ProcessingPhase.REQUEST_BODY, ProcessingPhase.RESPONSE_BODY])
 def test_large_bodies_are_read_as_the_library_writes_them(phase, size):
     for ends, observed in ((False, False), (True, False), (False, True)):
         request = REQUEST()
@@ -94,11 +94,13 @@ def test_large_bodies_are_read_as_the_library_writes_them(phase, size):
 
 def test_large_bodies_that_are_not_first_in_their_message():
     body = b"x" * 20_000
-    written = nested(Phase.REQUEST_BODY.value, b"\x10\x01" + nested(1, body))
-    assert messages.read(written) == Incoming(Phase.REQUEST_BODY, body=body, ends=True)
-    assert messages.read(nested(8, b"m") + written) == Incoming(Phase.REQUEST_BODY, body=body, ends=True, metadata=b"m")
+    written = nested(ProcessingPhase.REQUEST_BODY.value, b"\x10\x01" + nested(1, body))
+    assert messages.read(written) == Incoming(ProcessingPhase.REQUEST_BODY, body=body, ends=True)
+    assert messages.read(nested(8, b"m") + written) == Incoming(
+        ProcessingPhase.REQUEST_BODY, body=body, ends=True, metadata=b"m"
+    )
     with pytest.raises(WireError):
-        messages.read(nested(Phase.REQUEST_BODY.value, b"\x0a" + number(30_000) + body))
+        messages.read(nested(ProcessingPhase.REQUEST_BODY.value, b"\x0a" + number(30_000) + body))
 
 
 def test_a_message_about_nothing_known():
@@ -232,7 +234,7 @@ METADATA = {"envoy.lb": {"x-gateway-destination-endpoint": "10.0.0.1:80,[::1]:81
 
 
 def test_sending_on():
-    reply = messages.send_on(Phase.REQUEST_HEADERS, "10.0.0.1:80,[::1]:81", (("x-a", "b"),), ("x-c", "x-d"))
+    reply = messages.send_on(ProcessingPhase.REQUEST_HEADERS, "10.0.0.1:80,[::1]:81", (("x-a", "b"),), ("x-c", "x-d"))
     assert _told(reply) == {
         "request_headers": {
             "response": {
@@ -248,7 +250,7 @@ def test_sending_on():
 
 
 def test_sending_on_by_the_reply_to_a_body():
-    told = _told(messages.send_on(Phase.REQUEST_BODY, "10.0.0.1:80,[::1]:81"))
+    told = _told(messages.send_on(ProcessingPhase.REQUEST_BODY, "10.0.0.1:80,[::1]:81"))
     assert told == {
         "request_body": {
             "response": {
@@ -277,7 +279,10 @@ def test_pieces_of_bodies_whose_lengths_just_fit_their_bytes(ends):
 
 
 def check_piece(body, *, ends):
-    for phase, field in ((Phase.REQUEST_BODY, "request_body"), (Phase.RESPONSE_BODY, "response_body")):
+    for phase, field in (
+        (ProcessingPhase.REQUEST_BODY, "request_body"),
+        (ProcessingPhase.RESPONSE_BODY, "response_body"),
+    ):
         expected = RESPONSE()
         streamed = getattr(expected, field).response.body_mutation.streamed_response
         streamed.SetInParent()
@@ -291,7 +296,7 @@ def test_replies_that_change_nothing(phase):
 
 
 def test_other_replies():
-    assert _told(messages.replace_body(Phase.RESPONSE_BODY, b"abc")) == {
+    assert _told(messages.replace_body(ProcessingPhase.RESPONSE_BODY, b"abc")) == {
         "response_body": {"response": {"body_mutation": {"body": "YWJj"}}}
     }
     assert _told(messages.change_response((("x-a", "b"),), ("x-c",))) == {

@@ -6,29 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.parsing import Parsed, ParseError, find_api, parse, rename
 
 
 @pytest.mark.parametrize(
     ("path", "api"),
     [
-        ("/v1/chat/completions", Api.CHAT),
-        ("/prefix/v1/chat/completions?api-version=1", Api.CHAT),
-        ("/v1/chat/completions/", Api.CHAT),
-        ("/v1/chat/completions/render", Api.CHAT),
-        ("/v1/completions", Api.COMPLETIONS),
-        ("/v1/mychat/completions", Api.COMPLETIONS),
-        ("/v1/responses", Api.RESPONSES),
-        ("/v1/embeddings", Api.EMBEDDINGS),
-        ("/v1/messages", Api.MESSAGES),
-        ("/messages", Api.OTHER),
-        ("/inference/v1/generate", Api.GENERATE),
-        ("/generate", Api.GENERATE),
-        ("/v1/models", Api.OTHER),
-        ("/v1/xcompletions", Api.OTHER),
-        ("/", Api.OTHER),
-        ("", Api.OTHER),
+        ("/v1/chat/completions", InferenceApi.CHAT),
+        ("/prefix/v1/chat/completions?api-version=1", InferenceApi.CHAT),
+        ("/v1/chat/completions/", InferenceApi.CHAT),
+        ("/v1/chat/completions/render", InferenceApi.CHAT),
+        ("/v1/completions", InferenceApi.COMPLETIONS),
+        ("/v1/mychat/completions", InferenceApi.COMPLETIONS),
+        ("/v1/responses", InferenceApi.RESPONSES),
+        ("/v1/embeddings", InferenceApi.EMBEDDINGS),
+        ("/v1/messages", InferenceApi.MESSAGES),
+        ("/messages", InferenceApi.OTHER),
+        ("/inference/v1/generate", InferenceApi.GENERATE),
+        ("/generate", InferenceApi.GENERATE),
+        ("/v1/models", InferenceApi.OTHER),
+        ("/v1/xcompletions", InferenceApi.OTHER),
+        ("/", InferenceApi.OTHER),
+        ("", InferenceApi.OTHER),
     ],
 )
 def test_the_longest_end_of_a_path_that_is_known_decides(path, api):
@@ -41,17 +41,17 @@ LONG_IMAGE = {"type": "image_url", "image_url": {"url": "data:" + "x" * 1000}}
 
 BODIES = {
     "chat": (
-        Api.CHAT,
+        InferenceApi.CHAT,
         {"model": "m", "messages": [{"role": "system", "content": "be"}, USER], "stream": True, "max_tokens": 5},
         Parsed("m", (b"\nsystem\nbe\nuser\nhi",), streaming=True, most_output_tokens=5),
     ),
     "chat with parts": (
-        Api.CHAT,
+        InferenceApi.CHAT,
         {"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, IMAGE]}]},
         Parsed("m", (b'\nuser\na{"url": "http://a/b.png"}',), has_media=True),
     ),
     "chat with tools, salt and two limits": (
-        Api.CHAT,
+        InferenceApi.CHAT,
         {
             "model": "m",
             "messages": [USER],
@@ -63,41 +63,41 @@ BODIES = {
         Parsed("m", (b'[{"type": "x"}]\nuser\nhi',), most_output_tokens=7, salt="s"),
     ),
     "chat with calls of tools": (
-        Api.CHAT,
+        InferenceApi.CHAT,
         {"model": "m", "messages": [{"role": "assistant", "content": None, "tool_calls": [1]}]},
         Parsed("m", (b"\nassistant\n[1]",)),
     ),
-    "chat without messages": (Api.CHAT, {"model": "m"}, Parsed("m", (b"",))),
+    "chat without messages": (InferenceApi.CHAT, {"model": "m"}, Parsed("m", (b"",))),
     "chat with a limit that is no whole number": (
-        Api.CHAT,
+        InferenceApi.CHAT,
         {"model": "m", "max_tokens": 5.0},
         Parsed("m", (b"",), most_output_tokens=5),
     ),
     "chat with a limit out of this world": (
-        Api.CHAT,
+        InferenceApi.CHAT,
         {"model": "m", "max_tokens": 1e300},
         Parsed("m", (b"",)),
     ),
-    "completion": (Api.COMPLETIONS, {"model": "m", "prompt": "añb"}, Parsed("m", ("añb".encode(),))),
-    "completions": (Api.COMPLETIONS, {"model": "m", "prompt": ["a", "b"]}, Parsed("m", (b"a", b"b"))),
+    "completion": (InferenceApi.COMPLETIONS, {"model": "m", "prompt": "añb"}, Parsed("m", ("añb".encode(),))),
+    "completions": (InferenceApi.COMPLETIONS, {"model": "m", "prompt": ["a", "b"]}, Parsed("m", (b"a", b"b"))),
     "completion of tokens": (
-        Api.COMPLETIONS,
+        InferenceApi.COMPLETIONS,
         {"model": "m", "prompt": [1, 258]},
         Parsed("m", (b"\x01\0\0\0\x02\x01\0\0",)),
     ),
     "completions of tokens": (
-        Api.COMPLETIONS,
+        InferenceApi.COMPLETIONS,
         {"model": "m", "prompt": [[1], [2]]},
         Parsed("m", (b"\x01\0\0\0", b"\x02\0\0\0")),
     ),
-    "completion without a prompt": (Api.COMPLETIONS, {"model": "m"}, Parsed("m")),
+    "completion without a prompt": (InferenceApi.COMPLETIONS, {"model": "m"}, Parsed("m")),
     "response to a text": (
-        Api.RESPONSES,
+        InferenceApi.RESPONSES,
         {"model": "m", "input": "hi", "instructions": "be", "max_output_tokens": 9, "stream": False},
         Parsed("m", (b"\nsystem\nbe\nuser\nhi",), most_output_tokens=9),
     ),
     "response to items": (
-        Api.RESPONSES,
+        InferenceApi.RESPONSES,
         {
             "model": "m",
             "input": [
@@ -111,10 +111,10 @@ BODIES = {
         },
         Parsed("m", (b'\nuser\na"u"\nfunction_call\n{}\nfunction_call_output\n"x"',), has_media=True),
     ),
-    "embedding": (Api.EMBEDDINGS, {"model": "m", "input": ["a", "b"]}, Parsed("m", (b"a", b"b"))),
-    "embedding of a chat": (Api.EMBEDDINGS, {"model": "m", "messages": [USER]}, Parsed("m", (b"\nuser\nhi",))),
+    "embedding": (InferenceApi.EMBEDDINGS, {"model": "m", "input": ["a", "b"]}, Parsed("m", (b"a", b"b"))),
+    "embedding of a chat": (InferenceApi.EMBEDDINGS, {"model": "m", "messages": [USER]}, Parsed("m", (b"\nuser\nhi",))),
     "Anthropic": (
-        Api.MESSAGES,
+        InferenceApi.MESSAGES,
         {
             "model": "m",
             "system": [{"type": "text", "text": "be"}],
@@ -140,12 +140,12 @@ BODIES = {
         ),
     ),
     "vLLM generate": (
-        Api.GENERATE,
+        InferenceApi.GENERATE,
         {"token_ids": [1], "sampling_params": {"max_tokens": 4}, "features": {"a": 1}, "model": None},
         Parsed("", (b"\x01\0\0\0",), most_output_tokens=4, has_media=True),
     ),
     "SGLang generate": (
-        Api.GENERATE,
+        InferenceApi.GENERATE,
         {"text": "hi", "sampling_params": {"max_new_tokens": 4}, "stream": True},
         Parsed("", (b"hi",), most_output_tokens=4, streaming=True),
     ),
@@ -158,13 +158,13 @@ def test_what_bodies_say(api, body, expected):
 
 
 def test_anything_may_pass_where_no_api_is_known():
-    assert parse(Api.OTHER, b"\xff\x00 not JSON") == Parsed()
+    assert parse(InferenceApi.OTHER, b"\xff\x00 not JSON") == Parsed()
 
 
 def test_long_media_are_told_apart_by_a_digest():
     def prompt(image):
         chat = {"model": "m", "messages": [{"role": "user", "content": [image]}]}
-        return parse(Api.CHAT, json.dumps(chat).encode()).prompts[0]
+        return parse(InferenceApi.CHAT, json.dumps(chat).encode()).prompts[0]
 
     other = {"type": "image_url", "image_url": {"url": "data:" + "y" * 1000}}
     assert len(prompt(LONG_IMAGE)) == len("\nuser\n") + 16
@@ -197,17 +197,17 @@ HOSTILE = {
 @pytest.mark.parametrize(("body", "sentence"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_bodies(body, sentence):
     with pytest.raises(ParseError) as refused:
-        parse(Api.CHAT, body)
+        parse(InferenceApi.CHAT, body)
     assert sentence in str(refused.value)
 
 
 @pytest.mark.parametrize("prompt", [[1, "a"], ["a", 1], [[1], 2], [-1], [1 << 40], [[-1]], {"a": 1}, [["a"]]])
 def test_prompts_that_are_none(prompt):
     with pytest.raises(ParseError):
-        parse(Api.COMPLETIONS, json.dumps({"model": "m", "prompt": prompt}).encode())
+        parse(InferenceApi.COMPLETIONS, json.dumps({"model": "m", "prompt": prompt}).encode())
 
 
-@given(st.binary(max_size=200), st.sampled_from(list(Api)))
+@given(st.binary(max_size=200), st.sampled_from(list(InferenceApi)))
 def test_any_bytes_say_something_or_are_refused(body, api):
     try:
         parse(api, body)
@@ -238,7 +238,7 @@ fields = st.sampled_from(
 )
 
 
-@given(st.dictionaries(fields, json_values, max_size=6), st.sampled_from(list(Api)))
+@given(st.dictionaries(fields, json_values, max_size=6), st.sampled_from(list(InferenceApi)))
 def test_wrong_types_anywhere_say_something_or_are_refused(document, api):
     try:
         parse(api, json.dumps(document).encode())
@@ -258,7 +258,7 @@ turns = st.lists(
 )
 
 
-@given(turns, turns, st.sampled_from([Api.CHAT, Api.MESSAGES]))
+@given(turns, turns, st.sampled_from([InferenceApi.CHAT, InferenceApi.MESSAGES]))
 def test_a_conversation_that_goes_on_begins_as_it_began(before, after, api):
     def prompt(messages, **style):
         return parse(api, json.dumps({"model": "m", "messages": messages}, **style).encode()).prompts[0]

@@ -13,7 +13,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.processor import Processor
 from modelplane.epp.server.server import assemble
-from modelplane.epp.transport.calls import Status
+from modelplane.epp.transport.calls import GrpcStatus
 from tests.support.extproc_protos import load as load_protos
 
 PROTOS = load_protos()
@@ -39,7 +39,7 @@ class Call:
         assert not self.ends
         self.sent += [RESPONSE.FromString(message) for message in messages]
 
-    def finish(self, status=Status.OK, why=""):
+    def finish(self, status=GrpcStatus.OK, why=""):
         self.ends.append((status, why))
 
     def rest(self):
@@ -134,7 +134,7 @@ def test_a_call_from_headers_to_its_end():
     assert told(call)[2:] == [["response_headers"]]
     assert pool.ends == []
     processor.closed()
-    assert call.ends == [(Status.OK, "")]
+    assert call.ends == [(GrpcStatus.OK, "")]
     assert pool.ends == [(pool.endpoint, 200, True, True)]
     assert pool.endpoint.requests_in_flight == 0
     assert pool.streams == ["open", ("OK", True, True, True)]
@@ -168,7 +168,7 @@ def test_a_refusal_ends_the_call():
     processor.message(body(b"junk"))
     assert told(call) == [["immediate_response"]]
     assert call.sent[0].immediate_response.status.code == 400
-    assert call.ends == [(Status.OK, "")]
+    assert call.ends == [(GrpcStatus.OK, "")]
     assert pool.ends == []
     assert pool.streams == ["open", ("OK", True, True, False)]
 
@@ -180,7 +180,7 @@ def test_a_request_that_has_to_make_room_is_answered_and_counted_as_ended():
     processor.evict()
     assert told(call)[1:] == [["immediate_response"]]
     assert call.sent[1].immediate_response.status.code == 429
-    assert call.ends == [(Status.OK, "")]
+    assert call.ends == [(GrpcStatus.OK, "")]
     assert pool.ends == [(pool.endpoint, 429, False, True)]
     assert (pool.endpoint.requests_in_flight, pool.endpoint.tokens_in_flight) == (0, 0)
 
@@ -196,7 +196,7 @@ def test_what_envoy_would_not_send(messages, why):
     call, processor = Pool().call()
     for message in messages:
         processor.message(message)
-    assert call.ends == [(Status.INVALID_ARGUMENT, why)]
+    assert call.ends == [(GrpcStatus.INVALID_ARGUMENT, why)]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_garbage_after_a_request_was_sent_on_ends_it():
     call, processor = pool.call()
     processor.message(headers(mode=0))
     processor.message(b"\xff")
-    assert call.ends[0][0] is Status.INVALID_ARGUMENT
+    assert call.ends[0][0] is GrpcStatus.INVALID_ARGUMENT
     assert len(pool.ends) == 1
     assert pool.endpoint.requests_in_flight == 0
 

@@ -10,7 +10,7 @@ from modelplane.epp.replay.snapshot import decode
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.server.runner import Program, Wishes
 from modelplane.epp.server.server import PickerSettings
-from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.sim.engine import EngineConfig, SimulatedEngine
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 FLOWING = (
@@ -118,7 +118,7 @@ def test_no_metrics_port(run):
 
 def test_the_load_of_endpoints_is_read(run):
     async def scenario():
-        engine = Engine(EngineConfig(cluster="c", namespace="ns", pod="m-0", models=("m",), speed=1000))
+        engine = SimulatedEngine(EngineConfig(cluster="c", namespace="ns", pod="m-0", models=("m",), speed=1000))
         address = await engine.start("127.0.0.1")
         endpoint = Endpoint("ns/m-0", f"127.0.0.1:{address.port}")
         program = Program(StaticEndpoints([endpoint]), load(""), SETTINGS, Wishes(metrics_port=-1))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.scheduling.plugins import Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage
 from modelplane.epp.server.sse import ModelRenamer, UsageReader, join, read_usage
 
 OPENAI = (
@@ -29,12 +29,12 @@ RESPONSES = (
     b'{"input_tokens":3,"input_tokens_details":{"cached_tokens":2},"output_tokens":5}}}\n\n'
 )
 STREAMS = {
-    "OpenAI": (OPENAI, Usage(11, 7, 4)),
-    "Anthropic": (ANTHROPIC, Usage(25, 15, 9)),
-    "OpenAI's responses": (RESPONSES, Usage(3, 5, 2)),
-    "nothing told": (b"data: {}\n\ndata: [DONE]\n\n", Usage()),
-    "no end of line": (OPENAI.removesuffix(b"\n\ndata: [DONE]\n\n"), Usage(11, 7, 4)),
-    "a comment": (b': {"usage":{"prompt_tokens":1}}\n', Usage()),
+    "OpenAI": (OPENAI, ResponseUsage(11, 7, 4)),
+    "Anthropic": (ANTHROPIC, ResponseUsage(25, 15, 9)),
+    "OpenAI's responses": (RESPONSES, ResponseUsage(3, 5, 2)),
+    "nothing told": (b"data: {}\n\ndata: [DONE]\n\n", ResponseUsage()),
+    "no end of line": (OPENAI.removesuffix(b"\n\ndata: [DONE]\n\n"), ResponseUsage(11, 7, 4)),
+    "a comment": (b': {"usage":{"prompt_tokens":1}}\n', ResponseUsage()),
 }
 
 
@@ -62,7 +62,7 @@ def test_usage_of_a_whole_body_in_pieces():
     reader = UsageReader(streaming=False)
     for byte in body:
         reader.feed(bytes((byte,)))
-    assert reader.end() == Usage(1, 2, -1)
+    assert reader.end() == ResponseUsage(1, 2, -1)
 
 
 def test_a_line_without_end_is_let_go_and_the_next_is_read():
@@ -71,7 +71,7 @@ def test_a_line_without_end_is_let_go_and_the_next_is_read():
         reader.feed(b"x" * 100_000)
     assert len(reader._held) <= 1 << 20
     reader.feed(b'"usage"\ndata: {"usage":{"prompt_tokens":5}}\n')
-    assert reader.end() == Usage(5, -1, -1)
+    assert reader.end() == ResponseUsage(5, -1, -1)
 
 
 def test_a_body_without_end_is_let_go():
@@ -79,7 +79,7 @@ def test_a_body_without_end_is_let_go():
     for _ in range(100):
         reader.feed(b"x" * 100_000)
     assert len(reader._held) == 0
-    assert reader.end() == Usage()
+    assert reader.end() == ResponseUsage()
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_a_body_without_end_is_let_go():
      '{"prompt_tokens":true}'],
 )  # fmt: skip
 def test_usage_of_the_wrong_type_is_not_told(usage):
-    assert read_usage(f'{{"usage":{usage}}}'.encode()) == Usage()
-    assert read_usage(f'{{"message":{{"usage":{usage}}}}}'.encode()) == Usage()
-    assert read_usage(f'{{"message":{usage},"usage":{usage}}}'.encode()) == Usage()
+    assert read_usage(f'{{"usage":{usage}}}'.encode()) == ResponseUsage()
+    assert read_usage(f'{{"message":{{"usage":{usage}}}}}'.encode()) == ResponseUsage()
+    assert read_usage(f'{{"message":{usage},"usage":{usage}}}'.encode()) == ResponseUsage()
 
 
 @given(st.binary(max_size=200), st.booleans())
@@ -110,7 +110,7 @@ def test_any_bytes_are_a_document(data):
 
 
 def test_later_numbers_join_earlier_ones():
-    assert join(Usage(1, 2, -1), Usage(-1, 5, 3)) == Usage(1, 5, 3)
+    assert join(ResponseUsage(1, 2, -1), ResponseUsage(-1, 5, 3)) == ResponseUsage(1, 5, 3)
 
 
 NAMED = b'{"model":"served/a","x":"\\"model\\":\\"served/a\\""}\n{"model": "served/a"} {"model":"served/ab"} "model'

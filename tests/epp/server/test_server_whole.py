@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.server.exchange import Budget, Exchange
-from modelplane.epp.server.incoming import Incoming, Phase
+from modelplane.epp.server.incoming import Incoming, ProcessingPhase
 from modelplane.epp.server.messages import read, read_headers
-from modelplane.epp.server.steps import Ask
+from modelplane.epp.server.steps import PickRequest
 from modelplane.epp.server.whole import read_whole
 from modelplane.epp.transport.wire import WireError
 from tests.support.extproc_protos import load
@@ -87,7 +87,7 @@ OTHER = {
 def test_what_came_whole(received):
     budget, other = Budget(1000), Budget(1000)
     ask = Exchange(1000, budget=budget).take_whole(received)
-    assert isinstance(ask, Ask)
+    assert isinstance(ask, PickRequest)
     assert ask == one_by_one(received, limit=1000, budget=other)
     assert budget.used == other.used == len(ask.body)
 
@@ -122,11 +122,11 @@ def test_what_is_read_at_once_is_what_is_read_one_by_one(received, cut, behind):
         return
     first, second, *last = [read(message) for message in received]
     assert first == Incoming(
-        Phase.REQUEST_HEADERS,
+        ProcessingPhase.REQUEST_HEADERS,
         read_headers(found[0]),
         metadata=found[2].metadata,
         request_mode=found[2].request_mode,
         response_mode=found[2].response_mode,
     )
-    assert (second.phase, second.body, second.ends) == (Phase.REQUEST_BODY, found[1], not last)
-    assert [(each.phase, each.body, each.ends) for each in last] in ([], [(Phase.REQUEST_BODY, b"", True)])
+    assert (second.phase, second.body, second.ends) == (ProcessingPhase.REQUEST_BODY, found[1], not last)
+    assert [(each.phase, each.body, each.ends) for each in last] in ([], [(ProcessingPhase.REQUEST_BODY, b"", True)])

@@ -10,17 +10,17 @@ from aiohttp import web
 from yarl import URL
 
 from modelplane.epp.sidecar.disaggregation import Allowlist, Connector
-from modelplane.epp.sidecar.sidecar import Sidecar, SidecarSettings
-from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.epp.sidecar.sidecar import RoutingSidecar, SidecarSettings
+from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from modelplane.sim.engine.config import KvTransfer
-from modelplane.sim.engine.transfer import Exchange
+from modelplane.sim.engine.transfer import EngineRegistry
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "tell me " * 200}], "max_tokens": 5}
 
 
 @asynccontextmanager
 async def sidecar_to(decoder: str, allowed=(), **settings):
-    sidecar = Sidecar(SidecarSettings(decoder, allows=Allowlist(allowed).allows, **settings))
+    sidecar = RoutingSidecar(SidecarSettings(decoder, allows=Allowlist(allowed).allows, **settings))
     host, port = await sidecar.start("127.0.0.1")
     try:
         yield f"http://{host}:{port}"
@@ -88,7 +88,7 @@ async def ask(session, url, prefiller="", path="/v1/chat/completions", body=CHAT
 
 def test_two_engines_share_the_work_of_one_request():
     async def run():
-        exchange, engines = Exchange(), []
+        exchange, engines = EngineRegistry(), []
         async with AsyncExitStack() as stack:
             for pod, role in (("prefill-0", "kv_producer"), ("decode-0", "kv_consumer")):
                 config = EngineConfig(
@@ -99,7 +99,7 @@ def test_two_engines_share_the_work_of_one_request():
                     speed=1000,
                     kv_transfer=KvTransfer(role=role),
                 )
-                engine = Engine(config, exchange=exchange)
+                engine = SimulatedEngine(config, exchange=exchange)
                 engines.append(str(await engine.start("127.0.0.1")))
                 stack.push_async_callback(engine.stop, grace_s=0)
             url = await stack.enter_async_context(sidecar_to(engines[1], engines[:1]))

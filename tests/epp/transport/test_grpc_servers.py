@@ -8,7 +8,7 @@ import pytest
 
 from modelplane.epp.transport.calls import Settings
 from modelplane.epp.transport.h2.server import H2Server
-from modelplane.epp.transport.tls import Identity
+from modelplane.epp.transport.tls import ServerIdentity
 
 ECHO = "/test.Echo/Talk"
 
@@ -242,7 +242,7 @@ def test_tls(make_server, methods, identity, run):
 @pytest.mark.parametrize("known", [True, False])
 def test_clients_that_must_show_a_certificate(make_server, methods, identity, client_identity, run, known):
     async def scenario():
-        strict = Identity(identity.certificate, identity.key, clients=client_identity.certificate)
+        strict = ServerIdentity(identity.certificate, identity.key, clients=client_identity.certificate)
         credentials = grpc.ssl_channel_credentials(
             identity.certificate, *((client_identity.key, client_identity.certificate) if known else ())
         )

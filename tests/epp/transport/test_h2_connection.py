@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.epp.transport.calls import Status, TakesSeveral
+from modelplane.epp.transport.calls import GrpcStatus, TakesSeveral
 from modelplane.epp.transport.h2 import frames, hpack
-from modelplane.epp.transport.h2.connection import Connection
-from modelplane.epp.transport.h2.frames import PREFACE, Code, Kind, frame
+from modelplane.epp.transport.h2.connection import H2Connection
+from modelplane.epp.transport.h2.frames import PREFACE, ErrorCode, FrameType, frame
 from modelplane.epp.transport.h2.limits import H2Limits, Patience
 from modelplane.epp.transport.h2.opening import Opening, judge
 
@@ -68,10 +68,10 @@ class Peer:
         self.woken = 0
         self.now_s = 0.0
         self.calls = []
-        self.connection = Connection({PATH: self._make}, limits, now_s=0.0, on_output=self._wake)
+        self.connection = H2Connection({PATH: self._make}, limits, now_s=0.0, on_output=self._wake)
         self.greeting = self.connection.take_output()
         if begun:
-            self.sends(PREFACE, frame(Kind.SETTINGS, 0, 0), frame(Kind.SETTINGS, 1, 0))
+            self.sends(PREFACE, frame(FrameType.SETTINGS, 0, 0), frame(FrameType.SETTINGS, 1, 0))
         if met:
             # As after a first call with this block, whose stream would be in the way here.
             self.connection.decoder.read(block())
@@ -97,23 +97,23 @@ def told(data):
     """Frames in words: `DATA 1 5`, `RST_STREAM 1 CANCEL`, `GOAWAY 0 7 PROTOCOL_ERROR`."""
     while data:
         length = int.from_bytes(data[:3], "big")
-        kind, flags, identity = Kind(data[3]), data[4], int.from_bytes(data[5:9], "big")
+        kind, flags, identity = FrameType(data[3]), data[4], int.from_bytes(data[5:9], "big")
         payload, data = data[9 : 9 + length], data[9 + length :]
         yield " ".join(str(word) for word in (kind.name, identity, *_details(kind, flags, payload)))
 
 
 def _details(kind, flags, payload):
-    if kind is Kind.GOAWAY:
-        return [int.from_bytes(payload[:4], "big"), Code(int.from_bytes(payload[4:8], "big")).name]
-    if kind is Kind.RST_STREAM:
-        return [Code(int.from_bytes(payload, "big")).name]
-    if kind is Kind.WINDOW_UPDATE:
+    if kind is FrameType.GOAWAY:
+        return [int.from_bytes(payload[:4], "big"), ErrorCode(int.from_bytes(payload[4:8], "big")).name]
+    if kind is FrameType.RST_STREAM:
+        return [ErrorCode(int.from_bytes(payload, "big")).name]
+    if kind is FrameType.WINDOW_UPDATE:
         return [int.from_bytes(payload, "big")]
-    if kind is Kind.HEADERS:
+    if kind is FrameType.HEADERS:
         headers = dict(hpack.Decoder(10_000).read(payload))
         shown = [headers[name].decode() for name in (b":status", b"grpc-status") if name in headers]
         return ["+".join(shown), *(["end"] if flags & 1 else [])]
-    return [len(payload) if kind is Kind.DATA else "ack" if flags & 1 else payload.hex()]
+    return [len(payload) if kind is FrameType.DATA else "ack" if flags & 1 else payload.hex()]
 
 
 def block(headers=CALL, *, shrunk=True):
@@ -121,15 +121,15 @@ def block(headers=CALL, *, shrunk=True):
 
 
 def opens(identity=1, flags=4, headers=CALL):
-    return frame(Kind.HEADERS, flags, identity, block(headers))
+    return frame(FrameType.HEADERS, flags, identity, block(headers))
 
 
 def data(message, identity=1, flags=0):
-    return frame(Kind.DATA, flags, identity, frames.message(message))
+    return frame(FrameType.DATA, flags, identity, frames.message(message))
 
 
 def ends(identity=1):
-    return frame(Kind.DATA, 1, identity)
+    return frame(FrameType.DATA, 1, identity)
 
 
 def with_header(*extra):
@@ -141,7 +141,7 @@ def without(name):
 
 
 def setting(number, value):
-    return frame(Kind.SETTINGS, 0, 0, struct.pack(">HI", number, value))
+    return frame(FrameType.SETTINGS, 0, 0, struct.pack(">HI", number, value))
 
 
 def test_the_greeting():
@@ -150,27 +150,30 @@ def test_the_greeting():
         "SETTINGS 0 000100000000000300000004000400" + "0186a0" + "0005000040000006000003e8",
         "WINDOW_UPDATE 0 134465",
     ]
-    assert peer.sends(PREFACE, frame(Kind.SETTINGS, 0, 0)) == ["SETTINGS 0 ack"]
+    assert peer.sends(PREFACE, frame(FrameType.SETTINGS, 0, 0)) == ["SETTINGS 0 ack"]
 
 
 # By section of RFC 9113: what a client sends after the preface and settings, and what it hears.
 FAULTS = {
     # 4.1, 4.2: frames
-    "4.2 a frame larger than announced": ([frames.head(Kind.DATA, 0, 1, 16_385)], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
+    "4.2 a frame larger than announced": ([frames.head(FrameType.DATA, 0, 1, 16_385)], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
     "4.1 an unknown type is ignored": ([frame(0x16, 0xFF, 7, b"abc")], []),
-    "4.1 the reserved bit is ignored": ([frame(Kind.PING, 0, 1 << 31, b"12345678")], ["PING 0 ack"]),
-    "4.3 a block that cannot be read": ([frame(Kind.HEADERS, 4, 1, b"\x20\xbe")], ["GOAWAY 0 0 COMPRESSION_ERROR"]),
+    "4.1 the reserved bit is ignored": ([frame(FrameType.PING, 0, 1 << 31, b"12345678")], ["PING 0 ack"]),
+    "4.3 a block that cannot be read": (
+        [frame(FrameType.HEADERS, 4, 1, b"\x20\xbe")],
+        ["GOAWAY 0 0 COMPRESSION_ERROR"],
+    ),
     # 5.1: states of a stream
     "5.1 data on an idle stream": ([data(b"a")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "5.1 a reset of an idle stream": ([frames.reset(1, 8)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "5.1 a window of an idle stream": ([frames.window_update(1, 5)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-    "5.1 a continuation of an idle stream": ([frame(Kind.CONTINUATION, 4, 1)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
+    "5.1 a continuation of an idle stream": ([frame(FrameType.CONTINUATION, 4, 1)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "5.1 data after the end": (
         [opens(flags=5), data(b"a")],
         ["HEADERS 1 200+0 end", "RST_STREAM 1 STREAM_CLOSED"],
     ),
     "5.1 headers after the end": (
-        [opens(flags=5), frame(Kind.HEADERS, 5, 1, b"\x82")],
+        [opens(flags=5), frame(FrameType.HEADERS, 5, 1, b"\x82")],
         ["HEADERS 1 200+0 end", "GOAWAY 0 1 STREAM_CLOSED"],
     ),
     "5.1 data after a reset by the peer": (
@@ -178,7 +181,7 @@ FAULTS = {
         ["RST_STREAM 1 STREAM_CLOSED"],
     ),
     "5.1 headers after a reset by the peer": (
-        [opens(), frames.reset(1, 8), frame(Kind.HEADERS, 5, 1, b"\x82")],
+        [opens(), frames.reset(1, 8), frame(FrameType.HEADERS, 5, 1, b"\x82")],
         ["GOAWAY 0 1 STREAM_CLOSED"],
     ),
     "5.1 a window of a closed stream is ignored": (
@@ -186,48 +189,51 @@ FAULTS = {
         ["HEADERS 1 200+0 end"],
     ),
     "5.1 data and trailers on their way when we ended it": (
-        [opens(), data(b"end"), data(b"a"), frame(Kind.HEADERS, 5, 1, b"\x00\x01a\x01b")],
+        [opens(), data(b"end"), data(b"a"), frame(FrameType.HEADERS, 5, 1, b"\x00\x01a\x01b")],
         ["HEADERS 1 200+0 end"],
     ),
     "5.1.1 an even stream": ([opens(2)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "5.1.1 stream 0": ([opens(0)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "5.1.1 a stream below the last": (
-        [opens(5), frame(Kind.HEADERS, 4, 3, block(shrunk=False))],
+        [opens(5), frame(FrameType.HEADERS, 4, 3, block(shrunk=False))],
         ["GOAWAY 0 5 STREAM_CLOSED"],
     ),
     "5.1.2 more streams than announced": (
-        [opens(1), *(frame(Kind.HEADERS, 4, n, block(shrunk=False)) for n in (3, 5, 7, 9))],
+        [opens(1), *(frame(FrameType.HEADERS, 4, n, block(shrunk=False)) for n in (3, 5, 7, 9))],
         ["RST_STREAM 9 REFUSED_STREAM"],
     ),
     # 6.1 DATA
     "6.1 data of the connection": ([data(b"a", 0)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "6.1 more padding than frame": (
-        [opens(), frame(Kind.DATA, 8, 1, b"\x05abc")],
+        [opens(), frame(FrameType.DATA, 8, 1, b"\x05abc")],
         ["GOAWAY 0 1 PROTOCOL_ERROR"],
     ),
-    "6.1 padded, without its length": ([opens(), frame(Kind.DATA, 8, 1)], ["GOAWAY 0 1 PROTOCOL_ERROR"]),
+    "6.1 padded, without its length": ([opens(), frame(FrameType.DATA, 8, 1)], ["GOAWAY 0 1 PROTOCOL_ERROR"]),
     # 6.2 HEADERS
-    "6.2 too short for a priority": ([frame(Kind.HEADERS, 0x24, 1, b"123")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
-    "6.2 more padding than frame": ([frame(Kind.HEADERS, 0xC, 1, b"\x09123")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
+    "6.2 too short for a priority": ([frame(FrameType.HEADERS, 0x24, 1, b"123")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
+    "6.2 more padding than frame": ([frame(FrameType.HEADERS, 0xC, 1, b"\x09123")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "6.2 another frame inside a block": (
-        [frame(Kind.HEADERS, 0, 1, b"\x20"), frame(Kind.PING, 0, 0, b"12345678")],
+        [frame(FrameType.HEADERS, 0, 1, b"\x20"), frame(FrameType.PING, 0, 0, b"12345678")],
         ["GOAWAY 0 0 PROTOCOL_ERROR"],
     ),
     "6.2 an unknown frame inside a block": (
-        [frame(Kind.HEADERS, 0, 1, b"\x20"), frame(0x16, 0, 0)],
+        [frame(FrameType.HEADERS, 0, 1, b"\x20"), frame(0x16, 0, 0)],
         ["GOAWAY 0 0 PROTOCOL_ERROR"],
     ),
     # 6.3 PRIORITY
-    "6.3 a priority is ignored": ([frame(Kind.PRIORITY, 0, 9, b"12345")], []),
-    "6.3 a priority of the connection": ([frame(Kind.PRIORITY, 0, 0, b"12345")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-    "6.3 a priority of four bytes": ([frame(Kind.PRIORITY, 0, 9, b"1234")], ["RST_STREAM 9 FRAME_SIZE_ERROR"]),
+    "6.3 a priority is ignored": ([frame(FrameType.PRIORITY, 0, 9, b"12345")], []),
+    "6.3 a priority of the connection": ([frame(FrameType.PRIORITY, 0, 0, b"12345")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
+    "6.3 a priority of four bytes": ([frame(FrameType.PRIORITY, 0, 9, b"1234")], ["RST_STREAM 9 FRAME_SIZE_ERROR"]),
     # 6.4 RST_STREAM
     "6.4 a reset of the connection": ([frames.reset(0, 8)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-    "6.4 a reset of three bytes": ([opens(), frame(Kind.RST_STREAM, 0, 1, b"123")], ["GOAWAY 0 1 FRAME_SIZE_ERROR"]),
+    "6.4 a reset of three bytes": (
+        [opens(), frame(FrameType.RST_STREAM, 0, 1, b"123")],
+        ["GOAWAY 0 1 FRAME_SIZE_ERROR"],
+    ),
     # 6.5 SETTINGS
-    "6.5 settings of a stream": ([frame(Kind.SETTINGS, 0, 1)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-    "6.5 an acknowledgement with settings": ([frame(Kind.SETTINGS, 1, 0, b"1")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
-    "6.5 settings of five bytes": ([frame(Kind.SETTINGS, 0, 0, b"12345")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
+    "6.5 settings of a stream": ([frame(FrameType.SETTINGS, 0, 1)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
+    "6.5 an acknowledgement with settings": ([frame(FrameType.SETTINGS, 1, 0, b"1")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
+    "6.5 settings of five bytes": ([frame(FrameType.SETTINGS, 0, 0, b"12345")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
     "6.5.2 push of 2": ([setting(2, 2)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
     "6.5.2 a window of 2^31": ([setting(4, 1 << 31)], ["GOAWAY 0 0 FLOW_CONTROL_ERROR"]),
     "6.5.2 frames of 16383": ([setting(5, 16_383)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
@@ -235,17 +241,20 @@ FAULTS = {
     "6.5.2 an unknown setting is ignored": ([setting(0x99, 7)], ["SETTINGS 0 ack"]),
     "6.5.3 settings are acknowledged": ([setting(5, 20_000)], ["SETTINGS 0 ack"]),
     # 6.6 to 6.8
-    "6.6 a push": ([frame(Kind.PUSH_PROMISE, 4, 1, b"1234")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-    "6.7 a ping": ([frame(Kind.PING, 0, 0, b"12345678")], ["PING 0 ack"]),
-    "6.7 the answer to a ping": ([frame(Kind.PING, 1, 0, b"12345678")], []),
-    "6.7 a ping of a stream": ([frame(Kind.PING, 0, 1, b"12345678")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-    "6.7 a ping of seven bytes": ([frame(Kind.PING, 0, 0, b"1234567")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
-    "6.8 a stream goes away": ([frame(Kind.GOAWAY, 0, 1, b"12345678")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-    "6.8 a goaway of seven bytes": ([frame(Kind.GOAWAY, 0, 0, b"1234567")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
+    "6.6 a push": ([frame(FrameType.PUSH_PROMISE, 4, 1, b"1234")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
+    "6.7 a ping": ([frame(FrameType.PING, 0, 0, b"12345678")], ["PING 0 ack"]),
+    "6.7 the answer to a ping": ([frame(FrameType.PING, 1, 0, b"12345678")], []),
+    "6.7 a ping of a stream": ([frame(FrameType.PING, 0, 1, b"12345678")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
+    "6.7 a ping of seven bytes": ([frame(FrameType.PING, 0, 0, b"1234567")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
+    "6.8 a stream goes away": ([frame(FrameType.GOAWAY, 0, 1, b"12345678")], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
+    "6.8 a goaway of seven bytes": ([frame(FrameType.GOAWAY, 0, 0, b"1234567")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
     # 6.9 WINDOW_UPDATE
     "6.9 a window grows by 0": ([opens(), frames.window_update(1, 0)], ["RST_STREAM 1 PROTOCOL_ERROR"]),
     "6.9 the connection's window grows by 0": ([frames.window_update(0, 0)], ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-    "6.9 a window update of three bytes": ([frame(Kind.WINDOW_UPDATE, 0, 0, b"123")], ["GOAWAY 0 0 FRAME_SIZE_ERROR"]),
+    "6.9 a window update of three bytes": (
+        [frame(FrameType.WINDOW_UPDATE, 0, 0, b"123")],
+        ["GOAWAY 0 0 FRAME_SIZE_ERROR"],
+    ),
     "6.9.1 a window of 2^31": (
         [opens(), frames.window_update(1, frames.LARGEST_WINDOW)],
         ["RST_STREAM 1 FLOW_CONTROL_ERROR"],
@@ -260,28 +269,28 @@ FAULTS = {
     ),
     # 6.10 CONTINUATION
     "6.10 a continuation of nothing": (
-        [opens(), frame(Kind.CONTINUATION, 4, 1, b"\x82")],
+        [opens(), frame(FrameType.CONTINUATION, 4, 1, b"\x82")],
         ["GOAWAY 0 1 PROTOCOL_ERROR"],
     ),
     "6.10 a continuation of another stream": (
-        [frame(Kind.HEADERS, 0, 1, b"\x20"), frame(Kind.CONTINUATION, 4, 3, b"\x82")],
+        [frame(FrameType.HEADERS, 0, 1, b"\x20"), frame(FrameType.CONTINUATION, 4, 3, b"\x82")],
         ["GOAWAY 0 0 PROTOCOL_ERROR"],
     ),
     "6.10 a block without end": (
-        [frame(Kind.HEADERS, 0, 1, b"\x20"), *([frame(Kind.CONTINUATION, 0, 1, b"a" * 900)] * 3)],
+        [frame(FrameType.HEADERS, 0, 1, b"\x20"), *([frame(FrameType.CONTINUATION, 0, 1, b"a" * 900)] * 3)],
         ["GOAWAY 0 0 ENHANCE_YOUR_CALM"],
     ),
     # 8.1 to 8.3: malformed requests
     "8.1 trailers that end nothing": (
-        [opens(), frame(Kind.HEADERS, 4, 1, b"\x00\x01a\x01b")],
+        [opens(), frame(FrameType.HEADERS, 4, 1, b"\x00\x01a\x01b")],
         ["RST_STREAM 1 PROTOCOL_ERROR"],
     ),
     "8.1 a pseudo-header in trailers": (
-        [opens(), frame(Kind.HEADERS, 5, 1, b"\x82")],
+        [opens(), frame(FrameType.HEADERS, 5, 1, b"\x82")],
         ["RST_STREAM 1 PROTOCOL_ERROR"],
     ),
     "8.1.1 content-length 5, one byte": (
-        [with_header((b"content-length", b"5")), frame(Kind.DATA, 1, 1, b"a")],
+        [with_header((b"content-length", b"5")), frame(FrameType.DATA, 1, 1, b"a")],
         ["RST_STREAM 1 PROTOCOL_ERROR"],
     ),
     "8.2.1 an upper-case name": ([with_header((b"X-a", b"b"))], ["RST_STREAM 1 PROTOCOL_ERROR"]),
@@ -321,15 +330,15 @@ FAULTS = {
         ["HEADERS 1 200+12 end"],
     ),
     "gRPC: a compressed message": (
-        [opens(), frame(Kind.DATA, 0, 1, b"\x01\x00\x00\x00\x01a")],
+        [opens(), frame(FrameType.DATA, 0, 1, b"\x01\x00\x00\x00\x01a")],
         ["HEADERS 1 200+12 end"],
     ),
     "gRPC: a message that is too large": (
-        [opens(), frame(Kind.DATA, 0, 1, b"\x00\x00\x01\x00\x00a")],
+        [opens(), frame(FrameType.DATA, 0, 1, b"\x00\x00\x01\x00\x00a")],
         ["HEADERS 1 200+8 end"],
     ),
     "gRPC: the end inside a message": (
-        [opens(), frame(Kind.DATA, 1, 1, b"\x00\x00\x00\x00\x02a")],
+        [opens(), frame(FrameType.DATA, 1, 1, b"\x00\x00\x00\x00\x02a")],
         ["HEADERS 1 200+13 end"],
     ),
     "gRPC: a handler that fails": (
@@ -337,7 +346,7 @@ FAULTS = {
         ["HEADERS 1 200+13 end"],
     ),
     "a header list that is too long": (
-        [with_header((b"x-long", b"a" * 900)), frame(Kind.HEADERS, 5, 3, block(shrunk=False))],
+        [with_header((b"x-long", b"a" * 900)), frame(FrameType.HEADERS, 5, 3, block(shrunk=False))],
         ["RST_STREAM 1 ENHANCE_YOUR_CALM", "HEADERS 3 200+0 end"],
     ),
 }
@@ -353,7 +362,7 @@ def test_what_a_frame_leads_to(sent, heard, met, caplog):
 
 
 def test_a_table_that_was_not_given_up():
-    assert Peer().sends(frame(Kind.HEADERS, 4, 1, b"\x82")) == ["GOAWAY 0 0 COMPRESSION_ERROR"]
+    assert Peer().sends(frame(FrameType.HEADERS, 4, 1, b"\x82")) == ["GOAWAY 0 0 COMPRESSION_ERROR"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
@@ -361,7 +370,7 @@ def test_a_table_that_was_not_given_up():
 def test_how_bytes_are_cut_does_not_matter(case, size):
     sent, heard = FAULTS[case]
     peer = Peer(begun=False)
-    whole = b"".join([PREFACE, frame(Kind.SETTINGS, 0, 0), frame(Kind.SETTINGS, 1, 0), *sent])
+    whole = b"".join([PREFACE, frame(FrameType.SETTINGS, 0, 0), frame(FrameType.SETTINGS, 1, 0), *sent])
     for place in range(0, len(whole), size):
         peer.connection.receive(whole[place : place + size], 0.0)
     assert peer.hears() == ["SETTINGS 0 ack", *heard]
@@ -372,8 +381,8 @@ def test_how_bytes_are_cut_does_not_matter(case, size):
     [
         (b"GET / HTTP/1.1\r\n\r\n", ["GOAWAY 0 0 PROTOCOL_ERROR"]),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\rX", ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-        (PREFACE + frame(Kind.PING, 0, 0, b"12345678"), ["GOAWAY 0 0 PROTOCOL_ERROR"]),
-        (PREFACE + frame(Kind.SETTINGS, 1, 0), ["GOAWAY 0 0 PROTOCOL_ERROR"]),
+        (PREFACE + frame(FrameType.PING, 0, 0, b"12345678"), ["GOAWAY 0 0 PROTOCOL_ERROR"]),
+        (PREFACE + frame(FrameType.SETTINGS, 1, 0), ["GOAWAY 0 0 PROTOCOL_ERROR"]),
         (PREFACE[:10], []),
     ],
     ids=["HTTP/1", "almost HTTP/2", "a ping first", "an acknowledgement first", "not all yet"],
@@ -386,8 +395,8 @@ def test_a_call_before_our_settings_were_read_may_use_the_table():
     peer = Peer(begun=False)
     first = b"".join(b"\x40" + hpack.literal(*header)[1:] for header in CALL)
     again = bytes(0x80 | 62 + place for place in range(len(CALL) - 1, -1, -1))
-    sent = [frame(Kind.HEADERS, 5, 1, first), frame(Kind.HEADERS, 5, 3, again)]
-    assert peer.sends(PREFACE, frame(Kind.SETTINGS, 0, 0), *sent) == [
+    sent = [frame(FrameType.HEADERS, 5, 1, first), frame(FrameType.HEADERS, 5, 3, again)]
+    assert peer.sends(PREFACE, frame(FrameType.SETTINGS, 0, 0), *sent) == [
         "SETTINGS 0 ack",
         "HEADERS 1 200+0 end",
         "HEADERS 3 200+0 end",
@@ -397,9 +406,13 @@ def test_a_call_before_our_settings_were_read_may_use_the_table():
 def test_a_message_in_pieces_and_padding_and_several_in_one_frame():
     peer = Peer()
     message = frames.message(b"xab")
-    padded = frame(Kind.DATA, 8, 1, b"\x03" + message + b"\x00\x00\x00")
-    pieces = [frame(Kind.DATA, 0, 1, message[:3]), frame(Kind.DATA, 0, 1, message[3:6]), frame(Kind.DATA, 0, 1, b"ab")]
-    assert peer.sends(opens(), padded, *pieces, frame(Kind.DATA, 1, 1, message + message)) == [
+    padded = frame(FrameType.DATA, 8, 1, b"\x03" + message + b"\x00\x00\x00")
+    pieces = [
+        frame(FrameType.DATA, 0, 1, message[:3]),
+        frame(FrameType.DATA, 0, 1, message[3:6]),
+        frame(FrameType.DATA, 0, 1, b"ab"),
+    ]
+    assert peer.sends(opens(), padded, *pieces, frame(FrameType.DATA, 1, 1, message + message)) == [
         "HEADERS 1 200",
         *["DATA 1 8"] * 4,
         "HEADERS 1 0 end",
@@ -409,21 +422,21 @@ def test_a_message_in_pieces_and_padding_and_several_in_one_frame():
 
 def test_trailers_end_a_call_too():
     peer = Peer()
-    assert peer.sends(opens(), data(b"a"), frame(Kind.HEADERS, 5, 1, b"\x00\x01a\x01b")) == ["HEADERS 1 200+0 end"]
+    assert peer.sends(opens(), data(b"a"), frame(FrameType.HEADERS, 5, 1, b"\x00\x01a\x01b")) == ["HEADERS 1 200+0 end"]
     assert peer.log == [b"a", "closed"]
 
 
 def test_a_block_in_pieces():
     peer = Peer()
     whole = block()
-    sent = [frame(Kind.HEADERS, 1, 1, whole[:9]), frame(Kind.CONTINUATION, 0, 1, whole[9:20])]
-    assert peer.sends(*sent, frame(Kind.CONTINUATION, 4, 1, whole[20:])) == ["HEADERS 1 200+0 end"]
+    sent = [frame(FrameType.HEADERS, 1, 1, whole[:9]), frame(FrameType.CONTINUATION, 0, 1, whole[9:20])]
+    assert peer.sends(*sent, frame(FrameType.CONTINUATION, 4, 1, whole[20:])) == ["HEADERS 1 200+0 end"]
 
 
 def test_a_priority_and_padding_before_a_block():
     peer = Peer()
     payload = b"\x02" + b"\x00\x00\x00\x00\x10" + block() + b"\x00\x00"
-    assert peer.sends(frame(Kind.HEADERS, 0x2D, 1, payload)) == ["HEADERS 1 200+0 end"]
+    assert peer.sends(frame(FrameType.HEADERS, 0x2D, 1, payload)) == ["HEADERS 1 200+0 end"]
 
 
 def test_what_is_sent_waits_for_the_windows():
@@ -432,19 +445,21 @@ def test_what_is_sent_waits_for_the_windows():
     assert peer.sends(frames.window_update(1, 5)) == ["DATA 1 5"]
     assert peer.sends(setting(4, 0)) == ["SETTINGS 0 ack"]
     assert peer.sends(frames.window_update(1, 5)) == []
-    assert peer.sends(frames.window_update(1, 8), frame(Kind.DATA, 1, 1)) == ["DATA 1 3"]
+    assert peer.sends(frames.window_update(1, 8), frame(FrameType.DATA, 1, 1)) == ["DATA 1 3"]
     assert peer.sends(setting(4, 100)) == ["DATA 1 17", "HEADERS 1 0 end", "SETTINGS 0 ack"]
     assert not peer.connection.streams
 
 
 def test_streams_share_the_window_of_the_connection():
     peer = Peer()
-    peer.sends(setting(4, 1_000_000), opens(1), frame(Kind.HEADERS, 4, 3, block(shrunk=False)))
+    peer.sends(setting(4, 1_000_000), opens(1), frame(FrameType.HEADERS, 4, 3, block(shrunk=False)))
     big = b"x" * 40_000
     heard = []
     for identity in (1, 3):
         whole = frames.message(big)
-        heard += peer.sends(*(frame(Kind.DATA, 0, identity, whole[at : at + 16_000]) for at in (0, 16_000, 32_000)))
+        heard += peer.sends(
+            *(frame(FrameType.DATA, 0, identity, whole[at : at + 16_000]) for at in (0, 16_000, 32_000))
+        )
     sent = sum(int(word.split()[2]) for word in heard if word.startswith("DATA"))
     assert sent == 65_535
     assert peer.sends(frames.window_update(0, 1)) == ["DATA 3 1"]
@@ -455,7 +470,7 @@ def test_streams_share_the_window_of_the_connection():
 def test_frames_are_as_large_as_the_peer_takes():
     peer = Peer()
     message = frames.message(b"x" * 40_000)
-    pieces = [frame(Kind.DATA, 0, 1, message[at : at + 16_000]) for at in (0, 16_000, 32_000)]
+    pieces = [frame(FrameType.DATA, 0, 1, message[at : at + 16_000]) for at in (0, 16_000, 32_000)]
     assert peer.sends(opens(), *pieces) == ["HEADERS 1 200", "DATA 1 16384", "DATA 1 16384", "DATA 1 7237"]
 
 
@@ -477,21 +492,21 @@ def test_the_peer_may_send_on_as_long_as_it_reads():
 
 def test_more_than_the_connection_allows():
     peer = Peer(H2Limits(connection_window=70_000, stream_window=1_000_000, frame_bytes=65_536))
-    unread = frames.head(Kind.DATA, 0, 1, 34_000) + frames.message(b"a" * 60_000)[:34_000]
+    unread = frames.head(FrameType.DATA, 0, 1, 34_000) + frames.message(b"a" * 60_000)[:34_000]
     peer.sends(opens(), unread)
-    assert peer.sends(frames.head(Kind.DATA, 0, 1, 36_001) + b"a" * 36_001) == ["GOAWAY 0 1 FLOW_CONTROL_ERROR"]
+    assert peer.sends(frames.head(FrameType.DATA, 0, 1, 36_001) + b"a" * 36_001) == ["GOAWAY 0 1 FLOW_CONTROL_ERROR"]
 
 
 @pytest.mark.parametrize(
     ("flood", "limit"),
     [
-        (frame(Kind.PING, 0, 0, b"12345678"), 50),
-        (frame(Kind.SETTINGS, 0, 0), 50),
-        (frame(Kind.PRIORITY, 0, 9, b"12345"), 50),
+        (frame(FrameType.PING, 0, 0, b"12345678"), 50),
+        (frame(FrameType.SETTINGS, 0, 0), 50),
+        (frame(FrameType.PRIORITY, 0, 9, b"12345"), 50),
         (frame(0x20, 0, 0), 50),
         (frames.window_update(0, 1), 50),
         (frames.window_update(1, 1), 50),
-        (frame(Kind.DATA, 0, 1), 50),
+        (frame(FrameType.DATA, 0, 1), 50),
     ],
     ids=["pings", "settings", "priorities", "unknown", "the connection's windows", "windows", "empty data"],
 )
@@ -510,10 +525,10 @@ def test_rapid_resets_end_the_connection_and_slow_ones_do_not():
     peer.sends(opens())
     for number in range(3, 100, 2):
         peer.now_s += 2.0
-        heard += peer.sends(frame(Kind.HEADERS, 4, number, block(shrunk=False)), frames.reset(number, 8))
+        heard += peer.sends(frame(FrameType.HEADERS, 4, number, block(shrunk=False)), frames.reset(number, 8))
     assert heard == []
     for number in range(101, 201, 2):
-        heard += peer.sends(frame(Kind.HEADERS, 4, number, block(shrunk=False)), frames.reset(number, 8))
+        heard += peer.sends(frame(FrameType.HEADERS, 4, number, block(shrunk=False)), frames.reset(number, 8))
     assert heard == ["GOAWAY 0 109 ENHANCE_YOUR_CALM"]
 
 
@@ -531,7 +546,7 @@ def test_answers_that_nobody_asked_for_wake_the_driver():
     peer.sends(opens(), data(b"a"))
     assert peer.woken == 0
     peer.calls[0].send(b"one", b"two")
-    peer.calls[0].finish(Status.UNAVAILABLE, "nö")
+    peer.calls[0].finish(GrpcStatus.UNAVAILABLE, "nö")
     peer.calls[0].finish()
     assert peer.woken == 2
     assert peer.hears() == ["HEADERS 1 200", "DATA 1 16", "HEADERS 1 14 end"]
@@ -549,7 +564,7 @@ def test_a_peer_that_goes_on_after_our_end_is_told_to_stop():
 
 
 @pytest.mark.parametrize(
-    "last", [data(b"a", flags=1), frames.reset(1, 0), frame(Kind.HEADERS, 5, 1, b"\x00\x01a\x01b")]
+    "last", [data(b"a", flags=1), frames.reset(1, 0), frame(FrameType.HEADERS, 5, 1, b"\x00\x01a\x01b")]
 )
 def test_a_peer_that_ends_after_our_end_is_left_alone(last):
     peer = Peer()
@@ -584,11 +599,11 @@ def test_a_call_that_is_reset_right_after_its_end_gets_no_trailers_and_one_that_
         ),
         pytest.param([opens(), ends(), frames.reset(1, 0)], ["HEADERS 1 200+0 end"], ["closed"], id="no answer"),
         pytest.param(
-            [opens(), data(b"x"), data(b"x")[:-1], frame(Kind.DATA, 1, 1), frames.reset(1, 0)], ["GOAWAY"], [],
+            [opens(), data(b"x"), data(b"x")[:-1], frame(FrameType.DATA, 1, 1), frames.reset(1, 0)], ["GOAWAY"], [],
             id="a frame that is not whole",
         ),
         pytest.param(
-            [opens(), data(b"x"), frame(Kind.DATA, 0, 1, b"\0"), ends(), frames.reset(1, 0)], ["HEADERS 1 13 end"],
+            [opens(), data(b"x"), frame(FrameType.DATA, 0, 1, b"\0"), ends(), frames.reset(1, 0)], ["HEADERS 1 13 end"],
             ["cancelled"],
             id="half a message",
         ),
@@ -646,7 +661,7 @@ def test_a_known_block_is_remembered_with_its_deadline():
     peer = Peer()
     call = opens(headers=(*CALL, (b"grpc-timeout", b"1500m")))
     peer.sends(call, ends())
-    peer.sends(frame(Kind.HEADERS, 4, 3, block((*CALL, (b"grpc-timeout", b"1500m")))))
+    peer.sends(frame(FrameType.HEADERS, 4, 3, block((*CALL, (b"grpc-timeout", b"1500m")))))
     assert [usual[1] for usual in peer.connection.usual.values()] == [1.5]
     peer.connection.tick(1.6)
     assert peer.hears() == ["HEADERS 3 200+4 end"]
@@ -731,7 +746,7 @@ def test_a_deadline():
         (False, b"", LIMITS.begin_s),
         (False, PREFACE, LIMITS.begin_s),
         (True, b"\x00\x00\x08", LIMITS.stall_s),
-        (True, frame(Kind.HEADERS, 0, 1, b"\x20"), LIMITS.stall_s),
+        (True, frame(FrameType.HEADERS, 0, 1, b"\x20"), LIMITS.stall_s),
     ],
     ids=["nothing", "no settings", "part of a frame", "part of a block"],
 )
@@ -757,11 +772,11 @@ def test_a_graceful_end():
     peer.sends(opens())
     peer.connection.drain()
     assert peer.hears() == [f"GOAWAY 0 {frames.LAST_STREAM} NO_ERROR", "PING 0 " + b"drained?".hex()]
-    on_its_way = frame(Kind.HEADERS, 4, 3, block(shrunk=False))
+    on_its_way = frame(FrameType.HEADERS, 4, 3, block(shrunk=False))
     assert peer.sends(on_its_way) == []
-    assert peer.sends(frame(Kind.PING, 1, 0, b"drained?")) == ["GOAWAY 0 3 NO_ERROR"]
-    assert peer.sends(frame(Kind.HEADERS, 4, 5, block(shrunk=False))) == []
-    assert peer.sends(frame(Kind.DATA, 1, 1)) == ["HEADERS 1 200+0 end"]
+    assert peer.sends(frame(FrameType.PING, 1, 0, b"drained?")) == ["GOAWAY 0 3 NO_ERROR"]
+    assert peer.sends(frame(FrameType.HEADERS, 4, 5, block(shrunk=False))) == []
+    assert peer.sends(frame(FrameType.DATA, 1, 1)) == ["HEADERS 1 200+0 end"]
     assert not peer.connection.closing
     peer.calls[1].finish()
     assert not peer.connection.closing
@@ -776,7 +791,7 @@ def test_a_connection_without_calls_ends_once_the_peer_has_heard():
     peer.connection.drain()
     peer.sends(frames.window_update(0, 1))
     assert not peer.connection.closing
-    peer.sends(frame(Kind.PING, 1, 0, b"drained?"))
+    peer.sends(frame(FrameType.PING, 1, 0, b"drained?"))
     assert peer.connection.closing
 
 
@@ -784,13 +799,13 @@ def test_a_peer_that_goes_away_is_served_to_the_end():
     peer = Peer()
     peer.sends(opens(), frames.goaway(0, 0))
     assert not peer.connection.closing
-    assert peer.sends(frame(Kind.DATA, 1, 1)) == ["HEADERS 1 200+0 end"]
+    assert peer.sends(frame(FrameType.DATA, 1, 1)) == ["HEADERS 1 200+0 end"]
     assert peer.connection.closing
 
 
 def test_a_connection_that_is_lost_cancels_its_calls_once():
     peer = Peer()
-    peer.sends(opens(1), frame(Kind.HEADERS, 4, 3, block(shrunk=False)))
+    peer.sends(opens(1), frame(FrameType.HEADERS, 4, 3, block(shrunk=False)))
     peer.connection.lose()
     peer.connection.lose()
     assert peer.log == ["cancelled", "cancelled"]

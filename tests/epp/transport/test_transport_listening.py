@@ -12,7 +12,7 @@ from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.server.health import CHECK
 from modelplane.epp.server.runner import Program, Wishes
 from modelplane.epp.server.server import PickerSettings
-from modelplane.epp.sidecar.sidecar import Sidecar, SidecarSettings
+from modelplane.epp.sidecar.sidecar import RoutingSidecar, SidecarSettings
 from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
 
 
@@ -60,7 +60,7 @@ async def status(url):
 
 def test_a_sidecar_answers_at_every_address():
     async def scenario():
-        sidecar = Sidecar(SidecarSettings(decoder="127.0.0.1:9"))
+        sidecar = RoutingSidecar(SidecarSettings(decoder="127.0.0.1:9"))
         _, port = await sidecar.start(EVERYWHERE)
         found = [await status(f"http://{host}:{port}/health") for host in HOSTS]
         await sidecar.stop()

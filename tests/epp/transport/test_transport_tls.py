@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 
 from modelplane.api.errors import InputError
-from modelplane.epp.transport.tls import Identity, read_identity, self_signed, server_context
+from modelplane.epp.transport.tls import ServerIdentity, read_identity, self_signed, server_context
 
 
 def test_a_certificate_of_its_own():
@@ -35,7 +35,7 @@ def test_a_folder_as_kubernetes_mounts_it(tmp_path):
     (tmp_path / "tls.key").write_bytes(made.key)
     (tmp_path / "ca.crt").write_bytes(made.certificate)
     identity = read_identity(tmp_path, tmp_path / "ca.crt")
-    assert identity == Identity(made.certificate, made.key, made.certificate)
+    assert identity == ServerIdentity(made.certificate, made.key, made.certificate)
     assert server_context(identity).verify_mode is ssl.CERT_REQUIRED
 
 
@@ -43,10 +43,10 @@ def test_what_is_missing_or_broken_is_named(tmp_path):
     with pytest.raises(InputError, match=r"tls\.crt: No such file"):
         read_identity(tmp_path)
     with pytest.raises(InputError, match="cannot be used"):
-        server_context(Identity(b"no certificate", b"no key"))
+        server_context(ServerIdentity(b"no certificate", b"no key"))
     made = self_signed(time.time())
     with pytest.raises(InputError, match="cannot be used"):
-        server_context(Identity(made.certificate, made.key, b"no authority"))
+        server_context(ServerIdentity(made.certificate, made.key, b"no authority"))
 
 
 def test_a_key_is_not_printed():

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.definitions import Definition, Names, Scope
-from modelplane.k8s.admission.admit import Admitted, Refused, UnknownFields, admit
-from modelplane.k8s.admission.problems import MAX_PROBLEMS, Cause, Problem
+from modelplane.k8s.admission.admit import AdmissionDenied, Admitted, UnknownFields, admit
+from modelplane.k8s.admission.problems import MAX_PROBLEMS, CauseType, Problem
 from modelplane.k8s.admission.schema import canonical
 
 SCHEMA = {
@@ -50,8 +50,8 @@ def thing(**others: object) -> dict[str, object]:
     }
 
 
-def lines(verdict: Admitted | Refused) -> list[str]:
-    assert isinstance(verdict, Refused)
+def lines(verdict: Admitted | AdmissionDenied) -> list[str]:
+    assert isinstance(verdict, AdmissionDenied)
     return [str(problem) for problem in verdict.problems]
 
 
@@ -93,8 +93,8 @@ def test_refusals(value, expected):
 def test_unknown_fields_as_the_caller_likes():
     value = thing(spec={"size": 1, "sise": 1})
     stored = thing(spec={"size": 1, "mode": "fast"})
-    problem = Problem(("spec", "sise"), "unknown field", "did you mean size?", Cause.UNKNOWN_FIELD)
-    assert admit(value, definition()) == Refused((problem,))
+    problem = Problem(("spec", "sise"), "unknown field", "did you mean size?", CauseType.UNKNOWN_FIELD)
+    assert admit(value, definition()) == AdmissionDenied((problem,))
     assert admit(value, definition(), unknown=UnknownFields.WARN) == Admitted(stored, (problem,))
     assert admit(value, definition(), unknown=UnknownFields("Ignore")) == Admitted(stored)
 

@@ -9,7 +9,7 @@ from modelplane.k8s.admission._builder import build_documents
 from modelplane.k8s.admission._json import as_yaml
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.layout import Document
-from modelplane.k8s.admission.paths import Key
+from modelplane.k8s.admission.paths import MapKey
 
 MANIFESTS = b"""\
 # A comment, then two documents.
@@ -126,7 +126,7 @@ def test_refusals_name_the_place(text, line):
         (("spec", "pools", 0), 6, ""),
         (("spec", "pools", 0, "size"), 7, "010"),
         (("spec", "pools", 1, "size"), 8, "no"),
-        (("spec", Key("plain"), 1), 9, "2"),
+        (("spec", MapKey("plain"), 1), 9, "2"),
         (("spec", "absent", "deeper"), 4, ""),
         (("spec", "pools", 7, "name"), 5, ""),
         (("spec", "plain", "notAnIndex"), 9, ""),

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.k8s.admission.paths import Key, render
+from modelplane.k8s.admission.paths import MapKey, render
 
 
 @pytest.mark.parametrize(
@@ -9,9 +9,9 @@ from modelplane.k8s.admission.paths import Key, render
         ((), "."),
         (("spec",), "spec"),
         (("spec", "nodePools", 0, "name"), "spec.nodePools[0].name"),
-        (("metadata", "labels", Key("a/b")), "metadata.labels[a/b]"),
+        (("metadata", "labels", MapKey("a/b")), "metadata.labels[a/b]"),
         ((0,), "[0]"),
-        ((Key("x"), "y"), "[x].y"),
+        ((MapKey("x"), "y"), "[x].y"),
     ],
 )
 def test_render(path, text):
@@ -19,5 +19,5 @@ def test_render(path, text):
 
 
 def test_a_key_is_the_string_it_holds():
-    assert {"a/b": 1}[Key("a/b")] == 1
-    assert (Key("a"),) == ("a",)
+    assert {"a/b": 1}[MapKey("a/b")] == 1
+    assert (MapKey("a"),) == ("a",)

@@ -1,35 +1,35 @@
 import pytest
 
-from modelplane.k8s.admission.references import Member, Name, Severity, check_references
+from modelplane.k8s.admission.references import Name, ReferencedObject, Severity, check_references
 
 
-def cluster(*classes: str) -> Member:
+def cluster(*classes: str) -> ReferencedObject:
     pools = [{"name": f"p{index}", "className": name} for index, name in enumerate(classes)]
-    return Member(Name("InferenceCluster", "", "east"), {"spec": {"nodePools": pools}})
+    return ReferencedObject(Name("InferenceCluster", "", "east"), {"spec": {"nodePools": pools}})
 
 
-def hardware(name: str) -> Member:
-    return Member(Name("InferenceClass", "", name), {"spec": {}})
+def hardware(name: str) -> ReferencedObject:
+    return ReferencedObject(Name("InferenceClass", "", name), {"spec": {}})
 
 
-def cache(name: str, namespace: str = "ml") -> Member:
-    return Member(Name("ModelCache", namespace, name), {"spec": {}})
+def cache(name: str, namespace: str = "ml") -> ReferencedObject:
+    return ReferencedObject(Name("ModelCache", namespace, name), {"spec": {}})
 
 
-def deployment(name: str = "qwen", *, is_valid: bool = True, **spec: object) -> Member:
-    return Member(Name("ModelDeployment", "ml", name), {"spec": spec}, is_valid)
+def deployment(name: str = "qwen", *, is_valid: bool = True, **spec: object) -> ReferencedObject:
+    return ReferencedObject(Name("ModelDeployment", "ml", name), {"spec": spec}, is_valid)
 
 
-def endpoint(namespace: str = "ml", **labels: str) -> Member:
-    return Member(Name("ModelEndpoint", namespace, "external"), {"metadata": {"labels": labels}})
+def endpoint(namespace: str = "ml", **labels: str) -> ReferencedObject:
+    return ReferencedObject(Name("ModelEndpoint", namespace, "external"), {"metadata": {"labels": labels}})
 
 
-def service(*selectors: dict[str, object]) -> Member:
+def service(*selectors: dict[str, object]) -> ReferencedObject:
     groups = [{"selector": selector} for selector in selectors]
-    return Member(Name("ModelService", "ml", "chat"), {"spec": {"endpoints": groups}})
+    return ReferencedObject(Name("ModelService", "ml", "chat"), {"spec": {"endpoints": groups}})
 
 
-def told(*members: Member) -> list[tuple[int, str, str]]:
+def told(*members: ReferencedObject) -> list[tuple[int, str, str]]:
     return [(each.member, each.severity.value, str(each.problem)) for each in check_references(members)]
 
 

@@ -3,9 +3,9 @@ import pytest
 from modelplane.api.definitions import definitions
 from modelplane.k8s.admission import rules
 from modelplane.k8s.admission.correlate import is_unchanged
-from modelplane.k8s.admission.problems import Cause, Problem
+from modelplane.k8s.admission.problems import CauseType, Problem
 from modelplane.k8s.admission.rules import check_rules
-from modelplane.k8s.admission.schemas import Identity
+from modelplane.k8s.admission.schemas import SchemaKey
 
 NUMBER = {"type": "integer"}
 
@@ -47,7 +47,7 @@ def test_messages_places_and_reasons():
     assert check_rules({"low": 2, "high": 1}, RANGE) == (Problem(("low",), "low must not be above high"),)
     assert check_rules({"low": 1, "high": 2}, RANGE) == ()
     forbidden = ruled({"rule": "false", "message": " no ", "reason": "FieldValueForbidden"}, properties={"a": NUMBER})
-    assert check_rules({}, forbidden) == (Problem((), "no", cause=Cause.FORBIDDEN),)
+    assert check_rules({}, forbidden) == (Problem((), "no", cause=CauseType.FORBIDDEN),)
 
 
 def test_a_rule_without_a_message_shows_itself():
@@ -132,7 +132,7 @@ def test_what_did_not_change_is_not_judged_again():
 def test_rules_wait_until_the_shape_is_right():
     schema = {"type": "object", "properties": {"a": RANGE, "b": RANGE}}
     bad = {"low": 2, "high": 1}
-    missing = Problem(("a", "high"), "is required", cause=Cause.REQUIRED)
+    missing = Problem(("a", "high"), "is required", cause=CauseType.REQUIRED)
     assert lines({"a": {"low": 2}, "b": bad}, schema, problems=[missing]) == ["b.low: low must not be above high"]
     small = Problem(("a", "high"), "is too small")
     assert len(lines({"a": bad, "b": bad}, schema, problems=[small])) == 2
@@ -178,5 +178,5 @@ def nodes(schema):
 @pytest.mark.parametrize("definition", definitions().values(), ids=lambda definition: definition.kind)
 def test_every_rule_of_every_kind_compiles(definition):
     schema = definition.schema
-    compiled = [rule for node in nodes(schema) for rule in rules._rules_of(Identity(node), root=node is schema)]
+    compiled = [rule for node in nodes(schema) for rule in rules._rules_of(SchemaKey(node), root=node is schema)]
     assert [rule for rule in compiled if isinstance(rule, rules._BrokenRule)] == []

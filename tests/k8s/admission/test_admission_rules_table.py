@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.api.definitions import definitions
-from modelplane.k8s.admission.admit import Admitted, Refused, admit
+from modelplane.k8s.admission.admit import AdmissionDenied, Admitted, admit
 from tests.support.rule_cases import rule_cases
 
 CASES = list(rule_cases((Path(__file__).resolve().parents[2] / "api" / "rules.yaml").read_text()))
@@ -30,7 +30,7 @@ def test_is_accepted(case):
 @pytest.mark.parametrize("case", [case for case in CASES if case.says], ids=lambda case: case.name)
 def test_is_refused_with_our_words(case):
     verdict = judge(case)
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, AdmissionDenied)
     assert any(case.says in str(problem) for problem in verdict.problems), verdict
 
 

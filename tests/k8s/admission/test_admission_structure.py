@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.k8s.admission.problems import MAX_PROBLEMS, Cause, Problem
+from modelplane.k8s.admission.problems import MAX_PROBLEMS, CauseType, Problem
 from modelplane.k8s.admission.schema import canonical, check
 from modelplane.k8s.admission.structure import apply_defaults, copy_json, find_unknown, nearest, prune
 
@@ -113,12 +113,12 @@ def test_at_a_root_metadata_is_known():
 def test_unknown_fields_say_what_was_meant():
     schema = obj(replicas=TEXT, nodeSelector=TEXT)
     assert find_unknown({"replica": 1, "nodeselector": 2, "zzz": 3}, schema) == (
-        Problem(("replica",), "unknown field", "did you mean replicas?", Cause.UNKNOWN_FIELD),
-        Problem(("nodeselector",), "unknown field", "did you mean nodeSelector?", Cause.UNKNOWN_FIELD),
-        Problem(("zzz",), "unknown field", "the fields here are replicas and nodeSelector", Cause.UNKNOWN_FIELD),
+        Problem(("replica",), "unknown field", "did you mean replicas?", CauseType.UNKNOWN_FIELD),
+        Problem(("nodeselector",), "unknown field", "did you mean nodeSelector?", CauseType.UNKNOWN_FIELD),
+        Problem(("zzz",), "unknown field", "the fields here are replicas and nodeSelector", CauseType.UNKNOWN_FIELD),
     )
     assert find_unknown({"a": {"b": 1}}, obj(a=obj())) == (
-        Problem(("a", "b"), "unknown field", "leave it out", Cause.UNKNOWN_FIELD),
+        Problem(("a", "b"), "unknown field", "leave it out", CauseType.UNKNOWN_FIELD),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from modelplane.k8s.cel import CompileError
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.attributes import State
+from modelplane.k8s.cel.attributes import Activation
 from modelplane.k8s.cel.compiler import checked_tree, planned
 from modelplane.k8s.cel.declarations import Overload
 from modelplane.k8s.cel.environment import Environment
@@ -22,8 +22,8 @@ from modelplane.k8s.cel.library.clock import duration_text, timestamp_text
 from modelplane.k8s.cel.library.conversion import plain, shortest
 from modelplane.k8s.cel.library.network import CIDR
 from modelplane.k8s.cel.library.texts import quoted
-from modelplane.k8s.cel.types import Kind, Type
-from modelplane.k8s.cel.values import NONE, Duration, Optional, Timestamp, Uint, is_list, is_map, map_items
+from modelplane.k8s.cel.types import CelType, TypeKind
+from modelplane.k8s.cel.values import NONE, CelDuration, Optional, Timestamp, Uint, is_list, is_map, map_items
 
 DOMAIN = "dra.example.com"
 SCALARS = (t.BOOL, t.INT, t.UINT, t.DOUBLE, t.STRING, t.BYTES, t.DURATION, t.TIMESTAMP)
@@ -47,7 +47,7 @@ _SPELLINGS = {name: f"({{0}} {sign} {{1}})" for name, sign in _BINARY.items()} |
 }
 _ATTRIBUTES = ("b", "f", "i", "n", "s", "e", "v", "num", "missing")
 _CAPACITIES = ("q", "z", "big", "m", "missing")
-_LITERALS: dict[Type, tuple[str, ...]] = {
+_LITERALS: dict[CelType, tuple[str, ...]] = {
     t.BOOL: ("true", "false"),
     t.INT: ("0", "1", "-1", "2", "3", "7", "-7", "42", "9223372036854775807", "-9223372036854775808", "0x10"),
     t.UINT: ("0u", "1u", "3u", "18446744073709551615u"),
@@ -86,7 +86,7 @@ class Writer:
     source: random.Random
     wildness: float = 0.03
     domains: tuple[str, ...] = (DOMAIN, "other.com", "nope.com")
-    templates: dict[Type, list[Overload]] = field(default_factory=dict)
+    templates: dict[CelType, list[Overload]] = field(default_factory=dict)
     _names: int = 0
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class Writer:
                 if not overload.id.startswith(("authorizer", "groupcheck", "resourcecheck", "pathcheck", "decision")):
                     self.templates.setdefault(_head(overload.result), []).append(overload)
 
-    def expression(self, wanted: Type, depth: int, scope: dict[str, Type] | None = None) -> str:
+    def expression(self, wanted: CelType, depth: int, scope: dict[str, CelType] | None = None) -> str:
         """Text of the wanted type, most of the time."""
         scope = scope or {}
         if self.source.random() < self.wildness:
@@ -109,7 +109,7 @@ class Writer:
             return self.special(wanted, depth, scope)
         return self.call(wanted, depth, scope)
 
-    def some_type(self, depth: int) -> Type:
+    def some_type(self, depth: int) -> CelType:
         """A type to compute with."""
         choice = self.source.random()
         if choice < 0.7 or depth <= 0:
@@ -123,26 +123,26 @@ class Writer:
             return t.map_of(self.source.choice((t.STRING, t.INT, t.BOOL)), inner)
         return t.optional_of(inner)
 
-    def leaf(self, wanted: Type, scope: dict[str, Type]) -> str:
+    def leaf(self, wanted: CelType, scope: dict[str, CelType]) -> str:
         names = [name for name, found in scope.items() if found is wanted or found.is_dynamic]
         if names and self.source.random() < 0.6:
             return self.source.choice(names)
         if self.source.random() < 0.25:
             return self.device_path(wanted)
-        if wanted.kind is Kind.LIST:
+        if wanted.kind is TypeKind.LIST:
             items = [self.leaf(wanted.params[0], scope) for _ in range(self.source.randrange(4))]
             return f"[{', '.join(items)}]"
-        if wanted.kind is Kind.MAP:
+        if wanted.kind is TypeKind.MAP:
             count = self.source.randrange(3)
             pairs = [f"{self.leaf(wanted.params[0], {})}: {self.leaf(wanted.params[1], scope)}" for _ in range(count)]
             return f"{{{', '.join(pairs)}}}"
-        if wanted.kind is Kind.OPAQUE and wanted.name == "optional_type":
+        if wanted.kind is TypeKind.OPAQUE and wanted.name == "optional_type":
             return self.source.choice((f"optional.of({self.leaf(wanted.params[0], scope)})", "optional.none()"))
-        if wanted.is_dynamic or wanted.kind in (Kind.PARAM, Kind.TYPE):
+        if wanted.is_dynamic or wanted.kind in (TypeKind.PARAM, TypeKind.TYPE):
             return self.source.choice(("dyn(1)", 'dyn("a")', "int", "string", "dyn([1, 2])", "type(1)"))
         return self.source.choice(_LITERALS.get(wanted, ("null",)))
 
-    def device_path(self, wanted: Type) -> str:
+    def device_path(self, wanted: CelType) -> str:
         domain = self.source.choice(self.domains)
         if wanted is t.QUANTITY:
             return f'device.capacity["{domain}"].{self.source.choice(_CAPACITIES)}'
@@ -150,9 +150,9 @@ class Writer:
             return "device.driver"
         if wanted is t.BOOL and self.source.random() < 0.3:
             return "device.allowMultipleAllocations"
-        if wanted.kind is Kind.MAP and self.source.random() < 0.5:
+        if wanted.kind is TypeKind.MAP and self.source.random() < 0.5:
             return f"device.{self.source.choice(('attributes', 'capacity'))}"
-        if wanted.kind is Kind.OPAQUE and wanted.name == "optional_type":
+        if wanted.kind is TypeKind.OPAQUE and wanted.name == "optional_type":
             return f'device.attributes["{domain}"].?{self.source.choice(_ATTRIBUTES)}'
         return f'device.attributes["{domain}"].{self.source.choice(_ATTRIBUTES)}'
 
@@ -160,27 +160,27 @@ class Writer:
         self._names = (self._names + 1) % 5
         return f"v{self._names}"
 
-    def special(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def special(self, wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         """Conditionals, bindings, indices, and the macros that yield the wanted kind of type."""
         options = [self.conditional, self.binding, self.indexed, self.optional_chain]
         if wanted is t.BOOL:
             options += [self.quantified] * 3 + [self.presence] * 2 + [self.negated]
-        if wanted.kind is Kind.LIST:
+        if wanted.kind is TypeKind.LIST:
             options += [self.mapped] * 4
-        if wanted.kind is Kind.MAP:
+        if wanted.kind is TypeKind.MAP:
             options += [self.transformed] * 3
         return self.source.choice(options)(wanted, depth, scope)
 
-    def conditional(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def conditional(self, wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         test = self.expression(t.BOOL, depth - 1, scope)
         return f"({test} ? {self.expression(wanted, depth - 1, scope)} : {self.expression(wanted, depth - 1, scope)})"
 
-    def binding(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def binding(self, wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         name, bound = self.name(), self.some_type(1)
         value = self.expression(bound, depth - 1, scope)
         return f"cel.bind({name}, {value}, {self.expression(wanted, depth - 1, {**scope, name: bound})})"
 
-    def indexed(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def indexed(self, wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         if self.source.random() < 0.5:
             index = self.source.choice(("0", "1", self.expression(t.INT, depth - 2, scope)))
             return f"{self.expression(t.list_of(wanted), depth - 1, scope)}[{index}]"
@@ -188,19 +188,19 @@ class Writer:
         container = self.expression(t.map_of(key, wanted), depth - 1, scope)
         return f"{container}[{self.expression(key, depth - 2, scope)}]"
 
-    def optional_chain(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def optional_chain(self, wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         optional = self.expression(t.optional_of(wanted), depth - 1, scope)
         suffix = self.source.choice((".value()", f".orValue({self.expression(wanted, depth - 2, scope)})"))
-        if wanted.kind is Kind.OPAQUE and wanted.name == "optional_type":
+        if wanted.kind is TypeKind.OPAQUE and wanted.name == "optional_type":
             name = self.name()
             inner = self.expression(wanted.params[0], depth - 2, {**scope, name: wanted.params[0]})
             return f"{self.expression(wanted, depth - 1, scope)}.optMap({name}, {inner})"
         return optional + suffix
 
-    def negated(self, _wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def negated(self, _wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         return f"!({self.expression(t.BOOL, depth - 1, scope)})"
 
-    def presence(self, _wanted: Type, _depth: int, _scope: dict[str, Type]) -> str:
+    def presence(self, _wanted: CelType, _depth: int, _scope: dict[str, CelType]) -> str:
         domain = self.source.choice(self.domains)
         return self.source.choice(
             (
@@ -211,13 +211,13 @@ class Writer:
             )
         )
 
-    def quantified(self, _wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def quantified(self, _wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         macro, name = self.source.choice(("all", "exists", "exists_one")), self.name()
         source, loop = self.loop(depth, scope, name)
         variables = ", ".join(loop)
         return f"{source}.{macro}({variables}, {self.expression(t.BOOL, depth - 1, {**scope, **loop})})"
 
-    def loop(self, depth: int, scope: dict[str, Type], name: str) -> tuple[str, dict[str, Type]]:
+    def loop(self, depth: int, scope: dict[str, CelType], name: str) -> tuple[str, dict[str, CelType]]:
         """Something to loop over, and its loop variables."""
         element, two = self.some_type(0), self.source.random() < 0.3
         if self.source.random() < 0.7:
@@ -229,7 +229,7 @@ class Writer:
         source = self.expression(t.map_of(t.STRING, element), depth - 1, scope)
         return source, ({name: t.STRING, f"{name}w": element} if two else {name: t.STRING})
 
-    def mapped(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def mapped(self, wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         name = self.name()
         source, loop = self.loop(depth, scope, name)
         inner = {**scope, **loop}
@@ -249,7 +249,7 @@ class Writer:
             return f"{items}.sortBy({name}, {key})"
         return f"{source}.map({name}, {f'{test}, ' if choice < 0.6 else ''}{body})"
 
-    def transformed(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def transformed(self, wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         name = self.name()
         source, loop = self.loop(depth, scope, name)
         if len(loop) == 1:
@@ -260,19 +260,19 @@ class Writer:
             return f"{source}.transformMapEntry({', '.join(loop)}, {{{key}: {body}}})"
         return f"{source}.transformMap({', '.join(loop)}, {body})"
 
-    def call(self, wanted: Type, depth: int, scope: dict[str, Type]) -> str:
+    def call(self, wanted: CelType, depth: int, scope: dict[str, CelType]) -> str:
         candidates = self.templates.get(_head(wanted), []) + self.templates.get(None, [])
         if not candidates:
             return self.leaf(wanted, scope)
         overload = self.source.choice(candidates)
-        bound: dict[Type, Type] = {}
+        bound: dict[CelType, CelType] = {}
         _match(overload.result, wanted, bound)
         params = [self.instantiate(param, bound) for param in overload.params]
         args = [self.expression(param, depth - 1, scope) for param in params]
         return self.spelled(overload, args)
 
-    def instantiate(self, pattern: Type, bound: dict[Type, Type]) -> Type:
-        if pattern.kind is Kind.PARAM:
+    def instantiate(self, pattern: CelType, bound: dict[CelType, CelType]) -> CelType:
+        if pattern.kind is TypeKind.PARAM:
             return bound.setdefault(pattern, self.some_type(0))
         if not pattern.generic:
             return pattern
@@ -290,15 +290,15 @@ class Writer:
         return f"{overload.function}({', '.join(args)})"
 
 
-def _head(result: Type) -> Type | Kind | None:
+def _head(result: CelType) -> CelType | TypeKind | None:
     """What overloads are filed under: the type itself, the kind of a compound one, nothing for a variable."""
-    if result.kind is Kind.PARAM:
+    if result.kind is TypeKind.PARAM:
         return None
     return result.kind if result.params else result
 
 
-def _match(pattern: Type, wanted: Type, bound: dict[Type, Type]) -> None:
-    if pattern.kind is Kind.PARAM:
+def _match(pattern: CelType, wanted: CelType, bound: dict[CelType, CelType]) -> None:
+    if pattern.kind is TypeKind.PARAM:
         bound.setdefault(pattern, wanted)
     elif pattern.kind is wanted.kind and len(pattern.params) == len(wanted.params):
         for inner, other in zip(pattern.params, wanted.params, strict=True):
@@ -338,7 +338,7 @@ def _double_literal(value: float) -> str:
 def _other_literal(value: object) -> str:
     if value is None:
         return "null"
-    if isinstance(value, Duration):
+    if isinstance(value, CelDuration):
         return f'duration("{duration_text(value)}")'
     if isinstance(value, Timestamp):
         return f'timestamp("{timestamp_text(Timestamp(value.nanos))}")'
@@ -346,7 +346,7 @@ def _other_literal(value: object) -> str:
         return "optional.none()" if value is NONE else f"optional.of({literal_of(value.value)})"
     if isinstance(value, CIDR):
         return f"{value.address}/{value.bits}"
-    return value.name if isinstance(value, Type) else str(value)
+    return value.name if isinstance(value, CelType) else str(value)
 
 
 @dataclass(frozen=True)
@@ -369,7 +369,7 @@ def answer(text: str) -> Answer:
         step = planned(text, planner, node)
     except CompileError:
         return Answer("compile_error")
-    state = State([None] * planner.slots.count, 1_000_000)
+    state = Activation([None] * planner.slots.count, 1_000_000)
     try:
         return Answer("value", literal_of(step(state)), state.spent)
     except (EvaluationError, EvaluationAborted):

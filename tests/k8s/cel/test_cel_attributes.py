@@ -1,11 +1,11 @@
 import pytest
 
 from modelplane.k8s.cel.attributes import (
+    Activation,
     ComputedQualifier,
     ConstantQualifier,
     Path,
     PresenceQualifier,
-    State,
     ThriftyState,
     look_up,
 )
@@ -18,7 +18,7 @@ _DATA = {"a": {"b": [10, 20]}, "n": None}
 
 
 def _resolved(*qualifiers, root=_DATA):
-    state = State([root], 100)
+    state = Activation([root], 100)
     return Path(lambda state: state.slots[0], qualifiers=list(qualifiers)).resolve(state), state.spent
 
 
@@ -74,7 +74,7 @@ def test_a_key_of_the_wrong_kind_is_an_error():
 
 
 def test_a_spent_budget_ends_the_evaluation():
-    state = State([], 5)
+    state = Activation([], 5)
     state.spent = 6
     with pytest.raises(EvaluationAborted, match="budget of 5"):
         state.check()

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.k8s.cel.attributes import State
+from modelplane.k8s.cel.attributes import Activation
 from modelplane.k8s.cel.budget import FAILED
 from modelplane.k8s.cel.calls import both, call_step
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError
@@ -16,14 +16,14 @@ def _one(state):
 
 
 def _cost_of(steps, *, stops_early=False, price=None):
-    state = State([], 100)
+    state = Activation([], 100)
     with pytest.raises(EvaluationError, match="left"):
         call_step(steps, lambda *_: 0, price, stops_early=stops_early)(state)
     return state.spent
 
 
 def test_a_call_that_works_is_paid_once():
-    state = State([], 100)
+    state = Activation([], 100)
     assert call_step([_one, _one], lambda a, b: a + b, None, stops_early=False)(state) == 2
     assert state.spent == 3
 
@@ -44,7 +44,7 @@ def test_a_failing_argument_is_paid_for_with_its_price():
 
 
 def test_a_body_that_fails_is_paid_for():
-    state = State([], 100)
+    state = Activation([], 100)
     with pytest.raises(EvaluationError):
         call_step([_one], _fails, lambda _, result: 5 if result is FAILED else 0, stops_early=False)(state)
     assert state.spent == 6
@@ -52,7 +52,7 @@ def test_a_body_that_fails_is_paid_for():
 
 def test_a_dear_call_may_exhaust_the_budget():
     with pytest.raises(EvaluationAborted):
-        call_step([_one], lambda value: value, lambda *_: 1_000, stops_early=False)(State([], 100))
+        call_step([_one], lambda value: value, lambda *_: 1_000, stops_early=False)(Activation([], 100))
 
 
 def test_the_first_of_two_failures_counts():
@@ -60,4 +60,4 @@ def test_the_first_of_two_failures_counts():
         raise EvaluationError("right")
 
     with pytest.raises(EvaluationError, match="left"):
-        both(_fails, other, State([], 10), lambda *_: 1)
+        both(_fails, other, Activation([], 10), lambda *_: 1)

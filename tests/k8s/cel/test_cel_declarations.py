@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.declarations import Function, collect, overload
+from modelplane.k8s.cel.declarations import FunctionDecl, collect, overload
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.values import Uint
 
@@ -64,7 +64,7 @@ def test_a_call_runs_the_overload_it_was_narrowed_to():
 
 def test_functions_join_in_the_order_they_are_met():
     first, second = overload("a", "f(int) -> int", abs), overload("b", "f(int, int) -> int", pow)
-    joined = collect((first,), (Function("f", (second,), max),))["f"]
+    joined = collect((first,), (FunctionDecl("f", (second,), max),))["f"]
     assert [found.id for found in joined.overloads] == ["a", "b"]
     assert joined.singleton is max
     assert joined.candidates(member=False, count=2) == (second,)

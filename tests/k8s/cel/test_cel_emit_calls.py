@@ -1,13 +1,13 @@
 import pytest
 
-from modelplane.k8s.cel.emit_calls import Code, NotEmitted
+from modelplane.k8s.cel.emit_calls import EmittedCode, NotEmitted
 from modelplane.k8s.cel.types import MAP, STRING
 
 
 def test_brackets_mean_the_same_only_for_plain_dicts():
-    assert Code("x", MAP, is_dict=True).is_plain_dict
-    assert not Code("x", MAP, is_dict=True, is_domains=True).is_plain_dict
-    assert not Code("x", STRING).is_plain_dict
+    assert EmittedCode("x", MAP, is_dict=True).is_plain_dict
+    assert not EmittedCode("x", MAP, is_dict=True, is_domains=True).is_plain_dict
+    assert not EmittedCode("x", STRING).is_plain_dict
 
 
 def test_declining_is_not_an_error_of_the_user():

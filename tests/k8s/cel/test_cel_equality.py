@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from modelplane.k8s.cel.equality import compare, contains, equal, is_comparable, same_value, value_equal
 from modelplane.k8s.cel.errors import EvaluationError
-from modelplane.k8s.cel.values import NONE, Duration, KeyedMap, Optional, Timestamp, Uint
+from modelplane.k8s.cel.values import NONE, CelDuration, KeyedMap, Optional, Timestamp, Uint
 from modelplane.k8s.quantity import parse_quantity
 from modelplane.k8s.quantity_cell import QuantityCell
 from modelplane.k8s.semver import parse_version
@@ -39,8 +39,8 @@ _PLAIN = st.recursive(
         (NONE, NONE, True),
         (Optional(1), Optional(1.0), True),
         (Optional(None), NONE, False),
-        (Duration(1), Duration(1), True),
-        (Duration(1), 1, False),
+        (CelDuration(1), CelDuration(1), True),
+        (CelDuration(1), 1, False),
         (Timestamp(1, 60), Timestamp(1), True),
         (parse_quantity("1"), parse_quantity("1000m"), True),
     ],
@@ -88,7 +88,7 @@ def test_equality_of_plain_data_is_symmetric(left, right):
         ("a", "b", -1),
         (b"b", b"a", 1),
         (False, True, -1),
-        (Duration(2), Duration(1), 1),
+        (CelDuration(2), CelDuration(1), 1),
         (Timestamp(1), Timestamp(1), 0),
     ],
 )

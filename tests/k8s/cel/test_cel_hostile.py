@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.k8s.cel import CompileError, Outcome, compile_rule, compile_selector
+from modelplane.k8s.cel import CompileError, SelectorOutcome, compile_rule, compile_selector
 from modelplane.k8s.device import Device
 
 _WRITTEN = {"attributes": {"s": {"string": "a" * 64}, "i": {"int": 3}}, "capacity": {"q": {"value": "4Gi"}}}
@@ -97,7 +97,7 @@ def _compiled(text, *, stored):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_it_ends_in_a_declared_way(name, stored):
     selector = _compiled(HOSTILE[name], stored=stored)
-    assert selector is None or selector.evaluate(_DEVICE).outcome in Outcome
+    assert selector is None or selector.evaluate(_DEVICE).outcome in SelectorOutcome
 
 
 @pytest.mark.parametrize("name", ["doubled list", "doubled string", "replacements", "range", "widths", "long list"])
@@ -105,7 +105,7 @@ def test_it_takes_little_memory(name):
     tracemalloc.start()
     try:
         selector = _compiled(HOSTILE[name], stored=True)
-        assert selector is None or selector.evaluate(_DEVICE).outcome in Outcome
+        assert selector is None or selector.evaluate(_DEVICE).outcome in SelectorOutcome
         assert tracemalloc.get_traced_memory()[1] < _BYTES
     finally:
         tracemalloc.stop()
@@ -173,7 +173,7 @@ _JSON = st.recursive(
 def test_any_data_under_a_rule_ends_in_a_declared_way(value, old):
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string", "format": "date"}}}}
     rule = compile_rule("self.a.all(x, x > timestamp(0)) || self == oldSelf", schema)
-    assert rule.evaluate(value, old).outcome in Outcome
+    assert rule.evaluate(value, old).outcome in SelectorOutcome
 
 
 _KEYWORDS = st.sampled_from(["type", "items", "properties", "additionalProperties", "maxItems", "format"])
@@ -186,4 +186,4 @@ def test_any_schema_ends_in_a_declared_way(schema):
         rule = compile_rule("self == self", schema)
     except CompileError:
         return
-    assert rule.evaluate({"a": 1}).outcome in Outcome
+    assert rule.evaluate({"a": 1}).outcome in SelectorOutcome

@@ -14,7 +14,7 @@ from modelplane.k8s.cel.library.clock import (
     subtract_times,
     timestamp_text,
 )
-from modelplane.k8s.cel.values import MAX_INT, MIN_INT, Duration, Timestamp
+from modelplane.k8s.cel.values import MAX_INT, MIN_INT, CelDuration, Timestamp
 
 SECOND = 10**9
 MOMENTS = st.integers(-62135596800 * SECOND, 253402300799 * SECOND).map(Timestamp)
@@ -35,11 +35,11 @@ def test_moments_are_those_of_the_calendar(moment):
 @given(MOMENTS, st.integers(-(10**17), 10**17))
 def test_what_was_added_can_be_taken_away(moment, nanos):
     try:
-        later = add_times(moment, Duration(nanos))
+        later = add_times(moment, CelDuration(nanos))
     except EvaluationError:
         return
-    assert subtract_times(later, moment) == Duration(nanos)
-    assert subtract_times(later, Duration(nanos)) == moment
+    assert subtract_times(later, moment) == CelDuration(nanos)
+    assert subtract_times(later, CelDuration(nanos)) == moment
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_was_added_can_be_taken_away(moment, nanos):
     ],
 )
 def test_durations(text, nanos):
-    assert parse_duration(text) == Duration(nanos)
+    assert parse_duration(text) == CelDuration(nanos)
 
 
 @pytest.mark.parametrize("text", ["", "-", "1", "1d", ".s", "1h 2m", "9223372036854775808ns", "h", "1hh", "--1s"])

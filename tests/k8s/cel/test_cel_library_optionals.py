@@ -2,18 +2,18 @@ import pytest
 
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library.optionals import first, has_value, last, none, of, of_non_zero, unwrap, value_of
-from modelplane.k8s.cel.values import NONE, Duration, Optional, Timestamp, Uint
+from modelplane.k8s.cel.values import NONE, CelDuration, Optional, Timestamp, Uint
 
 
 @pytest.mark.parametrize(
-    "value", [None, False, 0, Uint(0), 0.0, "", b"", [], {}, Duration(0), Timestamp(-62135596800 * 10**9)]
+    "value", [None, False, 0, Uint(0), 0.0, "", b"", [], {}, CelDuration(0), Timestamp(-62135596800 * 10**9)]
 )
 def test_zero_values(value):
     assert of_non_zero(value) is NONE
     assert has_value(of(value))
 
 
-@pytest.mark.parametrize("value", [True, 1, "a", b"a", [0], {"a": 0}, Duration(1), Timestamp(0)])
+@pytest.mark.parametrize("value", [True, 1, "a", b"a", [0], {"a": 0}, CelDuration(1), Timestamp(0)])
 def test_other_values(value):
     assert value_of(of_non_zero(value)) == value
 

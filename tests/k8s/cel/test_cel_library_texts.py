@@ -8,7 +8,7 @@ from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.lexer import string_literal
 from modelplane.k8s.cel.library.texts import quoted, text_of
 from modelplane.k8s.cel.types import STRING
-from modelplane.k8s.cel.values import Duration, Optional, Timestamp, Uint
+from modelplane.k8s.cel.values import CelDuration, Optional, Timestamp, Uint
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
@@ -25,12 +25,12 @@ def test_a_quoted_text_is_a_literal(text):
         (Uint(1), "1"),
         (1.5, "1.5"),
         (b"ab", "ab"),
-        (Duration(1_500_000_000), "1.5s"),
+        (CelDuration(1_500_000_000), "1.5s"),
         (Timestamp(0), "1970-01-01T00:00:00Z"),
         (STRING, "string"),
         (["a", 1.5, b"b"], '["a", 1.500000, b"b"]'),
         ([math.nan, math.inf], '["NaN", "+Inf"]'),
-        ([Duration(0), Timestamp(0)], '[duration("0s"), timestamp("1970-01-01T00:00:00Z")]'),
+        ([CelDuration(0), Timestamp(0)], '[duration("0s"), timestamp("1970-01-01T00:00:00Z")]'),
         ({"b": 1, "a": [True]}, '{"a":[true], "b":1}'),
     ],
 )

@@ -3,7 +3,7 @@ import pytest
 from modelplane.k8s.cel import CompileError
 from modelplane.k8s.cel.macros import GLOBAL_MACROS, MAX_COPIES, RECEIVER_MACROS
 from modelplane.k8s.cel.parser import parse
-from modelplane.k8s.cel.syntax import Call, Comprehension, walk
+from modelplane.k8s.cel.syntax import CallExpr, Comprehension, walk
 
 
 def test_names_of_all_macros():
@@ -32,7 +32,7 @@ def test_a_macro_with_a_variable_is_a_fold(text):
 
 @pytest.mark.parametrize("text", ["x.existsOne(e, true)", "x.all(e)", "all(x, e, true)", "x.has(a.b)", ".has(a.b)"])
 def test_other_shapes_stay_calls(text):
-    assert isinstance(parse(text), Call)
+    assert isinstance(parse(text), CallExpr)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from modelplane.k8s.cel import CompileError, Gates, Outcome, compile_selector
+from modelplane.k8s.cel import CompileError, Gates, SelectorOutcome, compile_selector
 from modelplane.k8s.device import Device
 
 cel = pytest.importorskip("cel_expr_python.cel")
@@ -164,7 +164,9 @@ def _ours(device, text):
         evaluation = compile_selector(text, stored=True, gates=Gates(list_attributes=True)).trace(device)[0]
     except CompileError:
         return "compile_error"
-    return {Outcome.TRUE: "true", Outcome.FALSE: "false", Outcome.ERROR: "error"}[evaluation.outcome]
+    return {SelectorOutcome.TRUE: "true", SelectorOutcome.FALSE: "false", SelectorOutcome.ERROR: "error"}[
+        evaluation.outcome
+    ]
 
 
 def test_random_expressions_agree():

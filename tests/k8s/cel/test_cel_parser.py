@@ -3,7 +3,7 @@ import pytest
 from modelplane.k8s.cel import CompileError
 from modelplane.k8s.cel.compiler import with_room
 from modelplane.k8s.cel.parser import MAX_CODE_POINTS, parse
-from modelplane.k8s.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Select, Struct
+from modelplane.k8s.cel.syntax import CallExpr, Comprehension, Ident, ListNode, Literal, MapNode, Select, Struct
 
 
 def _shown(node):
@@ -130,4 +130,4 @@ def test_limits_of_nesting_and_size(accepted, refused):
 
 def test_bind_is_a_call_where_it_is_not_enabled():
     assert isinstance(parse("cel.bind(a, 1, a)"), Comprehension)
-    assert isinstance(parse("cel.bind(a, 1, a)", bind=False), Call)
+    assert isinstance(parse("cel.bind(a, 1, a)", bind=False), CallExpr)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.k8s.cel import ABSENT, CompileError, Gates, Outcome, compile_rule, compile_selector
+from modelplane.k8s.cel import ABSENT, CompileError, Gates, SelectorOutcome, compile_rule, compile_selector
 from modelplane.k8s.cel.sizes import MAX
 from modelplane.k8s.device import Device
 
@@ -13,7 +13,7 @@ _RECORDED = Path(__file__).parent / "recorded"
 _VALUES = json.loads((_RECORDED / "values.json").read_text())
 _SELECTORS = json.loads((_RECORDED / "selectors.json").read_text())
 _RULES = json.loads((_RECORDED / "rules.json").read_text())
-_OUTCOMES = {Outcome.TRUE: "true", Outcome.FALSE: "false", Outcome.ERROR: "runtime_error"}
+_OUTCOMES = {SelectorOutcome.TRUE: "true", SelectorOutcome.FALSE: "false", SelectorOutcome.ERROR: "runtime_error"}
 
 
 def test_that_every_library_is_covered():

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.k8s.cel import ABSENT, CompileError, Evaluation, Outcome, compile_rule
+from modelplane.k8s.cel import ABSENT, CompileError, Evaluation, SelectorOutcome, compile_rule
 
 _SCHEMA = {
     "type": "object",
@@ -21,16 +21,16 @@ _SCHEMA = {
 @pytest.mark.parametrize(
     ("rule", "value", "outcome"),
     [
-        ("!has(self.min) || self.min <= self.replicas", {"replicas": 3}, Outcome.TRUE),
-        ("!has(self.min) || self.min <= self.replicas", {"replicas": 3, "min": 4}, Outcome.FALSE),
-        ("self.min <= self.replicas", {"replicas": 3}, Outcome.ERROR),
-        ("self.a__dash__b == 'x'", {"a-b": "x"}, Outcome.TRUE),
+        ("!has(self.min) || self.min <= self.replicas", {"replicas": 3}, SelectorOutcome.TRUE),
+        ("!has(self.min) || self.min <= self.replicas", {"replicas": 3, "min": 4}, SelectorOutcome.FALSE),
+        ("self.min <= self.replicas", {"replicas": 3}, SelectorOutcome.ERROR),
+        ("self.a__dash__b == 'x'", {"a-b": "x"}, SelectorOutcome.TRUE),
         (
             "self.items.all(i, self.items.exists_one(j, j.port == i.port))",
             {"items": [{"port": 1}, {"port": 1}]},
-            Outcome.FALSE,
+            SelectorOutcome.FALSE,
         ),
-        ("self.?name.orValue('none') == 'none'", {}, Outcome.TRUE),
+        ("self.?name.orValue('none') == 'none'", {}, SelectorOutcome.TRUE),
     ],
 )
 def test_outcome(rule, value, outcome):
@@ -40,7 +40,7 @@ def test_outcome(rule, value, outcome):
 def test_a_transition_rule_needs_an_old_value():
     rule = compile_rule("self.replicas >= oldSelf.replicas", _SCHEMA)
     assert rule.uses_old_self
-    assert rule.evaluate({"replicas": 2}, {"replicas": 1}).outcome is Outcome.TRUE
+    assert rule.evaluate({"replicas": 2}, {"replicas": 1}).outcome is SelectorOutcome.TRUE
     assert "old value" in rule.evaluate({"replicas": 2}).message
     assert rule.evaluate({"replicas": 2}, ABSENT) == rule.evaluate({"replicas": 2}, None)
     assert not compile_rule("self.replicas > 0", _SCHEMA).uses_old_self
@@ -49,7 +49,7 @@ def test_a_transition_rule_needs_an_old_value():
 def test_the_old_value_may_be_optional():
     rule = compile_rule("oldSelf.optMap(o, o.replicas <= self.replicas).orValue(true)", _SCHEMA, optional_old_self=True)
     values = [rule.evaluate({"replicas": 2}, old).outcome for old in (ABSENT, {"replicas": 1}, {"replicas": 3})]
-    assert values == [Outcome.TRUE, Outcome.TRUE, Outcome.FALSE]
+    assert values == [SelectorOutcome.TRUE, SelectorOutcome.TRUE, SelectorOutcome.FALSE]
 
 
 def test_a_message_is_a_string():
@@ -62,7 +62,7 @@ def test_a_message_is_a_string():
 
 def test_the_root_shows_the_names_of_the_object():
     rule = compile_rule("self.metadata.name == 'x' && self.kind == 'K'", _SCHEMA, root=True)
-    assert rule.evaluate({"kind": "K", "metadata": {"name": "x"}}).outcome is Outcome.TRUE
+    assert rule.evaluate({"kind": "K", "metadata": {"name": "x"}}).outcome is SelectorOutcome.TRUE
     with pytest.raises(CompileError, match="undefined field 'metadata'"):
         compile_rule("self.metadata.name == 'x'", _SCHEMA)
 
@@ -93,5 +93,5 @@ def test_a_rule_has_a_budget():
     schema = {"type": "array", "items": {"type": "integer"}}
     rule = compile_rule("self.all(x, self.all(y, x != y || x == y))", schema)
     assert rule.evaluate(list(range(500))) == Evaluation(
-        Outcome.ERROR, "the evaluation costs more than its budget of 1000000 units"
+        SelectorOutcome.ERROR, "the evaluation costs more than its budget of 1000000 units"
     )

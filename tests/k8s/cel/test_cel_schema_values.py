@@ -4,7 +4,7 @@ from modelplane.k8s.cel.equality import contains, equal
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library.standard import add
 from modelplane.k8s.cel.schema_values import MapList, Preserved, SchemaMap, SetList, to_value
-from modelplane.k8s.cel.values import Duration, Timestamp, find
+from modelplane.k8s.cel.values import CelDuration, Timestamp, find
 
 _OBJECT = {
     "type": "object",
@@ -30,7 +30,7 @@ _KEYED = {
         (3, {"type": "number"}, 3.0),
         ("x", {"type": "string"}, "x"),
         ("aGk=", {"type": "string", "format": "byte"}, b"hi"),
-        ("1h", {"type": "string", "format": "duration"}, Duration(3600 * 10**9)),
+        ("1h", {"type": "string", "format": "duration"}, CelDuration(3600 * 10**9)),
         ("1970-01-02", {"type": "string", "format": "date"}, Timestamp(86400 * 10**9)),
         ("1970-01-01T00:00:01Z", {"type": "string", "format": "date-time"}, Timestamp(10**9)),
         (None, {"type": "string", "nullable": True}, None),

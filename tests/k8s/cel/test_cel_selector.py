@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.k8s.cel import CompileError, Evaluation, Gates, Outcome, compile_selector
+from modelplane.k8s.cel import CompileError, Evaluation, Gates, SelectorOutcome, compile_selector
 from modelplane.k8s.cel.selector import MAX_BYTES, MAX_COST
 from modelplane.k8s.cel.sizes import MAX
 from modelplane.k8s.device import Device
@@ -11,9 +11,9 @@ _DEVICE = Device.from_dict("d", {"attributes": {"x": {"int": 1}, "on": {"bool": 
 def test_three_outcomes():
     selectors = ["device.driver == 'd'", "device.driver == 'e'", "device.attributes['d'].y == 1"]
     assert [compile_selector(text).evaluate(_DEVICE) for text in selectors] == [
-        Evaluation(Outcome.TRUE),
-        Evaluation(Outcome.FALSE),
-        Evaluation(Outcome.ERROR, "no such key: y"),
+        Evaluation(SelectorOutcome.TRUE),
+        Evaluation(SelectorOutcome.FALSE),
+        Evaluation(SelectorOutcome.ERROR, "no such key: y"),
     ]
 
 
@@ -44,8 +44,8 @@ def test_refusals_say_what_and_where(text, complaint, place):
 def test_a_stored_selector_is_not_held_to_the_rules_of_new_ones():
     stored = compile_selector("['a'].join() == 'a'", stored=True)
     assert stored.estimated_cost > MAX_COST
-    assert stored.evaluate(_DEVICE).outcome is Outcome.TRUE
-    assert compile_selector(" " * MAX_BYTES + "true", stored=True).evaluate(_DEVICE).outcome is Outcome.TRUE
+    assert stored.evaluate(_DEVICE).outcome is SelectorOutcome.TRUE
+    assert compile_selector(" " * MAX_BYTES + "true", stored=True).evaluate(_DEVICE).outcome is SelectorOutcome.TRUE
     assert compile_selector("type(1) == int", stored=True).estimated_cost <= MAX
 
 
@@ -56,20 +56,24 @@ def test_length_counts_bytes():
 
 def test_a_bare_attribute_must_be_a_bool():
     outcomes = [compile_selector(f"device.attributes['d'].{name}").evaluate(_DEVICE) for name in ("on", "x")]
-    assert outcomes == [Evaluation(Outcome.TRUE), Evaluation(Outcome.ERROR, "the result is of type int, not bool")]
+    assert outcomes == [
+        Evaluation(SelectorOutcome.TRUE),
+        Evaluation(SelectorOutcome.ERROR, "the result is of type int, not bool"),
+    ]
 
 
 def test_a_faulty_device_fails_every_selector():
     faulty = Device.from_dict("d", {"attributes": {"v": {"version": "99999999999999999999.0.0"}}})
     evaluation = compile_selector("true").evaluate(faulty)
-    assert evaluation.outcome is Outcome.ERROR
+    assert evaluation.outcome is SelectorOutcome.ERROR
     assert "attribute v" in evaluation.message
 
 
 def test_gates_change_what_compiles():
     lists = Gates(list_attributes=True)
     assert (
-        compile_selector("device.attributes['d'].x.includes(1)", gates=lists).evaluate(_DEVICE).outcome is Outcome.TRUE
+        compile_selector("device.attributes['d'].x.includes(1)", gates=lists).evaluate(_DEVICE).outcome
+        is SelectorOutcome.TRUE
     )
     for text, gates in (
         ("device.attributes['d'].x.includes(1)", Gates()),
@@ -95,15 +99,18 @@ _TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        ("lists.range(450000).isSorted()", Outcome.TRUE),
-        ("'%s'.format([lists.range(400000)]).startsWith('{')", Outcome.FALSE),
-        (f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, {_TEN}.all(e, a / 0 > 1 || true)))))", Outcome.TRUE),
+        ("lists.range(450000).isSorted()", SelectorOutcome.TRUE),
+        ("'%s'.format([lists.range(400000)]).startsWith('{')", SelectorOutcome.FALSE),
+        (
+            f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, {_TEN}.all(e, a / 0 > 1 || true)))))",
+            SelectorOutcome.TRUE,
+        ),
     ],
 )
 def test_what_takes_too_long_ends_though_its_cost_is_allowed(text, outcome):
     selector = compile_selector(text, stored=True)
     assert {selector.evaluate(_DEVICE) for _ in range(2)} == {
-        Evaluation(Outcome.ERROR, "the evaluation takes too long")
+        Evaluation(SelectorOutcome.ERROR, "the evaluation takes too long")
     }
     evaluation, cost = selector.trace(_DEVICE)
     assert evaluation.outcome is outcome
@@ -112,10 +119,10 @@ def test_what_takes_too_long_ends_though_its_cost_is_allowed(text, outcome):
 
 def test_many_turns_are_no_trouble_where_each_is_simple():
     text = f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, {_TEN}.all(e, a + b >= 0)))))"
-    assert compile_selector(text).evaluate(_DEVICE).outcome is Outcome.TRUE
+    assert compile_selector(text).evaluate(_DEVICE).outcome is SelectorOutcome.TRUE
 
 
 def test_every_way_of_evaluating_gives_the_same_error():
     selector = compile_selector("device.attributes['d'].y == 1 && device.driver == 'd'")
     evaluations = {selector.evaluate(_DEVICE) for _ in range(10)}
-    assert evaluations == {Evaluation(Outcome.ERROR, "no such key: y")}
+    assert evaluations == {Evaluation(SelectorOutcome.ERROR, "no such key: y")}

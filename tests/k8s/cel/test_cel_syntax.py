@@ -1,5 +1,5 @@
 from modelplane.k8s.cel.parser import parse
-from modelplane.k8s.cel.syntax import Call, Ident, Literal, chain, children, qualified_name, walk
+from modelplane.k8s.cel.syntax import CallExpr, Ident, Literal, chain, children, qualified_name, walk
 
 
 def test_paths_of_names():
@@ -18,7 +18,7 @@ def test_walking_meets_every_node_once():
 
 def test_terms_of_a_chain_keep_their_order():
     node = parse("a && (b && c) && d || e")
-    assert isinstance(node, Call)
+    assert isinstance(node, CallExpr)
     assert [type(term).__name__ for term in chain(node)] == ["Call", "Ident"]
     assert [term.name for term in chain(node.args[0])] == ["a", "b", "c", "d"]
 

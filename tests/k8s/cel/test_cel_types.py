@@ -1,7 +1,7 @@
 import gc
 
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.types import Kind
+from modelplane.k8s.cel.types import TypeKind
 
 
 def test_equal_types_are_one_object():
@@ -41,4 +41,4 @@ def test_types_of_strangers_do_not_stay():
 
 
 def test_kinds_hash_by_identity():
-    assert {kind: kind.name for kind in Kind}[Kind.LIST] == "LIST"
+    assert {kind: kind.name for kind in TypeKind}[TypeKind.LIST] == "LIST"

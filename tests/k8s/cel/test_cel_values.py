@@ -4,7 +4,7 @@ from modelplane.k8s.cel import types as t
 from modelplane.k8s.cel.errors import EvaluationAborted
 from modelplane.k8s.cel.values import (
     NONE,
-    Duration,
+    CelDuration,
     KeyedMap,
     Optional,
     Rope,
@@ -39,7 +39,7 @@ from modelplane.k8s.semver import parse_version
         (range(3), t.LIST),
         ({}, t.MAP),
         (KeyedMap([]), t.MAP),
-        (Duration(1), t.DURATION),
+        (CelDuration(1), t.DURATION),
         (Timestamp(1), t.TIMESTAMP),
         (NONE, t.OPTIONAL),
         (t.INT, t.TYPE),

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.k8s.cel import CompileError, Gates, Outcome, compile_selector
+from modelplane.k8s.cel import CompileError, Gates, SelectorOutcome, compile_selector
 from modelplane.k8s.device import Device
 
 _FILE = Path(__file__).parent.parent / "vectors" / "cel_selectors.json"
 _CASES = json.loads(_FILE.read_text())["cases"]
 _STORED = [case for case in _CASES if "if_already_stored" in case]
-_OUTCOMES = {Outcome.TRUE: True, Outcome.FALSE: False, Outcome.ERROR: "runtime_error"}
+_OUTCOMES = {SelectorOutcome.TRUE: True, SelectorOutcome.FALSE: False, SelectorOutcome.ERROR: "runtime_error"}
 
 
 def _compiled(case, *, stored):

@@ -10,13 +10,13 @@ from modelplane.k8s.dra import (
     ClaimResult,
     DeviceId,
     DeviceResult,
+    DeviceUsage,
     Fatal,
     Features,
     GaveUp,
     Inventory,
+    NodeAllocation,
     NoFit,
-    Placed,
-    Usage,
     decode_claims,
     decode_classes,
     decode_in_use,
@@ -26,7 +26,7 @@ from modelplane.k8s.dra import (
 )
 from modelplane.k8s.dra.nodes import pinned_to
 from modelplane.k8s.dra.outcome import PoolNote
-from modelplane.k8s.dra.resources import Toleration
+from modelplane.k8s.dra.resources import DeviceToleration
 from modelplane.k8s.quantity import parse_quantity
 from modelplane.testing.devices import (
     DRIVER,
@@ -88,7 +88,7 @@ def test_the_whole_result():
                     DeviceResult(
                         "gpu",
                         DeviceId(DRIVER, POOL, "gpu-0"),
-                        tolerations=(Toleration(operator="Exists"),),
+                        tolerations=(DeviceToleration(operator="Exists"),),
                         binding_conditions=("ready",),
                         binding_failure_conditions=("broken",),
                     ),
@@ -522,7 +522,7 @@ class TestManyNodes:
     def allocator(self, *, taken=(), nodes=3, max_steps=100_000):
         slices = [a_slice(gpus(2), f"s{i}", nodeName=f"node-{i}", pool=a_pool(f"p{i}")) for i in range(nodes)]
         held = [in_use("gpu-0", pool=f"p{i}") for i in taken] + [in_use("gpu-1", pool=f"p{i}") for i in taken]
-        usage = Usage.of(decode_in_use(held), Features())
+        usage = DeviceUsage.of(decode_in_use(held), Features())
         return Allocator(Inventory(decode_slices(slices)), usage, max_steps=max_steps)
 
     def place(self, allocator, *requests, nodes=3):
@@ -531,7 +531,7 @@ class TestManyNodes:
 
     def test_the_first_that_fits(self):
         placed = self.place(self.allocator(taken=[0]), a_request("r"))
-        assert isinstance(placed, Placed)
+        assert isinstance(placed, NodeAllocation)
         assert (placed.node, devices(placed.allocation)) == ("node-1", [[("r", "gpu-0")]])
 
     def test_none_fits(self):

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.k8s.dra.attributes import Attribute, base_kind, find_attribute, same_scalar
+from modelplane.k8s.dra.attributes import DeviceAttribute, base_kind, find_attribute, same_scalar
 
 DRIVER = "gpu.example.com"
 
@@ -8,16 +8,24 @@ DRIVER = "gpu.example.com"
 @pytest.mark.parametrize(
     ("published", "name", "found"),
     [
-        ({"model": {"string": "a"}}, f"{DRIVER}/model", Attribute("string", "a", frozenset({"a"}))),
-        ({f"{DRIVER}/model": {"int": 1}}, f"{DRIVER}/model", Attribute("int", 1, frozenset({1}))),
-        ({"model": {"int": 2}, f"{DRIVER}/model": {"int": 1}}, f"{DRIVER}/model", Attribute("int", 1, frozenset({1}))),
+        ({"model": {"string": "a"}}, f"{DRIVER}/model", DeviceAttribute("string", "a", frozenset({"a"}))),
+        ({f"{DRIVER}/model": {"int": 1}}, f"{DRIVER}/model", DeviceAttribute("int", 1, frozenset({1}))),
+        (
+            {"model": {"int": 2}, f"{DRIVER}/model": {"int": 1}},
+            f"{DRIVER}/model",
+            DeviceAttribute("int", 1, frozenset({1})),
+        ),
         ({"model": {"string": "a"}}, "nic.example.com/model", None),
-        ({"model": {"string": "a"}}, "model", Attribute("string", "a", frozenset({"a"}))),
+        ({"model": {"string": "a"}}, "model", DeviceAttribute("string", "a", frozenset({"a"}))),
         ({}, f"{DRIVER}/model", None),
-        ({"model": {}}, f"{DRIVER}/model", Attribute("", None, frozenset())),
-        ({"model": {"strings": ["a", "b"]}}, f"{DRIVER}/model", Attribute("strings", None, frozenset({"a", "b"}))),
-        ({"model": {"strings": []}}, f"{DRIVER}/model", Attribute("", None, frozenset())),
-        ({"v": {"version": "1.0.0+x"}}, f"{DRIVER}/v", Attribute("version", "1.0.0+x", frozenset({"1.0.0+x"}))),
+        ({"model": {}}, f"{DRIVER}/model", DeviceAttribute("", None, frozenset())),
+        (
+            {"model": {"strings": ["a", "b"]}},
+            f"{DRIVER}/model",
+            DeviceAttribute("strings", None, frozenset({"a", "b"})),
+        ),
+        ({"model": {"strings": []}}, f"{DRIVER}/model", DeviceAttribute("", None, frozenset())),
+        ({"v": {"version": "1.0.0+x"}}, f"{DRIVER}/v", DeviceAttribute("version", "1.0.0+x", frozenset({"1.0.0+x"}))),
     ],
 )
 def test_finding(published, name, found):

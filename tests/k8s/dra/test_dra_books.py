@@ -1,9 +1,9 @@
 """What the search may take for equal: devices, and situations."""
 
 from modelplane.k8s.dra import (
+    DeviceUsage,
     Features,
     Rejection,
-    Usage,
     decode_claims,
     decode_classes,
     decode_node,
@@ -35,7 +35,7 @@ def opened(offered, *claims):
         a_slice(offered, "s1", pool=a_pool(slices=2)),
         a_slice(None, "s2", sharedCounters=COUNTERS, pool=a_pool(slices=2)),
     ]
-    return plan, Books(plan, Inventory(decode_slices(slices)).view(node), Usage(), node, {})
+    return plan, Books(plan, Inventory(decode_slices(slices)).view(node), DeviceUsage(), node, {})
 
 
 def test_interchangeable_devices():

@@ -2,7 +2,7 @@ import pytest
 
 from modelplane.api.errors import InputError
 from modelplane.k8s.dra.capacity import nanos_of, read_offers, take_of, whole
-from modelplane.k8s.dra.resources import Capacity, RequestPolicy, ValidRange
+from modelplane.k8s.dra.resources import DeviceCapacity, RequestPolicy, ValidRange
 from modelplane.k8s.quantity import parse_quantity
 
 GI = 2**30 * 10**9
@@ -10,7 +10,7 @@ GI = 2**30 * 10**9
 
 def offers(value="80Gi", **policy):
     found = RequestPolicy(**policy) if policy else None
-    return read_offers({"memory": Capacity(value=value, request_policy=found)})
+    return read_offers({"memory": DeviceCapacity(value=value, request_policy=found)})
 
 
 def take(requested, **policy):
@@ -62,7 +62,7 @@ def test_room_beside_others(in_use, fits):
 
 
 def test_every_dimension_needs_room():
-    both = read_offers({"memory": Capacity(value="80Gi"), "cores": Capacity(value="8")})
+    both = read_offers({"memory": DeviceCapacity(value="80Gi"), "cores": DeviceCapacity(value="8")})
     taking = take_of(both, {"memory": parse_quantity("1Gi")})
     assert not taking.fits_beside({"cores": 1})
 

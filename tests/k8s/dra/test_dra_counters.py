@@ -2,7 +2,7 @@ from modelplane.k8s.dra.counters import CounterLedger, remainders
 from modelplane.k8s.dra.decode import decode_node, decode_slices
 from modelplane.k8s.dra.inventory import Inventory
 from modelplane.k8s.dra.outcome import DeviceId
-from modelplane.k8s.dra.usage import Usage
+from modelplane.k8s.dra.usage import DeviceUsage
 from modelplane.testing.devices import DRIVER, POOL, a_device, a_node, a_pool, a_slice
 
 KEY = ("set", "slices")
@@ -25,7 +25,7 @@ def pool():
 
 
 def used(*names):
-    return Usage(whole=frozenset(DeviceId(DRIVER, POOL, name) for name in names))
+    return DeviceUsage(whole=frozenset(DeviceId(DRIVER, POOL, name) for name in names))
 
 
 def test_devices_in_use_are_subtracted_wherever_they_are():

@@ -3,18 +3,18 @@ import pytest
 from modelplane.api.errors import InputError
 from modelplane.k8s.dra.decode import decode_claims, decode_classes, decode_in_use, decode_node, decode_slices
 from modelplane.k8s.dra.resources import (
-    Capacity,
+    ClaimDeviceRequest,
+    DeviceCapacity,
     DeviceInUse,
-    DeviceRequest,
+    DeviceToleration,
     ExactRequest,
     Metadata,
     Node,
-    Pool,
+    ResourcePool,
     ResourceSlice,
     SliceDevice,
     SliceSpec,
     SubRequest,
-    Toleration,
 )
 from modelplane.testing.devices import a_choice, a_claim, a_class, a_device, a_node, a_request, a_slice, an_ask, in_use
 
@@ -25,13 +25,13 @@ def test_a_slice():
             metadata=Metadata(name="slice-1"),
             spec=SliceSpec(
                 driver="gpu.example.com",
-                pool=Pool(name="pool-1", generation=1, resource_slice_count=1),
+                pool=ResourcePool(name="pool-1", generation=1, resource_slice_count=1),
                 node_name="node-1",
                 devices=(
                     SliceDevice(
                         name="gpu-0",
                         attributes={"model": {"string": "a"}},
-                        capacity={"memory": Capacity(value="80Gi")},
+                        capacity={"memory": DeviceCapacity(value="80Gi")},
                     ),
                 ),
             ),
@@ -58,7 +58,7 @@ def test_a_claim_with_api_defaults():
         [a_claim(a_request("r"), a_choice("c", one=an_ask(count=2), all=an_ask(allocationMode="All")))]
     )[0]
     exact, choice = claim.spec.devices.requests
-    assert exact == DeviceRequest(name="r", exactly=ExactRequest(device_class_name="gpu"))
+    assert exact == ClaimDeviceRequest(name="r", exactly=ExactRequest(device_class_name="gpu"))
     assert (exact.exactly.effective_mode, exact.exactly.effective_count) == ("ExactCount", 1)
     assert choice.first_available == (
         SubRequest(name="one", device_class_name="gpu", count=2),
@@ -68,7 +68,7 @@ def test_a_claim_with_api_defaults():
         ("ExactCount", 2),
         ("All", 0),
     ]
-    assert Toleration(key="k").effective_operator == "Equal"
+    assert DeviceToleration(key="k").effective_operator == "Equal"
 
 
 def test_null_reads_as_absent():
@@ -77,7 +77,7 @@ def test_null_reads_as_absent():
     document["spec"]["devices"][0].update(attributes={"x": None}, capacity={"m": {"value": None}}, taints=[None])
     device = decode_slices([document])[0].spec.devices[0]
     assert device.attributes == {"x": {}}
-    assert device.capacity == {"m": Capacity(value=0)}
+    assert device.capacity == {"m": DeviceCapacity(value=0)}
     assert len(device.taints) == 1
 
 

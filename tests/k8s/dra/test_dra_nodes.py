@@ -3,7 +3,7 @@ import pytest
 
 from modelplane.k8s.dra.decode import decode_node
 from modelplane.k8s.dra.nodes import NodeScope, UnreadableSelector, merged, pinned_to, reaches
-from modelplane.k8s.dra.resources import NodeRequirement, NodeSelector, NodeTerm
+from modelplane.k8s.dra.resources import CoreNodeSelector, NodeRequirement, NodeTerm
 from modelplane.testing.devices import a_node
 
 NODE = decode_node(a_node("node-1", zone="a", n="5", text="x"))
@@ -13,7 +13,9 @@ def selector(*expressions, fields=()):
     def read(items):
         return tuple(NodeRequirement(key=k, operator=o, values=v or None) for k, o, *v in items) or None
 
-    return NodeSelector(node_selector_terms=(NodeTerm(match_expressions=read(expressions), match_fields=read(fields)),))
+    return CoreNodeSelector(
+        node_selector_terms=(NodeTerm(match_expressions=read(expressions), match_fields=read(fields)),)
+    )
 
 
 def scope(node_name=None, all_nodes=None, found=None):
@@ -64,15 +66,15 @@ def test_label_requirements(requirement, expected):
 def test_all_requirements_of_a_term_and_any_term():
     both = selector(("zone", "In", "a"), ("n", "Gt", "9"))
     assert not reaches(scope(found=both), NODE)
-    either = NodeSelector(
+    either = CoreNodeSelector(
         node_selector_terms=(*both.node_selector_terms, *selector(("zone", "In", "a")).node_selector_terms)
     )
     assert reaches(scope(found=either), NODE)
 
 
 def test_an_empty_term_or_no_term_matches_nothing():
-    assert not reaches(scope(found=NodeSelector(node_selector_terms=(NodeTerm(),))), NODE)
-    assert not reaches(scope(found=NodeSelector()), NODE)
+    assert not reaches(scope(found=CoreNodeSelector(node_selector_terms=(NodeTerm(),))), NODE)
+    assert not reaches(scope(found=CoreNodeSelector()), NODE)
 
 
 @pytest.mark.parametrize(
@@ -123,11 +125,11 @@ def test_merging_keeps_each_requirement_once():
 
 def test_merging_nothing():
     assert merged([]) is None
-    assert merged([NodeSelector()]) is None
+    assert merged([CoreNodeSelector()]) is None
 
 
 def test_merging_several_terms_is_not_possible():
-    two = NodeSelector(node_selector_terms=(NodeTerm(), NodeTerm()))
+    two = CoreNodeSelector(node_selector_terms=(NodeTerm(), NodeTerm()))
     with pytest.raises(UnreadableSelector, match="2 terms"):
         merged([two])
 

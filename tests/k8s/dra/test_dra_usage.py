@@ -1,7 +1,7 @@
 from modelplane.k8s.dra.decode import decode_in_use
 from modelplane.k8s.dra.features import Features
 from modelplane.k8s.dra.outcome import DeviceId
-from modelplane.k8s.dra.usage import Usage
+from modelplane.k8s.dra.usage import DeviceUsage
 from modelplane.testing.devices import DRIVER, POOL, in_use
 
 
@@ -10,7 +10,7 @@ def device(name):
 
 
 def usage(*documents, features=None):
-    return Usage.of(decode_in_use(documents), features or Features())
+    return DeviceUsage.of(decode_in_use(documents), features or Features())
 
 
 def test_whole_devices_shares_and_admin_access():
@@ -21,7 +21,7 @@ def test_whole_devices_shares_and_admin_access():
         in_use("c", shareID="2", consumedCapacity={"memory": "2", "cores": 1}),
         in_use("d", shareID="3"),
     )
-    assert found == Usage(
+    assert found == DeviceUsage(
         whole=frozenset({device("a")}),
         shared=frozenset({device("c"), device("d")}),
         consumed={device("c"): {"memory": 3 * 10**9, "cores": 10**9}},
@@ -31,7 +31,7 @@ def test_whole_devices_shares_and_admin_access():
 
 def test_shares_are_whole_devices_while_the_gate_is_off():
     found = usage(in_use("c", shareID="1"), features=Features(consumable_capacity=False))
-    assert found == Usage(whole=frozenset({device("c")}))
+    assert found == DeviceUsage(whole=frozenset({device("c")}))
 
 
 def test_a_device_id_reads_like_a_path():

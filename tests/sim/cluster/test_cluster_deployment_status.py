@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.sim.cluster.deployment_status import Seen, deployment_status, progress_due_s
+from modelplane.sim.cluster.deployment_status import RolloutState, deployment_status, progress_due_s
 
 EPOCH = 1_750_000_000.0
 NOW, EARLIER = "2025-06-15T15:06:40Z", "2025-06-15T15:00:00Z"
@@ -22,7 +22,7 @@ def progressing(reason, *, status="True", updated=EARLIER):
 
 
 def progress(deployment, sets, new, **more):
-    found = deployment_status(deployment, Seen(sets, new, least_available=0, **more), EPOCH)
+    found = deployment_status(deployment, RolloutState(sets, new, least_available=0, **more), EPOCH)
     return next((c for c in found["conditions"] if c["type"] == "Progressing"), None)
 
 
@@ -112,14 +112,14 @@ def test_without_a_revision_there_is_no_progress():
     ],
 )
 def test_availability(least, expected):
-    found = deployment_status(made(), Seen([NEW], NEW, least_available=least), EPOCH)
+    found = deployment_status(made(), RolloutState([NEW], NEW, least_available=least), EPOCH)
     condition = next(c for c in found["conditions"] if c["type"] == "Available")
     assert (condition["status"], condition["reason"], condition["message"]) == expected
 
 
 def test_counts_are_sums_over_the_replica_sets():
     old = replica_set("old", replicas=1, ready=1, actual=2)
-    found = deployment_status(made(), Seen([old, NEW], NEW, least_available=1), EPOCH)
+    found = deployment_status(made(), RolloutState([old, NEW], NEW, least_available=1), EPOCH)
     assert {k: v for k, v in found.items() if k != "conditions"} == {
         "observedGeneration": 3,
         "replicas": 4,

@@ -5,7 +5,7 @@ import pytest
 from modelplane.api.objects import name_of
 from modelplane.sim.cluster.deployments import bounds_of, template_hash
 from modelplane.sim.cluster.objects import condition_is
-from modelplane.sim.cluster.rollout import Bounds
+from modelplane.sim.cluster.rollout import RolloutBounds
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
 
 START = "2025-06-15T15:06:40Z"
@@ -264,9 +264,9 @@ def test_a_deleted_deployment_takes_everything_with_it():
 @pytest.mark.parametrize(
     ("strategy", "expected"),
     [
-        ({}, Bounds(replicas=10, surge=3, unavailable=2)),
-        ({"type": "Recreate"}, Bounds(replicas=10, surge=0, unavailable=0, recreate=True)),
-        ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, Bounds(replicas=10, surge=0, unavailable=1)),
+        ({}, RolloutBounds(replicas=10, surge=3, unavailable=2)),
+        ({"type": "Recreate"}, RolloutBounds(replicas=10, surge=0, unavailable=0, recreate=True)),
+        ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, RolloutBounds(replicas=10, surge=0, unavailable=1)),
     ],
 )
 def test_bounds_are_read_from_the_strategy(strategy, expected):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from modelplane.api.errors import NotFoundError
 from modelplane.api.models import Attribute
 from modelplane.api.objects import manifest, name_of
-from modelplane.sim.cluster import ClusterSettings, PoolSpec
+from modelplane.sim.cluster import ClusterSettings, NodePoolSpec
 from modelplane.sim.cluster.engines import GPUS
 from modelplane.sim.cluster.kubelet import serving_port
 from modelplane.sim.cluster.objects import condition_is
@@ -242,7 +242,7 @@ def test_a_pod_without_an_engine_is_ready_with_its_images():
         lab.apply(manifest("v1", "Pod", "web", namespace=TENANT_NAMESPACE, spec=spec))
         return [(await at(lab, second))[:2] for second in (9, 11)], lab.engines.running
 
-    assert run_cluster(main, pools=[PoolSpec(name="cpu", nodes=1)], settings=SLOW) == (
+    assert run_cluster(main, pools=[NodePoolSpec(name="cpu", nodes=1)], settings=SLOW) == (
         [("Pending", False), ("Running", True)],
         {},
     )
@@ -391,5 +391,5 @@ def test_an_engine_is_told_the_gpus_that_its_pod_holds():
 
     pool = gpu_pool("h200", 1)
     named = replace(pool.devices[0], attributes={"productName": Attribute(string="NVIDIA H200")})
-    told = run_cluster(main, pools=[PoolSpec(name="h200", nodes=1, devices=(named,))], settings=SLOW)
+    told = run_cluster(main, pools=[NodePoolSpec(name="h200", nodes=1, devices=(named,))], settings=SLOW)
     assert told == ("NVIDIA H200,NVIDIA H200", False)

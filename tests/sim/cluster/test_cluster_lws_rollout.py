@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.sim.cluster.lws_rollout import Group, Sizing, Wanted, next_sizing
+from modelplane.sim.cluster.lws_rollout import LwsGroup, Sizing, Wanted, next_sizing
 
-OLD, NEW, BROKEN, STARTING = Group(ready=True), Group(True, True), Group(), Group(updated=True)
+OLD, NEW, BROKEN, STARTING = LwsGroup(ready=True), LwsGroup(True, True), LwsGroup(), LwsGroup(updated=True)
 
 
 def sizing(replicas, partition, asked=None):

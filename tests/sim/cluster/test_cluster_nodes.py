@@ -4,7 +4,7 @@ import dataclasses
 
 from modelplane.api.models import ClassDevice, Taint
 from modelplane.api.objects import name_of
-from modelplane.sim.cluster import ClusterSettings, PoolSpec
+from modelplane.sim.cluster import ClusterSettings, NodePoolSpec
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
 
 READY = {
@@ -93,9 +93,9 @@ def test_nodes_without_claimable_devices_are_not_tainted():
     mine = Taint(key="team", value="x", effect="NoSchedule")
     store = settled(
         [
-            PoolSpec(name="cpu", nodes=1),
-            PoolSpec(name="sim", nodes=1, devices=(synthetic,)),
-            PoolSpec(name="mine", nodes=1, taints=(mine,)),
+            NodePoolSpec(name="cpu", nodes=1),
+            NodePoolSpec(name="sim", nodes=1, devices=(synthetic,)),
+            NodePoolSpec(name="mine", nodes=1, taints=(mine,)),
         ]
     )
     taints = {name_of(node): node["spec"].get("taints") for node in store.list("", "Node")}
@@ -162,7 +162,7 @@ def test_devices_that_are_not_known_stay_as_they_are():
         lab.apply(claim_template(), deployment(replicas=2))
         await lab.settle()
         before = lab.store.revision
-        lab.cluster.set_pools([PoolSpec(name="h200", nodes=1, devices=None)])
+        lab.cluster.set_pools([NodePoolSpec(name="h200", nodes=1, devices=None)])
         await lab.settle()
         same = lab.store.revision == before
         lab.apply(deployment(replicas=3))
@@ -177,7 +177,7 @@ def test_a_cluster_that_starts_again_keeps_devices_that_are_not_known():
         await lab.settle()
         lab.cluster._nodes._pools = None
         before = lab.store.revision
-        lab.cluster.set_pools([PoolSpec(name="h200", nodes=1, devices=None)])
+        lab.cluster.set_pools([NodePoolSpec(name="h200", nodes=1, devices=None)])
         await lab.settle()
         return lab.store.revision == before
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.sim.cluster.pod_status import Exit, PodView, Stage, engine_container, pod_status, restart_count
+from modelplane.sim.cluster.pod_status import Exit, PodStage, PodView, engine_container, pod_status, restart_count
 
 EPOCH = 1_750_000_000.0
 NOW = "2025-06-15T15:06:40Z"
@@ -25,7 +25,7 @@ def view(stage, **more):
 
 def test_the_whole_status_of_a_pod_that_serves():
     running = {"ready": True, "started": True, "restartCount": 0, "state": {"running": {"startedAt": NOW}}}
-    assert pod_status(POD, view(Stage.SERVING), EPOCH) == {
+    assert pod_status(POD, view(PodStage.SERVING), EPOCH) == {
         "phase": "Running",
         "startTime": NOW,
         "podIP": "10.128.0.2",
@@ -47,13 +47,13 @@ def test_the_whole_status_of_a_pod_that_serves():
 @pytest.mark.parametrize(
     ("stage", "phase", "started", "state"),
     [
-        (Stage.PULLING, "Pending", False, {"waiting": {"reason": "ContainerCreating"}}),
-        (Stage.LOADING, "Running", True, {"running": {"startedAt": NOW}}),
-        (Stage.STARTING, "Running", True, {"running": {"startedAt": NOW}}),
-        (Stage.DRAINING, "Running", True, {"running": {"startedAt": NOW}}),
-        (Stage.STOPPING, "Running", True, {"running": {"startedAt": NOW}}),
+        (PodStage.PULLING, "Pending", False, {"waiting": {"reason": "ContainerCreating"}}),
+        (PodStage.LOADING, "Running", True, {"running": {"startedAt": NOW}}),
+        (PodStage.STARTING, "Running", True, {"running": {"startedAt": NOW}}),
+        (PodStage.DRAINING, "Running", True, {"running": {"startedAt": NOW}}),
+        (PodStage.STOPPING, "Running", True, {"running": {"startedAt": NOW}}),
         (
-            Stage.BACKOFF,
+            PodStage.BACKOFF,
             "Running",
             False,
             {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}},
@@ -76,16 +76,16 @@ def test_a_pod_that_does_not_serve_is_not_ready(stage, phase, started, state):
 
 
 def test_how_it_last_ended_is_told():
-    found = pod_status(POD, view(Stage.LOADING, restarts=1, last_exit=Exit(137, "Error", "gone", EPOCH)), EPOCH)
+    found = pod_status(POD, view(PodStage.LOADING, restarts=1, last_exit=Exit(137, "Error", "gone", EPOCH)), EPOCH)
     ended = {"exitCode": 137, "reason": "Error", "message": "gone", "finishedAt": NOW}
     assert found["containerStatuses"][0]["lastState"] == {"terminated": ended}
 
 
 def test_restarts_are_read_back():
     assert restart_count(POD) is None
-    assert restart_count({"status": pod_status(POD, view(Stage.PULLING), EPOCH)}) is None
-    assert restart_count({"status": pod_status(POD, view(Stage.LOADING), EPOCH)}) == 0
-    assert restart_count({"status": pod_status(POD, view(Stage.BACKOFF, restarts=3), EPOCH)}) == 3
+    assert restart_count({"status": pod_status(POD, view(PodStage.PULLING), EPOCH)}) is None
+    assert restart_count({"status": pod_status(POD, view(PodStage.LOADING), EPOCH)}) == 0
+    assert restart_count({"status": pod_status(POD, view(PodStage.BACKOFF, restarts=3), EPOCH)}) == 3
 
 
 def test_the_engine_is_a_container_of_that_name():

@@ -2,7 +2,7 @@
 
 from modelplane.api.codec import decode
 from modelplane.api.models import Attribute, Capacity, ClassDevice, InferenceClass, InferenceCluster
-from modelplane.sim.cluster.pools import PoolSpec, device_classes, drivers_of, pools_of, published_devices
+from modelplane.sim.cluster.pools import NodePoolSpec, device_classes, drivers_of, pools_of, published_devices
 
 GPU = ClassDevice(
     name="gpu",
@@ -14,7 +14,7 @@ GPU = ClassDevice(
 )
 NIC = ClassDevice(name="nic", driver="dra.net", device_class_name="rdma", count=1)
 FABRIC = ClassDevice(name="fabric", driver="fabric.example.com", claim="Synthetic", count=4)
-POOL = PoolSpec(name="h100", nodes=2, devices=(GPU, NIC, FABRIC))
+POOL = NodePoolSpec(name="h100", nodes=2, devices=(GPU, NIC, FABRIC))
 
 
 def test_a_driver_lists_each_of_its_devices():
@@ -32,7 +32,9 @@ def test_synthetic_devices_exist_in_no_cluster():
 
 
 def test_a_class_covers_every_driver_that_names_it():
-    other = PoolSpec(name="b", nodes=1, devices=(ClassDevice(name="x", driver="other.net", device_class_name="rdma"),))
+    other = NodePoolSpec(
+        name="b", nodes=1, devices=(ClassDevice(name="x", driver="other.net", device_class_name="rdma"),)
+    )
     assert device_classes([POOL, other]) == {"gpu.nvidia.com": ("gpu.nvidia.com",), "rdma": ("dra.net", "other.net")}
 
 
@@ -68,12 +70,12 @@ def test_pools_of_a_declared_cluster():
         },
     )
     fixed, scaled = pools_of(cluster, {"known": known})
-    assert fixed == PoolSpec(
+    assert fixed == NodePoolSpec(
         name="fixed",
         nodes=3,
         devices=known.spec.devices,
         taints=cluster.spec.node_pools[0].taints,
         zones=("a",),
     )
-    assert scaled == PoolSpec(name="scaled", nodes=5, devices=None)
+    assert scaled == NodePoolSpec(name="scaled", nodes=5, devices=None)
     assert scaled.claimable == ()

@@ -2,14 +2,14 @@
 
 from modelplane.api.objects import manifest
 from modelplane.sim.cluster import ClusterSettings
-from modelplane.sim.cluster.controller import Site
+from modelplane.sim.cluster.controller import ControllerContext
 from modelplane.sim.cluster.recorder import warn
 from modelplane.testing.cluster import run_cluster
 
 
 def test_the_same_trouble_is_counted_and_another_is_told_beside_it():
     async def main(lab):
-        site = Site("east", lab.store, lab.clock, ClusterSettings())
+        site = ControllerContext("east", lab.store, lab.clock, ClusterSettings())
         node = lab.store.create(manifest("v1", "Node", "n"))
         for message in ("gone", "gone", "back"):
             warn(site, node, "NodeNotReady", message, source="here")

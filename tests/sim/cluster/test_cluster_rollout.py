@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.sim.cluster.rollout import (
-    Bounds,
     Revision,
+    RolloutBounds,
     bounds,
     first_size,
     is_scaling,
@@ -193,7 +193,7 @@ def _resized(known, sizes):
     surge=st.integers(0, 4),
 )
 def test_rescaling_in_proportion_hits_the_total_unless_the_largest_is_used_up(replicas, sizes, surge):
-    wanted = Bounds(replicas=replicas, surge=surge, unavailable=0)
+    wanted = RolloutBounds(replicas=replicas, surge=surge, unavailable=0)
     most = max(1, sum(sizes))
     old = [revision(f"r{n}", size, most_then=most) for n, size in enumerate(sizes[1:])]
     new = revision("new", sizes[0], most_then=most)

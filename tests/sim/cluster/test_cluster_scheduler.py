@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.models import Taint
 from modelplane.api.objects import manifest, name_of
-from modelplane.sim.cluster import ClusterSettings, PoolSpec
+from modelplane.sim.cluster import ClusterSettings, NodePoolSpec
 from modelplane.sim.cluster.devices import devices_of
 from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, deployment, gpu_pool, run_cluster
 
@@ -82,7 +82,7 @@ def test_reasons_are_counted_and_sorted_as_kube_scheduler_does():
         (
             "no such class",
             claim_template(),
-            [PoolSpec(name="h200", nodes=2)],
+            [NodePoolSpec(name="h200", nodes=2)],
             "Unschedulable",
             "0/2 nodes are available: request gpu: device class gpu.nvidia.com does not exist.",
         ),
@@ -133,7 +133,7 @@ def test_pods_without_claims_are_placed_by_the_other_filters_only():
         await lab.settle()
         return per_node(lab), waiting(lab)
 
-    cpu = PoolSpec(name="cpu", nodes=1)
+    cpu = NodePoolSpec(name="cpu", nodes=1)
     small = ClusterSettings(system_nodes=0, pods_per_node=2)
     assert run_cluster(main, pools=[cpu, gpu_pool()], settings=small) == (
         {"cpu-0": 2},
@@ -171,7 +171,7 @@ def test_higher_priority_goes_first_and_nobody_is_preempted():
         return first, sorted(name_of(p) for p in lab.pods() if "nodeName" in p["spec"])
 
     settings_ = ClusterSettings(system_nodes=0, pods_per_node=1)
-    assert run_cluster(main, pools=[PoolSpec(name="cpu", nodes=1)], settings=settings_) == (["z"], ["z"])
+    assert run_cluster(main, pools=[NodePoolSpec(name="cpu", nodes=1)], settings=settings_) == (["z"], ["z"])
 
 
 def test_a_gated_pod_waits_for_its_gates():
@@ -184,7 +184,7 @@ def test_a_gated_pod_waits_for_its_gates():
         await lab.settle()
         return gated["reason"], lab.pods()[0]["spec"].get("nodeName")
 
-    assert run_cluster(main, pools=[PoolSpec(name="cpu", nodes=1)]) == ("SchedulingGated", "cpu-0")
+    assert run_cluster(main, pools=[NodePoolSpec(name="cpu", nodes=1)]) == ("SchedulingGated", "cpu-0")
 
 
 def test_a_waiting_pod_is_placed_when_devices_come_free_or_appear():

@@ -5,15 +5,15 @@ from itertools import count
 
 import pytest
 
-from modelplane.sim.engine import Address, Engine, EngineConfig, Timing
+from modelplane.sim.engine import Address, EngineConfig, SimulatedEngine, Timing
 from modelplane.sim.engine.batch import Batch
-from modelplane.sim.engine.figures import Figures
+from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.kv_events import KvEventLog
-from modelplane.sim.engine.schedule import Scheduler
+from modelplane.sim.engine.schedule import BatchScheduler
 from modelplane.sim.engine.sequence import Draft, Sequence
-from modelplane.sim.engine.steps import Limits
+from modelplane.sim.engine.steps import BatchLimits
 
-Scenario = Callable[[Engine, Address], Awaitable[None]]
+Scenario = Callable[[SimulatedEngine, Address], Awaitable[None]]
 
 
 def make_config(**changes: object) -> EngineConfig:
@@ -22,7 +22,7 @@ def make_config(**changes: object) -> EngineConfig:
 
 
 async def _play(scenario: Scenario, config: EngineConfig) -> None:
-    engine = Engine(config)
+    engine = SimulatedEngine(config)
     address = await engine.start("127.0.0.1")
     try:
         await scenario(engine, address)
@@ -99,9 +99,9 @@ class Rig:
         self.batches = []
         self.log = KvEventLog(enabled=True, wall_clock=self.clock.now)
         self.log.listen(self.batches.append)
-        self.figures = Figures(1_000)
-        self.limits = Limits(**{**PLENTY, **limits})
-        self.scheduler = Scheduler(timing, self.limits, self.log, self.figures)
+        self.figures = EngineStats(1_000)
+        self.limits = BatchLimits(**{**PLENTY, **limits})
+        self.scheduler = BatchScheduler(timing, self.limits, self.log, self.figures)
         self.batch = Batch(self.scheduler, self.clock, self.log.publish)
         self.tokens: dict[str, list[float]] = {}
 

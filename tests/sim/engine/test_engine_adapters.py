@@ -1,12 +1,12 @@
 import pytest
 
 from modelplane.sim.engine import Adapter
-from modelplane.sim.engine.adapters import Adapters
-from modelplane.sim.engine.errors import ApiError
+from modelplane.sim.engine.adapters import LoadedAdapters
+from modelplane.sim.engine.errors import EngineApiError
 
 
 def test_adapters_come_and_go():
-    adapters = Adapters([Adapter("a", "/a")], ("demo",))
+    adapters = LoadedAdapters([Adapter("a", "/a")], ("demo",))
     assert adapters.load(Adapter("b", "/b"), in_place=False) == "Success: LoRA adapter 'b' added successfully."
     assert adapters.load(Adapter("b", "/c"), in_place=True) == "Success: LoRA adapter 'b' added successfully."
     assert adapters.listed() == (Adapter("a", "/a"), Adapter("b", "/c"))
@@ -24,8 +24,8 @@ def test_adapters_come_and_go():
     ],
 )
 def test_what_cannot_be_loaded(adapter, sentence):
-    with pytest.raises(ApiError) as caught:
-        Adapters([Adapter("a", "/a")], ("demo",)).load(adapter, in_place=False)
+    with pytest.raises(EngineApiError) as caught:
+        LoadedAdapters([Adapter("a", "/a")], ("demo",)).load(adapter, in_place=False)
     assert (caught.value.status, caught.value.message) == (400, sentence)
 
 
@@ -34,6 +34,6 @@ def test_what_cannot_be_loaded(adapter, sentence):
     [("", 400, "lora_name: this field is required."), ("b", 404, "lora_name: `b` is not loaded.")],
 )
 def test_what_cannot_be_unloaded(name, status, sentence):
-    with pytest.raises(ApiError) as caught:
-        Adapters([Adapter("a", "/a")], ("demo",)).unload(name)
+    with pytest.raises(EngineApiError) as caught:
+        LoadedAdapters([Adapter("a", "/a")], ("demo",)).unload(name)
     assert (caught.value.status, caught.value.message) == (status, sentence)

@@ -2,18 +2,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.sim.engine.errors import ApiError
-from modelplane.sim.engine.faults import NO_FAULTS, UNHARMED, Fate, Faults, draw, read_faults, read_header, read_list
+from modelplane.sim.engine.errors import EngineApiError
+from modelplane.sim.engine.faults import (
+    NO_FAULTS,
+    UNHARMED,
+    Faults,
+    RequestFault,
+    draw,
+    read_faults,
+    read_header,
+    read_list,
+)
 
 
 @pytest.mark.parametrize(
     ("text", "fate"),
     [
-        ("error=503", Fate(error=503)),
-        ("delay=0.5, drip=0.1", Fate(delay_s=0.5, drip_s=0.1)),
-        ("cut=0", Fate(cut_after=0)),
-        ("hang", Fate(hang=True)),
-        ("crash", Fate(crash=True)),
+        ("error=503", RequestFault(error=503)),
+        ("delay=0.5, drip=0.1", RequestFault(delay_s=0.5, drip_s=0.1)),
+        ("cut=0", RequestFault(cut_after=0)),
+        ("hang", RequestFault(hang=True)),
+        ("crash", RequestFault(crash=True)),
     ],
 )
 def test_a_request_may_ask_for_its_fate(text, fate):
@@ -34,7 +43,7 @@ def test_a_request_may_ask_for_its_fate(text, fate):
     ],
 )
 def test_a_fate_that_is_none_is_refused(text, sentence):
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(EngineApiError) as caught:
         read_header(text)
     assert (caught.value.status, caught.value.message) == (400, sentence)
 
@@ -55,7 +64,7 @@ def test_faults_are_read_whole(body, faults):
     "body", [b"{", b"[]", b'{"error_rate": 2}', b'{"error_rates": 1}', b'{"error_status": 200}', b'{"crash_after": 0}']
 )
 def test_faults_that_are_none_are_refused(body):
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(EngineApiError) as caught:
         read_faults(body)
     assert caught.value.status == 400
 

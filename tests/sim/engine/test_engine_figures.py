@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.sim.engine.figures import Histogram, token_buckets
+from modelplane.sim.engine.figures import EngineHistogram, token_buckets
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, (1,)), (100, (1, 2, 5, 10, 20, 50, 100)), (7, (1, 2, 5))])
@@ -12,7 +12,7 @@ def test_buckets_of_lengths(most, expected):
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.integers(1, 5))))
 def test_a_histogram_counts_every_value_below_its_bound(values):
-    histogram = Histogram((1, 2, 5))
+    histogram = EngineHistogram((1, 2, 5))
     for value, times in values:
         histogram.observe(value, times)
     for index, bound in enumerate(histogram.bounds):

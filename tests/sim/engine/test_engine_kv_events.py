@@ -1,6 +1,12 @@
 import json
 
-from modelplane.sim.engine.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvBatch, KvEventLog
+from modelplane.sim.engine.kv_events import (
+    AllBlocksClearedEvent,
+    BlockRemovedEvent,
+    BlockStoredEvent,
+    KvEventLog,
+    PublishedBatch,
+)
 
 
 def make_log(**changes):
@@ -8,8 +14,8 @@ def make_log(**changes):
 
 
 def test_a_batch_reads_as_vllms():
-    events = (BlockStored((7,), None, (1, 2), 2, "tuned"), BlockRemoved((8,)), AllBlocksCleared())
-    assert json.loads(KvBatch(3, 5.0, events).line()) == {
+    events = (BlockStoredEvent((7,), None, (1, 2), 2, "tuned"), BlockRemovedEvent((8,)), AllBlocksClearedEvent())
+    assert json.loads(PublishedBatch(3, 5.0, events).line()) == {
         "seq": 3,
         "ts": 5.0,
         "events": [
@@ -38,10 +44,10 @@ def test_batches_are_numbered_and_kept_for_those_who_missed_them():
     assert [batch.seq for batch in heard] == [0, 1, 2]
     assert list(log.since(1)) == heard[1:]
     leave()
-    log.add(AllBlocksCleared())
+    log.add(AllBlocksClearedEvent())
     log.publish()
     assert len(heard) == 3
-    assert list(log.since(3)) == [KvBatch(3, 5.0, (AllBlocksCleared(),))]
+    assert list(log.since(3)) == [PublishedBatch(3, 5.0, (AllBlocksClearedEvent(),))]
 
 
 def test_only_the_last_batches_are_kept():
@@ -55,7 +61,7 @@ def test_only_the_last_batches_are_kept():
 def test_a_log_that_is_off_collects_nothing():
     log, heard = make_log(enabled=False), []
     log.listen(heard.append)
-    log.add(AllBlocksCleared())
+    log.add(AllBlocksClearedEvent())
     log.removed(1)
     log.publish()
     assert heard == []

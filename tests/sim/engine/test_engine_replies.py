@@ -1,9 +1,9 @@
 import json
 
 from modelplane.sim.engine import Adapter
-from modelplane.sim.engine.replies import DONE, Reply, Usage, embeddings_body, models_body
+from modelplane.sim.engine.replies import DONE, Reply, TokenUsage, embeddings_body, models_body
 
-USAGE = Usage(3, 2, 1)
+USAGE = TokenUsage(3, 2, 1)
 USAGE_BODY = {
     "prompt_tokens": 3,
     "completion_tokens": 2,

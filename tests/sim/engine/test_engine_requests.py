@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.sim.engine import EngineConfig
-from modelplane.sim.engine.errors import ApiError
+from modelplane.sim.engine.errors import EngineApiError
 from modelplane.sim.engine.requests import (
     TOKENS_PER_MESSAGE,
     TOKENS_TO_ANSWER,
@@ -33,7 +33,7 @@ def answer_of(ask):
 
 
 def refusal(read, body, config):
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(EngineApiError) as caught:
         read(body, config)
     error = caught.value
     return error.status, error.param, error.code, error.message
@@ -312,7 +312,7 @@ def test_tokenizing(config):
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader(body):
     for read in (read_chat, read_text, read_embedding, read_tokenize):
-        with pytest.raises(ApiError):
+        with pytest.raises(EngineApiError):
             read(body, PLAIN)
 
 
@@ -324,5 +324,5 @@ def test_no_value_of_a_field_breaks_the_reader(field, value):
     body = json.dumps({"model": "demo", "messages": HELLO, field: value}).encode()
     try:
         read_chat(body, PLAIN)
-    except ApiError as error:
+    except EngineApiError as error:
         assert error.status in {400, 404}  # noqa: PT017  most values are refused and some are fine; both are right

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.sim.engine.kv_events import AllBlocksCleared, BlockRemoved, BlockStored
-from modelplane.sim.engine.sequence import Phase, RemoteCache
+from modelplane.sim.engine.kv_events import AllBlocksClearedEvent, BlockRemovedEvent, BlockStoredEvent
+from modelplane.sim.engine.sequence import RemoteCache, SequencePhase
 
 
 def test_a_prompt_costs_its_tokens_and_each_later_token_a_step(rig):
@@ -126,7 +126,7 @@ def test_leaving_frees_everything_at_once(rig):
     bench.clock.run(until=2.5)
     bench.batch.abort(waits)
     bench.batch.abort(runs)
-    assert (runs.phase, waits.phase) == (Phase.ABORTED, Phase.ABORTED)
+    assert (runs.phase, waits.phase) == (SequencePhase.ABORTED, SequencePhase.ABORTED)
     assert (bench.scheduler.pool.free, bench.figures.finished_by["abort"]) == (100, 2)
     bench.clock.run()
     assert len(bench.tokens["runs"]) == 2
@@ -138,7 +138,7 @@ def test_an_embedding_ends_with_its_prompt(rig):
     bench = rig()
     sequence = bench.submit("a", prompt=6, answer=0)
     bench.clock.run()
-    assert (sequence.phase, sequence.emitted, bench.clock.now()) == (Phase.FINISHED, 0, pytest.approx(1.06))
+    assert (sequence.phase, sequence.emitted, bench.clock.now()) == (SequencePhase.FINISHED, 0, pytest.approx(1.06))
     assert (bench.figures.prompt_tokens, bench.figures.generation_tokens) == (6, 0)
 
 
@@ -148,17 +148,20 @@ def test_events_tell_what_the_cache_gains_and_loses(rig):
     bench.clock.run()
     stored = bench.events()
     first, second = (event.block_hashes[0] for event in stored)
-    assert stored == [BlockStored((first,), None, (1, 2, 3, 4), 4), BlockStored((second,), first, (5, 6, 7, 8), 4)]
+    assert stored == [
+        BlockStoredEvent((first,), None, (1, 2, 3, 4), 4),
+        BlockStoredEvent((second,), first, (5, 6, 7, 8), 4),
+    ]
     bench.submit("b", prompt=[9] * 9, answer=1)
     bench.clock.run()
     # Sequence b fills two blocks; the unnamed one of a goes first, then the end of a's prefix.
-    assert [event for event in bench.events() if isinstance(event, BlockRemoved)] == [
-        BlockRemoved((second,)),
-        BlockRemoved((first,)),
+    assert [event for event in bench.events() if isinstance(event, BlockRemovedEvent)] == [
+        BlockRemovedEvent((second,)),
+        BlockRemovedEvent((first,)),
     ]
     assert bench.scheduler.forget_cache()
     bench.log.publish()
-    assert bench.events()[-1] == AllBlocksCleared()
+    assert bench.events()[-1] == AllBlocksClearedEvent()
     assert [batch.seq for batch in bench.batches] == list(range(len(bench.batches)))
 
 
@@ -170,7 +173,7 @@ def test_a_copied_prompt_takes_the_copy_and_one_token(rig):
     bench, told = rig(), []
     sequence = bench.submit("a", prompt=10, answer=2, remote=remote(10, fetched=lambda: told.append(1)))
     bench.clock.run(until=0.1)
-    assert (sequence.phase, len(bench.scheduler.loading), told) == (Phase.LOADING, 1, [])
+    assert (sequence.phase, len(bench.scheduler.loading), told) == (SequencePhase.LOADING, 1, [])
     bench.clock.run()
     # 0.5 s and 10 tokens of 10 ms; then the last token again, which reads all ten.
     assert bench.tokens["a"] == pytest.approx([0.6 + 1.020, 0.6 + 1.020 + 1.021])
@@ -190,7 +193,7 @@ def test_what_is_cached_here_is_not_copied(rig):
     assert again.cached == 8
 
 
-@pytest.mark.parametrize(("recompute", "phase"), [(True, Phase.FINISHED), (False, Phase.FAILED)])
+@pytest.mark.parametrize(("recompute", "phase"), [(True, SequencePhase.FINISHED), (False, SequencePhase.FAILED)])
 def test_a_cache_that_is_gone_fails_or_is_computed(rig, recompute, phase):
     bench = rig(recompute_lost_cache=recompute)
     sequence = bench.submit("a", prompt=10, answer=1, remote=remote(10, there=False))
@@ -211,7 +214,7 @@ def test_a_prompt_is_kept_for_another_engine_until_its_lease_ends(rig):
     bench = rig(lease_s=30)
     sequence = bench.submit("a", prompt=10, answer=1, hold=True)
     bench.clock.run(until=5)
-    assert (sequence.phase, bench.scheduler.pool.free, bench.scheduler.keeps("a")) == (Phase.FINISHED, 97, True)
+    assert (sequence.phase, bench.scheduler.pool.free, bench.scheduler.keeps("a")) == (SequencePhase.FINISHED, 97, True)
     bench.clock.run()
     assert (bench.scheduler.pool.free, bench.scheduler.keeps("a")) == (100, False)
     assert bench.clock.now() == pytest.approx(1.1 + 30)
@@ -289,7 +292,7 @@ def test_every_load_ends_with_nothing_held_and_everything_counted(rig, load, lim
     assert [*scheduler.running, *scheduler.waiting, *scheduler.loading] == []
     assert scheduler.pool.free == scheduler.pool.total
     assert all(sequence.ended for sequence in sequences)
-    finished = [sequence for sequence in sequences if sequence.phase is Phase.FINISHED]
+    finished = [sequence for sequence in sequences if sequence.phase is SequencePhase.FINISHED]
     assert all(sequence.emitted == len(sequence.answer) for sequence in finished)
     assert figures.generation_tokens == sum(sequence.emitted for sequence in sequences)
     assert sum(figures.finished_by.values()) == len(sequences)
@@ -338,11 +341,11 @@ def test_replaying_the_events_gives_the_cache(rig, load, limits):
     play(bench, load)
     known = set()
     for event in bench.events():
-        if isinstance(event, BlockStored):
+        if isinstance(event, BlockStoredEvent):
             assert not known & set(event.block_hashes)
             assert event.parent_block_hash is None or event.parent_block_hash in known
             known |= set(event.block_hashes)
-        elif isinstance(event, BlockRemoved):
+        elif isinstance(event, BlockRemovedEvent):
             assert known >= set(event.block_hashes)
             known -= set(event.block_hashes)
     assert all(bench.scheduler.pool.find([name]) for name in known)

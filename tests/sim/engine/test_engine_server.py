@@ -3,7 +3,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from modelplane.sim.engine import Address, Engine
+from modelplane.sim.engine import Address, SimulatedEngine
 
 ENDLESS = {"model": "demo", "messages": [{"role": "user", "content": "hello"}], "stream": True, "ignore_eos": True}
 
@@ -18,7 +18,7 @@ def test_an_address_reads_as_in_a_url(address, text):
 
 def test_a_stopped_engine_refuses_and_can_be_started_on_its_old_port(config):
     async def scenario():
-        engine = Engine(config())
+        engine = SimulatedEngine(config())
         address = await engine.start("127.0.0.1")
         await engine.stop()
         async with aiohttp.ClientSession() as session:
@@ -36,7 +36,7 @@ def test_whoever_is_still_connected_is_answered_until_it_leaves(config):
     """A proxy that does not know yet sends a request on a connection that it has: closed under it, it would be lost."""
 
     async def scenario():
-        engine = Engine(config())
+        engine = SimulatedEngine(config())
         address = await engine.start("127.0.0.1")
         async with aiohttp.ClientSession() as known:
             async with known.get(f"http://{address}/health") as answer:
@@ -56,7 +56,7 @@ def test_whoever_is_still_connected_is_answered_until_it_leaves(config):
 
 def test_nobody_is_waited_for_longer_than_it_may_linger(config):
     async def scenario():
-        engine = Engine(config())
+        engine = SimulatedEngine(config())
         address = await engine.start("127.0.0.1")
         async with aiohttp.ClientSession() as client:
             async with client.get(f"http://{address}/health") as answer:
@@ -70,7 +70,7 @@ def test_nobody_is_waited_for_longer_than_it_may_linger(config):
 
 def test_starting_twice_is_a_defect_and_stopping_twice_is_not(config):
     async def scenario():
-        engine = Engine(config())
+        engine = SimulatedEngine(config())
         await engine.start("127.0.0.1")
         with pytest.raises(RuntimeError, match="engine east/demo-0 is already started"):
             await engine.start("127.0.0.1")
@@ -133,7 +133,7 @@ def test_chunks_arrive_as_they_are_written(play):
 
 def test_many_engines_share_a_loop_and_cost_no_task(config):
     async def scenario():
-        engines = [Engine(config(pod=f"demo-{number}")) for number in range(100)]
+        engines = [SimulatedEngine(config(pod=f"demo-{number}")) for number in range(100)]
         addresses = [await engine.start("127.0.0.1") for engine in engines]
         assert asyncio.all_tasks() == {asyncio.current_task()}
         async with aiohttp.ClientSession() as session:
@@ -148,7 +148,7 @@ def test_many_engines_share_a_loop_and_cost_no_task(config):
 def test_a_crash_resets_everybody_and_tells_once(config):
     async def scenario():
         crashes = []
-        engine = Engine(config(), crashed=lambda: crashes.append(1))
+        engine = SimulatedEngine(config(), crashed=lambda: crashes.append(1))
         address = await engine.start("127.0.0.1")
         url = f"http://{address}/v1/chat/completions"
         async with aiohttp.ClientSession() as session:
@@ -168,7 +168,7 @@ def test_a_crash_resets_everybody_and_tells_once(config):
 
 def test_a_slow_start_listens_late(config):
     async def scenario():
-        engine = Engine(config(startup_s=100))
+        engine = SimulatedEngine(config(startup_s=100))
         before = asyncio.get_running_loop().time()
         await engine.start("127.0.0.1")
         assert asyncio.get_running_loop().time() - before >= 0.09

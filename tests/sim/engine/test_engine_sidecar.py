@@ -6,7 +6,7 @@ import json
 import aiohttp
 import pytest
 
-from modelplane.sim.engine import Engine, Exchange, KvTransfer
+from modelplane.sim.engine import EngineRegistry, KvTransfer, SimulatedEngine
 from modelplane.sim.engine.sidecar import PREFILL_HEADER, PREFILLED_BY
 
 BODY = {"model": "demo", "messages": [{"role": "user", "content": "one two three " * 60}], "max_tokens": 5}
@@ -14,16 +14,16 @@ BODY = {"model": "demo", "messages": [{"role": "user", "content": "one two three
 
 def run(config, story, **prefill):
     async def main():
-        exchange, asked = Exchange(), []
+        exchange, asked = EngineRegistry(), []
         transfer = KvTransfer(latency_ms=0.01, lease_s=1e6)
-        first = Engine(config(pod="prefill-0", kv_transfer=transfer, **prefill), exchange=exchange)
+        first = SimulatedEngine(config(pod="prefill-0", kv_transfer=transfer, **prefill), exchange=exchange)
         there = await first.start("127.0.0.1")
 
         def prefillers(named):
             asked.append(named)
             return None if named == "gone:1" else str(there)
 
-        second = Engine(config(pod="decode-0", kv_transfer=transfer), exchange=exchange, prefillers=prefillers)
+        second = SimulatedEngine(config(pod="decode-0", kv_transfer=transfer), exchange=exchange, prefillers=prefillers)
         here = await second.start("127.0.0.1")
         try:
             async with aiohttp.ClientSession(f"http://{here}") as client:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from modelplane.sim.engine.text import (
     LONGEST_TOKEN,
     VOCABULARY,
-    Answer,
+    GeneratedText,
     finish,
     prompt_digest,
     split_tokens,
@@ -64,16 +64,16 @@ def test_an_endless_answer_ends_at_its_limit(limit):
 @pytest.mark.parametrize(
     ("limit", "stops", "expected"),
     [
-        (9, [], Answer(("one", " two", " three"), "stop", ("one", " two", " three"))),
-        (3, [], Answer(("one", " two", " three"), "stop", ("one", " two", " three"))),
-        (2, [], Answer(("one", " two"), "length", ("one", " two"))),
+        (9, [], GeneratedText(("one", " two", " three"), "stop", ("one", " two", " three"))),
+        (3, [], GeneratedText(("one", " two", " three"), "stop", ("one", " two", " three"))),
+        (2, [], GeneratedText(("one", " two"), "length", ("one", " two"))),
         # What it took to see the stop string was computed, although it is not sent.
-        (9, ["wo"], Answer(("one", " t"), "stop", ("one", " two"))),
-        (9, ["o th"], Answer(("one", " tw"), "stop", ("one", " two", " three"))),
-        (9, ["three", "two"], Answer(("one", " "), "stop", ("one", " two"))),
-        (9, ["one"], Answer((), "stop", ("one",))),
-        (2, ["three"], Answer(("one", " two"), "length", ("one", " two"))),
-        (9, [""], Answer(("one", " two", " three"), "stop", ("one", " two", " three"))),
+        (9, ["wo"], GeneratedText(("one", " t"), "stop", ("one", " two"))),
+        (9, ["o th"], GeneratedText(("one", " tw"), "stop", ("one", " two", " three"))),
+        (9, ["three", "two"], GeneratedText(("one", " "), "stop", ("one", " two"))),
+        (9, ["one"], GeneratedText((), "stop", ("one",))),
+        (2, ["three"], GeneratedText(("one", " two"), "length", ("one", " two"))),
+        (9, [""], GeneratedText(("one", " two", " three"), "stop", ("one", " two", " three"))),
     ],
 )
 def test_an_answer_is_cut_where_the_request_says(limit, stops, expected):

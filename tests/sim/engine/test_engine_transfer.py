@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from modelplane.sim.engine import Engine, Exchange, KvTransfer
+from modelplane.sim.engine import EngineRegistry, KvTransfer, SimulatedEngine
 from modelplane.sim.engine.transfer import KvTransferParams, remote_cache
 
 TRANSFER = KvTransfer(gb_per_s=1.0, latency_ms=100)
@@ -31,7 +31,7 @@ class Shelf:
 
 def cache(config, exchange=None, **changes):
     params = KvTransferParams(**{**THERE, **changes})
-    return remote_cache(params, prompt_tokens=40, config=config, exchange=exchange or Exchange())
+    return remote_cache(params, prompt_tokens=40, config=config, exchange=exchange or EngineRegistry())
 
 
 def test_what_a_copy_takes(config):
@@ -63,7 +63,7 @@ def test_an_engine_without_a_connector_ignores_the_fields(config):
 
 
 def test_engines_find_each_other_and_others_are_believed(config):
-    exchange, shelf = Exchange(), Shelf("r")
+    exchange, shelf = EngineRegistry(), Shelf("r")
     exchange.join("p", shelf)
     found = cache(config(kv_transfer=TRANSFER), exchange)
     assert found.is_there()
@@ -86,8 +86,10 @@ async def ask(session, address, body):
 
 def disaggregated(config, scenario, **changes):
     async def main():
-        exchange = Exchange()
-        engines = [Engine(config(pod=pod, kv_transfer=KvTransfer(**changes)), exchange=exchange) for pod in ("p", "d")]
+        exchange = EngineRegistry()
+        engines = [
+            SimulatedEngine(config(pod=pod, kv_transfer=KvTransfer(**changes)), exchange=exchange) for pod in ("p", "d")
+        ]
         addresses = [await engine.start("127.0.0.1") for engine in engines]
         try:
             async with aiohttp.ClientSession() as session:

@@ -35,16 +35,16 @@ from typing import Self
 from modelplane.api.errors import ConflictError, InputError, InvalidObject, NotFoundError
 from modelplane.api.objects import Json, Manifest
 from modelplane.apiserver.store import rules
-from modelplane.apiserver.store.file import Row, StoreFile, StoreId, StoreRow
+from modelplane.apiserver.store.file import ObjectRow, StoreFile, StoreId, StoreRow
 from modelplane.apiserver.store.history import ChangeLog, Expired, History
 from modelplane.apiserver.store.mirror import Cellar, Mirror
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
 __all__ = ["Database", "Expired", "SqliteStore", "StoreSettings", "random_uid"]
 
-Listener = Callable[[Change], None]
-ListenerFailed = Callable[[Change, Exception], None]
+Listener = Callable[[StoreChange], None]
+ListenerFailed = Callable[[StoreChange, Exception], None]
 
 _GENERATED_NAME_ATTEMPTS = 8
 
@@ -55,7 +55,7 @@ def random_uid() -> str:
     return str(uuid.uuid4())
 
 
-def _log_failure(change: Change, error: Exception) -> None:
+def _log_failure(change: StoreChange, error: Exception) -> None:
     _log.error("a listener failed on %s %s: %r", change.type, change.ref, error, exc_info=error)
 
 
@@ -100,9 +100,9 @@ class Database:
         self._warm_objects = settings.warm_objects
         self._cellar = Cellar(settings.warm_objects)
         self._stores: dict[str, SqliteStore] = {}
-        self._pending: list[tuple[SqliteStore, Change]] = []
+        self._pending: list[tuple[SqliteStore, StoreChange]] = []
         self._depth = 0
-        self._outbox: deque[tuple[SqliteStore, Change]] = deque()
+        self._outbox: deque[tuple[SqliteStore, StoreChange]] = deque()
         self._telling = False
         self._file: StoreFile | None = None
         if path is not None:
@@ -153,7 +153,7 @@ class Database:
         if self._depth == 0 and self._pending:
             self._commit()
 
-    def record(self, store: "SqliteStore", change: Change) -> None:
+    def record(self, store: "SqliteStore", change: StoreChange) -> None:
         """For stores: this change is about to be applied to memory, inside the current batch."""
         if self._stores.get(store.name) is not store:
             raise NotFoundError(f"the store named {store.name} was dropped")
@@ -185,7 +185,7 @@ class Database:
                     raise file.damaged(f"{found.ref} belongs to no store")
                 by_id[found.store].load(found.ref, self._checked(file, found, by_id[found.store].name))
 
-    def _checked(self, file: StoreFile, row: Row, store: str) -> bytes:
+    def _checked(self, file: StoreFile, row: ObjectRow, store: str) -> bytes:
         """Objects of clusters are many, and are read when somebody asks: their checksums were right."""
         return (row.body or b"") if store.startswith(self._cool_prefix) else _readable(file, row)
 
@@ -202,10 +202,10 @@ class Database:
         self._pending.clear()
         self._tell()
 
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[ObjectRow]:
         newest = {(store.id, change.ref): change for store, change in self._pending}
         return [
-            Row(number, ref, None if change.type is ChangeType.DELETED else rules.encode(change.manifest))
+            ObjectRow(number, ref, None if change.type is ChangeType.DELETED else rules.encode(change.manifest))
             for (number, ref), change in newest.items()
         ]
 
@@ -230,7 +230,7 @@ class Database:
         finally:
             self._telling = False
 
-    def _tell_one(self, listener: Listener, change: Change) -> None:
+    def _tell_one(self, listener: Listener, change: StoreChange) -> None:
         try:
             listener(change)
         except Exception as error:  # noqa: BLE001  the write is committed; a listener can no longer refuse it
@@ -305,7 +305,7 @@ class SqliteStore:
         """As Database.batch."""
         return self._database.batch()
 
-    def changes_since(self, revision: int) -> tuple[Change, ...] | Expired:
+    def changes_since(self, revision: int) -> tuple[StoreChange, ...] | Expired:
         """Committed changes after that revision, in order."""
         return self.log.since(revision)
 
@@ -321,7 +321,7 @@ class SqliteStore:
 
         return end
 
-    def listeners(self, change: Change) -> Iterator[Listener]:
+    def listeners(self, change: StoreChange) -> Iterator[Listener]:
         """Those who subscribed before the change and, when their turn comes, have not left."""
         for number, (since, listener) in tuple(self._listeners.items()):
             if number in self._listeners and since < change.revision:
@@ -338,7 +338,7 @@ class SqliteStore:
         """For the database: an object found on disk."""
         self._mirror.load(ref, body)
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         """For the database: the newest change is taken back."""
         if change.before is None:
             self._mirror.remove(change.ref)
@@ -367,7 +367,7 @@ class SqliteStore:
             revision = self._revision + 1
             stamped = rules.stamped(manifest, revision)
             kind = ChangeType.DELETED if gone else ChangeType.MODIFIED if before is not None else ChangeType.ADDED
-            self._database.record(self, Change(kind, ref, stamped, before, revision))
+            self._database.record(self, StoreChange(kind, ref, stamped, before, revision))
             if gone:
                 self._mirror.remove(ref)
             else:
@@ -388,7 +388,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _readable(file: StoreFile, row: Row) -> bytes:
+def _readable(file: StoreFile, row: ObjectRow) -> bytes:
     try:
         ref = rules.ref_of(rules.decode(row.body or b""))
     except (ValueError, InputError) as error:

@@ -56,7 +56,7 @@ _DELETE = "DELETE FROM objects WHERE store = ? AND grp = ? AND kind = ? AND name
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ObjectRow:
     """An object as it is, or is to be, on disk. Without a body it is to be removed."""
 
     store: StoreId
@@ -93,7 +93,7 @@ class StoreFile:
                 raise self.damaged(f"the row of store {number} does not match its checksum")
         return [StoreRow(StoreId(number), name, revision) for number, name, revision, _ in found]
 
-    def objects(self) -> Iterator[Row]:
+    def objects(self) -> Iterator[ObjectRow]:
         """Every object, checked, by store and place."""
         with self._reported():
             found = self._connection.execute(
@@ -104,7 +104,7 @@ class StoreFile:
                 ref = ObjectRef(group=group, kind=kind, namespace=namespace, name=name)
                 if not isinstance(body, bytes) or checksum != zlib.crc32(body, store):
                     raise self.damaged(f"the content of {ref} does not match its checksum")
-                yield Row(StoreId(store), ref, body)
+                yield ObjectRow(StoreId(store), ref, body)
 
     def add_store(self, name: str) -> StoreId:
         with self._reported():
@@ -118,7 +118,7 @@ class StoreFile:
             self._connection.execute("DELETE FROM objects WHERE store = ?", (store,))
             self._connection.execute("DELETE FROM stores WHERE id = ?", (store,))
 
-    def commit(self, rows: Sequence[Row], stores: Sequence[StoreRow]) -> None:
+    def commit(self, rows: Sequence[ObjectRow], stores: Sequence[StoreRow]) -> None:
         """Write all rows and the revisions of their stores, or nothing."""
         kept = [(*_place(row), row.body, zlib.crc32(row.body, row.store)) for row in rows if row.body is not None]
         removed = [_place(row) for row in rows if row.body is None]
@@ -213,7 +213,7 @@ def _connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     return connection
 
 
-def _place(row: Row) -> tuple[int, str, str, str, str]:
+def _place(row: ObjectRow) -> tuple[int, str, str, str, str]:
     return row.store, row.ref.group, row.ref.kind, row.ref.namespace, row.ref.name
 
 

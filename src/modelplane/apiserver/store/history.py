@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import islice
 
-from modelplane.reconcile.store import Change
+from modelplane.reconcile.store import StoreChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,16 @@ class ChangeLog:
 
     def __init__(self, revision: int) -> None:
         self._oldest = revision
-        self._changes: deque[Change] = deque()
+        self._changes: deque[StoreChange] = deque()
         self.remembers = True
 
-    def since(self, revision: int) -> tuple[Change, ...] | Expired:
+    def since(self, revision: int) -> tuple[StoreChange, ...] | Expired:
         """Changes after that revision, in order."""
         if not self._oldest <= revision <= self._oldest + len(self._changes):
             return Expired(oldest=self._oldest)
         return tuple(islice(self._changes, revision - self._oldest, None))
 
-    def append(self, change: Change) -> None:
+    def append(self, change: StoreChange) -> None:
         self._changes.append(change)
 
     def stop_remembering(self) -> None:
@@ -46,7 +46,7 @@ class ChangeLog:
             self._oldest = self._changes[-1].revision
             self._changes.clear()
 
-    def pass_over(self, change: Change) -> None:
+    def pass_over(self, change: StoreChange) -> None:
         self._oldest = change.revision
 
     def drop_oldest(self) -> None:
@@ -61,7 +61,7 @@ class History:
         self._limit = limit
         self._logs: deque[ChangeLog] = deque()
 
-    def record(self, log: ChangeLog, change: Change) -> None:
+    def record(self, log: ChangeLog, change: StoreChange) -> None:
         if not log.remembers:
             log.pass_over(change)
             return

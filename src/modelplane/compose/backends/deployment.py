@@ -7,7 +7,7 @@ from modelplane.api.labels import ENGINE, REPLICA
 from modelplane.api.models import ReplicaEngine
 from modelplane.compose.context import Context
 from modelplane.compose.contract import ReadyWhen, Remote
-from modelplane.compose.gang.gang_metadata import Marks
+from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.pods import START_BUDGET_S, render_pod
 from modelplane.compose.sidecar import with_sidecar
@@ -15,7 +15,7 @@ from modelplane.compose.sidecar import with_sidecar
 _PROGRESS_MARGIN_S = 600
 
 
-def deployment(context: Context, engine: ReplicaEngine, marks: Marks) -> Remote:
+def deployment(context: Context, engine: ReplicaEngine, marks: GangMetadata) -> Remote:
     member = engine.members[0]
     pod = with_sidecar(context, engine, member, render_pod(context, engine, member, marks))
     labels, annotations = owner_metadata(context, member, marks)

@@ -24,7 +24,7 @@ from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.engines.launch import is_path
 from modelplane.compose.engines.vllm import given_model
 from modelplane.compose.gang import SCHEDULERS
-from modelplane.compose.gang.gang_metadata import Marks, companion_marks, gang_of
+from modelplane.compose.gang.gang_metadata import GangMetadata, companion_marks, gang_of
 from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.picker import GRPC_PORT, METRICS_PORT
 from modelplane.compose.pods import cluster_metadata, render_pod, scheduling_spec
@@ -83,7 +83,7 @@ def _backend_refs(
     )
 
 
-def _service(context: Context, head: ReplicaEngine, marks: Marks, release: Release) -> Remote:
+def _service(context: Context, head: ReplicaEngine, marks: GangMetadata, release: Release) -> Remote:
     spec: dict[str, object] = {"model": _model(context, head, release), **_workload(context, head, marks, release)}
     prefill = _prefill(context)
     if prefill is not None:
@@ -128,7 +128,7 @@ def _model(context: Context, head: ReplicaEngine, release: Release) -> dict[str,
     return {"uri": f"hf://{named or context.deployment}", "name": context.deployment}
 
 
-def _workload(context: Context, engine: ReplicaEngine, marks: Marks, release: Release) -> dict[str, object]:
+def _workload(context: Context, engine: ReplicaEngine, marks: GangMetadata, release: Release) -> dict[str, object]:
     workload: dict[str, object] = {"replicas": engine.copies, "parallelism": _parallelism(engine)}
     first, rest = engine.members[0], engine.members[1:]
     if is_gang(engine):
@@ -191,7 +191,7 @@ def _check_ports(context: Context) -> None:
             raise RenderError(Reason.NOT_SUPPORTED, message)
 
 
-def _check_labels(context: Context, release: Release, marks: Marks) -> None:
+def _check_labels(context: Context, release: Release, marks: GangMetadata) -> None:
     """Pods that miss what the scheduler goes by would slip past its quota, and what users asked for is not dropped."""
     if release.labels_pods:
         return

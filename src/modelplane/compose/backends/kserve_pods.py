@@ -8,7 +8,7 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.backends.kserve_releases import Release
 from modelplane.compose.context import Context, RenderError
 from modelplane.compose.lowering import CACHE_PATH
-from modelplane.compose.pods import Pod, drain_seconds, launch_of
+from modelplane.compose.pods import RenderedPod, drain_seconds, launch_of
 from modelplane.compose.ports import is_routed
 
 CONTAINER = "main"
@@ -17,7 +17,7 @@ _LIVENESS = {"periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 30}
 
 
 def pod_spec(
-    context: Context, engine: ReplicaEngine, member: ReplicaMember, pod: Pod, release: Release
+    context: Context, engine: ReplicaEngine, member: ReplicaMember, pod: RenderedPod, release: Release
 ) -> dict[str, object]:
     spec = dict(pod.spec)
     if is_routed(context, engine):

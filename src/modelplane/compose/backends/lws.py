@@ -7,13 +7,13 @@ become ready before workers are made, for they wait for their workers.
 from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context, group_size
 from modelplane.compose.contract import ReadyWhen, Remote
-from modelplane.compose.gang.gang_metadata import Marks
+from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.pods import render_pod
 from modelplane.compose.sidecar import with_sidecar
 
 
-def leader_worker_set(context: Context, engine: ReplicaEngine, marks: Marks) -> Remote:
+def leader_worker_set(context: Context, engine: ReplicaEngine, marks: GangMetadata) -> Remote:
     leader, worker = leader_and_worker(engine)
     labels, annotations = owner_metadata(context, leader, marks)
     head = with_sidecar(context, engine, leader, render_pod(context, engine, leader, marks))

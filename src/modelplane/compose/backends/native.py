@@ -10,13 +10,13 @@ from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.context import Context, is_gang
 from modelplane.compose.contract import Remote
 from modelplane.compose.gang import SCHEDULERS
-from modelplane.compose.gang.gang_metadata import Marks, gang_of
+from modelplane.compose.gang.gang_metadata import GangMetadata, gang_of
 from modelplane.compose.picker import GRPC_PORT, METRICS_PORT, POOL_GROUP, pool_name, pool_objects
 from modelplane.compose.pods import HTTP
 from modelplane.compose.ports import serving_port
 
 SERVICE_PORT = 80
-_WORKLOADS: Mapping[bool, tuple[str, Callable[[Context, ReplicaEngine, Marks], Remote]]] = {
+_WORKLOADS: Mapping[bool, tuple[str, Callable[[Context, ReplicaEngine, GangMetadata], Remote]]] = {
     False: ("deployment", deployment),
     True: ("lws", leader_worker_set),
 }
@@ -37,7 +37,7 @@ def render(context: Context) -> Rendered:
     return Rendered(workloads, {"service": _service(context)}, (ref,), (port,), support)
 
 
-def _workload(context: Context, engine: ReplicaEngine, marks: Marks) -> tuple[str, Remote]:
+def _workload(context: Context, engine: ReplicaEngine, marks: GangMetadata) -> tuple[str, Remote]:
     kind, rendered = _WORKLOADS[is_gang(engine)]
     return f"workload-{engine.name}-{kind}", rendered(context, engine, marks)
 

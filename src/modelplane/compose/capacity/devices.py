@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 import msgspec
 
@@ -17,16 +16,11 @@ from modelplane.api.labels import POOL, REPLICA
 from modelplane.api.models import Attribute
 from modelplane.api.objects import Manifest, name_of, text_at, value_at
 from modelplane.compose.readiness import has_condition
+from modelplane.k8s.dra import DeviceId
 
 SLICES = ("resource.k8s.io/v1", "ResourceSlice")
 CLAIMS = ("resource.k8s.io/v1", "ResourceClaim")
 NODES = ("v1", "Node")
-
-
-class DeviceId(NamedTuple):
-    driver: str
-    pool: str
-    device: str
 
 
 class Holder(StrEnum):

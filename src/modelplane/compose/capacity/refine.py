@@ -36,7 +36,7 @@ def refined(
     return msgspec.structs.replace(pool, nodes=nodes, observed_nodes=observed.nodes, short_since=since, devices=devices)
 
 
-def look_again_after_s(pools: tuple[GpuPool, ...], declared: tuple[NodePool, ...], now: float) -> float | None:
+def requeue_after_s(pools: tuple[GpuPool, ...], declared: tuple[NodePool, ...], now: float) -> float | None:
     """When time alone changes what a pool counts with."""
     scaling = {pool.name for pool in declared if pool.max_node_count is not None}
     since = [epoch_s(pool.short_since) for pool in pools if pool.name in scaling]

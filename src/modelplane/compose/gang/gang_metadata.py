@@ -21,7 +21,7 @@ class Cohesion(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class GangRequest:
     """The pods of a replica as a scheduler is told of them."""
 
     context: Context
@@ -40,7 +40,7 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class GangMetadata:
     """On every pod, and on the object that makes the pods."""
 
     pod_labels: Mapping[str, str] = field(default_factory=dict)
@@ -54,24 +54,24 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduler:
+class GangScheduler:
     """An in-cluster scheduler that we render for."""
 
-    marks: Callable[[Gang], Marks]
-    objects: Callable[[Gang], dict[str, Remote]]
-    companion: Callable[[Gang], Marks]
+    marks: Callable[[GangRequest], GangMetadata]
+    objects: Callable[[GangRequest], dict[str, Remote]]
+    companion: Callable[[GangRequest], GangMetadata]
     """Of pods that run beside the engines and claim no device."""
 
 
-def companion_marks(scheduler: Scheduler, context: Context) -> Marks:
-    return scheduler.companion(Gang(context, Cohesion.APART, pods=1))
+def companion_marks(scheduler: GangScheduler, context: Context) -> GangMetadata:
+    return scheduler.companion(GangRequest(context, Cohesion.APART, pods=1))
 
 
-def gang_of(context: Context, *, opaque: bool = False) -> Gang:
+def gang_of(context: Context, *, opaque: bool = False) -> GangRequest:
     """`opaque` says that the scheduler cannot see the groups, because something else makes them."""
     engines = context.replica.spec.engines
     pods = sum(engine.copies * group_size(engine) for engine in engines)
     grouped = any(is_gang(engine) for engine in engines)
     if context.disaggregated or (grouped and opaque):
-        return Gang(context, Cohesion.WHOLE, pods)
-    return Gang(context, Cohesion.GROUPS if grouped else Cohesion.APART, pods)
+        return GangRequest(context, Cohesion.WHOLE, pods)
+    return GangRequest(context, Cohesion.GROUPS if grouped else Cohesion.APART, pods)

@@ -18,7 +18,7 @@ pod of the gang would ever start. With an older KAI only the setting of the sche
 
 from modelplane.compose.context import grace_seconds
 from modelplane.compose.contract import Remote
-from modelplane.compose.gang.gang_metadata import Cohesion, Gang, Marks, Scheduler
+from modelplane.compose.gang.gang_metadata import Cohesion, GangMetadata, GangRequest, GangScheduler
 
 _QUEUE = "kai.scheduler/queue"
 _OLD_QUEUE = "runai/queue"
@@ -31,15 +31,17 @@ _REBIND_S = 300
 """For the pod that replaces another to be made, scheduled and bound, its devices once free."""
 
 
-def marks(gang: Gang) -> Marks:
+def marks(gang: GangRequest) -> GangMetadata:
     labels = {**_queue(gang), **_serving_label(gang)}
     annotations: dict[str, str] = {}
     if _is_ours(gang):
         annotations = {"pod-group-name": gang.context.name, "kai.scheduler/skip-podgrouper": "true"}
-    return Marks(pod_labels=labels, pod_annotations=annotations, owner_labels=labels, scheduler_name="kai-scheduler")
+    return GangMetadata(
+        pod_labels=labels, pod_annotations=annotations, owner_labels=labels, scheduler_name="kai-scheduler"
+    )
 
 
-def objects(gang: Gang) -> dict[str, Remote]:
+def objects(gang: GangRequest) -> dict[str, Remote]:
     if not _is_ours(gang):
         return {}
     context = gang.context
@@ -51,23 +53,23 @@ def objects(gang: Gang) -> dict[str, Remote]:
     return {"gang-kai": context.remote(group)}
 
 
-def _is_ours(gang: Gang) -> bool:
+def _is_ours(gang: GangRequest) -> bool:
     """Whether the group is of our making."""
     return gang.cohesion is Cohesion.WHOLE and not gang.version_before(_LEAVES_PODS_ALONE)
 
 
-def _queue(gang: Gang) -> dict[str, str]:
+def _queue(gang: GangRequest) -> dict[str, str]:
     label = _OLD_QUEUE if gang.version_before(6) else _QUEUE
     return {label: gang.queue} if gang.queue else {}
 
 
-def _serving_label(gang: Gang) -> dict[str, str]:
+def _serving_label(gang: GangRequest) -> dict[str, str]:
     if gang.context.priority or _PREEMPTIBILITY in gang.context.scheduling.default_labels:
         return {}
     return {_PRIORITY: _SERVING} if gang.version_before(_KNOWS_PREEMPTIBILITY) else {_PREEMPTIBILITY: _NON_PREEMPTIBLE}
 
 
-def _standing(gang: Gang) -> dict[str, str]:
+def _standing(gang: GangRequest) -> dict[str, str]:
     """The same of a PodGroup."""
     if gang.context.priority:
         return {"priorityClassName": gang.context.priority}
@@ -75,9 +77,9 @@ def _standing(gang: Gang) -> dict[str, str]:
     return {"preemptibility": "preemptible" if given == "preemptible" else _NON_PREEMPTIBLE}
 
 
-def _longest_grace(gang: Gang) -> int:
+def _longest_grace(gang: GangRequest) -> int:
     engines = gang.context.replica.spec.engines
     return max(grace_seconds(member) for engine in engines for member in engine.members)
 
 
-SCHEDULER = Scheduler(marks, objects, companion=marks)
+SCHEDULER = GangScheduler(marks, objects, companion=marks)

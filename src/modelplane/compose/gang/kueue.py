@@ -11,7 +11,7 @@ cover, and queues for devices often cover neither CPU nor memory.
 from modelplane.api.labels import TENANT
 from modelplane.api.objects import manifest
 from modelplane.compose.contract import Remote
-from modelplane.compose.gang.gang_metadata import Gang, Marks, Scheduler
+from modelplane.compose.gang.gang_metadata import GangMetadata, GangRequest, GangScheduler
 from modelplane.compose.pod_defaults import kueue_api
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
@@ -19,17 +19,17 @@ PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 GATE = "kueue.x-k8s.io/admission"
 
 
-def marks(gang: Gang) -> Marks:
+def marks(gang: GangRequest) -> GangMetadata:
     if not gang.queue:
-        return Marks()
+        return GangMetadata()
     labels = {QUEUE_NAME: gang.queue}
     workload_class = _workload_class(gang)
     if workload_class:
         labels[PRIORITY_CLASS] = workload_class
-    return Marks(owner_labels=labels, gate=GATE)
+    return GangMetadata(owner_labels=labels, gate=GATE)
 
 
-def objects(gang: Gang) -> dict[str, Remote]:
+def objects(gang: GangRequest) -> dict[str, Remote]:
     if not gang.queue:
         return {}
     context = gang.context
@@ -44,13 +44,13 @@ def objects(gang: Gang) -> dict[str, Remote]:
     return {"queue": context.remote(queue, shared=True)}
 
 
-def companion(_gang: Gang) -> Marks:
-    return Marks()
+def companion(_gang: GangRequest) -> GangMetadata:
+    return GangMetadata()
 
 
-def _workload_class(gang: Gang) -> str | None:
+def _workload_class(gang: GangRequest) -> str | None:
     priorities = gang.context.scheduling.priorities
     return next((found.workload_priority_class for found in priorities if found.name == gang.context.priority), None)
 
 
-SCHEDULER = Scheduler(marks, objects, companion)
+SCHEDULER = GangScheduler(marks, objects, companion)

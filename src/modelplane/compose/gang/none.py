@@ -1,15 +1,15 @@
 """No gang scheduler: kube-scheduler places each pod by itself. What the cluster asks for on every pod still holds."""
 
 from modelplane.compose.contract import Remote
-from modelplane.compose.gang.gang_metadata import Gang, Marks, Scheduler
+from modelplane.compose.gang.gang_metadata import GangMetadata, GangRequest, GangScheduler
 
 
-def marks(_gang: Gang) -> Marks:
-    return Marks()
+def marks(_gang: GangRequest) -> GangMetadata:
+    return GangMetadata()
 
 
-def objects(_gang: Gang) -> dict[str, Remote]:
+def objects(_gang: GangRequest) -> dict[str, Remote]:
     return {}
 
 
-SCHEDULER = Scheduler(marks, objects, companion=marks)
+SCHEDULER = GangScheduler(marks, objects, companion=marks)

@@ -9,22 +9,22 @@ as started when it judges whether a group is complete: half a gang would run. So
 from dataclasses import replace
 
 from modelplane.compose.contract import Remote
-from modelplane.compose.gang.gang_metadata import Cohesion, Gang, Marks, Scheduler
+from modelplane.compose.gang.gang_metadata import Cohesion, GangMetadata, GangRequest, GangScheduler
 
 _QUEUE = "scheduling.volcano.sh/queue-name"
 _GROUP = "scheduling.k8s.io/group-name"
 _LEAST = {"cpu": "1m"}
 
 
-def marks(gang: Gang) -> Marks:
+def marks(gang: GangRequest) -> GangMetadata:
     queue = {_QUEUE: gang.queue} if gang.queue else {}
-    marks = Marks(pod_annotations=queue, owner_annotations=queue, scheduler_name="volcano")
+    marks = GangMetadata(pod_annotations=queue, owner_annotations=queue, scheduler_name="volcano")
     if gang.cohesion is Cohesion.APART:
         return marks
     return replace(marks, pod_annotations={**queue, _GROUP: gang.context.name}, least=_LEAST)
 
 
-def objects(gang: Gang) -> dict[str, Remote]:
+def objects(gang: GangRequest) -> dict[str, Remote]:
     if gang.cohesion is Cohesion.APART:
         return {}
     context = gang.context
@@ -37,4 +37,4 @@ def objects(gang: Gang) -> dict[str, Remote]:
     return {"gang-volcano": context.remote(group)}
 
 
-SCHEDULER = Scheduler(marks, objects, companion=marks)
+SCHEDULER = GangScheduler(marks, objects, companion=marks)

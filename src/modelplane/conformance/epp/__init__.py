@@ -5,7 +5,7 @@ picker but its address and that the upstream servers are its pool; every case is
 servers see. MUST cases are the endpoint picker protocol; SHOULD cases are what operators rely on beside it.
 """
 
-from modelplane.conformance.epp.cases import CASES, Case, Level
-from modelplane.conformance.epp.runs import Finding, Picker, Verdict, conduct
+from modelplane.conformance.epp.cases import CASES, CaseLevel, ConformanceCase
+from modelplane.conformance.epp.runs import CaseResult, CaseVerdict, PickerUnderTest, conduct
 
-__all__ = ["CASES", "Case", "Finding", "Level", "Picker", "Verdict", "conduct"]
+__all__ = ["CASES", "CaseLevel", "CaseResult", "CaseVerdict", "ConformanceCase", "PickerUnderTest", "conduct"]

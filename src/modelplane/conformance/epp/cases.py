@@ -24,7 +24,7 @@ _OK, _MALFORMED, _UNAVAILABLE = 200, 400, 503
 _SEVEN_BITS = 0x7F
 
 
-class Level(StrEnum):
+class CaseLevel(StrEnum):
     """MUST is the protocol; SHOULD is what operators rely on beside it."""
 
     MUST = "MUST"
@@ -35,7 +35,7 @@ class Failure(Exception):  # noqa: N818  a finding, not a defect of the kit
     """The picker did not do it; the sentence says what it did."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
@@ -72,14 +72,14 @@ class Bench:
         path: str = CHAT,
         method: str = "POST",
         headers: dict[str, str] | None = None,
-    ) -> Answer:
+    ) -> HttpResponse:
         """Bytes go as they are, other bodies as JSON, and a chat where none is given."""
         content = body if isinstance(body, bytes) else json.dumps(chat() if body is None else body).encode()
         sent = {"content-type": "application/json", **(headers or {})}
         data = content if method == "POST" else None
         async with self._session.request(method, self.proxy.url(mode, path), data=data, headers=sent) as response:
             found = {name.lower(): text for name, text in response.headers.items()}
-            return Answer(response.status, found, await response.read())
+            return HttpResponse(response.status, found, await response.read())
 
     def stream(self, mode: str) -> "aiohttp.client._RequestContextManager":
         body = json.dumps({**chat(), "stream": True}).encode()
@@ -91,9 +91,9 @@ def chat(words: str = "hello") -> dict[str, object]:
     return {"model": "kit", "messages": [{"role": "user", "content": words}]}
 
 
-class Case(NamedTuple):
+class ConformanceCase(NamedTuple):
     name: str
-    level: Level
+    level: CaseLevel
     run: Callable[[Bench], Awaitable[None]]
 
     @property
@@ -101,32 +101,32 @@ class Case(NamedTuple):
         return (self.run.__doc__ or "").strip().splitlines()[0]
 
 
-CASES: list[Case] = []
+CASES: list[ConformanceCase] = []
 
 
-def case(level: Level) -> Callable[[Callable[[Bench], Awaitable[None]]], Callable[[Bench], Awaitable[None]]]:
+def case(level: CaseLevel) -> Callable[[Callable[[Bench], Awaitable[None]]], Callable[[Bench], Awaitable[None]]]:
     def listed(run: Callable[[Bench], Awaitable[None]]) -> Callable[[Bench], Awaitable[None]]:
-        CASES.append(Case(run.__name__.replace("_", "-"), level, run))
+        CASES.append(ConformanceCase(run.__name__.replace("_", "-"), level, run))
         return run
 
     return listed
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def destination_in_metadata(bench: Bench) -> None:
     """Names the endpoint in the dynamic metadata of envoy.lb."""
     seen = (await bench.ask(headers={ROUTE: "metadata"})).reached
     expect(seen.endpoint in bench.pool, f"the request went to {seen.endpoint}, which nobody picked")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def destination_in_header(bench: Bench) -> None:
     """Names the endpoint in the request header."""
     seen = (await bench.ask(headers={ROUTE: "header"})).reached
     expect(seen.endpoint in bench.pool, f"the request went to {seen.endpoint}, which nobody picked")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def same_destination_in_both(bench: Bench) -> None:
     """Says the same in the header as in the metadata."""
     for number in range(10):
@@ -135,7 +135,7 @@ async def same_destination_in_both(bench: Bench) -> None:
         expect(first == seen.endpoint, f"the metadata led to {seen.endpoint}, the header says {first!r}")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def destinations_are_addresses(bench: Bench) -> None:
     """Writes destinations as ip:port, separated by commas, all of the pool."""
     seen = (await bench.ask()).reached
@@ -144,7 +144,7 @@ async def destinations_are_addresses(bench: Bench) -> None:
     expect(len(told) == len(set(told)), f"{told} names an endpoint twice")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def every_mode_is_served(bench: Bench) -> None:
     """Answers in each processing mode: full duplex, both ways, buffered, headers alone."""
     for mode in MODES:
@@ -152,7 +152,7 @@ async def every_mode_is_served(bench: Bench) -> None:
         expect(seen.endpoint in bench.pool, f"{mode}: the request went to {seen.endpoint}")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def bodies_arrive_whole(bench: Bench) -> None:
     """Passes large bodies on whole."""
     content = json.dumps(chat("x" * _PROMPT_BYTES)).encode()
@@ -162,7 +162,7 @@ async def bodies_arrive_whole(bench: Bench) -> None:
         expect(same, f"{mode}: sent {len(content)} bytes, {seen.length} arrived, and they say something else")
 
 
-@case(Level.SHOULD)
+@case(CaseLevel.SHOULD)
 async def bodies_keep_their_bytes(bench: Bench) -> None:
     """Passes bodies on byte for byte: a client may have signed them."""
     content = b'{ "model": "kit",\n "messages": [{"content": "\\u0041 \xc3\xa9 <&>", "role": "user"}], "seed": 1.50 }'
@@ -172,7 +172,7 @@ async def bodies_keep_their_bytes(bench: Bench) -> None:
         expect(same, f"{mode}: sent {len(content)} bytes, {seen.length} arrived or they differ")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def bodies_of_every_size(bench: Bench) -> None:
     """Passes bodies on whole around the sizes at which they are cut."""
     for size in (61_900, 62_000, 62_100, 65_535, 65_536, 65_537, 131_072):
@@ -181,7 +181,7 @@ async def bodies_of_every_size(bench: Bench) -> None:
         expect(seen.meaning == meaning(content), f"a body of {len(content)} bytes arrived as another")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def requests_without_a_body(bench: Bench) -> None:
     """Picks for requests that have no body."""
     for mode in MODES:
@@ -207,7 +207,7 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def subset_as_a_list(bench: Bench) -> None:
     """Picks inside the subset hint, given as a list."""
     for address in bench.pool:
@@ -215,7 +215,7 @@ async def subset_as_a_list(bench: Bench) -> None:
         expect(seen.endpoint == address, f"the subset is {address}, {seen.endpoint} was picked")
 
 
-@case(Level.SHOULD)
+@case(CaseLevel.SHOULD)
 async def subset_as_text(bench: Bench) -> None:
     """Picks inside the subset hint, given as text with commas."""
     for address in bench.pool:
@@ -223,7 +223,7 @@ async def subset_as_text(bench: Bench) -> None:
         expect(seen.endpoint == address, f"the subset is {address}, {seen.endpoint} was picked")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def subset_compares_ports(bench: Bench) -> None:
     """Tells endpoints of one address apart by their port."""
     wanted = bench.pool[-1]
@@ -232,14 +232,14 @@ async def subset_compares_ports(bench: Bench) -> None:
         expect(seen.endpoint == wanted, f"the subset is {wanted}, {seen.endpoint} was picked")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def empty_subset_is_refused(bench: Bench) -> None:
     """Refuses with 503 where the subset hint is empty."""
     answer = await bench.ask(headers={SUBSET_VALUE: _value([])})
     expect(answer.status == _UNAVAILABLE, f"answered {answer.status}")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def subset_outside_the_pool_is_refused(bench: Bench) -> None:
     """Refuses with 503 where nothing of the subset is in the pool."""
     host, _, port = bench.pool[0].rpartition(":")
@@ -248,7 +248,7 @@ async def subset_outside_the_pool_is_refused(bench: Bench) -> None:
         expect(answer.status == _UNAVAILABLE, f"{outside}: answered {answer.status}")
 
 
-@case(Level.SHOULD)
+@case(CaseLevel.SHOULD)
 async def subset_with_ipv6(bench: Bench) -> None:
     """Reads a subset that has IPv6 addresses beside the pool's own."""
     wanted = bench.pool[0]
@@ -256,7 +256,7 @@ async def subset_with_ipv6(bench: Bench) -> None:
     expect(seen.endpoint == wanted, f"the subset is {wanted}, {seen.endpoint} was picked")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def subset_holds_without_a_body(bench: Bench) -> None:
     """Keeps to the subset for requests without a body."""
     for address in bench.pool:
@@ -265,7 +265,7 @@ async def subset_holds_without_a_body(bench: Bench) -> None:
         expect(seen.endpoint == address, f"the subset is {address}, {seen.endpoint} was picked")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def clients_cannot_choose(bench: Bench) -> None:
     """Does not let a client name its endpoint."""
     stray = bench.upstreams.stray_address
@@ -274,7 +274,7 @@ async def clients_cannot_choose(bench: Bench) -> None:
         expect(seen.endpoint != STRAY, f"by {route}: the client's own destination was followed")
 
 
-@case(Level.SHOULD)
+@case(CaseLevel.SHOULD)
 async def routing_headers_of_clients_are_removed(bench: Bench) -> None:
     """Removes headers of clients that would direct the pod behind the endpoint."""
     for name in ("x-prefiller-host-port", "x-encoder-hosts-ports", "x-data-parallel-host-port"):
@@ -282,7 +282,7 @@ async def routing_headers_of_clients_are_removed(bench: Bench) -> None:
         expect(seen.headers.get(name) != "192.0.2.66:80", f"the client's {name} reached the server")
 
 
-@case(Level.SHOULD)
+@case(CaseLevel.SHOULD)
 async def nothing_else_is_changed(bench: Bench) -> None:
     """Leaves the headers of clients and servers alone, and adds none for its own use."""
     mine = {"x-mine": "kept", "authorization": "Bearer kept", "accept-language": "en"}
@@ -294,7 +294,7 @@ async def nothing_else_is_changed(bench: Bench) -> None:
     expect(answer.headers.get("x-upstream") == seen.endpoint, "a header of the server did not reach the client")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def streams_flow(bench: Bench) -> None:
     """Passes a streamed response on event by event, whole and in order."""
     for mode in ("full", "both"):
@@ -309,7 +309,7 @@ async def streams_flow(bench: Bench) -> None:
         expect(rest.endswith("data: [DONE]\n\n"), f"{mode}: the stream ends with {rest[-40:]!r}")
 
 
-@case(Level.SHOULD)
+@case(CaseLevel.SHOULD)
 async def what_is_no_json_is_refused(bench: Bench) -> None:
     """Refuses a body that cannot be read with 400 and a sentence."""
     for content in (b"{", b"[1, 2]", b'{"model": 7, "messages": []}', b"\xff\xfe"):
@@ -318,7 +318,7 @@ async def what_is_no_json_is_refused(bench: Bench) -> None:
         expect(answer.body.strip(), f"{content!r}: refused without a word")
 
 
-@case(Level.SHOULD)
+@case(CaseLevel.SHOULD)
 async def every_api_is_read(bench: Bench) -> None:
     """Picks for each API that model servers offer."""
     bodies = {
@@ -332,7 +332,7 @@ async def every_api_is_read(bench: Bench) -> None:
         expect((seen.endpoint in bench.pool, seen.path) == (True, path), f"{path}: went to {seen.endpoint}{seen.path}")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def many_at_once(bench: Bench) -> None:
     """Answers a hundred requests at once, each on its own."""
     bodies = [json.dumps(chat(f"question {number} " + "y" * (number * 50))).encode() for number in range(_AT_ONCE)]
@@ -341,7 +341,7 @@ async def many_at_once(bench: Bench) -> None:
         expect(answer.reached.meaning == meaning(body), "a request got the body of another")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def clients_that_go_away(bench: Bench) -> None:
     """Survives clients that go away in the middle of a request."""
     head = f"POST {CHAT} HTTP/1.1\r\nhost: kit\r\ncontent-type: application/json\r\ncontent-length: 90000\r\n\r\n"
@@ -355,7 +355,7 @@ async def clients_that_go_away(bench: Bench) -> None:
     expect(seen.endpoint in bench.pool, f"afterwards a request went to {seen.endpoint}")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def the_pool_is_shared(bench: Bench) -> None:
     """Uses every endpoint of an idle pool for requests that have nothing in common."""
     asked = [
@@ -365,7 +365,7 @@ async def the_pool_is_shared(bench: Bench) -> None:
     expect(used == set(bench.pool), f"of {len(bench.pool)} endpoints {len(used)} were used in 60 requests")
 
 
-@case(Level.MUST)
+@case(CaseLevel.MUST)
 async def health_is_told(bench: Bench) -> None:
     """Answers gRPC health checks, for the server and for the service by its name."""
     for service in HEALTH:

@@ -9,32 +9,34 @@ from typing import NamedTuple
 
 import aiohttp
 
-from modelplane.conformance.epp.cases import CASES, Bench, Case, Failure
+from modelplane.conformance.epp.cases import CASES, Bench, ConformanceCase, Failure
 from modelplane.conformance.epp.proxy import proxy
 from modelplane.conformance.epp.upstreams import Upstreams
 
 _CASE_S = 60.0
 
 
-class Verdict(StrEnum):
+class CaseVerdict(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
 
 
-class Finding(NamedTuple):
-    case: Case
-    verdict: Verdict
+class CaseResult(NamedTuple):
+    case: ConformanceCase
+    verdict: CaseVerdict
     why: str
 
 
-class Picker(NamedTuple):
+class PickerUnderTest(NamedTuple):
     """The picker under test, and the pool that it was given."""
 
     address: str
     tls: bool
 
 
-async def conduct(picker: Picker, upstreams: Upstreams, cases: Sequence[Case] = CASES) -> AsyncIterator[Finding]:
+async def conduct(
+    picker: PickerUnderTest, upstreams: Upstreams, cases: Sequence[ConformanceCase] = CASES
+) -> AsyncIterator[CaseResult]:
     """Findings as they come. The upstream servers must be serving."""
     with tempfile.TemporaryDirectory(prefix="modelplane-kit-") as folder:
         async with proxy(Path(folder), picker.address, upstreams, tls=picker.tls) as front:
@@ -46,14 +48,14 @@ async def conduct(picker: Picker, upstreams: Upstreams, cases: Sequence[Case] = 
                     yield await _tried(case, bench)
 
 
-async def _tried(case: Case, bench: Bench) -> Finding:
+async def _tried(case: ConformanceCase, bench: Bench) -> CaseResult:
     try:
         async with asyncio.timeout(_CASE_S):
             await case.run(bench)
     except Failure as failure:
-        return Finding(case, Verdict.FAILED, str(failure))
+        return CaseResult(case, CaseVerdict.FAILED, str(failure))
     except TimeoutError:
-        return Finding(case, Verdict.FAILED, f"no end after {_CASE_S:g} s")
+        return CaseResult(case, CaseVerdict.FAILED, f"no end after {_CASE_S:g} s")
     except aiohttp.ClientError as error:
-        return Finding(case, Verdict.FAILED, f"the connection broke: {type(error).__name__}: {error}")
-    return Finding(case, Verdict.PASSED, "")
+        return CaseResult(case, CaseVerdict.FAILED, f"the connection broke: {type(error).__name__}: {error}")
+    return CaseResult(case, CaseVerdict.PASSED, "")

@@ -12,7 +12,14 @@ from typing import Annotated
 import msgspec
 
 from modelplane.epp.flowcontrol.types import TYPES as FLOW
-from modelplane.epp.scheduling.catalogue import Making, NoParameters, Parameters, PluginType, linked_type, plugin_type
+from modelplane.epp.scheduling.catalogue import (
+    EmptyParameters,
+    Making,
+    Parameters,
+    PluginType,
+    linked_type,
+    plugin_type,
+)
 from modelplane.epp.scheduling.declared import TYPES as DECLARED
 from modelplane.epp.scheduling.handlers.deciders import AlwaysDecider, PrefixBasedDecider, PrefixBasedParameters
 from modelplane.epp.scheduling.handlers.disaggregated import (
@@ -28,7 +35,7 @@ from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProd
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN
 from modelplane.epp.scheduling.producers.sessions import SessionAffinityFilter, SessionAffinityParameters
 from modelplane.epp.scheduling.scorers import kv_use
-from modelplane.epp.scheduling.scorers.latency import LatencyParameters, LatencyScorer, Strategy, Weight
+from modelplane.epp.scheduling.scorers.latency import HeadroomStrategy, LatencyScorer, LatencyScorerParameters, Weight
 
 PREDICTED = "predicted-latency-producer"
 
@@ -91,10 +98,10 @@ class OldLatencyParameters(
 def _old_latency(name: str, old: OldLatencyParameters) -> LatencyScorer:
     strategy = old.headroom_selection_strategy
     most = strategy in {OldStrategy.MOST, OldStrategy.COMPOSITE_MOST}
-    new = LatencyParameters(
+    new = LatencyScorerParameters(
         ttft_weight=old.headroom_ttft_weight,
         tpot_weight=old.headroom_tpot_weight,
-        headroom_selection_strategy=Strategy.MOST if most else Strategy.LEAST,
+        headroom_selection_strategy=HeadroomStrategy.MOST if most else HeadroomStrategy.LEAST,
         composite_kv_weight=old.composite_kv_weight,
         composite_queue_weight=old.composite_queue_weight,
         composite_prefix_weight=old.composite_prefix_weight,
@@ -121,7 +128,7 @@ class PrefillDecodeParameters(Parameters, frozen=True):
         if self.threshold is None or self.decider_plugin_name:
             return find_decider(self.decider_plugin_name or "prefix-based-pd-decider", making)
         if not self.threshold:
-            return AlwaysDecider("threshold", NoParameters())
+            return AlwaysDecider("threshold", EmptyParameters())
         tokens = max(1, self.threshold // BYTES_A_TOKEN)
         return PrefixBasedDecider("threshold", PrefixBasedParameters(non_cached_tokens=tokens))
 

@@ -15,7 +15,7 @@ from modelplane.epp.scheduling.catalogue import Catalogue
 from modelplane.epp.scheduling.units import convert
 
 
-class Entry(msgspec.Struct, frozen=True):
+class PluginEntry(msgspec.Struct, frozen=True):
     """One plugin of a configuration."""
 
     name: str
@@ -40,9 +40,9 @@ class Built(msgspec.Struct, frozen=True):
 
 
 def build(
-    entries: Sequence[Entry],
+    entries: Sequence[PluginEntry],
     catalogue: Catalogue,
-    wrong: Callable[[Entry, str], None],
+    wrong: Callable[[PluginEntry, str], None],
     kept: Mapping[str, object] | None = None,
 ) -> Built:
     """All instances in the order of the entries. `wrong` hears of each that cannot be made; `kept` are made already."""
@@ -62,7 +62,7 @@ def build(
 class _Workshop:
     """Makes each instance once, those it refers to before it."""
 
-    def __init__(self, entries: Sequence[Entry], catalogue: Catalogue) -> None:
+    def __init__(self, entries: Sequence[PluginEntry], catalogue: Catalogue) -> None:
         self._entries = {entry.name: entry for entry in entries}
         self._catalogue = catalogue
         self._making: list[str] = []
@@ -87,7 +87,7 @@ class _Workshop:
         return self.made[name]
 
 
-def with_producers(entries: Sequence[Entry], catalogue: Catalogue) -> tuple[list[Entry], list[str]]:
+def with_producers(entries: Sequence[PluginEntry], catalogue: Catalogue) -> tuple[list[PluginEntry], list[str]]:
     """The entries with a producer for everything that is read, in order; and the data that nobody can produce."""
     found = list(entries)
     missing: list[str] = []
@@ -99,24 +99,26 @@ def with_producers(entries: Sequence[Entry], catalogue: Catalogue) -> tuple[list
                 continue
             producer = catalogue.producer_of(data)
             if producer:
-                found.append(Entry(producer, producer, catalogue[producer].parameters()))
+                found.append(PluginEntry(producer, producer, catalogue[producer].parameters()))
             else:
                 missing.append(data)
         at += 1
     return _in_order(found, catalogue), missing
 
 
-def _named_producer(parameters: msgspec.Struct, found: Sequence[Entry], catalogue: Catalogue) -> Iterator[Entry]:
+def _named_producer(
+    parameters: msgspec.Struct, found: Sequence[PluginEntry], catalogue: Catalogue
+) -> Iterator[PluginEntry]:
     named = parameters.names_producer() if isinstance(parameters, NamesProducer) else None
     if named is not None and all(entry.type != named[0] for entry in found):
         kind, given = named
-        yield Entry(kind, kind, convert(given, catalogue[kind].parameters))
+        yield PluginEntry(kind, kind, convert(given, catalogue[kind].parameters))
 
 
-def _in_order(entries: Iterable[Entry], catalogue: Catalogue) -> list[Entry]:
+def _in_order(entries: Iterable[PluginEntry], catalogue: Catalogue) -> list[PluginEntry]:
     """A producer comes after the producers of what it reads; else the order stays. Rings of data stay as they are."""
     waiting = list(entries)
-    placed: list[Entry] = []
+    placed: list[PluginEntry] = []
     while waiting:
         offered = {catalogue[entry.type].gives for entry in waiting} - {""}
         ready = [entry for entry in waiting if _is_ready(catalogue, entry, offered)] or waiting
@@ -125,6 +127,6 @@ def _in_order(entries: Iterable[Entry], catalogue: Catalogue) -> list[Entry]:
     return placed
 
 
-def _is_ready(catalogue: Catalogue, entry: Entry, offered: set[str]) -> bool:
+def _is_ready(catalogue: Catalogue, entry: PluginEntry, offered: set[str]) -> bool:
     kind = catalogue[entry.type]
     return not kind.gives or not offered.difference((kind.gives,)).intersection(kind.reads)

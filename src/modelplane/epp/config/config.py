@@ -20,7 +20,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from modelplane.epp.config.building import Entry, build, with_producers
+from modelplane.epp.config.building import PluginEntry, build, with_producers
 from modelplane.epp.config.builtin import catalogue as builtin_catalogue
 from modelplane.epp.config.fields import (
     GROUP,
@@ -31,7 +31,7 @@ from modelplane.epp.config.fields import (
     FlowControlFields,
     PluginFields,
 )
-from modelplane.epp.config.places import ConfigError, Finding, Places, unknown_field
+from modelplane.epp.config.places import ConfigError, ConfigProblem, ConfigProblems, unknown_field
 from modelplane.epp.config.profiles import ProfilePlan, Profiles
 from modelplane.epp.config.sections import Sections
 from modelplane.epp.scheduling.assembly import Assembly
@@ -64,7 +64,7 @@ class Config(msgspec.Struct, frozen=True, eq=False):
 
     source: str
     gates: Mapping[str, bool]
-    entries: tuple[Entry, ...]
+    entries: tuple[PluginEntry, ...]
     """Every plugin, those added by default included, in the order in which they are asked."""
     profiles: tuple[ProfilePlan, ...]
     handler: str
@@ -74,7 +74,7 @@ class Config(msgspec.Struct, frozen=True, eq=False):
     """Names of the parsers; empty: the usual ones."""
     saturation_detector: str
     """The name of the detector's plugin; empty: the usual one."""
-    warnings: tuple[Finding, ...]
+    warnings: tuple[ConfigProblem, ...]
     catalogue: Catalogue
     text: str = ""
     """What it was read from."""
@@ -102,7 +102,7 @@ class Config(msgspec.Struct, frozen=True, eq=False):
             if part in self.catalogue[entry.type].parts
         )
 
-    def entry(self, name: str) -> Entry | None:
+    def entry(self, name: str) -> PluginEntry | None:
         return next((entry for entry in self.entries if entry.name == name), None)
 
 
@@ -112,7 +112,7 @@ def load(text: str | bytes, source: str = "config", catalogue: Catalogue | None 
     raw = text.encode() if isinstance(text, str) else text
     documents = parse_documents(raw, source=source)
     if len(documents) > 1:
-        raise ConfigError((Finding(source, documents[1].line, "", "a second document; there must be one"),))
+        raise ConfigError((ConfigProblem(source, documents[1].line, "", "a second document; there must be one"),))
     found = _Loader(documents[0] if documents else None, source, known).load()
     return msgspec.structs.replace(found, text=raw.decode(errors="replace"))
 
@@ -124,9 +124,9 @@ class _Loader:
         self._document = document
         self._source = source
         self._catalogue = catalogue
-        self._places = Places(document, source)
-        self._problems: list[Finding] = []
-        self._warnings: list[Finding] = []
+        self._places = ConfigProblems(document, source)
+        self._problems: list[ConfigProblem] = []
+        self._warnings: list[ConfigProblem] = []
 
     def load(self) -> Config:
         fields = self._fields()
@@ -207,8 +207,8 @@ class _Loader:
             return ()
         return (PluginFields(type=_DETECTOR, parameters=old.thresholds()),)
 
-    def _entries(self, plugins: Sequence[PluginFields]) -> list[Entry]:
-        found: dict[str, Entry] = {}
+    def _entries(self, plugins: Sequence[PluginFields]) -> list[PluginEntry]:
+        found: dict[str, PluginEntry] = {}
         for at, plugin in enumerate(plugins):
             entry = self._entry(at, plugin)
             if entry is not None and entry.name in found:
@@ -217,7 +217,7 @@ class _Loader:
                 found[entry.name] = entry
         return list(found.values())
 
-    def _entry(self, at: int, plugin: PluginFields) -> Entry | None:
+    def _entry(self, at: int, plugin: PluginFields) -> PluginEntry | None:
         if not plugin.type:
             self._wrong(("plugins", at, "type"), "is required")
             return None
@@ -234,7 +234,7 @@ class _Loader:
         except msgspec.ValidationError as error:
             self._problems.append(self._places.misfit(("plugins", at, "parameters"), error))
             return None
-        return Entry(plugin.name or plugin.type, plugin.type, parameters, at)
+        return PluginEntry(plugin.name or plugin.type, plugin.type, parameters, at)
 
     def _check_references(self, fields: ConfigFields, names: AbstractSet[str]) -> None:
         """Where plugins cannot be made, what profiles refer to can be checked by name alone."""
@@ -248,10 +248,10 @@ class _Loader:
         near = get_close_matches(name, self._catalogue, 1)
         return f"; did you mean {near[0]}?" if near else ""
 
-    def _complete(self, entries: Sequence[Entry], used: AbstractSet[str]) -> tuple[Entry, ...]:
+    def _complete(self, entries: Sequence[PluginEntry], used: AbstractSet[str]) -> tuple[PluginEntry, ...]:
         """The entries, and those that defaults add: what profiles use and nobody lists, and producers."""
         listed = {entry.name for entry in entries}
-        added = [Entry(name, name, self._catalogue[name].parameters()) for name in sorted(used - listed)]
+        added = [PluginEntry(name, name, self._catalogue[name].parameters()) for name in sorted(used - listed)]
         try:
             complete, missing = with_producers((*entries, *added), self._catalogue)
         except msgspec.ValidationError as error:
@@ -260,11 +260,13 @@ class _Loader:
             self._warn((), f"nothing produces {data}; plugins that read it do without")
         return tuple(complete)
 
-    def _cannot_make(self, entry: Entry, sentence: str) -> None:
+    def _cannot_make(self, entry: PluginEntry, sentence: str) -> None:
         path = ("plugins", entry.at, "parameters") if entry.at >= 0 else ()
         self._wrong(path, f"{entry.name}: {sentence}")
 
-    def _check_use(self, entries: Sequence[Entry], instances: Mapping[str, object], used: AbstractSet[str]) -> None:
+    def _check_use(
+        self, entries: Sequence[PluginEntry], instances: Mapping[str, object], used: AbstractSet[str]
+    ) -> None:
         for entry in entries:
             if entry.name not in used and _only_decides(instances[entry.name]):
                 self._warn(("plugins", entry.at), f"nothing uses plugin {entry.name}")
@@ -300,5 +302,5 @@ def _without(value: object, path: Path) -> object:
     raise TypeError(f"nothing stands at {path} of {type(value).__name__}")
 
 
-def _never(entry: Entry, sentence: str) -> None:
+def _never(entry: PluginEntry, sentence: str) -> None:
     raise TypeError(f"plugin {entry.name} was made once and cannot be made again: {sentence}")

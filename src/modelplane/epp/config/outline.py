@@ -21,7 +21,7 @@ class WeightShown(msgspec.Struct, frozen=True):
     weight: float
 
 
-class ProfileShown(msgspec.Struct, frozen=True):
+class ProfileOutline(msgspec.Struct, frozen=True):
     name: str
     filters: tuple[str, ...]
     scorers: tuple[WeightShown, ...]
@@ -30,7 +30,7 @@ class ProfileShown(msgspec.Struct, frozen=True):
 
 class Outline(msgspec.Struct, frozen=True, rename="camel"):
     handler: str
-    profiles: tuple[ProfileShown, ...]
+    profiles: tuple[ProfileOutline, ...]
     plugins: tuple[PluginShown, ...]
     gates: dict[str, bool]
     flow_control: dict[str, object]
@@ -67,7 +67,7 @@ def outline(config: Config) -> Outline:
     return Outline(
         config.handler,
         tuple(
-            ProfileShown(
+            ProfileOutline(
                 plan.name,
                 plan.filters,
                 tuple(WeightShown(name, weight) for name, weight in plan.scorers),

@@ -14,7 +14,7 @@ _UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$")
 _MISSING = re.compile(r"^Object missing required field `(.*)`$")
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ConfigProblem(msgspec.Struct, frozen=True):
     """One sentence about one place. Line 0: what is missing has no place."""
 
     source: str
@@ -30,13 +30,13 @@ class Finding(msgspec.Struct, frozen=True):
 class ConfigError(InputError):
     """A configuration that cannot be used. Every problem that was found is told."""
 
-    def __init__(self, problems: tuple[Finding, ...]) -> None:
+    def __init__(self, problems: tuple[ConfigProblem, ...]) -> None:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         super().__init__(f"{problems[0]}{more}")
         self.problems = problems
 
 
-class Places:
+class ConfigProblems:
     """Findings of one document. Without a document (no configuration at all) they have no line."""
 
     __slots__ = ("_document", "_source")
@@ -45,11 +45,11 @@ class Places:
         self._document = document
         self._source = source
 
-    def find(self, path: Path, sentence: str) -> Finding:
+    def find(self, path: Path, sentence: str) -> ConfigProblem:
         line = self._document.line_of(path) if self._document is not None else 0
-        return Finding(self._source, line, render(path) if path else "", sentence)
+        return ConfigProblem(self._source, line, render(path) if path else "", sentence)
 
-    def misfit(self, base: Path, error: msgspec.ValidationError) -> Finding:
+    def misfit(self, base: Path, error: msgspec.ValidationError) -> ConfigProblem:
         """A value that does not fit its struct: msgspec names the place inside, `base` is where the struct stands."""
         unknown = unknown_field(error)
         if unknown:

@@ -6,9 +6,9 @@ from typing import cast
 
 import msgspec
 
-from modelplane.epp.config.building import Entry
+from modelplane.epp.config.building import PluginEntry
 from modelplane.epp.config.fields import ConfigFields, ProfileFields, WeightedRef
-from modelplane.epp.config.places import Finding, Places
+from modelplane.epp.config.places import ConfigProblem, ConfigProblems
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import ChecksProfiles, ProfileHandler
@@ -41,14 +41,18 @@ class Profiles:
     """Profiles as written, completed with what is left to defaults."""
 
     def __init__(
-        self, fields: ConfigFields, instances: Mapping[str, object], places: Places, problems: list[Finding]
+        self,
+        fields: ConfigFields,
+        instances: Mapping[str, object],
+        places: ConfigProblems,
+        problems: list[ConfigProblem],
     ) -> None:
         self._profiles = tuple(fields.scheduling_profiles or ())
         self._nothing_given = not fields.plugins and not self._profiles
         self._instances = instances
         self._places = places
         self._problems = problems
-        self.warnings: list[Finding] = []
+        self.warnings: list[ConfigProblem] = []
         self.used: set[str] = set()
         """Names of plugins, those included that defaults call for and nobody lists."""
 
@@ -64,7 +68,7 @@ class Profiles:
             self.used.update((*plan.filters, *(name for name, _ in plan.scorers), plan.picker))
         return plans
 
-    def handler(self, plans: Sequence[ProfilePlan], entries: Sequence[Entry], referred: AbstractSet[str]) -> str:
+    def handler(self, plans: Sequence[ProfilePlan], entries: Sequence[PluginEntry], referred: AbstractSet[str]) -> str:
         """The one handler: that which is listed and which no other plugin refers to, else the single one."""
         handlers = [
             entry
@@ -81,7 +85,7 @@ class Profiles:
             self._wrong(("schedulingProfiles",), f"there are several profiles ({names}) and no profile handler")
         return SINGLE_HANDLER
 
-    def _check_handler(self, entry: Entry, plans: Sequence[ProfilePlan]) -> None:
+    def _check_handler(self, entry: PluginEntry, plans: Sequence[ProfilePlan]) -> None:
         handler = self._instances[entry.name]
         if isinstance(handler, ChecksProfiles):
             for objection in handler.objections([plan.name for plan in plans]):

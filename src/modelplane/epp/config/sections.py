@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from modelplane.epp.config.building import Entry
+from modelplane.epp.config.building import PluginEntry
 from modelplane.epp.config.fields import BandFields, ConfigFields, Ref
-from modelplane.epp.config.places import Finding, Places
+from modelplane.epp.config.places import ConfigProblem, ConfigProblems
 from modelplane.epp.scheduling.catalogue import Catalogue
 from modelplane.k8s.admission.paths import Path
 
@@ -19,16 +19,16 @@ class Sections:
     def __init__(
         self,
         fields: ConfigFields,
-        entries: Sequence[Entry],
+        entries: Sequence[PluginEntry],
         gates: Mapping[str, bool],
         catalogue: Catalogue,
-        places: Places,
+        places: ConfigProblems,
     ) -> None:
         self._fields = fields
         self._types = {entry.name: catalogue[entry.type] for entry in entries}
         self._places = places
-        self.problems: list[Finding] = []
-        self.warnings: list[Finding] = []
+        self.problems: list[ConfigProblem] = []
+        self.warnings: list[ConfigProblem] = []
         self.used: set[str] = set()
         self.parsers = self._parsers()
         self.saturation_detector = self._detector()

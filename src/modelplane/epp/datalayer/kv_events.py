@@ -27,8 +27,8 @@ import msgspec
 from modelplane.api.errors import InputError
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.producers.kv_events import KvBatch, KvEventError, read_batch, read_frames
-from modelplane.epp.scheduling.producers.precise import Applied
+from modelplane.epp.scheduling.producers.kv_events import KvEventBatch, KvEventError, read_batch, read_frames
+from modelplane.epp.scheduling.producers.precise import BatchOutcome
 
 if TYPE_CHECKING:
     from zmq.asyncio import Context, Socket
@@ -45,7 +45,7 @@ class KvIndex(Protocol):
     """The part of the precise index that is fed."""
 
     def expected(self, endpoint: Endpoint) -> int | None: ...
-    def apply(self, endpoint: Endpoint, batch: KvBatch) -> Applied: ...
+    def apply(self, endpoint: Endpoint, batch: KvEventBatch) -> BatchOutcome: ...
     def start_over(self, endpoint: Endpoint) -> None: ...
 
 
@@ -293,13 +293,13 @@ class _Follower:
             return
         self._counts.batches += 1
         applied = self._index.apply(self._endpoint, batch)
-        if applied is Applied.GAP:
+        if applied is BatchOutcome.GAP:
             self._counts.gaps += 1
             await self._replay(self._index.expected(self._endpoint) or 0)
-            if self._index.apply(self._endpoint, batch) is Applied.GAP:
+            if self._index.apply(self._endpoint, batch) is BatchOutcome.GAP:
                 self._start_over()
                 self._index.apply(self._endpoint, batch)
-        elif applied is Applied.REPEATED and batch.sequence > self._replayed_to:
+        elif applied is BatchOutcome.REPEATED and batch.sequence > self._replayed_to:
             self._start_over()
             await self._replay(0)
             if batch.sequence > self._replayed_to:
@@ -345,7 +345,7 @@ class _Follower:
             self._counts.malformed += 1
             _log.warning("kv_events.malformed endpoint=%s: %s", self._endpoint.name, broken)
             return True
-        if self._index.apply(self._endpoint, batch) is Applied.APPLIED:
+        if self._index.apply(self._endpoint, batch) is BatchOutcome.APPLIED:
             self._counts.replayed += 1
             self._replayed_to = max(self._replayed_to, sequence)
         return True

@@ -8,12 +8,12 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from modelplane.epp.config.building import Entry
+from modelplane.epp.config.building import PluginEntry
 from modelplane.epp.config.config import Config
 from modelplane.epp.datalayer.discovery.listed import ListedEndpoints
 from modelplane.epp.datalayer.kv_events import KvListener, settings_from
-from modelplane.epp.datalayer.scrape import Engines, Pace, Scraper, ScrapeSettings, Uses, engines_from
-from modelplane.epp.datalayer.scrape.connections import Target
+from modelplane.epp.datalayer.scrape import Engines, MetricsInUse, Pace, Scraper, ScrapeSettings, engines_from
+from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
 from modelplane.epp.datalayer.scrape.models import ModelsWatcher
 from modelplane.epp.datalayer.scrape.targets import Where, models_of, page_of
 from modelplane.epp.datalayer.tokenizing import Tokenizer, TokenizerSettings
@@ -103,15 +103,15 @@ def precise_of(assembly: Assembly) -> PrecisePrefixProducer | None:
     return next((one for one in assembly.plugins.values() if isinstance(one, PrecisePrefixProducer)), None)
 
 
-def uses_of(config: Config) -> Uses:
+def uses_of(config: Config) -> MetricsInUse:
     """What the configured plugins read of servers. Plugins that nobody here knows may read everything."""
     flows = config.gates.get("flowControl", False)
     types = {entry.type for entry in config.entries if _decides(config, entry, flows=flows)}
     load = flows or bool(types - _BLIND - _CACHE_READERS)
-    return Uses(load=load, cache=load or not _CACHE_READERS.isdisjoint(types))
+    return MetricsInUse(load=load, cache=load or not _CACHE_READERS.isdisjoint(types))
 
 
-def _decides(config: Config, entry: Entry, *, flows: bool) -> bool:
+def _decides(config: Config, entry: PluginEntry, *, flows: bool) -> bool:
     """Whether decisions depend on the plugin. A detector that no profile holds works for flow control alone."""
     parts = config.catalogue[entry.type].parts
     if not parts:
@@ -128,11 +128,11 @@ def _engines(config: Config) -> Engines:
 def _where(parameters: ScrapeParameters, usual: Where) -> Where:
     tls = _tls(parameters) if parameters.scheme == "https" else None
 
-    def where(endpoint: Endpoint) -> Target | None:
+    def where(endpoint: Endpoint) -> ScrapeTarget | None:
         target = usual(endpoint)
         if target is None:
             return None
-        return Target(target.host, parameters.port or target.port, parameters.path or target.path, tls)
+        return ScrapeTarget(target.host, parameters.port or target.port, parameters.path or target.path, tls)
 
     return where
 

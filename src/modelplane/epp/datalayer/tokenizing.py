@@ -17,7 +17,7 @@ import aiohttp
 import msgspec
 
 from modelplane.epp.datalayer.endpoints import EndpointSource
-from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.requests import InferenceApi
 
 _LOG = logging.getLogger(__name__)
 _OK: Final = 200
@@ -77,7 +77,7 @@ class Tokenizer:
         if client is not None:
             await client.close()
 
-    def ask(self, api: Api, body: bytes, told: Told) -> Callable[[], object] | None:
+    def ask(self, api: InferenceApi, body: bytes, told: Told) -> Callable[[], object] | None:
         """Have `told` hear the tokens of the prompts, later and once; none where nobody tells. None: it will not hear.
 
         What is returned takes the question back.
@@ -123,13 +123,13 @@ async def _tokens(client: aiohttp.ClientSession, url: str, question: bytes | tup
         return _ANSWER.decode(body).tokens
 
 
-def _questions(api: Api, body: bytes) -> "list[bytes | tuple[int, ...]]":
+def _questions(api: InferenceApi, body: bytes) -> "list[bytes | tuple[int, ...]]":
     """What to ask for each prompt, or the prompt itself where it is in tokens; nothing where nothing can be asked."""
-    if api not in {Api.CHAT, Api.COMPLETIONS}:
+    if api not in {InferenceApi.CHAT, InferenceApi.COMPLETIONS}:
         return []
     try:
         fields = _FIELDS.decode(body)
-        if api is Api.CHAT:
+        if api is InferenceApi.CHAT:
             return [msgspec.json.encode({name: value for name, value in fields.items() if name in _CHAT_FIELDS})]
         prompts = _prompts(_PROMPT.decode(fields.get("prompt", b'""')))
     except (msgspec.DecodeError, RecursionError):

@@ -16,12 +16,11 @@ from modelplane.epp.flowcontrol.control import FlowControl
 from modelplane.epp.flowcontrol.eviction import EvictionLimits, Evictor
 from modelplane.epp.flowcontrol.saturation import FULL, PoolGauge, SaturationDetector, detector_of, pool_saturation
 from modelplane.epp.flowcontrol.settings import BandSettings, FlowSettings
-from modelplane.epp.flowcontrol.tickets import Ending, Ticket
+from modelplane.epp.flowcontrol.tickets import Ticket, WaitOutcome
 
 __all__ = [
     "FULL",
     "BandSettings",
-    "Ending",
     "EvictionLimits",
     "Evictor",
     "FlowControl",
@@ -29,6 +28,7 @@ __all__ = [
     "PoolGauge",
     "SaturationDetector",
     "Ticket",
+    "WaitOutcome",
     "detector_of",
     "pool_saturation",
 ]

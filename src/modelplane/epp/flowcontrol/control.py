@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 from modelplane.epp.flowcontrol.holdings import Holdings
 from modelplane.epp.flowcontrol.settings import BandSettings, FlowSettings
-from modelplane.epp.flowcontrol.tickets import Ending, Ticket
+from modelplane.epp.flowcontrol.tickets import Ticket, WaitOutcome
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.requests import Request
 
@@ -95,13 +95,13 @@ class FlowControl:
         self._offered += 1
         ticket = Ticket(self._offered, request, now_s)
         if self._stopped:
-            ticket.ending = Ending(Outcome.STOPPING, 0.0, "the picker is stopping")
+            ticket.ending = WaitOutcome(Outcome.STOPPING, 0.0, "the picker is stopping")
             return ticket
         band = self._bands.get(ticket.priority) or self._add_band(ticket.priority)
         band.used_s = now_s
         full = self._full(band, ticket.size)
         if full and not self._make_way(band, ticket):
-            ticket.ending = Ending(Outcome.SATURATED, 0.0, full)
+            ticket.ending = WaitOutcome(Outcome.SATURATED, 0.0, full)
             return ticket
         ticket.key = band.ordering.order(ticket, self._settings.ttl_s)
         self._waiting[ticket.number] = ticket
@@ -130,7 +130,7 @@ class FlowControl:
                 return None
             ticket = band.line.pop(now_s)
             if ticket is not None:
-                self._end(ticket, band, Ending(None, now_s - ticket.arrived_s))
+                self._end(ticket, band, WaitOutcome(None, now_s - ticket.arrived_s))
             return ticket
         return None
 
@@ -149,9 +149,9 @@ class FlowControl:
                 break
             waited_s = now_s - ticket.arrived_s
             if endpoints:
-                ending = Ending(Outcome.EXPIRED, waited_s, f"waited {waited_s:.1f} s for room")
+                ending = WaitOutcome(Outcome.EXPIRED, waited_s, f"waited {waited_s:.1f} s for room")
             else:
-                ending = Ending(Outcome.NO_ENDPOINTS, waited_s, f"waited {waited_s:.1f} s for an endpoint")
+                ending = WaitOutcome(Outcome.NO_ENDPOINTS, waited_s, f"waited {waited_s:.1f} s for an endpoint")
             self._drop(ticket, ending)
             expired.append(ticket)
         self._drop_idle_bands(now_s)
@@ -161,7 +161,7 @@ class FlowControl:
         """The client went away. Whether the ticket was still waiting; if not, it has ended before."""
         if ticket.ending is not None:
             return False
-        self._drop(ticket, Ending(Outcome.ABANDONED, now_s - ticket.arrived_s, "the client went away"))
+        self._drop(ticket, WaitOutcome(Outcome.ABANDONED, now_s - ticket.arrived_s, "the client went away"))
         return True
 
     def stop(self, now_s: float) -> list[Ticket]:
@@ -169,7 +169,7 @@ class FlowControl:
         self._stopped = True
         left = list(self._waiting.values())
         for ticket in left:
-            self._drop(ticket, Ending(Outcome.STOPPING, now_s - ticket.arrived_s, "the picker is stopping"))
+            self._drop(ticket, WaitOutcome(Outcome.STOPPING, now_s - ticket.arrived_s, "the picker is stopping"))
         return left
 
     def used(self, ticket: Ticket, prompt_tokens: int, output_tokens: int) -> None:
@@ -203,7 +203,7 @@ class FlowControl:
         for each in leaving:
             waited_s = ticket.arrived_s - each.arrived_s
             why = f"tenant {each.tenant!r} holds most of the queue of priority {band.priority}, which is full"
-            self._drop(each, Ending(Outcome.SATURATED, waited_s, why))
+            self._drop(each, WaitOutcome(Outcome.SATURATED, waited_s, why))
         self._displaced += leaving
         return bool(leaving)
 
@@ -222,12 +222,12 @@ class FlowControl:
             self._filled_s = now_s
         self._had_endpoints = endpoints > 0
 
-    def _drop(self, ticket: Ticket, ending: Ending) -> None:
+    def _drop(self, ticket: Ticket, ending: WaitOutcome) -> None:
         band = self._bands[ticket.priority]
         self._end(ticket, band, ending)
         band.line.died(ticket)
 
-    def _end(self, ticket: Ticket, band: _Band, ending: Ending) -> None:
+    def _end(self, ticket: Ticket, band: _Band, ending: WaitOutcome) -> None:
         ticket.ending = ending
         band.held.remove(ticket)
         del self._waiting[ticket.number]

@@ -25,8 +25,8 @@ from modelplane.epp.scheduling.filters import detectors
 from modelplane.epp.scheduling.filters.detectors import (
     REQUESTS_WITHOUT_METRICS,
     ConcurrencyParameters,
-    Mode,
-    UtilizationParameters,
+    DetectorMode,
+    UtilizationDetectorParameters,
 )
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class SaturationDetector(Protocol):
 
 
 class Utilization:
-    def __init__(self, parameters: UtilizationParameters | None = None) -> None:
-        self._parameters = parameters or UtilizationParameters()
+    def __init__(self, parameters: UtilizationDetectorParameters | None = None) -> None:
+        self._parameters = parameters or UtilizationDetectorParameters()
 
     def saturation(
         self, endpoints: Sequence[Endpoint], now_s: float, grown: Mapping[Endpoint, int] = _NOTHING_NEW
@@ -82,10 +82,10 @@ class Concurrency:
     def fullness(self, endpoint: Endpoint) -> float:
         limits = self._parameters
         requests = endpoint.requests_in_flight / limits.max_concurrency
-        if limits.concurrency_mode is Mode.REQUESTS:
+        if limits.concurrency_mode is DetectorMode.REQUESTS:
             return requests
         tokens = endpoint.tokens_in_flight / limits.max_token_concurrency
-        return tokens if limits.concurrency_mode is Mode.TOKENS else max(requests, tokens)
+        return tokens if limits.concurrency_mode is DetectorMode.TOKENS else max(requests, tokens)
 
 
 def detector_of(plugin: object) -> SaturationDetector:

@@ -6,7 +6,7 @@ from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.requests import Request
 
 
-class Ending(msgspec.Struct, frozen=True):
+class WaitOutcome(msgspec.Struct, frozen=True):
     """The end of a wait. There is exactly one for each ticket."""
 
     outcome: Outcome | None
@@ -35,7 +35,7 @@ class Ticket:
         self.tokens = request.tokens
         self.key = 0.0
         """The ordering policy's: lower goes first."""
-        self.ending: Ending | None = None
+        self.ending: WaitOutcome | None = None
 
     def __repr__(self) -> str:
         return f"Ticket({self.number}, {self.request.id}, {self.ending})"

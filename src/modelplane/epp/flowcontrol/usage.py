@@ -15,7 +15,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import NoParameters, Parameters
+from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 OPEN = 1.0
@@ -43,20 +43,20 @@ class Static:
         return [self._threshold] * len(priorities)
 
 
-class Domain(StrEnum):
+class UsageDomain(StrEnum):
     RANK = "rank"
     VALUE = "value"
 
 
-class Shape(StrEnum):
+class LimitShape(StrEnum):
     LINEAR = "linear"
 
 
 class HoldbackParameters(Parameters, frozen=True):
     min_ceiling: Share
     max_ceiling: Share = OPEN
-    shape: Shape = Shape.LINEAR
-    domain: Domain = Domain.RANK
+    shape: LimitShape = LimitShape.LINEAR
+    domain: UsageDomain = UsageDomain.RANK
     """Whether bands are spread by their rank or by the value of their priority."""
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Holdback:
     def ceilings(self, priorities: Sequence[int], _saturation: float) -> Sequence[float]:
         top, low = self._parameters.max_ceiling, self._parameters.min_ceiling
         places: Sequence[int] = range(len(priorities))
-        if self._parameters.domain is Domain.VALUE:
+        if self._parameters.domain is UsageDomain.VALUE:
             places = [priorities[0] - priority for priority in priorities]
         width = places[-1] if places else 0
         return [top - (top - low) * place / width if width else top for place in places]
@@ -81,7 +81,7 @@ class Holdback:
 class SoftReflective:
     """Counts, for each priority that is shut, how often it was passed over."""
 
-    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
         self.name = name
         self._passed: dict[int, int] = {}
 

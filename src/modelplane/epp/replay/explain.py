@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from modelplane.epp.config.config import Config
-from modelplane.epp.replay.snapshot import State
+from modelplane.epp.replay.snapshot import PoolState
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -23,7 +23,7 @@ class _Shown(msgspec.Struct, frozen=True, rename="camel"):
     pass
 
 
-class ScoreShown(_Shown, frozen=True):
+class ScoreExplanation(_Shown, frozen=True):
     scorer: str
     score: float
     weight: float
@@ -37,19 +37,19 @@ class EndpointShown(_Shown, frozen=True, omit_defaults=True):
     verdict: str
     """`picked`, `scored` or `refused`."""
     total: float | None = None
-    scores: tuple[ScoreShown, ...] = ()
+    scores: tuple[ScoreExplanation, ...] = ()
     filter: str = ""
     code: str = ""
     reason: str = ""
 
 
-class ProfileShown(_Shown, frozen=True):
+class ProfileExplanation(_Shown, frozen=True):
     name: str
     picks: tuple[str, ...]
     endpoints: tuple[EndpointShown, ...]
 
 
-class Explanation(_Shown, frozen=True):
+class PickExplanation(_Shown, frozen=True):
     outcome: str
     status: int
     why: str
@@ -61,7 +61,7 @@ class Explanation(_Shown, frozen=True):
     shadows: dict[str, tuple[str, ...]]
     not_allowed: tuple[str, ...]
     """Endpoints that the proxy's subset leaves out."""
-    profiles: tuple[ProfileShown, ...]
+    profiles: tuple[ProfileExplanation, ...]
 
 
 class _Listener:
@@ -81,15 +81,15 @@ class _Listener:
         """The results of the cycle say it."""
 
 
-def explain(config: Config, request: Request, state: State, chance: Callable[[], float]) -> Explanation:
+def explain(config: Config, request: Request, state: PoolState, chance: Callable[[], float]) -> PickExplanation:
     scheduler = Scheduler(config.build())
     warm(scheduler, state, chance)
     return explain_by(scheduler, config, request, state, chance)
 
 
 def explain_by(
-    scheduler: Scheduler, config: Config, request: Request, state: State, chance: Callable[[], float]
-) -> Explanation:
+    scheduler: Scheduler, config: Config, request: Request, state: PoolState, chance: Callable[[], float]
+) -> PickExplanation:
     """By plugins that remember what they should."""
     listener = _Listener()
     cycle = Cycle(request, narrow(state.endpoints, request.subset), state.now_s, chance)
@@ -99,7 +99,7 @@ def explain_by(
         decision = scheduler.schedule(request, (), state.now_s, chance)
     weights = {plan.name: dict(plan.scorers) for plan in config.profiles}
     allowed = set(cycle.endpoints)
-    return Explanation(
+    return PickExplanation(
         decision.outcome.title,
         decision.outcome.status,
         decision.why,
@@ -114,7 +114,7 @@ def explain_by(
     )
 
 
-def warm(scheduler: Scheduler, state: State, chance: Callable[[], float]) -> None:
+def warm(scheduler: Scheduler, state: PoolState, chance: Callable[[], float]) -> None:
     """Let the plugins remember what the state says was sent."""
     scheduler.changed(state.endpoints)
     for request, endpoint in state.sent:
@@ -122,7 +122,7 @@ def warm(scheduler: Scheduler, state: State, chance: Callable[[], float]) -> Non
         scheduler.recall(cycle, Decision(Outcome.PICKED, ((endpoint,),)))
 
 
-def _profile(name: str, cycle: Cycle, listener: _Listener, weights: dict[str, float]) -> ProfileShown:
+def _profile(name: str, cycle: Cycle, listener: _Listener, weights: dict[str, float]) -> ProfileExplanation:
     picks = [found.candidate for found in cycle.results[name].ranked]
     scored = [
         EndpointShown(
@@ -130,7 +130,7 @@ def _profile(name: str, cycle: Cycle, listener: _Listener, weights: dict[str, fl
             endpoint.address,
             "picked" if endpoint in picks else "scored",
             total,
-            tuple(ScoreShown(scorer, score, weights[scorer]) for scorer, score in parts),
+            tuple(ScoreExplanation(scorer, score, weights[scorer]) for scorer, score in parts),
         )
         for endpoint, total, parts in listener.scores.get(name, ())
     ]
@@ -146,7 +146,7 @@ def _profile(name: str, cycle: Cycle, listener: _Listener, weights: dict[str, fl
         for endpoint, refusal in listener.refusals.get(name, ())
     ]
     best_first = sorted(scored, key=lambda shown: (-(shown.total or 0.0), shown.name))
-    return ProfileShown(name, _names(picks), (*best_first, *sorted(refused, key=lambda shown: shown.name)))
+    return ProfileExplanation(name, _names(picks), (*best_first, *sorted(refused, key=lambda shown: shown.name)))
 
 
 def _names(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:

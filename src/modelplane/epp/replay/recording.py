@@ -22,7 +22,7 @@ from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import ROUTING
-from modelplane.epp.scheduling.requests import Api, Request
+from modelplane.epp.scheduling.requests import InferenceApi, Request
 
 _SECRET: Final = frozenset(("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"))
 _HEADER_MOST: Final = 4096
@@ -34,7 +34,7 @@ Totals = Sequence[tuple[Endpoint, float, tuple[tuple[str, float], ...]]]
 
 class RequestFacts(Parameters, frozen=True, omit_defaults=True):
     model: str = ""
-    api: Api = Api.CHAT
+    api: InferenceApi = InferenceApi.CHAT
     prompt_bytes: tuple[int, ...] = ()
     prompt_tokens: tuple[int, ...] = ()
     headers: dict[str, str] = msgspec.field(default_factory=dict)
@@ -52,7 +52,7 @@ class RequestFacts(Parameters, frozen=True, omit_defaults=True):
     received: float = 0.0
 
 
-class Ending(Parameters, frozen=True, omit_defaults=True):
+class RecordedOutcome(Parameters, frozen=True, omit_defaults=True):
     """What came of it. Totals are in the order of the endpoints; null: not admitted."""
 
     outcome: str
@@ -67,7 +67,7 @@ class Recording(Parameters, frozen=True, omit_defaults=True):
     now: float
     endpoints: tuple[EndpointState, ...]
     request: RequestFacts
-    ending: Ending
+    ending: RecordedOutcome
     chance: tuple[float, ...] = ()
     """What was drawn, in order."""
     memories: dict[str, object] = msgspec.field(default_factory=dict)
@@ -107,7 +107,7 @@ class Attendance:
             request=self._request(cycle.request),
             chance=tuple(self.draws),
             memories=dict(memories),
-            ending=Ending(
+            ending=RecordedOutcome(
                 outcome=decision.outcome.title,
                 why=decision.why,
                 groups=tuple(_names(group) for group in decision.groups),

@@ -17,9 +17,9 @@ import msgspec
 from modelplane.api.errors import InputError
 from modelplane.epp.config.config import Config, load
 from modelplane.epp.config.outline import outline
-from modelplane.epp.replay.explain import Explanation, explain_by
-from modelplane.epp.replay.recording import Ending, Recording, RequestFacts, digest_of
-from modelplane.epp.replay.snapshot import State, read_endpoint
+from modelplane.epp.replay.explain import PickExplanation, explain_by
+from modelplane.epp.replay.recording import RecordedOutcome, Recording, RequestFacts, digest_of
+from modelplane.epp.replay.snapshot import PoolState, read_endpoint
 from modelplane.epp.scheduling.catalogue import Catalogue
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.plugins import Producer, Remembers
@@ -47,10 +47,10 @@ class Logged(msgspec.Struct, frozen=True):
     replay: Recording | None = None
 
 
-class Replayed(msgspec.Struct, frozen=True, rename="camel"):
+class ReplayedPick(msgspec.Struct, frozen=True, rename="camel"):
     request: str
     at: str
-    explanation: Explanation
+    explanation: PickExplanation
     differences: tuple[str, ...]
     """Where it came out otherwise than recorded; empty: it is the same."""
 
@@ -85,7 +85,7 @@ class Replayer:
         self._given = given
         self._loaded: dict[str, Config] = {}
 
-    def replay(self, logged: Logged) -> Replayed:
+    def replay(self, logged: Logged) -> ReplayedPick:
         """InputError where it cannot be made again: nothing was recorded, or the configuration is not the one."""
         if logged.replay is None:
             sentence = f" ({logged.why})" if logged.why else ""
@@ -112,16 +112,16 @@ class Replayer:
         raise InputError(f"was decided by configuration {digest}; {whose} {own}{shown}")
 
 
-def replay(config: Config, recording: Recording, request: str = "", at: str = "") -> Replayed:
+def replay(config: Config, recording: Recording, request: str = "", at: str = "") -> ReplayedPick:
     endpoints = tuple(read_endpoint(each, recording.now) for each in recording.endpoints)
-    state = State(recording.now, endpoints)
+    state = PoolState(recording.now, endpoints)
     scheduler = _reminded(config, recording.memories)
     facts = recording.request
     found = explain_by(scheduler, config, _request(facts, request), state, _drawing(recording.chance))
     differences = _differences(recording.ending, _ending(found, [endpoint.name for endpoint in endpoints]))
     if differences and facts.kept_out:
         differences = (*differences, f"headers that were read and are not in the log: {', '.join(facts.kept_out)}")
-    return Replayed(request, at, found, differences)
+    return ReplayedPick(request, at, found, differences)
 
 
 def _reminded(config: Config, memories: Mapping[str, object]) -> Scheduler:
@@ -171,12 +171,12 @@ def _drawing(draws: Sequence[float]) -> Callable[[], float]:
     return lambda: next(left, 0.0)
 
 
-def _ending(found: Explanation, names: Sequence[str]) -> Ending:
+def _ending(found: PickExplanation, names: Sequence[str]) -> RecordedOutcome:
     totals = {
         profile.name: {each.name: each.total for each in profile.endpoints if each.total is not None}
         for profile in found.profiles
     }
-    return Ending(
+    return RecordedOutcome(
         outcome=found.outcome,
         why=found.why,
         groups=found.groups,
@@ -185,7 +185,7 @@ def _ending(found: Explanation, names: Sequence[str]) -> Ending:
     )
 
 
-def _differences(recorded: Ending, found: Ending) -> tuple[str, ...]:
+def _differences(recorded: RecordedOutcome, found: RecordedOutcome) -> tuple[str, ...]:
     said: list[str] = []
     for field in ("outcome", "why", "groups", "picks"):
         before, after = getattr(recorded, field), getattr(found, field)

@@ -20,11 +20,11 @@ from typing import TypeVar
 
 import msgspec
 
-from modelplane.epp.config.places import ConfigError, Finding, Places
+from modelplane.epp.config.places import ConfigError, ConfigProblem, ConfigProblems
 from modelplane.epp.scheduling.catalogue import Parameters
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Adapters, Load
-from modelplane.epp.scheduling.requests import Api, Request
+from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.k8s.admission.documents import parse_documents
 
 KIND = "PickerState"
@@ -74,7 +74,7 @@ class RequestState(Parameters, frozen=True, omit_defaults=True):
 
     id: str = "explained"
     model: str = ""
-    api: Api = Api.CHAT
+    api: InferenceApi = InferenceApi.CHAT
     prompts: tuple[str, ...] = ()
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     priority: int = 0
@@ -100,7 +100,7 @@ class StateFields(Parameters, frozen=True, omit_defaults=True):
     sent: tuple[SentState, ...] = ()
 
 
-class State(msgspec.Struct, frozen=True, eq=False):
+class PoolState(msgspec.Struct, frozen=True, eq=False):
     """A state that was read."""
 
     now_s: float
@@ -115,19 +115,19 @@ def encode(endpoints: Sequence[Endpoint], now_s: float) -> Mapping[str, object]:
     return plain
 
 
-def decode(text: str | bytes, source: str = "state") -> State:
+def decode(text: str | bytes, source: str = "state") -> PoolState:
     """The state in a text; ConfigError with the file, line and field where it is none."""
     fields = _read(text, source, StateFields)
     if fields.kind != KIND:
-        raise ConfigError((Finding(source, 1, "kind", f"is {fields.kind}; it must be {KIND}"),))
+        raise ConfigError((ConfigProblem(source, 1, "kind", f"is {fields.kind}; it must be {KIND}"),))
     endpoints = {each.name: read_endpoint(each, fields.now) for each in fields.endpoints}
     if len(endpoints) < len(fields.endpoints):
-        raise ConfigError((Finding(source, 0, "endpoints", "two endpoints have one name"),))
+        raise ConfigError((ConfigProblem(source, 0, "endpoints", "two endpoints have one name"),))
     for each in fields.sent:
         if each.endpoint not in endpoints:
-            raise ConfigError((Finding(source, 0, "sent", f"no endpoint is named {each.endpoint}"),))
+            raise ConfigError((ConfigProblem(source, 0, "sent", f"no endpoint is named {each.endpoint}"),))
     sent = tuple((_request(each.request), endpoints[each.endpoint]) for each in fields.sent)
-    return State(fields.now, tuple(endpoints.values()), sent)
+    return PoolState(fields.now, tuple(endpoints.values()), sent)
 
 
 def decode_request(text: str | bytes, source: str = "request") -> Request:
@@ -137,11 +137,11 @@ def decode_request(text: str | bytes, source: str = "request") -> Request:
 def _read(text: str | bytes, source: str, wanted: type[_F]) -> _F:
     documents = parse_documents(text.encode() if isinstance(text, str) else text, source=source)
     if len(documents) != 1:
-        raise ConfigError((Finding(source, 0, "", f"has {len(documents)} documents; there must be one"),))
+        raise ConfigError((ConfigProblem(source, 0, "", f"has {len(documents)} documents; there must be one"),))
     try:
         return msgspec.convert(documents[0].value, wanted)
     except msgspec.ValidationError as error:
-        raise ConfigError((Places(documents[0], source).misfit((), error),)) from error
+        raise ConfigError((ConfigProblems(documents[0], source).misfit((), error),)) from error
 
 
 def write_exactly(endpoint: Endpoint) -> EndpointState:

@@ -21,7 +21,7 @@ class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     """What all structs of parameters build on: names as the ecosystem spells them, and nothing unknown."""
 
 
-class NoParameters(Parameters, frozen=True):
+class EmptyParameters(Parameters, frozen=True):
     pass
 
 
@@ -91,7 +91,7 @@ def linked_type(
 
 
 def declared_type(
-    name: str, part: str, parameters: type[msgspec.Struct] = NoParameters, *, instead: str = ""
+    name: str, part: str, parameters: type[msgspec.Struct] = EmptyParameters, *, instead: str = ""
 ) -> PluginType:
     def made(instance: str, given: msgspec.Struct, _making: Making) -> object:
         return Declared(instance, name, given)

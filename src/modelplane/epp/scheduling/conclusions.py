@@ -18,8 +18,8 @@ Headers = tuple[tuple[str, str], ...]
 
 _ENDS = {
     RunOutcome.NOTHING_OFFERED: Outcome.NO_ENDPOINTS,
-    RunOutcome.ALL_REFUSED: Outcome.SATURATED,
-    RunOutcome.ALL_EXCLUDED: Outcome.EXCLUDED,
+    RunOutcome.ALL_UNSCHEDULABLE: Outcome.SATURATED,
+    RunOutcome.ALL_UNRESOLVABLE: Outcome.EXCLUDED,
 }
 
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _MOST_OWNERS = 4
 
 
-class Places:
+class EndpointPositions:
     """Where each endpoint of a sequence stands, found once for a tuple."""
 
     __slots__ = ("_kept",)
@@ -47,7 +47,7 @@ class Cycle(RunState):
         endpoints: Sequence[Endpoint],
         now_s: float,
         chance: Callable[[], float],
-        places: Places | None = None,
+        places: EndpointPositions | None = None,
     ) -> None:
         self._values = {}
         self.request = request
@@ -74,7 +74,7 @@ class Cycle(RunState):
             return column
         known = self._places
         if known is None:
-            known = self._places = Places()
+            known = self._places = EndpointPositions()
         if type(column) is Counts and type(endpoints) is tuple and len(endpoints) > 1:
             wanted, every = known.of(endpoints), self.endpoints
             held = {wanted[every[at]]: count for at, count in column.values.items() if every[at] in wanted}
@@ -86,7 +86,7 @@ class Cycle(RunState):
         """Of such a column, the value for one endpoint."""
         known = self._places
         if known is None:
-            known = self._places = Places()
+            known = self._places = EndpointPositions()
         return column[known.of(self.endpoints)[endpoint]]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import NoParameters, Parameters, declared_type
+from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, declared_type
 from modelplane.epp.scheduling.units import Duration
 
 INERT = "without effect"
@@ -176,5 +176,5 @@ TYPES = (
     declared_type("disaggregatedset-rollout-screener", INERT, RolloutParameters),
     declared_type("burst-prefix-cache-producer", INERT, BurstParameters),
     declared_type("mm-embeddings-cache-producer", INERT, MultimodalCacheParameters).serving_as("extractor"),
-    declared_type("local-syncer", "syncer", NoParameters),
+    declared_type("local-syncer", "syncer", EmptyParameters),
 )

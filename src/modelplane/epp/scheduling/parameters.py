@@ -62,7 +62,7 @@ class PrefixCacheParameters(Parameters, frozen=True, omit_defaults=True):
         }
 
 
-class PrecisePrefixParameters(Parameters, frozen=True):
+class PrecisePrefixScorerParameters(Parameters, frozen=True):
     """All of them are the precise producer's."""
 
     token_processor_config: dict[str, object] | None = None

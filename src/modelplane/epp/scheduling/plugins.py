@@ -16,7 +16,7 @@ from modelplane.epp.scheduling.requests import Request
 from modelplane.framework import Profile, Reporter
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ResponseUsage(msgspec.Struct, frozen=True):
     """What a response said it used; -1: not told."""
 
     prompt_tokens: int = -1
@@ -35,7 +35,7 @@ class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
     """When it was sent on."""
     first_byte_s: float = -1.0
     ended_s: float = -1.0
-    usage: Usage = Usage()
+    usage: ResponseUsage = ResponseUsage()
     given_up: bool = False
     """The client or the proxy gave the request up before a response was seen."""
 
@@ -74,7 +74,7 @@ class Decider(Protocol):
 
 
 @runtime_checkable
-class Watches(Protocol):
+class HasShadowProfiles(Protocol):
     """A profile handler some of whose profiles only watch: whatever becomes of those changes no decision."""
 
     @property

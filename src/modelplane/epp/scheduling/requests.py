@@ -9,7 +9,7 @@ from modelplane.epp.scheduling.arithmetic import tokens_of
 from modelplane.epp.scheduling.endpoints import NOTHING
 
 
-class Api(StrEnum):
+class InferenceApi(StrEnum):
     """The API that a request speaks, found by the longest matching end of its path."""
 
     CHAT = "chat/completions"
@@ -27,7 +27,7 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     id: str
     model: str = ""
     """The model or adapter that the server is asked for; empty where the API names none."""
-    api: Api = Api.CHAT
+    api: InferenceApi = InferenceApi.CHAT
     prompts: tuple[bytes, ...] = ()
     """The text that the server will read, one a prompt, in the order its tokens would have: equal beginnings of two
     requests are equal beginnings here."""

@@ -20,11 +20,11 @@ import msgspec
 
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.conclusions import picked_of
-from modelplane.epp.scheduling.cycle import Cycle, Places
+from modelplane.epp.scheduling.cycle import Cycle, EndpointPositions
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import IF_AVAILABLE, PREFER, forged
-from modelplane.epp.scheduling.plugins import Remembers, Served, Watches, Witness
+from modelplane.epp.scheduling.plugins import HasShadowProfiles, Remembers, Served, Witness
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.subsets import Narrower
@@ -43,7 +43,7 @@ class Scheduler:
         self._profiles = built.profiles
         self._runners = {name: Runner(profile, Endpoint.watch) for name, profile in built.profiles.items()}
         self._narrower = Narrower()
-        self._places = Places()
+        self._places = EndpointPositions()
         self.producers = [(plugin.name, plugin.produce) for plugin in built.producers]
         """Who is asked before the profiles run, in order. A rehearsal may put others in their place."""
         self._admitters = [(plugin.name, plugin.turn_away) for plugin in built.admitters]
@@ -52,7 +52,7 @@ class Scheduler:
         self._first_byte_listeners = built.first_byte_listeners
         self._response_listeners = built.response_listeners
         self._pool_listeners = built.pool_listeners
-        self._shadows = built.handler.shadows if isinstance(built.handler, Watches) else frozenset()
+        self._shadows = built.handler.shadows if isinstance(built.handler, HasShadowProfiles) else frozenset()
         self.reads_bodies = any(listener.reads_bodies for listener in self._response_listeners)
         """Whether a plugin needs what only response bodies tell."""
         self.faults: dict[str, int] = {}

@@ -10,7 +10,7 @@ ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 
 
-class Level(IntEnum):
+class TopologyLevel(IntEnum):
     """The nearest place that two endpoints share."""
 
     NONE = 0
@@ -20,15 +20,20 @@ class Level(IntEnum):
     HOST = 4
 
 
-_LABELS = ((Level.HOST, HOST), (Level.RACK, RACK), (Level.ZONE, ZONE), (Level.REGION, REGION))
+_LABELS = (
+    (TopologyLevel.HOST, HOST),
+    (TopologyLevel.RACK, RACK),
+    (TopologyLevel.ZONE, ZONE),
+    (TopologyLevel.REGION, REGION),
+)
 
 
-def shared(one: Endpoint, other: Endpoint) -> Level:
+def shared(one: Endpoint, other: Endpoint) -> TopologyLevel:
     for level, label in _LABELS:
         place = one.labels.get(label)
         if place and place == other.labels.get(label):
             return level
-    return Level.NONE
+    return TopologyLevel.NONE
 
 
 def is_known(endpoint: Endpoint) -> bool:

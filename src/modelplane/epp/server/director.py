@@ -18,13 +18,13 @@ from modelplane.epp.flowcontrol import FULL, Ticket
 from modelplane.epp.scheduling.arithmetic import tokens_of
 from modelplane.epp.scheduling.conclusions import picked_of
 from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
-from modelplane.epp.scheduling.requests import Api, Request
+from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.epp.server.interfaces import Asker, AsksTokenizer, Flow, Observer, Rules, TokenIds, Verdict
+from modelplane.epp.server.interfaces import Asker, AsksTokenizer, Flow, RequestObserver, RoutingResult, Rules, TokenIds
 from modelplane.epp.server.parsing import Parsed, ParseError, find_api, parse, rename
-from modelplane.epp.server.steps import Ask, Rename
+from modelplane.epp.server.steps import PickRequest, Rename
 
 if TYPE_CHECKING:
     from modelplane.epp.scheduling.endpoints import Endpoint
@@ -62,12 +62,12 @@ class Director:
         chance: Callable[[], float],
         flow: Flow | None = None,
     ) -> None:
-        self.apis: frozenset[Api] | None = None
+        self.apis: frozenset[InferenceApi] | None = None
         """Those whose bodies are read; None: all. Of others a body is passed on unread where OTHER is among them."""
         self.tokenizer: AsksTokenizer | None = None
         """Asked before a decision, where decisions need tokens."""
         self.rules: Rules | None = None
-        self.observer: Observer | None = None
+        self.observer: RequestObserver | None = None
         self._source = source
         self._scheduler = scheduler
         self._counts = _counts(scheduler)
@@ -111,7 +111,7 @@ class Director:
         """How full each stage is, 1 is full; empty without flow control."""
         return {} if self._flow is None else self._flow.gauge.by_stage(self._source.current, self._clock())
 
-    def decide(self, ask: Ask, asker: Asker) -> Verdict | None:
+    def decide(self, ask: PickRequest, asker: Asker) -> RoutingResult | None:
         """The answer, or None where it comes later."""
         now_s = self._clock()
         if ask.refused is not None:
@@ -137,7 +137,7 @@ class Director:
         if verdict is not None:
             asker.answer(verdict)
 
-    def _enter(self, asker: Asker, request: Request, renamed: Rename | None, now_s: float) -> Verdict | None:
+    def _enter(self, asker: Asker, request: Request, renamed: Rename | None, now_s: float) -> RoutingResult | None:
         if self._stopping:
             return self._conclude(request, _STOPPING, now_s)
         if self._flow is None:
@@ -161,13 +161,13 @@ class Director:
         if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.ticket, now_s):
             self._refuse(waiting.ticket, waiting.rename, now_s)
 
-    def began(self, verdict: Verdict) -> None:
+    def began(self, verdict: RoutingResult) -> None:
         """The response to a request that was sent on has begun, so its prompt is computed."""
         if verdict.counted:
             picked_of(verdict.decision).count(0, -verdict.tokens)
         verdict.scheduler.began(verdict.request, verdict.decision)
 
-    def ended(self, verdict: Verdict, served: Served, *, told: str = "") -> None:
+    def ended(self, verdict: RoutingResult, served: Served, *, told: str = "") -> None:
         """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
         request, picked = verdict.request, picked_of(verdict.decision)
         if verdict.counted:
@@ -248,7 +248,7 @@ class Director:
             waiting = self._leave(ticket)
             waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
 
-    def _pump(self, now_s: float, own: Ticket | None) -> Verdict | None:
+    def _pump(self, now_s: float, own: Ticket | None) -> RoutingResult | None:
         """Release what there is room for. The one that is just being asked for gets its answer by the way back."""
         answer = None
         flow = self._flow
@@ -266,7 +266,7 @@ class Director:
                 waiting.asker.answer(verdict)
         return answer
 
-    def _release(self, waiting: _Waiting, flow: Flow, now_s: float) -> Verdict:
+    def _release(self, waiting: _Waiting, flow: Flow, now_s: float) -> RoutingResult:
         ticket, renamed = waiting.ticket, waiting.rename
         if self.observer is not None and ticket.ending is not None:
             self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
@@ -276,7 +276,7 @@ class Director:
             self._evictable[ticket.request] = waiting.asker
         return verdict
 
-    def _leave_flow(self, verdict: Verdict, flow: Flow, usage: Usage) -> None:
+    def _leave_flow(self, verdict: RoutingResult, flow: Flow, usage: ResponseUsage) -> None:
         """Of flow control that another configuration has replaced, nobody asks any more what was used."""
         if flow.evictor is not None and self._evictable.pop(verdict.request, None) is not None:
             flow.evictor.ended(verdict.request)
@@ -305,7 +305,7 @@ class Director:
             waiting = self._leave(ticket)
             waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
 
-    def _refuse(self, ticket: Ticket, renamed: Rename | None, now_s: float) -> Verdict:
+    def _refuse(self, ticket: Ticket, renamed: Rename | None, now_s: float) -> RoutingResult:
         """The end of a request that waited in vain."""
         if self.observer is not None and ticket.ending is not None:
             self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
@@ -313,7 +313,7 @@ class Director:
 
     def _schedule(
         self, request: Request, renamed: Rename | None, now_s: float, ticket: Ticket | None = None
-    ) -> Verdict:
+    ) -> RoutingResult:
         observer, scheduler = self.observer, self._scheduler
         heard = None if observer is None else observer.listen(request, self._chance())
         decision = scheduler.schedule(request, self._endpoints, now_s, self._chance, heard)
@@ -322,22 +322,22 @@ class Director:
             observer.decided(request, decision, self._clock() - now_s, heard, model=asked)
         flow = None if ticket is None else self._flow
         if not self._counts or decision.outcome is not Outcome.PICKED:
-            return Verdict(request, decision, scheduler, renamed, False, ticket, flow)
+            return RoutingResult(request, decision, scheduler, renamed, False, ticket, flow)
         tokens = max(0, tokens_of(request.prompts, request.token_ids) - decision.cached_tokens)
         picked_of(decision).count(1, tokens)
-        return Verdict(request, decision, scheduler, renamed, True, ticket, flow, tokens)
+        return RoutingResult(request, decision, scheduler, renamed, True, ticket, flow, tokens)
 
-    def _conclude(self, request: Request, decision: Decision, now_s: float) -> Verdict:
+    def _conclude(self, request: Request, decision: Decision, now_s: float) -> RoutingResult:
         """The end of a request that no scheduler saw."""
         if self.observer is not None:
             self.observer.decided(request, decision, self._clock() - now_s)
-        return Verdict(request, decision, self._scheduler)
+        return RoutingResult(request, decision, self._scheduler)
 
-    def _readable(self, api: Api) -> Api:
+    def _readable(self, api: InferenceApi) -> InferenceApi:
         if self.apis is None or api in self.apis:
             return api
-        if Api.OTHER in self.apis:
-            return Api.OTHER
+        if InferenceApi.OTHER in self.apis:
+            return InferenceApi.OTHER
         raise ParseError("no parser is configured for this path")
 
     def _changed(self, endpoints: Endpoints) -> None:
@@ -346,7 +346,7 @@ class Director:
         self._scheduler.changed(endpoints)
         self.tick()
 
-    def _request(self, ask: Ask, now_s: float) -> tuple[Request, Rename | None]:
+    def _request(self, ask: PickRequest, now_s: float) -> tuple[Request, Rename | None]:
         headers, body = ask.headers, ask.body
         api = _api(headers)
         if body and self.apis is not None:
@@ -369,7 +369,7 @@ class Director:
             self.observer.rewrote(rewritten.name, model, rewritten.model)
         return rewritten.model
 
-    def _request_for(self, model: str, ask: Ask, api: Api, parsed: Parsed, now_s: float) -> Request:
+    def _request_for(self, model: str, ask: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float) -> Request:
         headers = ask.headers
         return Request(
             _identity(headers),
@@ -391,7 +391,7 @@ class Director:
         )
 
 
-def _plain_request(ask: Ask, api: Api, parsed: Parsed, now_s: float) -> Request:
+def _plain_request(ask: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float) -> Request:
     """A request that says nothing of itself in its headers, as most do."""
     return Request(
         _identity(ask.headers),
@@ -419,20 +419,20 @@ def _counts(scheduler: Scheduler) -> bool:
     return not any(isinstance(plugin, InFlightProducer) for plugin in scheduler.assembly.plugins.values())
 
 
-def _unread(api: Api, ask: Ask) -> Parsed:
+def _unread(api: InferenceApi, ask: PickRequest) -> Parsed:
     """Of a request whose body the proxy keeps, or that has none."""
     if ask.whole and ask.headers.get(":method") == "POST":
         return parse(api, ask.body)
     return _MALFORMED_API
 
 
-def _unread_request(ask: Ask, now_s: float) -> Request:
+def _unread_request(ask: PickRequest, now_s: float) -> Request:
     """What is known of a request whose body was not read."""
     tenant = _either(ask.headers, FAIRNESS) or DEFAULT_TENANT
     return Request(_identity(ask.headers), api=_api(ask.headers), tenant=tenant, size=len(ask.body), received_s=now_s)
 
 
-def _api(headers: Mapping[str, str]) -> Api:
+def _api(headers: Mapping[str, str]) -> InferenceApi:
     return find_api(headers.get("x-original-path") or headers.get(":path", ""))
 
 

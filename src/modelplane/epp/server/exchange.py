@@ -26,15 +26,15 @@ from typing import Final
 from modelplane.epp.scheduling.conclusions import destinations_of
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.headers import DESTINATION_SERVED, DESTINATION_SUBSET
-from modelplane.epp.scheduling.plugins import Usage
-from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.plugins import ResponseUsage
+from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.subsets import parse as parse_subset
 from modelplane.epp.server import messages
-from modelplane.epp.server.incoming import BodyMode, Incoming, Phase
+from modelplane.epp.server.incoming import BodyMode, Incoming, ProcessingPhase
 from modelplane.epp.server.messages import UNCHANGED
 from modelplane.epp.server.refusals import refuse
 from modelplane.epp.server.sse import ModelRenamer, UsageReader
-from modelplane.epp.server.steps import NOTHING, Ask, Rename, Step
+from modelplane.epp.server.steps import NOTHING, ExchangeStep, PickRequest, Rename
 from modelplane.epp.server.whole import read_whole
 
 _LARGEST_PIECE: Final = 62_000
@@ -50,7 +50,7 @@ _HELD: Final = frozenset((BodyMode.STREAMED, BodyMode.BUFFERED_PARTIAL))
 """Modes in which pieces of a body may come after the decision, and wait for an answer."""
 
 
-class Stage(Enum):
+class ExchangeStage(Enum):
     """How far an exchange is."""
 
     BEGINNING = auto()
@@ -60,15 +60,15 @@ class Stage(Enum):
     REFUSED = auto()
 
 
-_BEGINNING: Final = Stage.BEGINNING
-_OTHER: Final = Api.OTHER
-_ASKED: Final = Stage.ASKED
-_SENT_ON: Final = Stage.SENT_ON
+_BEGINNING: Final = ExchangeStage.BEGINNING
+_OTHER: Final = InferenceApi.OTHER
+_ASKED: Final = ExchangeStage.ASKED
+_SENT_ON: Final = ExchangeStage.SENT_ON
 _PICKED: Final = Outcome.PICKED
-_REQUEST_HEADERS: Final = Phase.REQUEST_HEADERS
-_REQUEST_BODY: Final = Phase.REQUEST_BODY
+_REQUEST_HEADERS: Final = ProcessingPhase.REQUEST_HEADERS
+_REQUEST_BODY: Final = ProcessingPhase.REQUEST_BODY
 _FULL_DUPLEX: Final = int(BodyMode.FULL_DUPLEX)
-_NO_USAGE: Final = Usage()
+_NO_USAGE: Final = ResponseUsage()
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
@@ -92,7 +92,7 @@ class Exchange:
     served = ""
     """The address that served, where Envoy told."""
     _held = 0
-    _api: Api = _OTHER
+    _api: InferenceApi = _OTHER
     _for_client: tuple[tuple[str, str], ...] = ()
     _mode: int = _FULL_DUPLEX
     _response_mode: int = _FULL_DUPLEX
@@ -111,7 +111,7 @@ class Exchange:
         self._limit = body_limit
         self._budget = budget or Budget(body_limit)
 
-    def take_whole(self, received: Sequence[bytes]) -> Ask | None:
+    def take_whole(self, received: Sequence[bytes]) -> PickRequest | None:
         """The question of a request that came whole at once, in full duplex: its headers, its body, maybe its end.
 
         None, and nothing has happened: the messages have to be fed one by one.
@@ -137,30 +137,32 @@ class Exchange:
         self.stage = _ASKED
         self._headers = headers
         self._body = body
-        return Ask(headers, body, True, self._subset)
+        return PickRequest(headers, body, True, self._subset)
 
-    def feed(self, incoming: Incoming, now_s: float) -> Step:
+    def feed(self, incoming: Incoming, now_s: float) -> ExchangeStep:
         """A message from Envoy."""
-        if incoming.observed or self.stage is Stage.REFUSED:
+        if incoming.observed or self.stage is ExchangeStage.REFUSED:
             return NOTHING
         match incoming.phase:
-            case Phase.REQUEST_HEADERS:
+            case ProcessingPhase.REQUEST_HEADERS:
                 return self._request_headers(incoming)
-            case Phase.REQUEST_BODY:
+            case ProcessingPhase.REQUEST_BODY:
                 return self._request_body(incoming)
-            case Phase.REQUEST_TRAILERS:
+            case ProcessingPhase.REQUEST_TRAILERS:
                 return self._request_trailers()
-            case Phase.RESPONSE_HEADERS:
+            case ProcessingPhase.RESPONSE_HEADERS:
                 return self._response_headers(incoming, now_s)
-            case Phase.RESPONSE_BODY:
+            case ProcessingPhase.RESPONSE_BODY:
                 return self._response_body(incoming)
-            case Phase.RESPONSE_TRAILERS:
+            case ProcessingPhase.RESPONSE_TRAILERS:
                 return self._response_trailers()
             case _:
                 # A message of a later version: whether it waits for an answer, and which, cannot be known.
                 return NOTHING
 
-    def decided(self, decision: Decision, api: Api = Api.OTHER, rename: Rename | None = None) -> Step:
+    def decided(
+        self, decision: Decision, api: InferenceApi = InferenceApi.OTHER, rename: Rename | None = None
+    ) -> ExchangeStep:
         """The answer to the question."""
         if self.stage is not _ASKED:
             return NOTHING
@@ -176,15 +178,15 @@ class Exchange:
             self._renamer = ModelRenamer(rename.served, rename.asked)
             body = rename.body
         if self._mode != _FULL_DUPLEX or self._by_trailers or len(body) > _LARGEST_PIECE:
-            return Step(tuple(self._send_on(decision, body, changed=rename is not None)))
+            return ExchangeStep(tuple(self._send_on(decision, body, changed=rename is not None)))
         head = messages.send_on(
             _REQUEST_HEADERS, destinations_of(decision), decision.set_headers, decision.remove_headers
         )
-        return Step((head, messages.pass_body(_REQUEST_BODY, body, ends=True)))
+        return ExchangeStep((head, messages.pass_body(_REQUEST_BODY, body, ends=True)))
 
-    def evict(self) -> Step:
+    def evict(self) -> ExchangeStep:
         """A request that was sent on has to make room for another: its client is told to come back."""
-        if self.stage is not Stage.SENT_ON:
+        if self.stage is not ExchangeStage.SENT_ON:
             return NOTHING
         decision = Decision(Outcome.EVICTED, why="the request had to make room for a more urgent one")
         self.status = Outcome.EVICTED.status
@@ -195,14 +197,14 @@ class Exchange:
         """Whether Envoy waits for nothing more of the request, and shows of the response its headers at most."""
         return self.stage is _SENT_ON and not self._response_mode and self._mode not in _HELD
 
-    def break_off(self, broken: str) -> Ask | None:
+    def break_off(self, broken: str) -> PickRequest | None:
         """The call is over. Of a request that nobody was asked about, how it ended; None: there is no such request.
 
         `broken` is what was wrong with Envoy's messages; without it the client went away before its request was whole.
         """
-        if self.stage is Stage.READING and not broken:
+        if self.stage is ExchangeStage.READING and not broken:
             return self._end(Outcome.ABANDONED, "the client went away before its request was whole")
-        if self.stage in {Stage.BEGINNING, Stage.READING} and broken:
+        if self.stage in {ExchangeStage.BEGINNING, ExchangeStage.READING} and broken:
             return self._end(Outcome.MALFORMED, broken)
         return None
 
@@ -219,18 +221,18 @@ class Exchange:
         return True
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> ResponseUsage:
         return _NO_USAGE if self._reader is None else self._reader.end()
 
     # The request.
 
-    def _request_headers(self, incoming: Incoming) -> Step:
-        if self.stage is not Stage.BEGINNING:
-            return Step(broken="request headers came twice")
+    def _request_headers(self, incoming: Incoming) -> ExchangeStep:
+        if self.stage is not ExchangeStage.BEGINNING:
+            return ExchangeStep(broken="request headers came twice")
         headers = self._headers = incoming.headers
         if incoming.request_mode >= 0:
             self._mode, self._response_mode = incoming.request_mode, incoming.response_mode
-        self.stage = Stage.READING
+        self.stage = ExchangeStage.READING
         if incoming.metadata:
             self._subset = _subset_of(incoming.metadata)
         if incoming.ends or self._mode in _UNSEEN:
@@ -240,16 +242,16 @@ class Exchange:
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length[:19]) > self._limit:
             return self._too_large(length)
-        return NOTHING if self._mode in _DUPLEX else Step((UNCHANGED[Phase.REQUEST_HEADERS],))
+        return NOTHING if self._mode in _DUPLEX else ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_HEADERS],))
 
-    def _request_body(self, incoming: Incoming) -> Step:
-        if self.stage is not Stage.READING:
+    def _request_body(self, incoming: Incoming) -> ExchangeStep:
+        if self.stage is not ExchangeStage.READING:
             return self._stray_body()
         self._size += len(incoming.body)
         if self._size > self._limit:
             return self._too_large(f"more than {self._limit}")
         if not self._hold(len(incoming.body)):
-            return Step(ask=self._end(Outcome.SATURATED, "too many request bodies are being held"))
+            return ExchangeStep(ask=self._end(Outcome.SATURATED, "too many request bodies are being held"))
         if self._pieces is None:
             self._pieces = []
         self._pieces.append(incoming.body)
@@ -258,58 +260,64 @@ class Exchange:
             return self._ask(whole=incoming.ends or self._mode == BodyMode.BUFFERED)
         return NOTHING
 
-    def _stray_body(self) -> Step:
+    def _stray_body(self) -> ExchangeStep:
         """A body that decides nothing: streamed beside a decision by headers."""
-        if self.stage is Stage.BEGINNING:
-            return Step(broken="a request body came before its headers")
-        return Step((UNCHANGED[Phase.REQUEST_BODY],)) if self._mode not in _DUPLEX else NOTHING
+        if self.stage is ExchangeStage.BEGINNING:
+            return ExchangeStep(broken="a request body came before its headers")
+        return ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_BODY],)) if self._mode not in _DUPLEX else NOTHING
 
-    def _request_trailers(self) -> Step:
-        if self.stage is Stage.BEGINNING:
-            return Step(broken="request trailers came before headers")
+    def _request_trailers(self) -> ExchangeStep:
+        if self.stage is ExchangeStage.BEGINNING:
+            return ExchangeStep(broken="request trailers came before headers")
         if self._mode in _DUPLEX:
-            if self.stage is Stage.READING:
+            if self.stage is ExchangeStage.READING:
                 self._by_trailers = True
                 return self._ask(whole=True)
             return NOTHING
-        return Step((UNCHANGED[Phase.REQUEST_TRAILERS],))
+        return ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_TRAILERS],))
 
-    def _ask(self, *, whole: bool) -> Step:
-        self.stage = Stage.ASKED
+    def _ask(self, *, whole: bool) -> ExchangeStep:
+        self.stage = ExchangeStage.ASKED
         pieces, self._pieces = self._pieces or (), None
         body = self._body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return Step(ask=Ask(self._headers, body, whole, self._subset))
+        return ExchangeStep(ask=PickRequest(self._headers, body, whole, self._subset))
 
-    def _too_large(self, size: str) -> Step:
-        return Step(ask=self._end(Outcome.TOO_LARGE, f"the body has {size} bytes; {self._limit} are accepted"))
+    def _too_large(self, size: str) -> ExchangeStep:
+        return ExchangeStep(ask=self._end(Outcome.TOO_LARGE, f"the body has {size} bytes; {self._limit} are accepted"))
 
-    def _end(self, outcome: Outcome, sentence: str) -> Ask:
-        self.stage = Stage.ASKED
-        return Ask(self._headers, b"", whole=False, subset=self._subset, refused=Decision(outcome, why=sentence))
+    def _end(self, outcome: Outcome, sentence: str) -> PickRequest:
+        self.stage = ExchangeStage.ASKED
+        return PickRequest(
+            self._headers, b"", whole=False, subset=self._subset, refused=Decision(outcome, why=sentence)
+        )
 
-    def _refuse(self, decision: Decision, api: Api) -> Step:
-        self.stage = Stage.REFUSED
+    def _refuse(self, decision: Decision, api: InferenceApi) -> ExchangeStep:
+        self.stage = ExchangeStage.REFUSED
         self.release()
         if decision.outcome is Outcome.ABANDONED:
-            return Step(over=True)
-        return Step((refuse(decision, api),), over=True)
+            return ExchangeStep(over=True)
+        return ExchangeStep((refuse(decision, api),), over=True)
 
     def _send_on(self, decision: Decision, body: bytes, *, changed: bool) -> list[bytes]:
         where = (destinations_of(decision), decision.set_headers, decision.remove_headers)
         if self._mode in _UNSEEN:
-            return [messages.send_on(Phase.REQUEST_HEADERS, *where)]
+            return [messages.send_on(ProcessingPhase.REQUEST_HEADERS, *where)]
         if self._mode not in _DUPLEX:
-            return [messages.send_on_changed(*where, body) if changed else messages.send_on(Phase.REQUEST_BODY, *where)]
+            return [
+                messages.send_on_changed(*where, body)
+                if changed
+                else messages.send_on(ProcessingPhase.REQUEST_BODY, *where)
+            ]
         # Envoy drops the content-length of what it streams; one that is set here does not get through.
-        replies = [messages.send_on(Phase.REQUEST_HEADERS, *where)]
-        replies.extend(_cut(Phase.REQUEST_BODY, body, ends=not self._by_trailers))
+        replies = [messages.send_on(ProcessingPhase.REQUEST_HEADERS, *where)]
+        replies.extend(_cut(ProcessingPhase.REQUEST_BODY, body, ends=not self._by_trailers))
         if self._by_trailers:
-            replies.append(UNCHANGED[Phase.REQUEST_TRAILERS])
+            replies.append(UNCHANGED[ProcessingPhase.REQUEST_TRAILERS])
         return replies
 
     # The response.
 
-    def _response_headers(self, incoming: Incoming, now_s: float) -> Step:
+    def _response_headers(self, incoming: Incoming, now_s: float) -> ExchangeStep:
         headers = incoming.headers
         status = headers.get(":status", "")
         self.status = int(status) if status.isdecimal() else 0
@@ -324,15 +332,15 @@ class Exchange:
             set_headers = (*set_headers, (_TEST_SERVED, self.served))
         remove_headers = ("content-length",) if self._renamer is not None else ()
         if set_headers or remove_headers:
-            return Step((messages.change_response(set_headers, remove_headers),))
-        return Step((UNCHANGED[Phase.RESPONSE_HEADERS],))
+            return ExchangeStep((messages.change_response(set_headers, remove_headers),))
+        return ExchangeStep((UNCHANGED[ProcessingPhase.RESPONSE_HEADERS],))
 
     def _read_served(self, metadata: bytes) -> None:
         served = messages.read_metadata(metadata, messages.LB_NAMESPACE, DESTINATION_SERVED.encode())
         if isinstance(served, str):
             self.served = served
 
-    def _response_body(self, incoming: Incoming) -> Step:
+    def _response_body(self, incoming: Incoming) -> ExchangeStep:
         body = incoming.body
         if incoming.metadata:
             self._read_served(incoming.metadata)
@@ -341,27 +349,27 @@ class Exchange:
         if self._renamer is not None:
             body = self._renamer.feed(body, ends=incoming.ends)
         if self._response_mode in _DUPLEX:
-            return Step(tuple(_cut(Phase.RESPONSE_BODY, body, ends=incoming.ends)))
+            return ExchangeStep(tuple(_cut(ProcessingPhase.RESPONSE_BODY, body, ends=incoming.ends)))
         if self._renamer is not None:
-            return Step((messages.replace_body(Phase.RESPONSE_BODY, body),))
-        return Step((UNCHANGED[Phase.RESPONSE_BODY],))
+            return ExchangeStep((messages.replace_body(ProcessingPhase.RESPONSE_BODY, body),))
+        return ExchangeStep((UNCHANGED[ProcessingPhase.RESPONSE_BODY],))
 
-    def _response_trailers(self) -> Step:
-        return Step((*self._rest_of_response(), UNCHANGED[Phase.RESPONSE_TRAILERS]))
+    def _response_trailers(self) -> ExchangeStep:
+        return ExchangeStep((*self._rest_of_response(), UNCHANGED[ProcessingPhase.RESPONSE_TRAILERS]))
 
     def _rest_of_response(self) -> tuple[bytes, ...]:
         """What was held back of a body that ends with trailers."""
         rest = b"" if self._renamer is None else self._renamer.feed(b"", ends=True)
         if not rest or self._response_mode not in _DUPLEX:
             return ()
-        return (messages.pass_body(Phase.RESPONSE_BODY, rest, ends=False),)
+        return (messages.pass_body(ProcessingPhase.RESPONSE_BODY, rest, ends=False),)
 
 
 def _subset_of(metadata: bytes) -> tuple[str, ...] | None:
     return parse_subset(messages.read_metadata(metadata, messages.SUBSET_NAMESPACE, DESTINATION_SUBSET.encode()))
 
 
-def _cut(phase: Phase, body: bytes, *, ends: bool) -> list[bytes]:
+def _cut(phase: ProcessingPhase, body: bytes, *, ends: bool) -> list[bytes]:
     if len(body) <= _LARGEST_PIECE:
         return [messages.pass_body(phase, body, ends=ends)]
     last = len(body) - 1

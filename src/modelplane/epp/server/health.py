@@ -7,7 +7,7 @@ readiness too, and so does no name at all.
 from collections.abc import Callable
 from typing import Final
 
-from modelplane.epp.transport.calls import Call, Methods, Status
+from modelplane.epp.transport.calls import GrpcStatus, Methods, ServerCall
 from modelplane.epp.transport.wire import WireError, fields, whole
 
 CHECK: Final = "/grpc.health.v1.Health/Check"
@@ -19,7 +19,7 @@ _NOT_SERVING: Final = 2
 _UNKNOWN: Final = 3
 
 
-class Health:
+class HealthService:
     """What probes are told. `ready` is asked at each probe."""
 
     def __init__(self, ready: Callable[[], bool]) -> None:
@@ -64,7 +64,7 @@ def _service(message: bytes) -> str:
 class _Check:
     """One question (`Handler`)."""
 
-    def __init__(self, call: Call, health: Health) -> None:
+    def __init__(self, call: ServerCall, health: HealthService) -> None:
         self._call = call
         self._health = health
 
@@ -72,16 +72,16 @@ class _Check:
         try:
             state = self._health.state(_service(message))
         except WireError as error:
-            self._call.finish(Status.INVALID_ARGUMENT, str(error))
+            self._call.finish(GrpcStatus.INVALID_ARGUMENT, str(error))
             return
         if state == _UNKNOWN:
-            self._call.finish(Status.NOT_FOUND, "no service of this name")
+            self._call.finish(GrpcStatus.NOT_FOUND, "no service of this name")
             return
         self._call.send(whole(1, state))
         self._call.finish()
 
     def closed(self) -> None:
-        self._call.finish(Status.INVALID_ARGUMENT, "no question was asked")
+        self._call.finish(GrpcStatus.INVALID_ARGUMENT, "no question was asked")
 
     def cancelled(self) -> None:
         """Nothing is held."""
@@ -90,7 +90,7 @@ class _Check:
 class _Watch:
     """A question that is answered again whenever the answer changes (`Handler`)."""
 
-    def __init__(self, call: Call, health: Health) -> None:
+    def __init__(self, call: ServerCall, health: HealthService) -> None:
         self._call = call
         self._health = health
         self._service: str | None = None
@@ -100,7 +100,7 @@ class _Watch:
         try:
             self._service = _service(message)
         except WireError as error:
-            self._call.finish(Status.INVALID_ARGUMENT, str(error))
+            self._call.finish(GrpcStatus.INVALID_ARGUMENT, str(error))
             return
         self._health.joined(self)
         self.refresh()
@@ -115,7 +115,7 @@ class _Watch:
 
     def end(self) -> None:
         self._health.left(self)
-        self._call.finish(Status.UNAVAILABLE, "stopping")
+        self._call.finish(GrpcStatus.UNAVAILABLE, "stopping")
 
     def closed(self) -> None:
         """One question is all there is; the answers go on."""

@@ -9,7 +9,7 @@ import msgspec
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
-class Phase(IntEnum):
+class ProcessingPhase(IntEnum):
     """What a message is about: the number of its field in ProcessingRequest."""
 
     NOTHING = 0
@@ -35,7 +35,7 @@ class BodyMode(IntEnum):
 class Incoming(msgspec.Struct):
     """One ProcessingRequest."""
 
-    phase: Phase = Phase.NOTHING
+    phase: ProcessingPhase = ProcessingPhase.NOTHING
     headers: Mapping[str, str] = _NO_HEADERS
     body: bytes = b""
     ends: bool = False

@@ -5,10 +5,10 @@ from typing import Protocol
 
 import msgspec
 
-from modelplane.epp.flowcontrol import Ending, Evictor, FlowControl, PoolGauge, Ticket
+from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolGauge, Ticket, WaitOutcome
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.plugins import Served
-from modelplane.epp.scheduling.requests import Api, Request
+from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.observe.heard import Heard
 from modelplane.epp.server.steps import Rename
@@ -19,7 +19,7 @@ TokenIds = tuple[tuple[int, ...], ...]
 class AsksTokenizer(Protocol):
     """Knows, or finds out, the tokens of prompts."""
 
-    def ask(self, api: Api, body: bytes, told: Callable[[TokenIds], None], /) -> Callable[[], object] | None:
+    def ask(self, api: InferenceApi, body: bytes, told: Callable[[TokenIds], None], /) -> Callable[[], object] | None:
         """Have `told` hear them, later and once; what is returned takes that back. None: it will not hear."""
 
 
@@ -31,7 +31,7 @@ class Flow(msgspec.Struct, frozen=True, eq=False):
     evictor: Evictor | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, eq=False, gc=False):
+class RoutingResult(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What became of a question."""
 
     request: Request
@@ -51,13 +51,13 @@ class Verdict(msgspec.Struct, frozen=True, eq=False, gc=False):
 class Asker(Protocol):
     """Who waits for an answer that did not come at once."""
 
-    def answer(self, verdict: Verdict, /) -> None: ...
+    def answer(self, verdict: RoutingResult, /) -> None: ...
 
     def evict(self) -> None:
         """The request was sent on, and has to make room for another: end it."""
 
 
-class Observer(Protocol):
+class RequestObserver(Protocol):
     """Hears of every decision and of every end, for metrics, spans and logs. Must not raise."""
 
     def listen(self, request: Request, chance: float, /) -> Heard | None:
@@ -74,7 +74,7 @@ class Observer(Protocol):
     def evicted(self, request: Request) -> None:
         """A request that was sent on is ended to make room for another; `ended` follows."""
 
-    def waited(self, request: Request, ending: Ending, *, model: str = "") -> None:
+    def waited(self, request: Request, ending: WaitOutcome, *, model: str = "") -> None:
         """Once for each request that was offered to flow control."""
 
     def rewrote(self, name: str, model: str, target: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from modelplane.epp.server.incoming import Incoming, Phase
+from modelplane.epp.server.incoming import Incoming, ProcessingPhase
 from modelplane.epp.transport.wire import WireError, fields, first_field, nested, number, varint, whole
 
 METHOD: Final = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
@@ -22,7 +22,7 @@ _OBSERVABILITY: Final = 10
 _BODY_TAG: Final = 0x0A
 _FEW_BYTES: Final = 16
 _LARGE_BYTES: Final = 16_384
-_BODY_PHASES: Final = {0x22: Phase.REQUEST_BODY, 0x2A: Phase.RESPONSE_BODY}
+_BODY_PHASES: Final = {0x22: ProcessingPhase.REQUEST_BODY, 0x2A: ProcessingPhase.RESPONSE_BODY}
 """By the first byte of a message."""
 _THE_END: Final = b"\x10\x01"
 _MOST_SHORT: Final = 256
@@ -86,12 +86,12 @@ def _read_context(found: Incoming, data: bytes) -> None:
 
 
 def _read_request_headers(found: Incoming, data: bytes) -> None:
-    found.phase = Phase.REQUEST_HEADERS
+    found.phase = ProcessingPhase.REQUEST_HEADERS
     _read_headers(found, data)
 
 
 def _read_response_headers(found: Incoming, data: bytes) -> None:
-    found.phase = Phase.RESPONSE_HEADERS
+    found.phase = ProcessingPhase.RESPONSE_HEADERS
     _read_headers(found, data)
 
 
@@ -104,12 +104,12 @@ def _read_headers(found: Incoming, data: bytes) -> None:
 
 
 def _read_request_body(found: Incoming, data: bytes) -> None:
-    found.phase = Phase.REQUEST_BODY
+    found.phase = ProcessingPhase.REQUEST_BODY
     _read_body(found, data)
 
 
 def _read_response_body(found: Incoming, data: bytes) -> None:
-    found.phase = Phase.RESPONSE_BODY
+    found.phase = ProcessingPhase.RESPONSE_BODY
     _read_body(found, data)
 
 
@@ -123,11 +123,11 @@ def _read_body(found: Incoming, data: bytes) -> None:
 
 
 def _read_request_trailers(found: Incoming, _data: bytes) -> None:
-    found.phase, found.ends = Phase.REQUEST_TRAILERS, True
+    found.phase, found.ends = ProcessingPhase.REQUEST_TRAILERS, True
 
 
 def _read_response_trailers(found: Incoming, _data: bytes) -> None:
-    found.phase, found.ends = Phase.RESPONSE_TRAILERS, True
+    found.phase, found.ends = ProcessingPhase.RESPONSE_TRAILERS, True
 
 
 _READERS: Final[dict[int, Callable[[Incoming, bytes], None]]] = {
@@ -279,12 +279,12 @@ def _struct(data: bytes, depth: int) -> dict[str, object]:
 # Replies: ProcessingResponse.
 
 _REPLY: Final = {
-    Phase.REQUEST_HEADERS: 1,
-    Phase.RESPONSE_HEADERS: 2,
-    Phase.REQUEST_BODY: 3,
-    Phase.RESPONSE_BODY: 4,
-    Phase.REQUEST_TRAILERS: 5,
-    Phase.RESPONSE_TRAILERS: 6,
+    ProcessingPhase.REQUEST_HEADERS: 1,
+    ProcessingPhase.RESPONSE_HEADERS: 2,
+    ProcessingPhase.REQUEST_BODY: 3,
+    ProcessingPhase.RESPONSE_BODY: 4,
+    ProcessingPhase.REQUEST_TRAILERS: 5,
+    ProcessingPhase.RESPONSE_TRAILERS: 6,
 }
 _IMMEDIATE: Final = 7
 _DYNAMIC_METADATA: Final = 8
@@ -294,7 +294,7 @@ _Headers = tuple[tuple[str, str], ...]
 _LEAST_OF_TWO: Final = 130
 _MOST_OF_TWO: Final = 16_370
 """Sizes of a body for which all lengths around it have two bytes."""
-_BODY_TAGS: Final = {Phase.REQUEST_BODY: b"\x1a", Phase.RESPONSE_BODY: b"\x22"}
+_BODY_TAGS: Final = {ProcessingPhase.REQUEST_BODY: b"\x1a", ProcessingPhase.RESPONSE_BODY: b"\x22"}
 
 UNCHANGED: Final = {phase: nested(field, b"") for phase, field in _REPLY.items()}
 """The reply that lets something pass as it is."""
@@ -321,7 +321,9 @@ def _sent_on(destinations: str, set_headers: _Headers, remove_headers: tuple[str
 
 
 @lru_cache(maxsize=4096)
-def send_on(phase: Phase, destinations: str, set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()) -> bytes:
+def send_on(
+    phase: ProcessingPhase, destinations: str, set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()
+) -> bytes:
     """Sends a request to the first of its destinations, by the reply to its headers or to its buffered body.
 
     The route is found anew with the headers that were set.
@@ -336,10 +338,10 @@ def send_on_changed(destinations: str, set_headers: _Headers, remove_headers: tu
     mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
     mutation += _mutation((("content-length", str(len(body))),), ())
     common = nested(2, mutation) + nested(3, nested(1, body)) + whole(5, 1)
-    return nested(_REPLY[Phase.REQUEST_BODY], nested(1, common)) + metadata
+    return nested(_REPLY[ProcessingPhase.REQUEST_BODY], nested(1, common)) + metadata
 
 
-def pass_body(phase: Phase, body: bytes, *, ends: bool) -> bytes:
+def pass_body(phase: ProcessingPhase, body: bytes, *, ends: bool) -> bytes:
     """A piece of a body in full duplex."""
     tail = _THE_END if ends else b""
     size = len(body) + len(tail)
@@ -362,7 +364,7 @@ def pass_body(phase: Phase, body: bytes, *, ends: bool) -> bytes:
     return head + body + tail
 
 
-def replace_body(phase: Phase, body: bytes) -> bytes:
+def replace_body(phase: ProcessingPhase, body: bytes) -> bytes:
     """The reply to a piece of a body, or to a buffered one, that is replaced."""
     return nested(_REPLY[phase], nested(1, nested(3, nested(1, body))))
 
@@ -371,7 +373,7 @@ def replace_body(phase: Phase, body: bytes) -> bytes:
 def change_response(set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()) -> bytes:
     """The reply to the headers of a response."""
     common = nested(2, _mutation(set_headers, remove_headers))
-    return nested(_REPLY[Phase.RESPONSE_HEADERS], nested(1, common))
+    return nested(_REPLY[ProcessingPhase.RESPONSE_HEADERS], nested(1, common))
 
 
 def refuse(status: int, set_headers: _Headers, body: bytes, details: str) -> bytes:

@@ -8,16 +8,16 @@ from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.plugins import Served
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.exchange import Budget, Exchange
-from modelplane.epp.server.interfaces import Verdict
+from modelplane.epp.server.interfaces import RoutingResult
 from modelplane.epp.server.messages import read
-from modelplane.epp.server.steps import Ask, Step
-from modelplane.epp.transport.calls import Call, Status, TakesSeveral
+from modelplane.epp.server.steps import ExchangeStep, PickRequest
+from modelplane.epp.transport.calls import GrpcStatus, ServerCall, TakesSeveral
 from modelplane.epp.transport.wire import WireError
 
 _PICKED: Final = Outcome.PICKED
-_CANCELLED: Final = Status.CANCELLED
-_OK: Final = Status.OK
-_NAMES: Final = {status: status.name for status in Status}
+_CANCELLED: Final = GrpcStatus.CANCELLED
+_OK: Final = GrpcStatus.OK
+_NAMES: Final = {status: status.name for status in GrpcStatus}
 
 
 class Processor(TakesSeveral):
@@ -25,7 +25,7 @@ class Processor(TakesSeveral):
 
     # What most calls never need is set where it is needed.
     _waits = False
-    _verdict: Verdict | None = None
+    _verdict: RoutingResult | None = None
     _sent_s = 0.0
     _is_answered = False
     """Whether the response has begun."""
@@ -37,7 +37,7 @@ class Processor(TakesSeveral):
 
     def __init__(
         self,
-        call: Call,
+        call: ServerCall,
         director: Director,
         clock: Callable[[], float],
         body_limit: int,
@@ -56,7 +56,7 @@ class Processor(TakesSeveral):
         try:
             incoming = read(message)
         except WireError as error:
-            self._finish(Status.INVALID_ARGUMENT, f"not a message of external processing: {error}")
+            self._finish(GrpcStatus.INVALID_ARGUMENT, f"not a message of external processing: {error}")
             return
         self._act(self._exchange.feed(incoming, self._since_s))
         if not self._is_answered and self._exchange.first_byte_s >= 0.0:
@@ -80,7 +80,7 @@ class Processor(TakesSeveral):
             if self._opened_s >= 0.0:
                 self.message(message)
 
-    def answer(self, verdict: Verdict) -> None:
+    def answer(self, verdict: RoutingResult) -> None:
         self._waits = False
         exchange, decision = self._exchange, verdict.decision
         if decision.outcome is _PICKED:
@@ -104,17 +104,17 @@ class Processor(TakesSeveral):
     def cancelled(self) -> None:
         self._settle(_CANCELLED)
 
-    def _act(self, step: Step) -> None:
+    def _act(self, step: ExchangeStep) -> None:
         if step.replies:
             self._call.send(*step.replies)
         if step.ask is not None:
             self._ask(step.ask)
         if step.broken:
-            self._finish(Status.INVALID_ARGUMENT, step.broken)
+            self._finish(GrpcStatus.INVALID_ARGUMENT, step.broken)
         elif step.over:
-            self._finish(Status.OK)
+            self._finish(GrpcStatus.OK)
 
-    def _ask(self, ask: Ask) -> None:
+    def _ask(self, ask: PickRequest) -> None:
         verdict = self._director.decide(ask, self)
         if verdict is None:
             self._waits = True
@@ -129,11 +129,11 @@ class Processor(TakesSeveral):
             else:
                 self._request_s += spent_s
 
-    def _finish(self, status: Status, why: str = "") -> None:
+    def _finish(self, status: GrpcStatus, why: str = "") -> None:
         self._settle(status, why)
         self._call.finish(status, why)
 
-    def _settle(self, status: Status, why: str = "") -> None:
+    def _settle(self, status: GrpcStatus, why: str = "") -> None:
         """The exchange is over for us: tell what became of it, once."""
         verdict, self._verdict = self._verdict, None
         if verdict is None:

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server import messages
 
 REASON_HEADER: Final = "x-llm-d-request-dropped-reason"
@@ -27,7 +27,7 @@ _KINDS: Final = {
 _CODES: Final = {Outcome.UNKNOWN_MODEL: "model_not_found", Outcome.MALFORMED: "invalid_request"}
 
 
-def refuse(decision: Decision, api: Api) -> bytes:
+def refuse(decision: Decision, api: InferenceApi) -> bytes:
     """The message that answers the client."""
     outcome = decision.outcome
     headers = [("content-type", "application/json")]
@@ -38,12 +38,12 @@ def refuse(decision: Decision, api: Api) -> bytes:
     return messages.refuse(outcome.status, tuple(headers), body(decision, api), outcome.title)
 
 
-def body(decision: Decision, api: Api) -> bytes:
+def body(decision: Decision, api: InferenceApi) -> bytes:
     """The error as clients of the API read it. What went wrong inside is for the log, not for them."""
     outcome = decision.outcome
     sentence = "the endpoint picker failed" if outcome is Outcome.FAULT else decision.why or outcome.title
     ours, theirs = _KINDS.get(outcome.status, _KINDS[_SERVER_ERRORS])
-    if api is Api.MESSAGES:
+    if api is InferenceApi.MESSAGES:
         return msgspec.json.encode({"type": "error", "error": {"type": theirs, "message": sentence}})
     code = _CODES.get(outcome, _snake(outcome.title))
     return msgspec.json.encode({"error": {"message": sentence, "type": ours, "param": None, "code": code}})

@@ -23,7 +23,15 @@ from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProd
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.compiled import way_of_running
 from modelplane.epp.server.interfaces import Rules
-from modelplane.epp.server.observe import AdminServer, DecisionLog, Numbers, Observer, PickerCollector, Pool, Tracing
+from modelplane.epp.server.observe import (
+    AdminServer,
+    DecisionLog,
+    Numbers,
+    PickerCollector,
+    PickObserver,
+    PoolStats,
+    Tracing,
+)
 from modelplane.epp.server.observe.collector import PrefixShown
 from modelplane.epp.server.observe.numbers import Histogram
 from modelplane.epp.server.server import MakeServer, PickerServer, PickerSettings
@@ -75,7 +83,7 @@ class Program:
         self._source = source
         self._pool_name = wishes.pool
         self._tracing = wishes.tracing
-        self._observer = Observer(Numbers(), log=wishes.log, tracing=wishes.tracing)
+        self._observer = PickObserver(Numbers(), log=wishes.log, tracing=wishes.tracing)
         self.server = PickerServer(source, config, settings, make_server=wishes.make_server, observer=self._observer)
         self.server.director.rules = wishes.rules
         self.server.on_reload = self._reloaded
@@ -141,9 +149,9 @@ class Program:
     def _state(self) -> Mapping[str, object]:
         return encode(self._source.current, time.monotonic())
 
-    def _pool(self) -> Pool:
+    def _pool(self) -> PoolStats:
         scraper = self._scraper
-        return Pool(
+        return PoolStats(
             name=self._pool_name,
             endpoints=self._source.current,
             stale=0 if scraper is None else len(scraper.stale()),

@@ -25,25 +25,25 @@ from modelplane.epp.config.flow_control import settings_of
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolGauge, detector_of
 from modelplane.epp.scheduling.assembly import Assembly
-from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.exchange import Budget
-from modelplane.epp.server.health import Health
-from modelplane.epp.server.interfaces import Flow, Observer
+from modelplane.epp.server.health import HealthService
+from modelplane.epp.server.interfaces import Flow, RequestObserver
 from modelplane.epp.server.messages import METHOD
 from modelplane.epp.server.processor import Processor
 from modelplane.epp.server.third_party import full_catalogue
-from modelplane.epp.transport.calls import Methods, Server, Settings
+from modelplane.epp.transport.calls import GrpcServer, Methods, Settings
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.epp.transport.listening import EVERYWHERE
-from modelplane.epp.transport.tls import Identity
+from modelplane.epp.transport.tls import ServerIdentity
 
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 0.01
 _CALM_S: Final = 1.0
 
-MakeServer = Callable[[Methods, Settings], Server]
+MakeServer = Callable[[Methods, Settings], GrpcServer]
 
 
 class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = EVERYWHERE
     port: int = 9002
     health_port: int = 9003
-    identity: Identity | None = None
+    identity: ServerIdentity | None = None
     """None: plain text."""
     body_bytes: int = 32 << 20
     held_bytes: int = 512 << 20
@@ -74,7 +74,7 @@ class PickerServer:
         settings: PickerSettings | None = None,
         *,
         make_server: MakeServer = H2Server,
-        observer: Observer | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         self.settings = settings or PickerSettings()
         self.source = source
@@ -91,9 +91,9 @@ class PickerServer:
         self.port = 0
         self.health_port = 0
         self.stopping = False
-        self._health = Health(lambda: source.known and not self.stopping)
+        self._health = HealthService(lambda: source.known and not self.stopping)
         self._make_server = make_server
-        self._servers: list[Server] = []
+        self._servers: list[GrpcServer] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._read = b""
 
@@ -139,7 +139,7 @@ class PickerServer:
         self.director.reload(scheduler, flow)
         self.on_reload(scheduler, config)
 
-    async def _serve(self, server: Server) -> int:
+    async def _serve(self, server: GrpcServer) -> int:
         port = await server.start()
         self._servers.append(server)
         return port
@@ -170,18 +170,18 @@ class PickerServer:
 
 
 _PARSERS: Final = {
-    "openai-parser": (Api.CHAT, Api.COMPLETIONS, Api.RESPONSES, Api.EMBEDDINGS),
-    "anthropic-parser": (Api.MESSAGES,),
-    "vllmhttp-parser": (Api.GENERATE,),
-    "sglanghttp-parser": (Api.GENERATE,),
-    "passthrough-parser": (Api.OTHER,),
-    "vllmgrpc-parser": (Api.OTHER,),
-    "vertexai-parser": (Api.OTHER,),
+    "openai-parser": (InferenceApi.CHAT, InferenceApi.COMPLETIONS, InferenceApi.RESPONSES, InferenceApi.EMBEDDINGS),
+    "anthropic-parser": (InferenceApi.MESSAGES,),
+    "vllmhttp-parser": (InferenceApi.GENERATE,),
+    "sglanghttp-parser": (InferenceApi.GENERATE,),
+    "passthrough-parser": (InferenceApi.OTHER,),
+    "vllmgrpc-parser": (InferenceApi.OTHER,),
+    "vertexai-parser": (InferenceApi.OTHER,),
 }
 """What is in the messages of gRPC is not read: they are passed on."""
 
 
-def apis_of(config: Config) -> frozenset[Api] | None:
+def apis_of(config: Config) -> frozenset[InferenceApi] | None:
     """The APIs of the parsers that a configuration names; None where it names none, which means all."""
     entries = [config.entry(name) for name in config.parsers]
     if not entries:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.epp.scheduling.plugins import Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage
 
 _LONGEST_LINE: Final = 1 << 20
 _LONGEST_BODY: Final = 8 << 20
@@ -36,16 +36,16 @@ _CACHED: Final = ("cache_read_input_tokens",)
 _DETAILS: Final = ("prompt_tokens_details", "input_tokens_details")
 
 
-def read_usage(document: bytes) -> Usage:
+def read_usage(document: bytes) -> ResponseUsage:
     """The usage of one JSON document: an event or a whole body."""
     holder = _decode_holder(document)
     if holder is None:
-        return Usage()
+        return ResponseUsage()
     for raw in (holder.response, holder.message):
         inner = None if raw is _ABSENT else _decode_holder(bytes(raw))
         if inner is not None and inner.usage is not _ABSENT:
             return _numbers(bytes(inner.usage))
-    return Usage() if holder.usage is _ABSENT else _numbers(bytes(holder.usage))
+    return ResponseUsage() if holder.usage is _ABSENT else _numbers(bytes(holder.usage))
 
 
 def _decode_holder(document: bytes) -> _Holder | None:
@@ -55,13 +55,13 @@ def _decode_holder(document: bytes) -> _Holder | None:
         return None
 
 
-def _numbers(raw: bytes) -> Usage:
+def _numbers(raw: bytes) -> ResponseUsage:
     fields = _read_fields(raw)
     cached = _first(fields, _CACHED)
     for name in _DETAILS:
         if cached < 0 and name in fields:
             cached = _first(_read_fields(bytes(fields[name])), ("cached_tokens",))
-    return Usage(_first(fields, _PROMPT), _first(fields, _OUTPUT), cached)
+    return ResponseUsage(_first(fields, _PROMPT), _first(fields, _OUTPUT), cached)
 
 
 def _read_fields(raw: bytes) -> dict[str, msgspec.Raw]:
@@ -80,10 +80,10 @@ def _first(fields: dict[str, msgspec.Raw], names: tuple[str, ...]) -> int:
     return -1
 
 
-def join(earlier: Usage, later: Usage) -> Usage:
+def join(earlier: ResponseUsage, later: ResponseUsage) -> ResponseUsage:
     """What is known from both; the later number where both have one."""
     pairs = zip(msgspec.structs.astuple(later), msgspec.structs.astuple(earlier), strict=True)
-    return Usage(*(new if new >= 0 else old for new, old in pairs))
+    return ResponseUsage(*(new if new >= 0 else old for new, old in pairs))
 
 
 class UsageReader:
@@ -92,7 +92,7 @@ class UsageReader:
     __slots__ = ("_held", "_lost", "_streaming", "usage")
 
     def __init__(self, *, streaming: bool) -> None:
-        self.usage = Usage()
+        self.usage = ResponseUsage()
         self._streaming = streaming
         self._held = bytearray()
         self._lost = False
@@ -108,7 +108,7 @@ class UsageReader:
                 self._lost = True
                 self._held.clear()
 
-    def end(self) -> Usage:
+    def end(self) -> ResponseUsage:
         """Nothing more comes."""
         if self._held and not self._lost:
             if self._streaming:

@@ -8,7 +8,7 @@ import msgspec
 from modelplane.epp.scheduling.decisions import Decision
 
 
-class Ask(msgspec.Struct, frozen=True):
+class PickRequest(msgspec.Struct, frozen=True):
     """The question for whoever picks."""
 
     headers: Mapping[str, str]
@@ -20,18 +20,18 @@ class Ask(msgspec.Struct, frozen=True):
     """How it ends whoever picks: it is told, so that it counts, and the answer is this."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class ExchangeStep(msgspec.Struct, frozen=True):
     """What one message, or one decision, leads to."""
 
     replies: tuple[bytes, ...] = ()
-    ask: Ask | None = None
+    ask: PickRequest | None = None
     broken: str = ""
     """Envoy broke the protocol: the call ends with this sentence."""
     over: bool = False
     """The call ends, after the replies."""
 
 
-NOTHING: Final = Step()
+NOTHING: Final = ExchangeStep()
 
 
 class Rename(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from modelplane.epp.server.incoming import Incoming, Phase
+from modelplane.epp.server.incoming import Incoming, ProcessingPhase
 from modelplane.epp.server.messages import read
 from modelplane.epp.transport.wire import WireError
 
@@ -13,7 +13,7 @@ _INNER_TAG: Final = 0x0A
 _ONE_BYTE: Final = 0x80
 _LEAST_BYTES: Final = 6
 _MOST_TAIL: Final = 512
-_BODY: Final = Phase.REQUEST_BODY
+_BODY: Final = ProcessingPhase.REQUEST_BODY
 _THE_END: Final = b"\x10\x01"
 _AND_AN_END: Final = 3
 _MOST_TAILS: Final = 256

@@ -91,7 +91,7 @@ class _Answer(msgspec.Struct, frozen=True):
         return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
 
-class Sidecar:
+class RoutingSidecar:
     """One listener before one local server. `start` returns once it accepts connections."""
 
     def __init__(self, settings: SidecarSettings) -> None:

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import msgspec
 
-from modelplane.epp.transport.tls import Identity
+from modelplane.epp.transport.tls import ServerIdentity
 
 
-class Status(IntEnum):
+class GrpcStatus(IntEnum):
     """How a call ends: those of gRPC's codes that are used here."""
 
     OK = 0
@@ -28,13 +28,13 @@ class Status(IntEnum):
     UNAVAILABLE = 14
 
 
-class Call(Protocol):
+class ServerCall(Protocol):
     """The server's end of one call."""
 
     def send(self, *messages: bytes) -> None:
         """Queue messages. Those sent after the end go nowhere."""
 
-    def finish(self, status: Status = Status.OK, why: str = "") -> None:
+    def finish(self, status: GrpcStatus = GrpcStatus.OK, why: str = "") -> None:
         """End the call after what was sent. Only the first end counts."""
 
     def rest(self) -> None:
@@ -63,12 +63,12 @@ class TakesSeveral:
         raise NotImplementedError
 
 
-MakeHandler = Callable[[Call], Handler]
+MakeHandler = Callable[[ServerCall], Handler]
 Methods = Mapping[str, MakeHandler]
 """By path: `/package.Service/Method`."""
 
 
-class Server(Protocol):
+class GrpcServer(Protocol):
     """Serves methods on one address."""
 
     async def start(self) -> int:
@@ -83,7 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str = "127.0.0.1"
     port: int = 0
-    identity: Identity | None = None
+    identity: ServerIdentity | None = None
     """None: plain text."""
     message_bytes: int = 33 << 20
     streams: int = 20_000

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import grpc.aio  # type: ignore[import-untyped]  # as above
 
-from modelplane.epp.transport.calls import Handler, MakeHandler, Methods, Settings, Status
+from modelplane.epp.transport.calls import GrpcStatus, Handler, MakeHandler, Methods, Settings
 from modelplane.epp.transport.listening import EVERYWHERE
-from modelplane.epp.transport.tls import Identity
+from modelplane.epp.transport.tls import ServerIdentity
 
 _CANCELLATION_S = 0.01
-_End = tuple[Status, str]
+_End = tuple[GrpcStatus, str]
 
 
 class GrpcAioServer:
@@ -54,7 +54,7 @@ class GrpcAioServer:
             await self._server.stop(grace_s)
 
 
-def _credentials(identity: Identity) -> grpc.ServerCredentials:
+def _credentials(identity: ServerIdentity) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials(
         [(identity.key, identity.certificate)],
         root_certificates=identity.clients or None,
@@ -83,7 +83,7 @@ class _Call:
             for message in messages:
                 self.queue.put_nowait(message)
 
-    def finish(self, status: Status = Status.OK, why: str = "") -> None:
+    def finish(self, status: GrpcStatus = GrpcStatus.OK, why: str = "") -> None:
         if not self._over:
             self._over = True
             self.queue.put_nowait((status, why))
@@ -114,7 +114,7 @@ def _serve(make: MakeHandler) -> Callable[[AsyncIterator[bytes], grpc.aio.Servic
             reading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await reading
-        if item[0] is not Status.OK:
+        if item[0] is not GrpcStatus.OK:
             await context.abort(grpc.StatusCode[item[0].name], item[1])
 
     return serve
@@ -122,7 +122,7 @@ def _serve(make: MakeHandler) -> Callable[[AsyncIterator[bytes], grpc.aio.Servic
 
 def _cancelled(call: _Call, handler: Handler) -> None:
     if not call.over:
-        call.finish(Status.CANCELLED)
+        call.finish(GrpcStatus.CANCELLED)
         handler.cancelled()
 
 
@@ -135,7 +135,7 @@ async def _read(requests: AsyncIterator[bytes], handler: Handler, call: _Call) -
     except asyncio.CancelledError:
         raise
     except Exception:  # noqa: BLE001  a defect of one call ends that call, as in the server this stands beside
-        call.finish(Status.INTERNAL, "the server failed to serve this call")
+        call.finish(GrpcStatus.INTERNAL, "the server failed to serve this call")
         return
     # A call that its caller gave up reads like one that was closed; the cancellation comes a moment later.
     await asyncio.sleep(_CANCELLATION_S)

@@ -26,7 +26,7 @@ _LIFETIME = timedelta(days=3650)
 _BACKDATED = timedelta(hours=1)  # clocks of proxies differ
 
 
-class Identity(msgspec.Struct, frozen=True):
+class ServerIdentity(msgspec.Struct, frozen=True):
     """A certificate chain with its key, and who may call; PEM."""
 
     certificate: bytes
@@ -38,9 +38,9 @@ class Identity(msgspec.Struct, frozen=True):
         return f"Identity(clients={'checked' if self.clients else 'anyone'})"
 
 
-def self_signed(now_s: float, clients: bytes = b"") -> Identity:
+def self_signed(now_s: float, clients: bytes = b"") -> ServerIdentity:
     """A certificate for whatever name the picker is called by."""
-    return Identity(*vouching_for_itself("modelplane-picker", now_s, _LIFETIME), clients)
+    return ServerIdentity(*vouching_for_itself("modelplane-picker", now_s, _LIFETIME), clients)
 
 
 def vouching_for_itself(name: str, now_s: float, lifetime: timedelta) -> tuple[bytes, bytes]:
@@ -69,12 +69,12 @@ def vouching_for_itself(name: str, now_s: float, lifetime: timedelta) -> tuple[b
     return certificate.public_bytes(serialization.Encoding.PEM), private
 
 
-def read_identity(folder: Path, clients: Path | None = None) -> Identity:
+def read_identity(folder: Path, clients: Path | None = None) -> ServerIdentity:
     """The certificate of a folder as Kubernetes mounts a Secret of type TLS."""
-    return Identity(_read(folder / "tls.crt"), _read(folder / "tls.key"), _read(clients) if clients else b"")
+    return ServerIdentity(_read(folder / "tls.crt"), _read(folder / "tls.key"), _read(clients) if clients else b"")
 
 
-def server_context(identity: Identity) -> ssl.SSLContext:
+def server_context(identity: ServerIdentity) -> ssl.SSLContext:
     """TLS 1.2 or later that speaks HTTP/2 only."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

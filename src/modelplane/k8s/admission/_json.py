@@ -21,7 +21,7 @@ from modelplane.k8s.admission._builder import (
     build_documents,
 )
 from modelplane.k8s.admission.decode import CONTROL, TextError, refuse
-from modelplane.k8s.admission.layout import Document, Layout, Places
+from modelplane.k8s.admission.layout import Document, Layout, NodePositions
 from modelplane.k8s.admission.scalars import normalize_integer, normalize_number
 
 _START: Final = re.compile(r"\s*+[{\[]")
@@ -160,7 +160,7 @@ class _LatePlaces:
         return self._layout.spans
 
     @cached_property
-    def _layout(self) -> Places:
+    def _layout(self) -> NodePositions:
         try:
             return build_documents(self.text, source=self._source)[0].layout
         except TextError:

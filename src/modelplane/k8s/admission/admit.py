@@ -18,7 +18,7 @@ from modelplane.k8s.admission.fields import check_fields
 from modelplane.k8s.admission.names import NAME_LENGTH
 from modelplane.k8s.admission.objectmeta import FIELDS, check_metadata
 from modelplane.k8s.admission.paths import Path
-from modelplane.k8s.admission.problems import Cause, Problem, collect, describe
+from modelplane.k8s.admission.problems import CauseType, Problem, collect, describe
 from modelplane.k8s.admission.rules import check_rules
 from modelplane.k8s.admission.schema import check
 from modelplane.k8s.admission.schemas import Schema, properties_of
@@ -45,13 +45,13 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class AdmissionDenied:
     """Change nothing, and answer with the problems; there is at least one."""
 
     problems: tuple[Problem, ...]
 
 
-Verdict: TypeAlias = Admitted | Refused
+Verdict: TypeAlias = Admitted | AdmissionDenied
 
 
 def admit(
@@ -63,10 +63,10 @@ def admit(
 ) -> Verdict:
     """Judge an object that is to be created, or to take the place of `old`. No argument is changed."""
     if not isinstance(value, dict):
-        return Refused((Problem((), f"is {describe(value)}", "must be an object", Cause.TYPE),))
+        return AdmissionDenied((Problem((), f"is {describe(value)}", "must be an object", CauseType.TYPE),))
     identity = collect(_check_identity(value, definition))
     if identity:
-        return Refused(identity)
+        return AdmissionDenied(identity)
     plain = prepare_plainly({**value, _METADATA: _tidy_metadata(value.get(_METADATA))}, definition.schema)
     strangers = () if unknown is UnknownFields.DROP else _find_strangers(value, definition.schema, plain)
     prepared, notes = _prepare(value, definition, plain)
@@ -74,14 +74,14 @@ def admit(
     if unknown is UnknownFields.REFUSE:
         problems = (*strangers, *problems)
         strangers = ()
-    return Refused(problems) if problems else Admitted(prepared, (*notes, *strangers, *tolerated))
+    return AdmissionDenied(problems) if problems else Admitted(prepared, (*notes, *strangers, *tolerated))
 
 
 def _check_identity(value: Mapping[str, object], definition: Definition) -> Iterator[Problem]:
     for name, wanted in (("apiVersion", definition.api_version), ("kind", definition.kind)):
         found = value.get(name)
         if found != wanted:
-            cause = Cause.REQUIRED if found is None else Cause.INVALID
+            cause = CauseType.REQUIRED if found is None else CauseType.INVALID
             yield Problem((name,), "is required" if found is None else f"is {describe(found)}", f"use {wanted}", cause)
 
 
@@ -97,7 +97,7 @@ def _find_strangers(
 def _strange_metadata(name: str) -> Problem:
     guess = nearest(name, FIELDS)
     right = f"did you mean {guess}?" if guess else "leave it out, or make it an annotation"
-    return Problem((_METADATA, name), "unknown field", right, Cause.UNKNOWN_FIELD)
+    return Problem((_METADATA, name), "unknown field", right, CauseType.UNKNOWN_FIELD)
 
 
 def _prepare(
@@ -109,7 +109,7 @@ def _prepare(
     notes: tuple[Problem, ...] = ()
     if not definition.namespaced and isinstance(metadata, dict) and metadata.pop("namespace", ""):
         wrong = f"is ignored: {definition.kind} belongs to no namespace"
-        notes = (Problem((_METADATA, "namespace"), wrong, "leave it out", Cause.FORBIDDEN),)
+        notes = (Problem((_METADATA, "namespace"), wrong, "leave it out", CauseType.FORBIDDEN),)
     return prepared, notes
 
 
@@ -159,4 +159,4 @@ def _without_metadata(schema: Schema) -> Schema:
 
 def _place(problem: Problem) -> Path:
     """What a problem is about: a missing field is a problem of the object that lacks it."""
-    return problem.path[:-1] if problem.cause is Cause.REQUIRED else problem.path
+    return problem.path[:-1] if problem.cause is CauseType.REQUIRED else problem.path

@@ -15,8 +15,8 @@ from modelplane.k8s.admission.formats import is_formatted
 from modelplane.k8s.admission.schema import canonical, matcher_of, range_of, satisfies_combinations
 from modelplane.k8s.admission.schemas import (
     META_FIELDS,
-    Identity,
     Schema,
+    SchemaKey,
     is_resource,
     items_of,
     keeps_unknown,
@@ -40,13 +40,13 @@ class _DoubtError(Exception):
 def prepare_plainly(value: dict[str, object], schema: Schema) -> dict[str, object] | None:
     """The object as it would be stored, metadata aside, which is copied; None where the long way must decide."""
     try:
-        return cast("dict[str, object]", _root_step(Identity(schema))(value))
+        return cast("dict[str, object]", _root_step(SchemaKey(schema))(value))
     except (_DoubtError, RecursionError):
         return None
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _root_step(identity: Identity) -> Step:
+def _root_step(identity: SchemaKey) -> Step:
     schema = identity.schema
     if (
         schema.get("type", "object") != "object"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from modelplane.k8s.admission.paths import ROOT, Key, Path
+from modelplane.k8s.admission.paths import ROOT, MapKey, Path
 from modelplane.k8s.admission.problems import Problem, collect, describe
 from modelplane.k8s.cel import CompileError, compile_selector
 from modelplane.k8s.quantity import QuantityError, quantity_from_json
@@ -42,7 +42,7 @@ def _select(value: object, pattern: tuple[str, ...], path: Path) -> Iterator[tup
             yield from _select(item, rest, (*path, index))
     elif step == "{}" and isinstance(value, dict):
         for key, item in value.items():
-            yield from _select(item, rest, (*path, Key(key)))
+            yield from _select(item, rest, (*path, MapKey(key)))
     elif isinstance(value, dict) and step[1:] in value:
         yield from _select(value[step[1:]], rest, (*path, step[1:]))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _PLAIN_END: Final = re.compile(r"[,\]}\s]|$")
 
 
-class Places(Protocol):
+class NodePositions(Protocol):
     """Where the nodes of a text are, in order of appearance: first character, line (from zero) and nodes spanned."""
 
     @property
@@ -42,7 +42,7 @@ class Document:
 
     value: object
     source: str
-    layout: Places
+    layout: NodePositions
     node: int
 
     @property

@@ -11,8 +11,8 @@ from modelplane.k8s.admission.names import (
     fault_in_prefix,
     fault_in_segment,
 )
-from modelplane.k8s.admission.paths import Key, Path
-from modelplane.k8s.admission.problems import Cause, Problem, describe
+from modelplane.k8s.admission.paths import MapKey, Path
+from modelplane.k8s.admission.problems import CauseType, Problem, describe
 
 ANNOTATIONS_BYTES: Final = 256 * 1024
 
@@ -29,10 +29,10 @@ FIELDS: Final = frozenset((
 def check_metadata(metadata: object, path: Path, *, longest_name: int) -> Iterator[Problem]:
     """What is wrong with the metadata of an object whose name may have so many characters."""
     if not isinstance(metadata, dict):
-        yield Problem(path, f"is {describe(metadata)}", "must be an object", Cause.TYPE)
+        yield Problem(path, f"is {describe(metadata)}", "must be an object", CauseType.TYPE)
         return
     if not metadata.get("name") and not metadata.get("generateName"):
-        yield Problem((*path, "name"), "is required", "give a name, or generateName", Cause.REQUIRED)
+        yield Problem((*path, "name"), "is required", "give a name, or generateName", CauseType.REQUIRED)
     yield from _check_text(metadata, "name", path, lambda text: fault_in_name(text, longest=longest_name))
     yield from _check_text(metadata, "generateName", path, fault_in_prefix)
     yield from _check_rest(metadata, path)
@@ -42,10 +42,10 @@ def check_embedded(fields: Mapping[str, object], path: Path) -> Iterator[Problem
     """What every object embedded in another must have: apiVersion, kind and, where it is given, valid metadata."""
     for name in ("apiVersion", "kind"):
         if not isinstance(fields.get(name), str) or not fields[name]:
-            yield Problem((*path, name), "is required", "give a string", Cause.REQUIRED)
+            yield Problem((*path, name), "is required", "give a string", CauseType.REQUIRED)
     metadata = fields.get("metadata", {})
     if not isinstance(metadata, dict):
-        yield Problem((*path, "metadata"), f"is {describe(metadata)}", "must be an object", Cause.TYPE)
+        yield Problem((*path, "metadata"), f"is {describe(metadata)}", "must be an object", CauseType.TYPE)
         return
     for name in ("name", "generateName"):
         yield from _check_text(metadata, name, (*path, "metadata"), fault_in_segment)
@@ -58,7 +58,7 @@ def _check_rest(metadata: Mapping[str, object], path: Path) -> Iterator[Problem]
         yield from _check_text(metadata, name, path, lambda _: "")
     for name in _NUMBER_FIELDS:
         if type(metadata.get(name, 0)) is not int:
-            yield Problem((*path, name), f"is {describe(metadata[name])}", "must be an integer", Cause.TYPE)
+            yield Problem((*path, name), f"is {describe(metadata[name])}", "must be an integer", CauseType.TYPE)
     yield from _check_labels(metadata.get("labels", {}), (*path, "labels"))
     yield from _check_annotations(metadata.get("annotations", {}), (*path, "annotations"))
     yield from _check_finalizers(metadata.get("finalizers", []), (*path, "finalizers"))
@@ -96,13 +96,13 @@ def _check_annotations(annotations: object, path: Path) -> Iterator[Problem]:
         else:
             yield _not_a_string(value, place)
     if size > ANNOTATIONS_BYTES:
-        yield Problem(path, f"has {size} bytes", f"at most {ANNOTATIONS_BYTES} in all are allowed", Cause.TOO_LONG)
+        yield Problem(path, f"has {size} bytes", f"at most {ANNOTATIONS_BYTES} in all are allowed", CauseType.TOO_LONG)
     yield from _not_a_map(annotations, path)
 
 
 def _check_finalizers(finalizers: object, path: Path) -> Iterator[Problem]:
     if not isinstance(finalizers, list):
-        yield Problem(path, f"is {describe(finalizers)}", "must be a list of strings", Cause.TYPE)
+        yield Problem(path, f"is {describe(finalizers)}", "must be a list of strings", CauseType.TYPE)
         return
     for index, finalizer in enumerate(finalizers):
         if not isinstance(finalizer, str):
@@ -113,25 +113,25 @@ def _check_finalizers(finalizers: object, path: Path) -> Iterator[Problem]:
 
 def _check_owners(owners: object, path: Path) -> Iterator[Problem]:
     if not isinstance(owners, list):
-        yield Problem(path, f"is {describe(owners)}", "must be a list of objects", Cause.TYPE)
+        yield Problem(path, f"is {describe(owners)}", "must be a list of objects", CauseType.TYPE)
         return
     for index, owner in enumerate(owners):
         for name in _OWNER_FIELDS:
             given = owner.get(name) if isinstance(owner, dict) else None
             if not isinstance(given, str) or not given:
-                yield Problem((*path, index, name), "is required", "give a string", Cause.REQUIRED)
+                yield Problem((*path, index, name), "is required", "give a string", CauseType.REQUIRED)
 
 
 def _pairs(mapping: object, path: Path) -> Iterator[tuple[str, object, Path]]:
     for key, value in mapping.items() if isinstance(mapping, dict) else ():
-        yield key, value, (*path, Key(key))
+        yield key, value, (*path, MapKey(key))
 
 
 def _not_a_map(mapping: object, path: Path) -> Iterator[Problem]:
     if not isinstance(mapping, dict):
-        yield Problem(path, f"is {describe(mapping)}", "must be an object whose values are strings", Cause.TYPE)
+        yield Problem(path, f"is {describe(mapping)}", "must be an object whose values are strings", CauseType.TYPE)
 
 
 def _not_a_string(value: object, path: Path) -> Problem:
     quote = "" if isinstance(value, dict | list) else describe(value)
-    return Problem(path, f"is {describe(value)}", "must be a string", Cause.TYPE, quote)
+    return Problem(path, f"is {describe(value)}", "must be a string", CauseType.TYPE, quote)

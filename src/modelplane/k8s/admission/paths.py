@@ -3,7 +3,7 @@
 from typing import Final, TypeAlias
 
 
-class Key(str):
+class MapKey(str):
     """A key of a free-form map. It equals the plain string, and is shown in brackets instead of after a dot."""
 
     __slots__ = ()
@@ -21,4 +21,4 @@ def render(path: Path) -> str:
 
 
 def _step(step: str | int) -> str:
-    return f"[{step}]" if isinstance(step, int | Key) else f".{step}"
+    return f"[{step}]" if isinstance(step, int | MapKey) else f".{step}"

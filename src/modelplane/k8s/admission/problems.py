@@ -13,7 +13,7 @@ MAX_PROBLEMS: Final = 100
 """How many problems of one object are told. Whoever has more will look again after mending these."""
 
 
-class Cause(StrEnum):
+class CauseType(StrEnum):
     """Why a value is refused, in the words of the Kubernetes API (`status.details.causes[].reason`)."""
 
     REQUIRED = "FieldValueRequired"
@@ -27,7 +27,9 @@ class Cause(StrEnum):
     UNKNOWN_FIELD = "UnknownField"
 
 
-BLOCKING: Final = frozenset((Cause.REQUIRED, Cause.TYPE, Cause.NOT_SUPPORTED, Cause.TOO_LONG, Cause.TOO_MANY))
+BLOCKING: Final = frozenset(
+    (CauseType.REQUIRED, CauseType.TYPE, CauseType.NOT_SUPPORTED, CauseType.TOO_LONG, CauseType.TOO_MANY)
+)
 """After one of these, rules over the same value would speak about a shape or a size they were not written for."""
 
 
@@ -42,7 +44,7 @@ class Problem:
     path: Path
     wrong: str
     right: str = ""
-    cause: Cause = Cause.INVALID
+    cause: CauseType = CauseType.INVALID
     quote: str = ""
 
     @property

@@ -21,7 +21,7 @@ from modelplane.api.codec import decode
 from modelplane.api.labels import DEPLOYMENT, RESERVED_PREFIX, selects
 from modelplane.api.models import LabelSelector
 from modelplane.k8s.admission.paths import Path
-from modelplane.k8s.admission.problems import Cause, Problem, describe
+from modelplane.k8s.admission.problems import CauseType, Problem, describe
 from modelplane.k8s.admission.structure import nearest
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -43,7 +43,7 @@ class Name(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ReferencedObject:
     """An object of the set. One that is not valid by itself can be named by others; its own references wait."""
 
     name: Name
@@ -61,7 +61,7 @@ class Remark:
     other: int | None = None
 
 
-def check_references(members: Sequence[Member]) -> tuple[Remark, ...]:
+def check_references(members: Sequence[ReferencedObject]) -> tuple[Remark, ...]:
     """What is wrong between the members, in the order of the set."""
     names = {member.name for member in members}
     endpoints = _Endpoints(members)
@@ -72,16 +72,18 @@ def check_references(members: Sequence[Member]) -> tuple[Remark, ...]:
     return tuple(sorted(remarks, key=lambda remark: remark.member))
 
 
-def _duplicates(members: Sequence[Member]) -> Iterator[Remark]:
+def _duplicates(members: Sequence[ReferencedObject]) -> Iterator[Remark]:
     first: dict[Name, int] = {}
     for index, member in enumerate(members):
         seen = first.setdefault(member.name, index)
         if seen != index and member.name.name:
-            problem = Problem(("metadata", "name"), "is given twice in this set", "keep one", Cause.DUPLICATE)
+            problem = Problem(("metadata", "name"), "is given twice in this set", "keep one", CauseType.DUPLICATE)
             yield Remark(index, problem, Severity.ERROR, seen)
 
 
-def _check_member(member: Member, names: set[Name], endpoints: "_Endpoints") -> Iterator[tuple[Problem, Severity]]:
+def _check_member(
+    member: ReferencedObject, names: set[Name], endpoints: "_Endpoints"
+) -> Iterator[tuple[Problem, Severity]]:
     match member.name.kind:
         case "InferenceCluster":
             for path, name in _named(member.value, ("spec", "nodePools"), "className"):
@@ -118,7 +120,7 @@ def _missing(path: Path, target: Name, names: set[Name]) -> Iterator[tuple[Probl
     yield Problem(path, wrong, right), Severity.ERROR if present else Severity.WARNING
 
 
-def _idle_selectors(service: Member, endpoints: "_Endpoints") -> Iterator[tuple[Problem, Severity]]:
+def _idle_selectors(service: ReferencedObject, endpoints: "_Endpoints") -> Iterator[tuple[Problem, Severity]]:
     namespace = service.name.namespace
     groups = _at(service.value, ("spec", "endpoints"))
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
@@ -131,7 +133,7 @@ def _idle_selectors(service: Member, endpoints: "_Endpoints") -> Iterator[tuple[
 class _Endpoints:
     """The labels of the endpoints that members are or will have, found by namespace and any one of them."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[ReferencedObject]) -> None:
         self._all: dict[str, list[dict[str, str]]] = {}
         self._by_label: dict[tuple[str, str, str], list[dict[str, str]]] = {}
         for member in members:
@@ -153,7 +155,7 @@ class _Endpoints:
             self._by_label.setdefault((namespace, key, value), []).append(labels)
 
 
-def _endpoint_labels(member: Member) -> dict[str, str] | None:
+def _endpoint_labels(member: ReferencedObject) -> dict[str, str] | None:
     if member.name.kind == "ModelEndpoint":
         return _texts(member.value, ("metadata", "labels"))
     if member.name.kind != "ModelDeployment":

@@ -13,13 +13,13 @@ from modelplane.api.definitions import Definition, definitions
 from modelplane.api.objects import GROUP
 from modelplane.k8s.admission.admit import Admitted, admit
 from modelplane.k8s.admission.layout import Document
-from modelplane.k8s.admission.problems import Cause, Problem, describe, listing
-from modelplane.k8s.admission.references import DEFAULT_NAMESPACE, Member, Name, Severity, check_references
+from modelplane.k8s.admission.problems import CauseType, Problem, describe, listing
+from modelplane.k8s.admission.references import DEFAULT_NAMESPACE, Name, ReferencedObject, Severity, check_references
 from modelplane.k8s.admission.structure import nearest
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReviewFinding:
     """One problem of one object, and where it was written."""
 
     source: str
@@ -32,11 +32,11 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class ManifestReview:
     """How many objects were looked at, what was found in their order, and how many of which kinds were left alone."""
 
     objects: int
-    findings: tuple[Finding, ...]
+    findings: tuple[ReviewFinding, ...]
     skipped: Mapping[str, int]
 
     def count(self, severity: Severity) -> int:
@@ -48,17 +48,17 @@ class _Entry:
     """A document of ours, and what is wrong with it by itself."""
 
     document: Document
-    member: Member
+    member: ReferencedObject
     problems: tuple[tuple[Problem, Severity], ...]
 
-    def finding(self, problem: Problem, severity: Severity) -> Finding:
+    def finding(self, problem: Problem, severity: Severity) -> ReviewFinding:
         spelling = self.document.spelling_of(problem.path) if problem.quote else ""
         spelled = replace(problem, quote=spelling) if spelling else problem
         line = self.document.line_of(problem.path)
-        return Finding(self.document.source, line, *self.member.name, spelled, severity)
+        return ReviewFinding(self.document.source, line, *self.member.name, spelled, severity)
 
 
-def review(documents: Sequence[Document]) -> Review:
+def review(documents: Sequence[Document]) -> ManifestReview:
     """Judge the documents as one set."""
     skipped: Counter[str] = Counter()
     entries: list[_Entry] = []
@@ -68,11 +68,11 @@ def review(documents: Sequence[Document]) -> Review:
             skipped[_name_of(document.value).kind] += 1
         else:
             entries.append(_judge(document, found))
-    return Review(len(entries), tuple(_findings(entries)), dict(sorted(skipped.items())))
+    return ManifestReview(len(entries), tuple(_findings(entries)), dict(sorted(skipped.items())))
 
 
-def _findings(entries: Sequence[_Entry]) -> Iterator[Finding]:
-    between: dict[int, list[Finding]] = {}
+def _findings(entries: Sequence[_Entry]) -> Iterator[ReviewFinding]:
+    between: dict[int, list[ReviewFinding]] = {}
     for remark in check_references([entry.member for entry in entries]):
         problem = remark.problem
         if remark.other is not None:
@@ -87,16 +87,16 @@ def _findings(entries: Sequence[_Entry]) -> Iterator[Finding]:
 def _judge(document: Document, found: "Definition | _Misfit") -> _Entry:
     if isinstance(found, _Misfit):
         return _Entry(
-            document, Member(_name_of(document.value), {}, is_valid=False), ((found.problem, found.severity),)
+            document, ReferencedObject(_name_of(document.value), {}, is_valid=False), ((found.problem, found.severity),)
         )
     name = _name_of(document.value, namespaced=found.namespaced)
     verdict = admit(document.value, found)
     if isinstance(verdict, Admitted):
         warnings = tuple((problem, Severity.WARNING) for problem in verdict.warnings)
-        return _Entry(document, Member(name, verdict.value), warnings)
+        return _Entry(document, ReferencedObject(name, verdict.value), warnings)
     given = document.value if isinstance(document.value, dict) else {}
     errors = tuple((problem, Severity.ERROR) for problem in verdict.problems)
-    return _Entry(document, Member(name, given, is_valid=False), errors)
+    return _Entry(document, ReferencedObject(name, given, is_valid=False), errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,10 @@ def _classify(value: object) -> Definition | _Misfit | None:
     """The kind of an object; nothing where it is none of our business."""
     if not isinstance(value, dict):
         right = "a manifest is an object with apiVersion and kind"
-        return _Misfit(Problem((), f"is {describe(value)}", right, Cause.TYPE))
+        return _Misfit(Problem((), f"is {describe(value)}", right, CauseType.TYPE))
     for field in ("apiVersion", "kind"):
         if not isinstance(value.get(field), str) or not value[field]:
-            return _Misfit(Problem((field,), "is required", "give a string", Cause.REQUIRED))
+            return _Misfit(Problem((field,), "is required", "give a string", CauseType.REQUIRED))
     known = definitions()
     version, kind = value["apiVersion"], value["kind"]
     if (version, kind) in known:

@@ -13,16 +13,16 @@ from functools import lru_cache
 from typing import Final, cast
 
 from modelplane.k8s.admission.correlate import old_field, old_item
-from modelplane.k8s.admission.paths import ROOT, Key, Path
-from modelplane.k8s.admission.problems import BLOCKING, Cause, Problem, collect
+from modelplane.k8s.admission.paths import ROOT, MapKey, Path
+from modelplane.k8s.admission.problems import BLOCKING, CauseType, Problem, collect
 from modelplane.k8s.admission.schema import same
-from modelplane.k8s.admission.schemas import Identity, Schema, find_child, is_map, is_resource, items_of, properties_of
-from modelplane.k8s.cel import CompileError, Outcome, Rule, compile_rule
+from modelplane.k8s.admission.schemas import Schema, SchemaKey, find_child, is_map, is_resource, items_of, properties_of
+from modelplane.k8s.cel import CompileError, SelectorOutcome, ValidationRule, compile_rule
 
-_CAUSES: Final[Mapping[object, Cause]] = {
-    "FieldValueRequired": Cause.REQUIRED,
-    "FieldValueForbidden": Cause.FORBIDDEN,
-    "FieldValueDuplicate": Cause.DUPLICATE,
+_CAUSES: Final[Mapping[object, CauseType]] = {
+    "FieldValueRequired": CauseType.REQUIRED,
+    "FieldValueForbidden": CauseType.FORBIDDEN,
+    "FieldValueDuplicate": CauseType.DUPLICATE,
 }
 _FIELD_PATH_STEP: Final = re.compile(r"\.([^.\[\]]+)|\['((?:[^'\\]|\\.)*)'\]")
 # One entry per node that has rules; the largest schema has some hundred.
@@ -33,10 +33,10 @@ _REMEMBERED: Final = 8192
 class _CompiledRule:
     """A rule ready to run, with what to say when it is broken."""
 
-    rule: Rule
-    message_expression: Rule | None
+    rule: ValidationRule
+    message_expression: ValidationRule | None
     message: str
-    cause: Cause
+    cause: CauseType
     field_path: Path
     needs_old: bool
 
@@ -67,12 +67,12 @@ class _Walk:
     shapeless: frozenset[Path]
 
     def check(self, value: object, old: object, schema: Schema, path: Path, *, root: bool) -> Iterator[Problem]:
-        if value is None or not _has_rules(Identity(schema)):
+        if value is None or not _has_rules(SchemaKey(schema)):
             return
         if path not in self.shapeless:
             yield from _run(value, old, schema, path, root=root)
         if isinstance(value, dict):
-            ruled = _ruled_fields(Identity(schema))
+            ruled = _ruled_fields(SchemaKey(schema))
             for name in value if ruled is None else [name for name in value if name in ruled]:
                 yield from self._field(name, value[name], old, schema, path)
         elif isinstance(value, list):
@@ -81,7 +81,7 @@ class _Walk:
     def _field(self, name: str, item: object, old: object, schema: Schema, path: Path) -> Iterator[Problem]:
         child = find_child(schema, name)[1]
         if child is not None:
-            here = (*path, Key(name) if is_map(schema) else name)
+            here = (*path, MapKey(name) if is_map(schema) else name)
             yield from self.check(item, old_field(name, old, schema), child, here, root=is_resource(child))
 
     def _items(self, members: list[object], old: object, schema: Schema, path: Path) -> Iterator[Problem]:
@@ -92,7 +92,7 @@ class _Walk:
 
 
 def _run(value: object, old: object, schema: Schema, path: Path, *, root: bool) -> Iterator[Problem]:
-    rules = _rules_of(Identity(schema), root=root)
+    rules = _rules_of(SchemaKey(schema), root=root)
     unchanged = bool(rules) and old is not None and same(value, old)
     for compiled in rules:
         if isinstance(compiled, _BrokenRule):
@@ -109,36 +109,36 @@ def _applies(compiled: _CompiledRule, old: object, *, unchanged: bool) -> bool:
 
 def _evaluate(compiled: _CompiledRule, value: object, old: object, path: Path) -> Iterator[Problem]:
     evaluation = compiled.rule.evaluate(value, old)
-    if evaluation.outcome is Outcome.ERROR:
+    if evaluation.outcome is SelectorOutcome.ERROR:
         wrong = f"a rule cannot be evaluated: {evaluation.message}"
         yield Problem(path, wrong, f"the rule is: {compiled.rule.text}")
-    elif evaluation.outcome is Outcome.FALSE:
+    elif evaluation.outcome is SelectorOutcome.FALSE:
         rendered = compiled.message_expression.render(value, old) if compiled.message_expression else None
         message = rendered if rendered and rendered.strip() else compiled.message
         yield Problem((*path, *compiled.field_path), message, cause=compiled.cause)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _has_rules(identity: Identity) -> bool:
+def _has_rules(identity: SchemaKey) -> bool:
     """Whether the node or anything below it has rules."""
     schema = identity.schema
     if _raw_rules(schema):
         return True
     children = [*properties_of(schema).values(), schema.get("additionalProperties"), schema.get("items")]
-    return any(_has_rules(Identity(child)) for child in children if isinstance(child, Mapping))
+    return any(_has_rules(SchemaKey(child)) for child in children if isinstance(child, Mapping))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _ruled_fields(identity: Identity) -> frozenset[str] | None:
+def _ruled_fields(identity: SchemaKey) -> frozenset[str] | None:
     """The fields that have rules somewhere; None where any field may."""
     additional = identity.schema.get("additionalProperties")
-    if isinstance(additional, Mapping) and _has_rules(Identity(additional)):
+    if isinstance(additional, Mapping) and _has_rules(SchemaKey(additional)):
         return None
-    return frozenset(name for name, child in properties_of(identity.schema).items() if _has_rules(Identity(child)))
+    return frozenset(name for name, child in properties_of(identity.schema).items() if _has_rules(SchemaKey(child)))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _rules_of(identity: Identity, *, root: bool) -> tuple[_CompiledRule | _BrokenRule, ...]:
+def _rules_of(identity: SchemaKey, *, root: bool) -> tuple[_CompiledRule | _BrokenRule, ...]:
     return tuple(_compile(raw, identity.schema, root=root) for raw in _raw_rules(identity.schema))
 
 
@@ -163,7 +163,7 @@ def _compile(raw: Mapping[str, object], schema: Schema, *, root: bool) -> _Compi
         rule,
         said,
         str(raw.get("message", "")).strip() or f"failed rule: {' '.join(text.split())}",
-        _CAUSES.get(raw.get("reason"), Cause.INVALID),
+        _CAUSES.get(raw.get("reason"), CauseType.INVALID),
         _field_path(str(raw.get("fieldPath", "")), schema),
         needs_old=not optional,
     )
@@ -174,6 +174,6 @@ def _field_path(text: str, schema: Schema | None) -> Path:
     steps: list[str] = []
     for found in _FIELD_PATH_STEP.finditer(text):
         name = found[1] if found[1] is not None else re.sub(r"\\(.)", r"\1", found[2])
-        steps.append(Key(name) if schema is not None and is_map(schema) else name)
+        steps.append(MapKey(name) if schema is not None and is_map(schema) else name)
         schema = find_child(schema, name)[1]
     return tuple(steps)

@@ -15,8 +15,8 @@ import re2
 
 from modelplane.k8s.admission.formats import is_formatted
 from modelplane.k8s.admission.objectmeta import check_embedded
-from modelplane.k8s.admission.paths import ROOT, Key, Path
-from modelplane.k8s.admission.problems import Cause, Problem, collect, describe, listing
+from modelplane.k8s.admission.paths import ROOT, MapKey, Path
+from modelplane.k8s.admission.problems import CauseType, Problem, collect, describe, listing
 from modelplane.k8s.admission.schemas import (
     Schema,
     find_child,
@@ -78,7 +78,7 @@ def _type_problem(value: object, schema: Schema, path: Path) -> Problem | None:
         return None
     if value is None:
         right = f"give {_article(wanted[0])}, or leave the field out"
-        return None if is_nullable(schema) else Problem(path, "is null", right, Cause.TYPE)
+        return None if is_nullable(schema) else Problem(path, "is null", right, CauseType.TYPE)
     found = _JSON_TYPES[type(value)]
     if found in wanted or (found == "integer" and "number" in wanted):
         return None
@@ -86,7 +86,7 @@ def _type_problem(value: object, schema: Schema, path: Path) -> Problem | None:
         return None
     quote = describe(value) if tuple(wanted) == ("string",) and not isinstance(value, dict | list) else ""
     right = f"must be {listing(_article(name) for name in wanted)}"
-    return Problem(path, f"is {_found(value, found)}", right, Cause.TYPE, quote)
+    return Problem(path, f"is {_found(value, found)}", right, CauseType.TYPE, quote)
 
 
 def _wanted_types(schema: Schema) -> Sequence[str]:
@@ -111,14 +111,14 @@ def _check_enum(value: object, schema: Schema, path: Path) -> Iterator[Problem]:
     names = [each if isinstance(each, str) else describe(each) for each in allowed]
     guess = nearest(value, names) if isinstance(value, str) else ""
     right = f"use {listing(names)}" + (f" (did you mean {guess}?)" if guess and len(names) > 1 else "")
-    yield Problem(path, f"{describe(value)} is not a supported value", right, Cause.NOT_SUPPORTED)
+    yield Problem(path, f"{describe(value)} is not a supported value", right, CauseType.NOT_SUPPORTED)
 
 
 def _check_string(value: object, schema: Schema, path: Path) -> Iterator[Problem]:
     text = cast("str", value)
     longest, shortest = _limit(schema, "maxLength", _UNLIMITED), _limit(schema, "minLength", 0)
     if len(text) > longest:
-        yield Problem(path, f"has {len(text)} characters", f"at most {longest} are allowed", Cause.TOO_LONG)
+        yield Problem(path, f"has {len(text)} characters", f"at most {longest} are allowed", CauseType.TOO_LONG)
     elif len(text) < shortest:
         wrong = "is empty" if not text else f"has {len(text)} characters"
         yield Problem(path, wrong, f"at least {shortest} {_are(shortest)} needed")
@@ -171,7 +171,7 @@ def _check_list(value: object, schema: Schema, path: Path) -> Iterator[Problem]:
     members = cast("list[object]", value)
     most, fewest = _limit(schema, "maxItems", _UNLIMITED), _limit(schema, "minItems", 0)
     if len(members) > most:
-        yield Problem(path, f"has {len(members)} items", f"at most {most} {_are(most)} allowed", Cause.TOO_MANY)
+        yield Problem(path, f"has {len(members)} items", f"at most {most} {_are(most)} allowed", CauseType.TOO_MANY)
         return
     if len(members) < fewest:
         yield Problem(path, _count(members, "items"), f"at least {fewest} {_are(fewest)} needed")
@@ -194,7 +194,7 @@ def _check_unique(members: Sequence[object], schema: Schema, path: Path) -> Iter
         seen = first.setdefault(canonical(identity), index)
         if seen != index:
             wrong = f"{_shown_identity(identity, keys)} is the same as in item {seen}"
-            yield Problem((*path, index), wrong, f"{' and '.join(keys) or 'each'} must be unique", Cause.DUPLICATE)
+            yield Problem((*path, index), wrong, f"{' and '.join(keys) or 'each'} must be unique", CauseType.DUPLICATE)
 
 
 def _identity(member: object, keys: Sequence[str]) -> object:
@@ -213,7 +213,7 @@ def _check_object(value: object, schema: Schema, path: Path) -> Iterator[Problem
     fields = cast("dict[str, object]", value)
     most, fewest = _limit(schema, "maxProperties", _UNLIMITED), _limit(schema, "minProperties", 0)
     if len(fields) > most:
-        yield Problem(path, f"has {len(fields)} entries", f"at most {most} {_are(most)} allowed", Cause.TOO_MANY)
+        yield Problem(path, f"has {len(fields)} entries", f"at most {most} {_are(most)} allowed", CauseType.TOO_MANY)
         return
     if len(fields) < fewest:
         yield Problem(path, _count(fields, "entries"), f"at least {fewest} {_are(fewest)} needed")
@@ -231,16 +231,18 @@ def _check_fields(fields: Mapping[str, object], schema: Schema, path: Path) -> I
     for name, item in fields.items():
         known, child = find_child(schema, name)
         if child is not None:
-            yield from _check(item, child, (*path, Key(name) if keyed else name))
+            yield from _check(item, child, (*path, MapKey(name) if keyed else name))
         elif closed and not known:
-            yield Problem((*path, name), "is not allowed here", "leave it out", Cause.FORBIDDEN)
+            yield Problem((*path, name), "is not allowed here", "leave it out", CauseType.FORBIDDEN)
 
 
 def _required(schema: Schema, name: str, path: Path) -> Problem:
     child = properties_of(schema).get(name, {})
     kinds = listing([_article(each) for each in _wanted_types(child)] or ["a value"])
     meaning = str(child.get("description", "")).partition(". ")[0].rstrip(".")
-    return Problem((*path, name), "is required", f"give {kinds}" + (f": {meaning}" if meaning else ""), Cause.REQUIRED)
+    return Problem(
+        (*path, name), "is required", f"give {kinds}" + (f": {meaning}" if meaning else ""), CauseType.REQUIRED
+    )
 
 
 def _check_combinations(value: object, schema: Schema, path: Path) -> Iterator[Problem]:

@@ -49,7 +49,7 @@ def is_nullable(schema: Schema) -> bool:
     return schema.get("nullable") is True
 
 
-class Identity:
+class SchemaKey:
     """A schema as the key of a cache: told apart by which object it is, since its content cannot be hashed."""
 
     __slots__ = ("schema",)
@@ -61,4 +61,4 @@ class Identity:
         return id(self.schema)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and other.schema is self.schema
+        return isinstance(other, SchemaKey) and other.schema is self.schema

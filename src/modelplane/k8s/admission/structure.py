@@ -11,8 +11,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from modelplane.k8s.admission.paths import ROOT, Key, Path
-from modelplane.k8s.admission.problems import Cause, Problem, collect, listing
+from modelplane.k8s.admission.paths import ROOT, MapKey, Path
+from modelplane.k8s.admission.problems import CauseType, Problem, collect, listing
 from modelplane.k8s.admission.schemas import (
     META_FIELDS,
     Schema,
@@ -115,7 +115,7 @@ class _Pruner:
 
 
 def _step(name: str, schema: Schema | None) -> str:
-    return Key(name) if schema is not None and is_map(schema) else name
+    return MapKey(name) if schema is not None and is_map(schema) else name
 
 
 def _unknown_field(path: Path, parent: Schema | None) -> Problem:
@@ -125,4 +125,4 @@ def _unknown_field(path: Path, parent: Schema | None) -> Problem:
         right = f"did you mean {guess}?"
     else:
         right = f"the fields here are {listing(known, last='and')}" if known else "leave it out"
-    return Problem(path, "unknown field", right, Cause.UNKNOWN_FIELD)
+    return Problem(path, "unknown field", right, CauseType.UNKNOWN_FIELD)

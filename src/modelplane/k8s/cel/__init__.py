@@ -20,18 +20,18 @@ Where an answer differs from upstream's, it is one of these:
 
 from modelplane.k8s.cel.device_view import Gates
 from modelplane.k8s.cel.errors import CompileError
-from modelplane.k8s.cel.outcome import Evaluation, Outcome
-from modelplane.k8s.cel.rule import ABSENT, Rule, compile_rule
-from modelplane.k8s.cel.selector import Selector, compile_selector
+from modelplane.k8s.cel.outcome import Evaluation, SelectorOutcome
+from modelplane.k8s.cel.rule import ABSENT, ValidationRule, compile_rule
+from modelplane.k8s.cel.selector import CompiledSelector, compile_selector
 
 __all__ = [
     "ABSENT",
     "CompileError",
+    "CompiledSelector",
     "Evaluation",
     "Gates",
-    "Outcome",
-    "Rule",
-    "Selector",
+    "SelectorOutcome",
+    "ValidationRule",
     "compile_rule",
     "compile_selector",
 ]

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError
 from modelplane.k8s.cel.library.network import CIDR, IP
 from modelplane.k8s.cel.library.urls import URL
-from modelplane.k8s.cel.types import Type
+from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.cel.values import NONE, Optional, find, is_list, is_map, list_size, runtime_type
 from modelplane.k8s.quantity import Quantity
 from modelplane.k8s.quantity_cell import QuantityCell
@@ -20,7 +20,7 @@ from modelplane.k8s.semver import Version
 _UNCONVERTIBLE = (Quantity, QuantityCell, Version, URL, IP, CIDR)
 
 
-class State:
+class Activation:
     """One evaluation: what variables hold, by slot, and what it has cost so far.
 
     The cost is compared with the limit once per turn of a loop, after calls that can be dear, and at the end: between
@@ -40,7 +40,7 @@ class State:
             raise EvaluationAborted(f"the evaluation costs more than its budget of {self.limit} units")
 
 
-class ThriftyState(State):
+class ThriftyState(Activation):
     """An evaluation that ends with the very step that exceeds the budget, as upstream's does; it is slower."""
 
     __slots__ = ("_spent",)
@@ -57,7 +57,7 @@ class ThriftyState(State):
             self.check()
 
 
-Step: TypeAlias = Callable[[State], object]
+Step: TypeAlias = Callable[[Activation], object]
 
 
 class Qualifier(Protocol):
@@ -65,10 +65,10 @@ class Qualifier(Protocol):
 
     optional: bool
 
-    def qualify(self, state: State, value: object) -> object:
+    def qualify(self, state: Activation, value: object) -> object:
         """What the value has there, or an error."""
 
-    def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
+    def qualify_if_present(self, state: Activation, value: object) -> tuple[bool, object]:
         """Whether the value has something there, and what."""
 
 
@@ -111,14 +111,14 @@ class ConstantQualifier:
     key: object
     optional: bool = False
 
-    def qualify(self, state: State, value: object) -> object:
+    def qualify(self, state: Activation, value: object) -> object:
         state.spent += 1
         present, found = look_up(value, self.key)
         if present:
             return found
         raise _missing(value, self.key)
 
-    def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
+    def qualify_if_present(self, state: Activation, value: object) -> tuple[bool, object]:
         present, found = look_up(value, self.key)
         if present:
             state.spent += 1
@@ -132,11 +132,11 @@ class PresenceQualifier:
     key: object
     optional: bool = False
 
-    def qualify(self, state: State, value: object) -> object:
+    def qualify(self, state: Activation, value: object) -> object:
         state.spent += 1
         return look_up(value, self.key)[0]
 
-    def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
+    def qualify_if_present(self, state: Activation, value: object) -> tuple[bool, object]:
         present, found = look_up(value, self.key)
         if present:
             state.spent += 1
@@ -150,7 +150,7 @@ class ComputedQualifier:
     key: Step
     optional: bool = False
 
-    def qualify(self, state: State, value: object) -> object:
+    def qualify(self, state: Activation, value: object) -> object:
         try:
             key = self._computed(state)
         except EvaluationError:
@@ -162,13 +162,13 @@ class ComputedQualifier:
             return found
         raise _missing(value, key)
 
-    def qualify_if_present(self, state: State, value: object) -> tuple[bool, object]:
+    def qualify_if_present(self, state: Activation, value: object) -> tuple[bool, object]:
         present, found = look_up(value, self._computed(state))
         if present:
             state.spent += 1
         return present, found
 
-    def _computed(self, state: State) -> object:
+    def _computed(self, state: Activation) -> object:
         key = self.key(state)
         if is_key(key):
             return key
@@ -185,7 +185,7 @@ def _opened(optional: Optional) -> object:
     native: Callable[[], object] | None = getattr(value, "cel_native", None)
     if native is not None:
         return native()
-    return value.name if isinstance(value, Type) else value
+    return value.name if isinstance(value, CelType) else value
 
 
 @dataclass(slots=True, eq=False)
@@ -196,7 +196,7 @@ class Path:
     price: int = 1
     qualifiers: list[Qualifier] = field(default_factory=list)
 
-    def resolve(self, state: State) -> object:
+    def resolve(self, state: Activation) -> object:
         """The value at the end of the path."""
         value = self.root(state)
         optional = False

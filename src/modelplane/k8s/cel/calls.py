@@ -6,7 +6,7 @@ the first that fails, and is then only paid for where that was the last.
 
 from collections.abc import Callable
 
-from modelplane.k8s.cel.attributes import State, Step
+from modelplane.k8s.cel.attributes import Activation, Step
 from modelplane.k8s.cel.budget import FAILED, Price
 from modelplane.k8s.cel.effort import ERROR_EFFORT, work
 from modelplane.k8s.cel.errors import EvaluationError
@@ -25,7 +25,7 @@ def _one_unit(_args: tuple[object, ...], _result: object) -> int:
     return 1
 
 
-def _paid(state: State, body: Callable[..., object], args: tuple[object, ...], price: Price) -> object:
+def _paid(state: Activation, body: Callable[..., object], args: tuple[object, ...], price: Price) -> object:
     try:
         result = body(*args)
     except EvaluationError:
@@ -38,7 +38,7 @@ def _paid(state: State, body: Callable[..., object], args: tuple[object, ...], p
 
 
 def _cheap_unary(argument: Step, body: Callable[..., object]) -> Step:
-    def step(state: State) -> object:
+    def step(state: Activation) -> object:
         try:
             value = argument(state)
         except EvaluationError:
@@ -51,7 +51,7 @@ def _cheap_unary(argument: Step, body: Callable[..., object]) -> Step:
 
 
 def _cheap_binary(left: Step, right: Step, body: Callable[..., object]) -> Step:
-    def step(state: State) -> object:
+    def step(state: Activation) -> object:
         try:
             one = left(state)
         except EvaluationError:
@@ -69,7 +69,7 @@ def _cheap_binary(left: Step, right: Step, body: Callable[..., object]) -> Step:
     return step
 
 
-def _compute(step: Step, state: State) -> object:
+def _compute(step: Step, state: Activation) -> object:
     try:
         return step(state)
     except EvaluationError:
@@ -78,7 +78,7 @@ def _compute(step: Step, state: State) -> object:
 
 
 def _unary(argument: Step, body: Callable[..., object], price: Price) -> Step:
-    def step(state: State) -> object:
+    def step(state: Activation) -> object:
         try:
             value = argument(state)
         except EvaluationError:
@@ -90,14 +90,14 @@ def _unary(argument: Step, body: Callable[..., object], price: Price) -> Step:
 
 
 def _binary(left: Step, right: Step, body: Callable[..., object], price: Price) -> Step:
-    def step(state: State) -> object:
+    def step(state: Activation) -> object:
         return _paid(state, body, both(left, right, state, price), price)
 
     return step
 
 
 def _variadic(steps: list[Step], body: Callable[..., object], price: Price) -> Step:
-    def step(state: State) -> object:
+    def step(state: Activation) -> object:
         args: list[object] = []
         for argument in steps:
             try:
@@ -111,7 +111,7 @@ def _variadic(steps: list[Step], body: Callable[..., object], price: Price) -> S
     return step
 
 
-def both(left: Step, right: Step, state: State, price: Price) -> tuple[object, object]:
+def both(left: Step, right: Step, state: Activation, price: Price) -> tuple[object, object]:
     """Two operands; where one fails the other is computed all the same, and the call is paid for."""
     try:
         one = left(state)

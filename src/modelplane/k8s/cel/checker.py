@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.declarations import Function, Overload
+from modelplane.k8s.cel.declarations import FunctionDecl, Overload
 from modelplane.k8s.cel.environment import Environment
 from modelplane.k8s.cel.errors import SyntaxFault
 from modelplane.k8s.cel.syntax import (
@@ -19,7 +19,7 @@ from modelplane.k8s.cel.syntax import (
     OPTIONAL_INDEX,
     OPTIONAL_SELECT,
     OR,
-    Call,
+    CallExpr,
     Comprehension,
     Ident,
     ListNode,
@@ -30,7 +30,7 @@ from modelplane.k8s.cel.syntax import (
     Struct,
     qualified_name,
 )
-from modelplane.k8s.cel.types import BOOL, DYN, Kind, Type, list_of, map_of, optional_of
+from modelplane.k8s.cel.types import BOOL, DYN, CelType, TypeKind, list_of, map_of, optional_of
 from modelplane.k8s.cel.unify import Bindings, more_general
 from modelplane.k8s.cel.validators import CHECKED_CALLS, Watched
 from modelplane.k8s.cel.values import runtime_type
@@ -43,7 +43,7 @@ _INDICES = frozenset({INDEX, OPTIONAL_INDEX})
 _PATH_TYPE_FIELDS = frozenset({"Duration", "Timestamp", "IP", "CIDR"})
 
 
-def check(node: Node, environment: Environment) -> tuple[Type, bool]:
+def check(node: Node, environment: Environment) -> tuple[CelType, bool]:
     """Annotates the tree with types and overloads and looks at its literals.
 
     Yields the type of the whole and whether the tree has to be planned to know that all its constants are possible.
@@ -60,7 +60,7 @@ def _is_plain_key(node: Node) -> bool:
     return isinstance(node, Literal) and isinstance(node.value, str | int)
 
 
-def _typed(node: Node) -> Type:
+def _typed(node: Node) -> CelType:
     assert node.type is not None  # noqa: S101  children are checked before anyone asks
     return node.type
 
@@ -71,27 +71,27 @@ class _Checker:
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self.bindings = Bindings()
-        self.scopes: list[dict[str, Type]] = []
+        self.scopes: list[dict[str, CelType]] = []
         self.generic: list[Node] = []
         self.variable_count = 0
         self.format_depth = 0
         self.watched = Watched()
 
-    def check(self, node: Node) -> Type:
+    def check(self, node: Node) -> CelType:
         found = self.handlers[type(node)](self, node)
         node.type = found
         if found.generic:
             self.generic.append(node)
         return found
 
-    def fresh(self) -> Type:
+    def fresh(self) -> CelType:
         self.variable_count += 1
         return t.fresh_param(f"_var{self.variable_count}")
 
-    def literal(self, node: Literal) -> Type:
+    def literal(self, node: Literal) -> CelType:
         return runtime_type(node.value)
 
-    def ident(self, node: Ident) -> Type:
+    def ident(self, node: Ident) -> CelType:
         name = node.name.removeprefix(".")
         for scope in reversed(self.scopes):
             if name in scope:
@@ -101,14 +101,14 @@ class _Checker:
             return variable
         return self.type_name(node, name)
 
-    def type_name(self, node: Ident | Select, name: str) -> Type:
+    def type_name(self, node: Ident | Select, name: str) -> CelType:
         denoted = self.environment.type_names.get(name)
         if denoted is None:
             raise SyntaxFault(f"undeclared reference to '{name}'", node.offset)
         node.constant = denoted
         return t.type_of(denoted)
 
-    def select(self, node: Select) -> Type:
+    def select(self, node: Select) -> CelType:
         if node.field in _PATH_TYPE_FIELDS and not node.test_only:
             path = (qualified_name(node) or "").removeprefix(".")
             if path in self.environment.type_names:
@@ -116,35 +116,35 @@ class _Checker:
         found = self.field(node, node.operand, node.field, optional=False)
         return BOOL if node.test_only else self.bindings.substitute(found)
 
-    def field(self, node: Node, operand: Node, field: str, *, optional: bool) -> Type:
+    def field(self, node: Node, operand: Node, field: str, *, optional: bool) -> CelType:
         whole = self.bindings.substitute(self.check(operand))
-        is_optional = whole.kind is Kind.OPAQUE and whole.name == "optional_type"
+        is_optional = whole.kind is TypeKind.OPAQUE and whole.name == "optional_type"
         target = whole.params[0] if is_optional else whole
         found = self.field_of(node, target, field)
         return optional_of(found) if is_optional or optional else found
 
-    def field_of(self, node: Node, target: Type, field: str) -> Type:
-        if target.kind is Kind.MAP:
+    def field_of(self, node: Node, target: CelType, field: str) -> CelType:
+        if target.kind is TypeKind.MAP:
             return target.params[1]
-        if target.kind is Kind.STRUCT:
+        if target.kind is TypeKind.STRUCT:
             found = self.environment.structs.get(target.name, {}).get(field)
             if found is None:
                 raise SyntaxFault(f"undefined field '{field}'", node.offset)
             return found
-        if target.kind is Kind.PARAM:
+        if target.kind is TypeKind.PARAM:
             self.bindings.assignable(DYN, target)
         elif not target.is_dynamic:
             raise SyntaxFault(f"type '{target}' does not support field selection", node.offset)
         return DYN
 
-    def call(self, node: Call) -> Type:
+    def call(self, node: CallExpr) -> CelType:
         if node.function in _UNUSUAL:
             return self.unusual_call(node)
         if node.function in _PLANNED or (node.function in _INDICES and not _is_plain_key(node.args[1])):
             self.watched.plans = True
         return self.usual_call(node)
 
-    def unusual_call(self, node: Call) -> Type:
+    def unusual_call(self, node: CallExpr) -> CelType:
         if node.function == OPTIONAL_SELECT:
             return self.optional_select(node)
         self.watched.calls.append(node)
@@ -154,7 +154,7 @@ class _Checker:
         self.format_depth -= node.function == "format"
         return found
 
-    def usual_call(self, node: Call) -> Type:
+    def usual_call(self, node: CallExpr) -> CelType:
         arg_types = [self.check(arg) for arg in node.args]
         if node.target is None:
             return self.resolve(node, self.lookup(node, node.function), arg_types)
@@ -168,14 +168,14 @@ class _Checker:
         target = self.check(node.target)
         return self.resolve(node, self.lookup(node, node.function), [target, *arg_types])
 
-    def lookup(self, node: Call, name: str) -> Function:
+    def lookup(self, node: CallExpr, name: str) -> FunctionDecl:
         function = self.environment.functions.get(name.removeprefix("."))
         if function is None:
             raise SyntaxFault(f"undeclared reference to function '{name}'", node.offset)
         node.function = function.name
         return function
 
-    def optional_select(self, node: Call) -> Type:
+    def optional_select(self, node: CallExpr) -> CelType:
         operand, field = node.args
         self.check(field)
         assert isinstance(field, Literal)  # noqa: S101  the parser makes no other
@@ -183,7 +183,7 @@ class _Checker:
         node.overloads = self.environment.functions[OPTIONAL_SELECT].overloads
         return self.bindings.substitute(found)
 
-    def resolve(self, node: Call, function: Function, types: list[Type]) -> Type:
+    def resolve(self, node: CallExpr, function: FunctionDecl, types: list[CelType]) -> CelType:
         if function.name in (AND, OR):
             return self.resolve_logic(node, function, types)
         args = tuple(types)
@@ -199,9 +199,9 @@ class _Checker:
             function.resolved[key] = (node.overloads, result)
         return result
 
-    def chosen(self, node: Call, function: Function, args: tuple[Type, ...]) -> Type:
+    def chosen(self, node: CallExpr, function: FunctionDecl, args: tuple[CelType, ...]) -> CelType:
         """Tries the overloads in order, keeps those that fit and finds their common result."""
-        result: Type | None = None
+        result: CelType | None = None
         chosen: list[Overload] = []
         for overload in function.candidates(member=node.target is not None, count=len(args)):
             params, overload_result = self.instantiate(overload)
@@ -218,54 +218,54 @@ class _Checker:
         node.overloads = tuple(chosen)
         return result
 
-    def resolve_logic(self, node: Call, function: Function, types: list[Type]) -> Type:
+    def resolve_logic(self, node: CallExpr, function: FunctionDecl, types: list[CelType]) -> CelType:
         for arg, found in zip(node.args, types, strict=True):
             if found is not BOOL and not self.bindings.assignable(found, BOOL):
                 raise SyntaxFault(f"expected type 'bool' but found '{self.bindings.settle(found)}'", arg.offset)
         node.overloads = function.overloads
         return BOOL
 
-    def no_overload(self, node: Call, types: tuple[Type, ...]) -> SyntaxFault:
+    def no_overload(self, node: CallExpr, types: tuple[CelType, ...]) -> SyntaxFault:
         shown = [str(self.bindings.settle(found)) for found in types]
         applied = f"({', '.join(shown)})" if node.target is None else f"{shown[0]}.({', '.join(shown[1:])})"
         return SyntaxFault(f"found no matching overload for '{node.function}' applied to '{applied}'", node.offset)
 
-    def same(self, left: Type, right: Type) -> bool:
+    def same(self, left: CelType, right: CelType) -> bool:
         if left is right:
             return True
         return (
             left.generic
             and right.generic
             and left.kind is right.kind
-            and left.kind is not Kind.PARAM
+            and left.kind is not TypeKind.PARAM
             and left.name == right.name
             and len(left.params) == len(right.params)
             and all(self.same(one, other) for one, other in zip(left.params, right.params, strict=True))
         )
 
-    def instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
+    def instantiate(self, overload: Overload) -> tuple[tuple[CelType, ...], CelType]:
         """The signature with variables of its own, so that two uses do not constrain each other."""
         if not overload.variables:
             return overload.params, overload.result
         fresh = {variable: self.fresh() for variable in overload.variables}
         return tuple([_replaced(param, fresh) for param in overload.params]), _replaced(overload.result, fresh)
 
-    def list_literal(self, node: ListNode) -> Type:
+    def list_literal(self, node: ListNode) -> CelType:
         if len(node.elements) > 1 or node.optionals:
             self.watched.lists.append((node, self.format_depth > 0))
-        joined: Type | None = None
+        joined: CelType | None = None
         for index, element in enumerate(node.elements):
             found = self.check(element)
             if index in node.optionals:
                 found = self.unwrap_optional(element, found)
             joined = self.join(joined, found)
-        return list_of(joined) if joined is not None else t.Type(Kind.LIST, "list", (self.fresh(),))
+        return list_of(joined) if joined is not None else t.CelType(TypeKind.LIST, "list", (self.fresh(),))
 
-    def map_literal(self, node: MapNode) -> Type:
+    def map_literal(self, node: MapNode) -> CelType:
         self.watched.maps.append((node, self.format_depth > 0))
         self.watched.plans = True
-        key_type: Type | None = None
-        value_type: Type | None = None
+        key_type: CelType | None = None
+        value_type: CelType | None = None
         for entry in node.entries:
             key_type = self.join(key_type, self.check(entry.key))
             found = self.check(entry.value)
@@ -273,26 +273,26 @@ class _Checker:
                 found = self.unwrap_optional(entry.value, found)
             value_type = self.join(value_type, found)
         if key_type is None or value_type is None:
-            return t.Type(Kind.MAP, "map", (self.fresh(), self.fresh()))
+            return t.CelType(TypeKind.MAP, "map", (self.fresh(), self.fresh()))
         return map_of(key_type, value_type)
 
-    def unwrap_optional(self, node: Node, found: Type) -> Type:
-        if found.kind is Kind.OPAQUE and found.name == "optional_type":
+    def unwrap_optional(self, node: Node, found: CelType) -> CelType:
+        if found.kind is TypeKind.OPAQUE and found.name == "optional_type":
             return found.params[0]
         if found.is_dynamic:
             return found
         raise SyntaxFault(f"expected type '{optional_of(found)}' but found '{found}'", node.offset)
 
-    def join(self, previous: Type | None, current: Type) -> Type:
+    def join(self, previous: CelType | None, current: CelType) -> CelType:
         """The type of elements that differ: `dyn`. A literal of such is refused later, unless `format` takes it."""
         if previous is None or previous is current:
             return current
         return more_general(previous, current) if self.bindings.assignable(previous, current) else DYN
 
-    def struct(self, node: Struct) -> Type:
+    def struct(self, node: Struct) -> CelType:
         raise SyntaxFault(f"undeclared reference to '{node.name}'", node.offset)
 
-    def comprehension(self, node: Comprehension) -> Type:
+    def comprehension(self, node: Comprehension) -> CelType:
         range_type = self.bindings.substitute(self.check(node.range))
         accumulator = self.check(node.init)
         first, second = self.loop_types(node, range_type)
@@ -310,31 +310,31 @@ class _Checker:
         self.scopes.pop()
         return self.bindings.substitute(found)
 
-    def loop_types(self, node: Comprehension, range_type: Type) -> tuple[Type, Type]:
-        if range_type.kind is Kind.LIST:
+    def loop_types(self, node: Comprehension, range_type: CelType) -> tuple[CelType, CelType]:
+        if range_type.kind is TypeKind.LIST:
             element = range_type.params[0]
             return (t.INT, element) if node.second else (element, DYN)
-        if range_type.kind is Kind.MAP:
+        if range_type.kind is TypeKind.MAP:
             return range_type.params[0], range_type.params[1]
         # `any` has no iterator of its own: only `dyn` may be looped over without knowing what it is.
-        if range_type.kind is Kind.DYN or range_type.kind is Kind.PARAM:
+        if range_type.kind is TypeKind.DYN or range_type.kind is TypeKind.PARAM:
             self.bindings.assignable(DYN, range_type)
             return DYN, DYN
         raise SyntaxFault(
             f"expression of type '{range_type}' cannot be the range of a comprehension", node.range.offset
         )
 
-    def expect(self, node: Node, wanted: Type) -> None:
+    def expect(self, node: Node, wanted: CelType) -> None:
         found = _typed(node)
         if not self.bindings.assignable(wanted, found):
             shown = self.bindings.settle(wanted), self.bindings.settle(found)
             raise SyntaxFault(f"expected type '{shown[0]}' but found '{shown[1]}'", node.offset)
 
-    handlers: ClassVar[dict[type, Callable[..., Type]]] = {
+    handlers: ClassVar[dict[type, Callable[..., CelType]]] = {
         Literal: literal,
         Ident: ident,
         Select: select,
-        Call: call,
+        CallExpr: call,
         ListNode: list_literal,
         MapNode: map_literal,
         Comprehension: comprehension,
@@ -342,9 +342,9 @@ class _Checker:
     }
 
 
-def _replaced(pattern: Type, fresh: dict[Type, Type]) -> Type:
+def _replaced(pattern: CelType, fresh: dict[CelType, CelType]) -> CelType:
     if not pattern.generic:
         return pattern
-    if pattern.kind is Kind.PARAM:
+    if pattern.kind is TypeKind.PARAM:
         return fresh[pattern]
-    return t.Type(pattern.kind, pattern.name, tuple([_replaced(param, fresh) for param in pattern.params]))
+    return t.CelType(pattern.kind, pattern.name, tuple([_replaced(param, fresh) for param in pattern.params]))

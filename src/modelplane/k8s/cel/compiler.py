@@ -12,7 +12,7 @@ from modelplane.k8s.cel.errors import CompileError, SyntaxFault, place
 from modelplane.k8s.cel.evaluator import Planner
 from modelplane.k8s.cel.parser import parse
 from modelplane.k8s.cel.syntax import Node
-from modelplane.k8s.cel.types import Type
+from modelplane.k8s.cel.types import CelType
 
 _Result = TypeVar("_Result")
 _DEEP_STACK = 20_000
@@ -23,7 +23,7 @@ class Checked:
     """A tree that passed the checker; `plans` says that planning may still find a constant impossible."""
 
     node: Node
-    type: Type
+    type: CelType
     plans: bool
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.types import Kind, Type
+from modelplane.k8s.cel.types import CelType, TypeKind
 from modelplane.k8s.cel.values import is_list, is_map, list_size, map_items, no_overload, runtime_type
 
 Body: TypeAlias = Callable[..., object]
@@ -47,12 +47,12 @@ class Overload:
 
     id: str
     function: str
-    params: tuple[Type, ...]
-    result: Type
+    params: tuple[CelType, ...]
+    result: CelType
     member: bool
     body: Body | None
     guards: tuple[Guard | None, ...]
-    variables: tuple[Type, ...]
+    variables: tuple[CelType, ...]
 
     def accepts(self, args: tuple[object, ...]) -> bool:
         """Whether the values have the types that the body relies on."""
@@ -62,14 +62,16 @@ class Overload:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Function:
+class FunctionDecl:
     """All variants of one name. `resolved` remembers what the checker found for argument types without variables."""
 
     name: str
     overloads: tuple[Overload, ...]
     singleton: Body | None = None
     guarded: bool = True
-    resolved: "dict[tuple[bool, tuple[Type, ...]], tuple[tuple[Overload, ...], Type]]" = field(default_factory=dict)
+    resolved: "dict[tuple[bool, tuple[CelType, ...]], tuple[tuple[Overload, ...], CelType]]" = field(
+        default_factory=dict
+    )
     _by_style: dict[tuple[bool, int], tuple[Overload, ...]] = field(default_factory=dict)
 
     def candidates(self, *, member: bool, count: int) -> tuple[Overload, ...]:
@@ -114,41 +116,43 @@ class Function:
 def overload(identifier: str, signature: str, body: Body | None = None) -> Overload:
     """An overload from the text of its signature."""
     name, member, params, result = _parse_signature(signature)
-    variables: dict[Type, None] = {}
+    variables: dict[CelType, None] = {}
     for mentioned in (*params, result):
         _collect_variables(mentioned, variables)
     guards = tuple(_guard(param) for param in params)
     return Overload(identifier, name, params, result, member, body, guards, tuple(variables))
 
 
-def collect(*groups: Iterable[Overload | Function]) -> dict[str, Function]:
+def collect(*groups: Iterable[Overload | FunctionDecl]) -> dict[str, FunctionDecl]:
     """The functions that the groups declare; overloads of one name join in the order they are met."""
-    functions: dict[str, Function] = {}
+    functions: dict[str, FunctionDecl] = {}
     for group in groups:
         for declared in group:
-            known = functions.get(declared.name if isinstance(declared, Function) else declared.function)
-            functions[declared.name if isinstance(declared, Function) else declared.function] = _merged(known, declared)
+            known = functions.get(declared.name if isinstance(declared, FunctionDecl) else declared.function)
+            functions[declared.name if isinstance(declared, FunctionDecl) else declared.function] = _merged(
+                known, declared
+            )
     return functions
 
 
-def _merged(known: Function | None, declared: Overload | Function) -> Function:
-    if isinstance(declared, Function):
+def _merged(known: FunctionDecl | None, declared: Overload | FunctionDecl) -> FunctionDecl:
+    if isinstance(declared, FunctionDecl):
         if known is None:
             return declared
-        return Function(known.name, known.overloads + declared.overloads, declared.singleton, known.guarded)
+        return FunctionDecl(known.name, known.overloads + declared.overloads, declared.singleton, known.guarded)
     if known is None:
-        return Function(declared.function, (declared,))
-    return Function(known.name, (*known.overloads, declared), known.singleton)
+        return FunctionDecl(declared.function, (declared,))
+    return FunctionDecl(known.name, (*known.overloads, declared), known.singleton)
 
 
-def _collect_variables(mentioned: Type, into: dict[Type, None]) -> None:
-    if mentioned.kind is Kind.PARAM:
+def _collect_variables(mentioned: CelType, into: dict[CelType, None]) -> None:
+    if mentioned.kind is TypeKind.PARAM:
         into[mentioned] = None
     for inner in mentioned.params:
         _collect_variables(inner, into)
 
 
-def _parse_signature(signature: str) -> tuple[str, bool, tuple[Type, ...], Type]:
+def _parse_signature(signature: str) -> tuple[str, bool, tuple[CelType, ...], CelType]:
     head, _, result = signature.partition(" -> ")
     split = _receiver_end(head)
     receiver, call = (head[:split], head[split + 1 :]) if split else ("", head)
@@ -178,7 +182,7 @@ def _split_arguments(text: str) -> list[str]:
     return [*parts, text[start:].strip()] if text else []
 
 
-def _parse_type(text: str) -> Type:
+def _parse_type(text: str) -> CelType:
     name, paren, inside = text.partition("(")
     if not paren:
         return _NAMED_TYPES[name] if name in _NAMED_TYPES else _simple(name)
@@ -190,21 +194,21 @@ def _parse_type(text: str) -> Type:
     return t.optional_of(inner[0]) if name == "optional" else t.type_of(inner[0])
 
 
-def _simple(name: str) -> Type:
+def _simple(name: str) -> CelType:
     return t.param(name) if len(name) == 1 else t.struct(f"kubernetes.authorization.{name}")
 
 
-def _guard(expected: Type) -> Guard | None:
+def _guard(expected: CelType) -> Guard | None:
     """A test that a value has the type, as far as upstream looks: the first element stands for all."""
-    if expected.is_dynamic or expected.kind is Kind.PARAM:
+    if expected.is_dynamic or expected.kind is TypeKind.PARAM:
         return None
     name = expected.name
     inner = tuple(_guard(param) for param in expected.params)
-    if expected.kind is Kind.LIST and inner[0] is not None:
+    if expected.kind is TypeKind.LIST and inner[0] is not None:
         return _list_guard(inner[0])
-    if expected.kind is Kind.LIST:
+    if expected.kind is TypeKind.LIST:
         return is_list
-    if expected.kind is Kind.MAP:
+    if expected.kind is TypeKind.MAP:
         return _map_guard(inner) if any(inner) else is_map
     return lambda value: runtime_type(value).name == name
 
@@ -229,4 +233,4 @@ def _map_guard(inner: tuple[Guard | None, ...]) -> Guard:
     return accepts
 
 
-Functions: TypeAlias = Mapping[str, Function]
+Functions: TypeAlias = Mapping[str, FunctionDecl]

@@ -8,7 +8,7 @@ from modelplane.k8s.cel import types as t
 from modelplane.k8s.cel.environment import Environment
 from modelplane.k8s.cel.library.catalogue import base_functions, list_attribute_functions
 from modelplane.k8s.cel.sizes import Range
-from modelplane.k8s.cel.types import Type
+from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.device import Device
 from modelplane.k8s.quantity_cell import QuantityCell
 
@@ -49,7 +49,7 @@ class DomainMap(dict[str, object]):
 def environment(gates: Gates, *, stored: bool) -> Environment:
     """What a selector is compiled in. Stored expressions see everything the release knows, whatever the gates."""
     attribute = t.DYN if gates.list_attributes else t.ANY
-    fields: dict[str, Type] = {
+    fields: dict[str, CelType] = {
         "driver": t.STRING,
         "attributes": t.map_of(t.STRING, t.map_of(t.STRING, attribute)),
         "capacity": t.map_of(t.STRING, t.map_of(t.STRING, t.QUANTITY)),
@@ -81,7 +81,7 @@ class DeviceBounds:
 
     __slots__ = ()
 
-    def size(self, path: tuple[str, ...], _found: Type) -> Range | None:
+    def size(self, path: tuple[str, ...], _found: CelType) -> Range | None:
         """The size of what a path from `device` reaches."""
         if not path or path[0] != "device":
             return None

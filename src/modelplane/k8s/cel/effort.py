@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from math import inf
 
 from modelplane.k8s.cel.errors import EvaluationAborted
-from modelplane.k8s.cel.syntax import Call, Comprehension, ListNode, Literal, MapNode, Node, children
+from modelplane.k8s.cel.syntax import CallExpr, Comprehension, ListNode, Literal, MapNode, Node, children
 
 ALLOWANCE = 1_200_000
 ERROR_EFFORT = 100
@@ -104,7 +104,7 @@ def turn_effort(*parts: Node, per_node: int = 0) -> int:
 
 
 def _own_effort(node: Node) -> int:
-    if isinstance(node, Call):
+    if isinstance(node, CallExpr):
         if not node.function[0].isalpha():
             return _OPERATOR
         return _DEAR_CALL if node.function in _DEAR_CALLS or len(node.overloads) > 1 else _CALL

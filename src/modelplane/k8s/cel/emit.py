@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from modelplane.k8s.cel.declarations import Functions
 from modelplane.k8s.cel.effort import turn_effort
-from modelplane.k8s.cel.emit_calls import CallEmitter, Code, NotEmitted
+from modelplane.k8s.cel.emit_calls import CallEmitter, EmittedCode, NotEmitted
 from modelplane.k8s.cel.emit_runtime import NAMES
 from modelplane.k8s.cel.library.kubernetes import CELL_SENSITIVE
 from modelplane.k8s.cel.syntax import (
@@ -24,7 +24,7 @@ from modelplane.k8s.cel.syntax import (
     AND,
     CONDITIONAL,
     OR,
-    Call,
+    CallExpr,
     Comprehension,
     Ident,
     ListNode,
@@ -36,11 +36,11 @@ from modelplane.k8s.cel.syntax import (
     chain,
     walk,
 )
-from modelplane.k8s.cel.types import BOOL, DYN, Kind, Type
+from modelplane.k8s.cel.types import BOOL, DYN, CelType, TypeKind
 from modelplane.k8s.device import Device
 
 MAX_NODES = 1_500
-_UNBOUND = frozenset({Kind.LIST, Kind.OPAQUE, Kind.DYN})
+_UNBOUND = frozenset({TypeKind.LIST, TypeKind.OPAQUE, TypeKind.DYN})
 _INLINE_INTS = range(-(2**31), 2**31)
 _DEVICE_FIELDS = {
     "driver": "d.driver",
@@ -60,7 +60,7 @@ def emit(
     for the turns of its loops.
     """
     for count, part in enumerate(walk(node)):
-        if count > MAX_NODES or (isinstance(part, Call) and part.function in CELL_SENSITIVE):
+        if count > MAX_NODES or (isinstance(part, CallExpr) and part.function in CELL_SENSITIVE):
             return None
     emitter = (_Absorbing if absorbing else _Emitter)(functions, is_metered=is_metered)
     try:
@@ -103,103 +103,107 @@ class _Emitter(CallEmitter):
         self.variable_count += 1
         return f"v{self.variable_count}"
 
-    def emit(self, node: Node) -> Code:
+    def emit(self, node: Node) -> EmittedCode:
         return self.handlers[type(node)](self, node)
 
-    def literal(self, node: Literal) -> Code:
+    def literal(self, node: Literal) -> EmittedCode:
         value = node.value
         if value is None or isinstance(value, bool) or (type(value) is int and value in _INLINE_INTS):
-            return Code(f"({value!r})", node.type or DYN, value, is_constant=True)
-        return Code(self.constant(value), node.type or DYN, value, is_constant=True)
+            return EmittedCode(f"({value!r})", node.type or DYN, value, is_constant=True)
+        return EmittedCode(self.constant(value), node.type or DYN, value, is_constant=True)
 
-    def ident(self, node: Ident) -> Code:
+    def ident(self, node: Ident) -> EmittedCode:
         for scope in reversed(self.scopes):
             name = scope.get(node.name)
             if name is not None:
                 known = self.bound.get(name)
                 if known is None:
-                    return Code(name, node.type or DYN)
-                return Code(name, known.type, is_dict=known.is_dict, is_domains=known.is_domains)
+                    return EmittedCode(name, node.type or DYN)
+                return EmittedCode(name, known.type, is_dict=known.is_dict, is_domains=known.is_domains)
         raise NotEmitted
 
-    def select(self, node: Select) -> Code:
+    def select(self, node: Select) -> EmittedCode:
         if node.constant is not None:
             raise NotEmitted
         if _is_device(node.operand):
             field = _DEVICE_FIELDS[node.field]
             if node.test_only:
-                return Code("True", BOOL)
+                return EmittedCode("True", BOOL)
             is_domains = node.field in {"attributes", "capacity"}
-            return Code(field, node.type or DYN, is_dict=is_domains, is_domains=is_domains)
+            return EmittedCode(field, node.type or DYN, is_dict=is_domains, is_domains=is_domains)
         operand = self.emit(node.operand)
         key = self.constant(node.field)
         if node.test_only:
-            return Code(f"({key} in {operand.text})", BOOL) if operand.is_plain_dict else self.presence(operand, key)
+            return (
+                EmittedCode(f"({key} in {operand.text})", BOOL)
+                if operand.is_plain_dict
+                else self.presence(operand, key)
+            )
         return self.item(operand, key, node.type or DYN)
 
-    def item(self, container: Code, key: str, found: Type) -> Code:
+    def item(self, container: EmittedCode, key: str, found: CelType) -> EmittedCode:
         """One entry of a map."""
-        inner_dict = found.kind is Kind.MAP and container.is_domains
+        inner_dict = found.kind is TypeKind.MAP and container.is_domains
         if container.is_domains:
-            return Code(f"{container.text}.get({key}, EMPTY)", found, is_dict=inner_dict)
+            return EmittedCode(f"{container.text}.get({key}, EMPTY)", found, is_dict=inner_dict)
         if container.is_plain_dict:
-            return Code(f"{container.text}[{key}]", found)
-        if container.type.kind is Kind.MAP:
-            return Code(f"get({container.text}, {key})", found)
+            return EmittedCode(f"{container.text}[{key}]", found)
+        if container.type.kind is TypeKind.MAP:
+            return EmittedCode(f"get({container.text}, {key})", found)
         raise NotEmitted
 
-    def presence(self, container: Code, key: str) -> Code:
-        if container.type.kind is not Kind.MAP:
+    def presence(self, container: EmittedCode, key: str) -> EmittedCode:
+        if container.type.kind is not TypeKind.MAP:
             raise NotEmitted
-        return Code(f"has({container.text}, {key})", BOOL)
+        return EmittedCode(f"has({container.text}, {key})", BOOL)
 
-    def call(self, node: Call) -> Code:
+    def call(self, node: CallExpr) -> EmittedCode:
         if node.function in {AND, OR}:
             return self.logic(node)
         if node.function == CONDITIONAL:
             return self.conditional(node)
         return self.other_call(node)
 
-    def logic(self, node: Call) -> Code:
+    def logic(self, node: CallExpr) -> EmittedCode:
         left, right = (self.truth(self.emit(arg)) for arg in node.args)
-        return Code(f"({left} {'and' if node.function == AND else 'or'} {right})", BOOL)
+        return EmittedCode(f"({left} {'and' if node.function == AND else 'or'} {right})", BOOL)
 
-    def conditional(self, node: Call) -> Code:
+    def conditional(self, node: CallExpr) -> EmittedCode:
         found = node.type or DYN
-        if found.is_dynamic or found.kind is Kind.OPAQUE:
+        if found.is_dynamic or found.kind is TypeKind.OPAQUE:
             raise NotEmitted
         test, then, otherwise = (self.emit(arg) for arg in node.args)
-        return Code(f"({self.value(then)} if {self.truth(test)} else {self.value(otherwise)})", found)
+        return EmittedCode(f"({self.value(then)} if {self.truth(test)} else {self.value(otherwise)})", found)
 
-    def truth(self, code: Code) -> str:
+    def truth(self, code: EmittedCode) -> str:
         return code.text if code.type is BOOL else f"truth({code.text})"
 
-    def value(self, code: Code) -> str:
+    def value(self, code: EmittedCode) -> str:
         """The code of a value that goes somewhere else; a device's domains then need their own look-up rule."""
         return f"domains({code.text})" if code.is_domains else code.text
 
-    def list_literal(self, node: ListNode) -> Code:
+    def list_literal(self, node: ListNode) -> EmittedCode:
         if node.optionals:
             raise NotEmitted
         elements = [self.emit(element) for element in node.elements]
         if all(element.is_constant for element in elements):
             value = [element.constant for element in elements]
-            return Code(self.constant(value), node.type or DYN, value, is_constant=True)
-        return Code(f"[{', '.join([self.value(element) for element in elements])}]", node.type or DYN)
+            return EmittedCode(self.constant(value), node.type or DYN, value, is_constant=True)
+        return EmittedCode(f"[{', '.join([self.value(element) for element in elements])}]", node.type or DYN)
 
-    def map_literal(self, _node: MapNode) -> Code:
+    def map_literal(self, _node: MapNode) -> EmittedCode:
         raise NotEmitted
 
-    def struct(self, _node: Struct) -> Code:
+    def struct(self, _node: Struct) -> EmittedCode:
         raise NotEmitted
 
-    def comprehension(self, node: Comprehension) -> Code:
+    def comprehension(self, node: Comprehension) -> EmittedCode:
         if node.is_bind:
             return self.bind(node)
         fold = _recognised(node)
         source = self.emit(node.range)
         kind = (node.range.type or DYN).kind
-        if kind not in {Kind.LIST, Kind.MAP} or (node.second and kind is Kind.MAP and not source.is_dict):
+        if kind not in {TypeKind.LIST, TypeKind.MAP} or (node.second and kind is TypeKind.MAP and not source.is_dict):
             raise NotEmitted
         _refuse_optionals(node)
         names = [self.fresh()] + ([self.fresh()] if node.second else [])
@@ -208,20 +212,20 @@ class _Emitter(CallEmitter):
         self.scopes.pop()
         lambdas = [f"lambda {', '.join(names)}: {self.loop_body(fold, code)}" for code in bodies]
         pairs = "2" if node.second else ""
-        items = f"{source.text}.items()" if node.second and kind is Kind.MAP else source.text
-        if node.second and kind is Kind.LIST:
+        items = f"{source.text}.items()" if node.second and kind is TypeKind.MAP else source.text
+        if node.second and kind is TypeKind.LIST:
             items = f"enumerate({source.text})"
         if self.is_metered:
             items = f"metered({items}, {turn_effort(*fold.parts, per_node=self.per_node)})"
-        return Code(f"{self.helper(fold)}{pairs}({items}, {', '.join(lambdas)})", node.type or DYN)
+        return EmittedCode(f"{self.helper(fold)}{pairs}({items}, {', '.join(lambdas)})", node.type or DYN)
 
     def helper(self, fold: _Fold) -> str:
         return fold.helper
 
-    def loop_body(self, fold: _Fold, code: Code) -> str:
+    def loop_body(self, fold: _Fold, code: EmittedCode) -> str:
         return self.value(code) if fold.helper == "mapped" else self.truth(code)
 
-    def bind(self, node: Comprehension) -> Code:
+    def bind(self, node: Comprehension) -> EmittedCode:
         found = node.init.type or DYN
         # Lists may change under such a variable and optionals are spoilt by it; the exact evaluator knows how.
         if found.kind in _UNBOUND:
@@ -232,15 +236,15 @@ class _Emitter(CallEmitter):
         self.bound[name] = init
         body = self.emit(node.result)
         self.scopes.pop()
-        return Code(
+        return EmittedCode(
             f"({name} := {init.text}, {body.text})[1]", body.type, is_dict=body.is_dict, is_domains=body.is_domains
         )
 
-    handlers: ClassVar[dict[type, Callable[..., Code]]] = {
+    handlers: ClassVar[dict[type, Callable[..., EmittedCode]]] = {
         Literal: literal,
         Ident: ident,
         Select: select,
-        Call: call,
+        CallExpr: call,
         ListNode: list_literal,
         MapNode: map_literal,
         Comprehension: comprehension,
@@ -252,14 +256,14 @@ class _Absorbing(_Emitter):
     __slots__ = ()
     per_node = 3
 
-    def logic(self, node: Call) -> Code:
+    def logic(self, node: CallExpr) -> EmittedCode:
         terms = [f"lambda: {self.truth(self.emit(term))}" for term in chain(node)]
-        return Code(f"{'all_of' if node.function == AND else 'any_of'}({', '.join(terms)})", BOOL)
+        return EmittedCode(f"{'all_of' if node.function == AND else 'any_of'}({', '.join(terms)})", BOOL)
 
     def helper(self, fold: _Fold) -> str:
         return f"absorbing_{fold.helper}" if fold.helper in {"every", "some"} else fold.helper
 
-    def bind(self, node: Comprehension) -> Code:
+    def bind(self, node: Comprehension) -> EmittedCode:
         found = node.init.type or DYN
         if found.kind in _UNBOUND:
             raise NotEmitted
@@ -270,7 +274,7 @@ class _Absorbing(_Emitter):
         body = self.emit(node.result)
         self.scopes.pop()
         text = f"({holder} := lazy(lambda: {init.text}), {body.text})[1]"
-        return Code(text, body.type, is_dict=body.is_dict, is_domains=body.is_domains)
+        return EmittedCode(text, body.type, is_dict=body.is_dict, is_domains=body.is_domains)
 
 
 def _is_device(node: Node) -> bool:
@@ -279,13 +283,13 @@ def _is_device(node: Node) -> bool:
 
 def _refuse_optionals(node: Comprehension) -> None:
     for inner in (node.range.type or DYN).params:
-        if inner.kind is Kind.OPAQUE or inner is DYN:
+        if inner.kind is TypeKind.OPAQUE or inner is DYN:
             raise NotEmitted
 
 
 def _recognised(node: Comprehension) -> _Fold:
     step = node.step
-    if not isinstance(step, Call):
+    if not isinstance(step, CallExpr):
         raise NotEmitted
     if isinstance(node.init, Literal) and step.function == AND:
         return _Fold("every", (step.args[1],))
@@ -301,12 +305,12 @@ def _recognised(node: Comprehension) -> _Fold:
 
 
 def _single(step: Node) -> Node:
-    if isinstance(step, Call) and len(step.args) > 1 and isinstance(step.args[1], ListNode):
+    if isinstance(step, CallExpr) and len(step.args) > 1 and isinstance(step.args[1], ListNode):
         return step.args[1].elements[0]
     raise NotEmitted
 
 
-def _keeps_item(node: Comprehension, step: Call) -> bool:
+def _keeps_item(node: Comprehension, step: CallExpr) -> bool:
     """Whether a conditional step adds the loop variable itself, as `filter` does."""
     if step.function != CONDITIONAL or node.second:
         return False

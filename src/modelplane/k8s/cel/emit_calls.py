@@ -25,11 +25,11 @@ from modelplane.k8s.cel.syntax import (
     NOT_EQUALS,
     OPTIONAL_SELECT,
     SUBTRACT,
-    Call,
+    CallExpr,
     Literal,
     Node,
 )
-from modelplane.k8s.cel.types import BOOL, DYN, INT, STRING, Kind, Type
+from modelplane.k8s.cel.types import BOOL, DYN, INT, STRING, CelType, TypeKind
 
 FOLDED = frozenset({"quantity", "semver", "ip", "cidr", "url", "duration", "timestamp", "int", "double", "uint"})
 _ORDER = {LESS: "<", LESS_EQUALS: "<=", GREATER: ">", GREATER_EQUALS: ">="}
@@ -62,11 +62,11 @@ class NotEmitted(Exception):  # noqa: N818  a way out, not an error
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class EmittedCode:
     """Python text that computes a value. `is_dict` says that the value is a plain dict of strings for certain."""
 
     text: str
-    type: Type
+    type: CelType
     constant: object = None
     is_constant: bool = field(default=False, kw_only=True)
     is_dict: bool = field(default=False, kw_only=True)
@@ -85,9 +85,9 @@ class CallEmitter:
 
     def __init__(self, functions: Functions) -> None:
         self.functions = functions
-        self.bound: dict[str, Code] = {}
+        self.bound: dict[str, EmittedCode] = {}
 
-    def emit(self, node: Node) -> Code:
+    def emit(self, node: Node) -> EmittedCode:
         """The code of a node; the emitter proper knows how."""
         raise NotImplementedError
 
@@ -99,19 +99,19 @@ class CallEmitter:
         """A name for a variable."""
         raise NotImplementedError
 
-    def truth(self, code: Code) -> str:
+    def truth(self, code: EmittedCode) -> str:
         """The code of a condition."""
         raise NotImplementedError
 
-    def value(self, code: Code) -> str:
+    def value(self, code: EmittedCode) -> str:
         """The code of a value that goes somewhere else."""
         raise NotImplementedError
 
-    def item(self, container: Code, key: str, found: Type) -> Code:
+    def item(self, container: EmittedCode, key: str, found: CelType) -> EmittedCode:
         """The code of one entry of a map."""
         raise NotImplementedError
 
-    def other_call(self, node: Call) -> Code:
+    def other_call(self, node: CallExpr) -> EmittedCode:
         """A call that is neither `&&`, `||` nor `?:`."""
         if node.function in {EQUALS, NOT_EQUALS}:
             return self.equality(node)
@@ -125,14 +125,14 @@ class CallEmitter:
         if node.function in _ORDER:
             return self.ordering(node, args)
         if node.function == NOT:
-            return Code(f"(not {self.truth(args[0])})", BOOL)
+            return EmittedCode(f"(not {self.truth(args[0])})", BOOL)
         if node.function == IN:
             return self.membership(args)
         if node.function == INDEX:
             return self.index(node, args)
         return self.plain_call(node, args)
 
-    def folded(self, node: Call, args: list[Code]) -> Code | None:
+    def folded(self, node: CallExpr, args: list[EmittedCode]) -> EmittedCode | None:
         """A call computed beforehand, unless it fails."""
         values = [arg.constant for arg in args]
         body = self.body(node)
@@ -142,78 +142,78 @@ class CallEmitter:
             value = body(*values)
         except (EvaluationError, EvaluationAborted):
             return None
-        return Code(self.constant(value), node.type or DYN, value, is_constant=True)
+        return EmittedCode(self.constant(value), node.type or DYN, value, is_constant=True)
 
-    def body(self, node: Call) -> Body | None:
+    def body(self, node: CallExpr) -> Body | None:
         """What a call runs; quantities are plain values here."""
         if node.function == "quantity":
             return plain_quantity
         return self.functions[node.function].body_for(node.overloads)
 
-    def equality(self, node: Call) -> Code:
+    def equality(self, node: CallExpr) -> EmittedCode:
         left, right = (self.emit(arg) for arg in node.args)
         negated = node.function == NOT_EQUALS
         if left.type in _EQUAL_INLINE and (left.type is right.type or left.type is STRING):
-            return Code(f"({left.text} {'!=' if negated else '=='} {self.value(right)})", BOOL)
+            return EmittedCode(f"({left.text} {'!=' if negated else '=='} {self.value(right)})", BOOL)
         name = "not_equals" if negated else "equal"
         general = f"{name}({{0}}, {self.value(right)})"
         if right.type is STRING and left.type.is_dynamic and right.is_constant:
             inline = f"({{0}} {'!=' if negated else '=='} {right.text})"
-            return Code(self.tested(left, "str", inline, general), BOOL)
-        return Code(general.format(self.value(left)), BOOL)
+            return EmittedCode(self.tested(left, "str", inline, general), BOOL)
+        return EmittedCode(general.format(self.value(left)), BOOL)
 
-    def tested(self, code: Code, python_class: str, quick: str, general: str) -> str:
+    def tested(self, code: EmittedCode, python_class: str, quick: str, general: str) -> str:
         """Two ways to compute, chosen by the class of a value that is computed once."""
         name = self.fresh()
         return f"({quick.format(name)} if type({name} := {code.text}) is {python_class} else {general.format(name)})"
 
-    def ordering(self, node: Call, args: list[Code]) -> Code:
+    def ordering(self, node: CallExpr, args: list[EmittedCode]) -> EmittedCode:
         left, right = args
         sign = _ORDER[node.function]
         if left.type is right.type and left.type in _ORDERED_INLINE:
-            return Code(f"({left.text} {sign} {right.text})", BOOL)
-        return Code(f"(compare({left.text}, {right.text}) {sign} 0)", BOOL)
+            return EmittedCode(f"({left.text} {sign} {right.text})", BOOL)
+        return EmittedCode(f"(compare({left.text}, {right.text}) {sign} 0)", BOOL)
 
-    def membership(self, args: list[Code]) -> Code:
+    def membership(self, args: list[EmittedCode]) -> EmittedCode:
         item, container = args
         if container.is_dict and item.type is STRING:
-            return Code(f"({item.text} in {container.text})", BOOL)
-        if container.type.kind is Kind.LIST and container.is_constant:
+            return EmittedCode(f"({item.text} in {container.text})", BOOL)
+        if container.type.kind is TypeKind.LIST and container.is_constant:
             members = constant_members(container.constant)
             if not container.constant:
-                return Code("False", BOOL)
+                return EmittedCode("False", BOOL)
             if members is not None:
                 return self.constant_membership(item, members.strings, self.constant(members.has))
-        return Code(f"contains({self.value(container)}, {self.value(item)})", BOOL)
+        return EmittedCode(f"contains({self.value(container)}, {self.value(item)})", BOOL)
 
-    def constant_membership(self, item: Code, strings: frozenset[str], general: str) -> Code:
+    def constant_membership(self, item: EmittedCode, strings: frozenset[str], general: str) -> EmittedCode:
         if item.type is STRING:
-            return Code(f"({item.text} in {self.constant(strings)})", BOOL)
-        return Code(self.tested(item, "str", f"({{0}} in {self.constant(strings)})", f"{general}({{0}})"), BOOL)
+            return EmittedCode(f"({item.text} in {self.constant(strings)})", BOOL)
+        return EmittedCode(self.tested(item, "str", f"({{0}} in {self.constant(strings)})", f"{general}({{0}})"), BOOL)
 
-    def index(self, node: Call, args: list[Code]) -> Code:
+    def index(self, node: CallExpr, args: list[EmittedCode]) -> EmittedCode:
         container, key = args
-        if container.type.kind is Kind.MAP and key.type is STRING:
+        if container.type.kind is TypeKind.MAP and key.type is STRING:
             return self.item(container, key.text, node.type or DYN)
         raise NotEmitted
 
-    def optional(self, node: Call) -> Code:
+    def optional(self, node: CallExpr) -> EmittedCode:
         """`m.?field.hasValue()` and `m.?field.orValue(x)` for a plain map."""
         chain = node.target
-        if not isinstance(chain, Call) or chain.function != OPTIONAL_SELECT:
+        if not isinstance(chain, CallExpr) or chain.function != OPTIONAL_SELECT:
             raise NotEmitted
         container, key = self.emit(chain.args[0]), chain.args[1]
         if not container.is_plain_dict or not isinstance(key, Literal):
             raise NotEmitted
         name = self.constant(key.value)
         if node.function == "hasValue":
-            return Code(f"({name} in {container.text})", BOOL)
+            return EmittedCode(f"({name} in {container.text})", BOOL)
         alternative = self.emit(node.args[0])
         holder = self.fresh()
         text = f"({holder}[{name}] if {name} in ({holder} := {container.text}) else {self.value(alternative)})"
-        return Code(text, node.type or DYN)
+        return EmittedCode(text, node.type or DYN)
 
-    def plain_call(self, node: Call, args: list[Code]) -> Code:
+    def plain_call(self, node: CallExpr, args: list[EmittedCode]) -> EmittedCode:
         if len(node.overloads) != 1:
             return self.dispatched(node, args)
         overload = node.overloads[0]
@@ -222,15 +222,15 @@ class CallEmitter:
         exact = [arg.type is param for arg, param in zip(args, overload.params, strict=True)]
         inline = self.inlined(node, overload, args)
         if inline is not None and all(exact):
-            return Code(inline.format(*[arg.text for arg in args]), node.type or DYN)
+            return EmittedCode(inline.format(*[arg.text for arg in args]), node.type or DYN)
         if inline is not None and exact[1:] == [True] * (len(args) - 1) and overload.params[0] in _CLASSES:
             rest = [arg.text for arg in args[1:]]
             general = f"{self.constant(self.body(node))}({', '.join(['{0}', *rest])})"
             quick = inline.replace("{1}", rest[0]) if rest else inline
-            return Code(self.tested(args[0], _CLASSES[overload.params[0]], quick, general), node.type or DYN)
+            return EmittedCode(self.tested(args[0], _CLASSES[overload.params[0]], quick, general), node.type or DYN)
         return self.dispatched(node, args)
 
-    def inlined(self, node: Call, overload: Overload, args: list[Code]) -> str | None:
+    def inlined(self, node: CallExpr, overload: Overload, args: list[EmittedCode]) -> str | None:
         template = _METHODS.get(overload.id)
         if template is not None:
             return template
@@ -240,19 +240,19 @@ class CallEmitter:
             return f"checked_int({{0}} {_ARITHMETIC[node.function]} {{1}})"
         return {NEGATE: "checked_int(-{0})", DIVIDE: "divide({0}, {1})", MODULO: "modulo({0}, {1})"}.get(node.function)
 
-    def matches(self, args: list[Code]) -> Code:
+    def matches(self, args: list[EmittedCode]) -> EmittedCode:
         subject, pattern = args
         if not pattern.is_constant or not isinstance(pattern.constant, str):
             raise NotEmitted
         quick = f"{self.constant(regex.occurrences(pattern.constant))}[{{0}}]"
         if subject.type is STRING:
-            return Code(quick.format(subject.text), BOOL)
+            return EmittedCode(quick.format(subject.text), BOOL)
         general = f"{self.constant(self.functions['matches'].singleton)}({{0}}, {pattern.text})"
-        return Code(self.tested(subject, "str", quick, general), BOOL)
+        return EmittedCode(self.tested(subject, "str", quick, general), BOOL)
 
-    def dispatched(self, node: Call, args: list[Code]) -> Code:
+    def dispatched(self, node: CallExpr, args: list[EmittedCode]) -> EmittedCode:
         body = self.body(node)
         if body is None or node.function.startswith(("_[", "_?")):
             raise NotEmitted
         values = ", ".join([self.value(arg) for arg in args])
-        return Code(f"{self.constant(body)}({values})", node.type or DYN)
+        return EmittedCode(f"{self.constant(body)}({values})", node.type or DYN)

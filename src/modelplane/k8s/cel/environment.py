@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.declarations import Function
-from modelplane.k8s.cel.types import Type
+from modelplane.k8s.cel.declarations import FunctionDecl
+from modelplane.k8s.cel.types import CelType
 
 # Names that denote types; what they stand for at run time is the type itself.
-TYPE_NAMES: dict[str, Type] = {
+TYPE_NAMES: dict[str, CelType] = {
     "bool": t.BOOL,
     "bytes": t.BYTES,
     "double": t.DOUBLE,
@@ -31,7 +31,7 @@ TYPE_NAMES: dict[str, Type] = {
 class Environment:
     """`structs` gives the fields of each type that has some."""
 
-    variables: Mapping[str, Type]
-    structs: Mapping[str, Mapping[str, Type]]
-    functions: Mapping[str, Function]
-    type_names: Mapping[str, Type] = field(default_factory=lambda: TYPE_NAMES)
+    variables: Mapping[str, CelType]
+    structs: Mapping[str, Mapping[str, CelType]]
+    functions: Mapping[str, FunctionDecl]
+    type_names: Mapping[str, CelType] = field(default_factory=lambda: TYPE_NAMES)

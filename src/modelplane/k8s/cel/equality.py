@@ -12,10 +12,10 @@ from typing import TypeGuard
 
 from modelplane.k8s.cel.effort import metered, work
 from modelplane.k8s.cel.errors import EvaluationError
-from modelplane.k8s.cel.types import Type
+from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.cel.values import (
     NONE,
-    Duration,
+    CelDuration,
     KeyedMap,
     ListValue,
     MapValue,
@@ -104,8 +104,8 @@ def _equal_optional(left: Optional, right: object) -> bool:
     return value_equal(left.value, right.value)
 
 
-def _equal_type(left: Type, right: object) -> bool:
-    return isinstance(right, Type) and left.name == right.name
+def _equal_type(left: CelType, right: object) -> bool:
+    return isinstance(right, CelType) and left.name == right.name
 
 
 def _equal_quantity(left: Quantity, right: object) -> bool:
@@ -165,10 +165,10 @@ _EQUALITY: dict[type, Callable[..., bool]] = {
     bool: _equal_bool,
     bytes: _equal_same_class,
     type(None): _equal_null,
-    Duration: _equal_same_class,
+    CelDuration: _equal_same_class,
     Timestamp: _equal_same_class,
     Optional: _equal_optional,
-    Type: _equal_type,
+    CelType: _equal_type,
     Quantity: _equal_quantity,
     QuantityCell: _equal_cell,
     Version: _equal_opaque,
@@ -202,7 +202,11 @@ def compare(left: object, right: object) -> int:
         return -1 if left < right else int(left != right)
     if isinstance(left, bool) and isinstance(right, bool):
         return int(left) - int(right)
-    if type(left) is type(right) and isinstance(left, Duration | Timestamp) and isinstance(right, Duration | Timestamp):
+    if (
+        type(left) is type(right)
+        and isinstance(left, CelDuration | Timestamp)
+        and isinstance(right, CelDuration | Timestamp)
+    ):
         return -1 if left.nanos < right.nanos else int(left.nanos != right.nanos)
     raise no_overload("compare", left, right)
 
@@ -213,7 +217,7 @@ def is_comparable(value: object) -> bool:
     return kind in _NUMBERS or kind in _ORDERED
 
 
-_ORDERED = frozenset({str, bytes, bool, Duration, Timestamp})
+_ORDERED = frozenset({str, bytes, bool, CelDuration, Timestamp})
 
 
 def _compare_numbers(left: float, right: float) -> int:

@@ -16,7 +16,7 @@ from modelplane.k8s.cel.syntax import (
     ACCUMULATOR,
     AND,
     OR,
-    Call,
+    CallExpr,
     Comprehension,
     Ident,
     ListNode,
@@ -27,17 +27,19 @@ from modelplane.k8s.cel.syntax import (
     Struct,
 )
 from modelplane.k8s.cel.trails import NOWHERE, Trail, start
-from modelplane.k8s.cel.types import DYN, Kind, Type
+from modelplane.k8s.cel.types import DYN, CelType, TypeKind
 
 _LIST_COST, _MAP_COST = exactly(10), exactly(30)
-_SCALARS = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
-_SELECTABLE = frozenset({Kind.MAP, Kind.STRUCT, Kind.PARAM})
+_SCALARS = frozenset(
+    {TypeKind.BOOL, TypeKind.DOUBLE, TypeKind.DURATION, TypeKind.INT, TypeKind.TIMESTAMP, TypeKind.UINT}
+)
+_SELECTABLE = frozenset({TypeKind.MAP, TypeKind.STRUCT, TypeKind.PARAM})
 
 
-class Bounds(Protocol):
+class SizeEstimator(Protocol):
     """What is known about the data: how large the value at a path, or of a type, can be."""
 
-    def size(self, path: tuple[str, ...], found: Type) -> Range | None:
+    def size(self, path: tuple[str, ...], found: CelType) -> Range | None:
         """The size of the value, or None where nothing is known."""
 
 
@@ -45,7 +47,7 @@ class Bounds(Protocol):
 class Entries:
     """The sizes of the keys and of the values of a list or map."""
 
-    kind: Kind
+    kind: TypeKind
     key: Range
     value: Range
 
@@ -57,7 +59,7 @@ class _Local:
     entries: Entries | None
 
 
-def estimate(node: Node, bounds: Bounds) -> int:
+def estimate(node: Node, bounds: SizeEstimator) -> int:
     """The highest cost of evaluating a checked tree."""
     return _Estimator(bounds).cost(node)[1]
 
@@ -71,7 +73,7 @@ class _Cost:
 class _Estimator:
     __slots__ = ("bounds", "entries", "locals", "paths", "sizes")
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: SizeEstimator) -> None:
         self.bounds = bounds
         self.paths: dict[int, Trail] = {}
         self.sizes: dict[int, Range] = {}
@@ -111,7 +113,7 @@ class _Estimator:
                 return local.path
         return self.paths.get(id(node), NOWHERE)
 
-    def call(self, node: Call) -> Range:
+    def call(self, node: CallExpr) -> Range:
         if node.function == "dyn":
             return self.dynamic(node)
         if node.function in {AND, OR}:
@@ -137,7 +139,7 @@ class _Estimator:
             self.sizes[id(node)] = size
         return plus(target_cost, total)
 
-    def plain_call(self, node: Call) -> Range:
+    def plain_call(self, node: CallExpr) -> Range:
         """A call of one unit."""
         cost = ONE
         for arg in node.args:
@@ -150,13 +152,13 @@ class _Estimator:
                 self.sizes[id(node)] = size
         return cost
 
-    def dynamic(self, node: Call) -> Range:
+    def dynamic(self, node: CallExpr) -> Range:
         inner = node.args[0]
         cost = self.cost(inner)
         self.copy_sizes(node, inner)
         return plus(ONE, cost)
 
-    def indexed(self, node: Call, overload: str, size: Range | None) -> Range | None:
+    def indexed(self, node: CallExpr, overload: str, size: Range | None) -> Range | None:
         """Follows an index into the data: the path goes on with the element, and so does the size."""
         if overload not in {"index_list", "index_map"}:
             return size
@@ -173,7 +175,7 @@ class _Estimator:
             path = ()
         return Priced(node, node.type or DYN, path, self.size(node))
 
-    def priced(self, node: Call, overload: str, call: CallArgs, arg_costs: list[Range]) -> _Cost:
+    def priced(self, node: CallExpr, overload: str, call: CallArgs, arg_costs: list[Range]) -> _Cost:
         total = ZERO
         for cost in arg_costs:
             total = plus(total, cost)
@@ -191,16 +193,16 @@ class _Estimator:
         most = min(call.args[0].known[1], call.args[1].known[1])
         return _Cost(plus(scaled((1 if most > 0 else 0, most), 0.1), total), None)
 
-    def logic(self, node: Call) -> Range:
+    def logic(self, node: CallExpr) -> Range:
         left, right = (self.cost(arg) for arg in node.args)
         return left[0], plus(left, right)[1]
 
-    def conditional(self, node: Call, _id: str, call: CallArgs, costs: list[Range], _total: Range) -> _Cost:
+    def conditional(self, node: CallExpr, _id: str, call: CallArgs, costs: list[Range], _total: Range) -> _Cost:
         size = union(call.args[1].known, call.args[2].known)
         self.keep_entries(node, node.args[1], node.args[2])
         return _Cost(plus(costs[0], union(costs[1], costs[2])), size)
 
-    def addition(self, node: Call, overload: str, call: CallArgs, _costs: list[Range], total: Range) -> _Cost:
+    def addition(self, node: CallExpr, overload: str, call: CallArgs, _costs: list[Range], total: Range) -> _Cost:
         size = plus(call.args[0].known, call.args[1].known)
         self.keep_entries(node, node.args[0], node.args[1])
         if overload == "add_list":
@@ -218,7 +220,7 @@ class _Estimator:
         for element in node.elements:
             cost = plus(cost, self.cost(element))
             value = union(value, self.size_or_unknown(element))
-        self.entries[id(node)] = Entries(Kind.LIST, ONE, value)
+        self.entries[id(node)] = Entries(TypeKind.LIST, ONE, value)
         return plus(cost, _LIST_COST)
 
     def map_literal(self, node: MapNode) -> Range:
@@ -228,7 +230,7 @@ class _Estimator:
             cost = plus(plus(cost, self.cost(entry.key)), self.cost(entry.value))
             key = union(key, self.size_or_unknown(entry.key))
             value = union(value, self.size_or_unknown(entry.value))
-        self.entries[id(node)] = Entries(Kind.MAP, key, value)
+        self.entries[id(node)] = Entries(TypeKind.MAP, key, value)
         return plus(cost, _MAP_COST)
 
     def struct(self, _node: Struct) -> Range:
@@ -275,7 +277,7 @@ class _Estimator:
         path = self.path(node.range)
         key_size = entries.key if entries is not None else None
         value_size = entries.value if entries is not None else None
-        is_list = kind is Kind.LIST
+        is_list = kind is TypeKind.LIST
         if node.second:
             self.push(node.variable, _Local(path.extended("@indices" if is_list else "@keys"), key_size, None))
             self.push(node.second, _Local(path.extended("@items" if is_list else "@values"), value_size, None))
@@ -326,7 +328,7 @@ class _Estimator:
         Literal: literal,
         Ident: ident,
         Select: select,
-        Call: call,
+        CallExpr: call,
         ListNode: list_literal,
         MapNode: map_literal,
         Comprehension: comprehension,
@@ -349,12 +351,12 @@ def literal_size(node: Node) -> Range | None:
     return exactly(len(node.entries)) if isinstance(node, MapNode) else None
 
 
-def is_scalar(found: Type) -> bool:
+def is_scalar(found: CelType) -> bool:
     """Whether every value of the type has the same size."""
     if found.kind in _SCALARS:
         return True
     return (
-        found.kind is Kind.OPAQUE
+        found.kind is TypeKind.OPAQUE
         and found.name == "optional_type"
         and bool(found.params)
         and is_scalar(found.params[0])

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from modelplane.k8s.cel.attributes import (
+    Activation,
     ComputedQualifier,
     ConstantQualifier,
     Path,
     PresenceQualifier,
     Qualifier,
-    State,
     Step,
     is_key,
 )
@@ -41,7 +41,7 @@ from modelplane.k8s.cel.syntax import (
     OPTIONAL_INDEX,
     OPTIONAL_SELECT,
     OR,
-    Call,
+    CallExpr,
     Comprehension,
     Ident,
     ListNode,
@@ -52,14 +52,14 @@ from modelplane.k8s.cel.syntax import (
     Struct,
     chain,
 )
-from modelplane.k8s.cel.types import DYN, Kind, Type
+from modelplane.k8s.cel.types import DYN, CelType, TypeKind
 from modelplane.k8s.cel.values import NONE, Optional, check_hashable, make_map, no_overload, runtime_type
 
 _PATTERNS = {"matches": 1, "find": 1, "findAll": 1}
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class EvalPlan:
     """How to compute a node; `path` where it is a variable with qualifiers, `constant` where nothing is to be done."""
 
     step: Step
@@ -68,14 +68,14 @@ class Plan:
     constant: object = None
 
 
-def _constant(value: object) -> Plan:
-    return Plan(lambda _state: value, None, True, value)
+def _constant(value: object) -> EvalPlan:
+    return EvalPlan(lambda _state: value, None, True, value)
 
 
-def _path_plan(path: Path) -> Plan:
+def _path_plan(path: Path) -> EvalPlan:
     resolve, price = path.resolve, path.price
 
-    def step(state: State) -> object:
+    def step(state: Activation) -> object:
         try:
             value = resolve(state)
         except EvaluationError:
@@ -84,20 +84,20 @@ def _path_plan(path: Path) -> Plan:
         state.spent += price
         return value
 
-    return Plan(step if price else resolve, path)
+    return EvalPlan(step if price else resolve, path)
 
 
-def _variable_plan(read: Step, found: Type) -> Plan:
+def _variable_plan(read: Step, found: CelType) -> EvalPlan:
     """A variable on its own; where it cannot hold an optional, reading it is all there is to do."""
     plan = _path_plan(Path(read))
-    if found.is_dynamic or found.kind is Kind.OPAQUE:
+    if found.is_dynamic or found.kind is TypeKind.OPAQUE:
         return plan
 
-    def step(state: State) -> object:
+    def step(state: Activation) -> object:
         state.spent += 1
         return read(state)
 
-    return Plan(step, plan.path)
+    return EvalPlan(step, plan.path)
 
 
 class Planner:
@@ -110,14 +110,14 @@ class Planner:
         self.slots = Slots(len(variables))
         self.scopes: list[dict[str, Step]] = [{name: _reader(index) for index, name in enumerate(variables)}]
 
-    def plan(self, node: Node) -> Plan:
+    def plan(self, node: Node) -> EvalPlan:
         """The closures of a node and of everything below it."""
         return self.handlers[type(node)](self, node)
 
-    def literal(self, node: Literal) -> Plan:
+    def literal(self, node: Literal) -> EvalPlan:
         return _constant(node.value)
 
-    def ident(self, node: Ident) -> Plan:
+    def ident(self, node: Ident) -> EvalPlan:
         if node.constant is not None:
             return _constant(node.constant)
         name = node.name.removeprefix(".")
@@ -126,7 +126,7 @@ class Planner:
                 return _variable_plan(scope[name], node.type or DYN)
         raise SyntaxFault(f"undeclared reference to '{name}'", node.offset)
 
-    def select(self, node: Select) -> Plan:
+    def select(self, node: Select) -> EvalPlan:
         if node.constant is not None:
             return _constant(node.constant)
         path = self.path_of(node.operand)
@@ -134,21 +134,21 @@ class Planner:
             return self.qualified(path, ConstantQualifier(node.field))
         path.qualifiers.append(PresenceQualifier(node.field))
 
-        def step(state: State) -> object:
+        def step(state: Activation) -> object:
             found = path.resolve(state)
             return found is not NONE if isinstance(found, Optional) else found
 
-        return Plan(step)
+        return EvalPlan(step)
 
     def path_of(self, node: Node) -> Path:
         plan = self.plan(node)
         return plan.path if plan.path is not None else Path(plan.step)
 
-    def qualified(self, path: Path, qualifier: Qualifier) -> Plan:
+    def qualified(self, path: Path, qualifier: Qualifier) -> EvalPlan:
         path.qualifiers.append(qualifier)
         return _path_plan(path)
 
-    def index(self, node: Call, *, optional: bool) -> Plan:
+    def index(self, node: CallExpr, *, optional: bool) -> EvalPlan:
         path = self.path_of(node.args[0])
         key = self.plan(node.args[1])
         if key.is_constant:
@@ -157,7 +157,7 @@ class Planner:
             return self.qualified(path, ConstantQualifier(key.constant, optional))
         return self.qualified(path, ComputedQualifier(key.path.resolve if key.path else key.step, optional))
 
-    def call(self, node: Call) -> Plan:
+    def call(self, node: CallExpr) -> EvalPlan:
         special = self.specials.get(node.function)
         if special is not None:
             return special(self, node)
@@ -180,15 +180,15 @@ class Planner:
         has_pattern = self.check_pattern(node, plans)
         stops_early = body == function.dispatch or node.function == "format" or has_pattern
         steps = [plan.step for plan in plans]
-        return Plan(call_step(steps, body, price_of(node.function, overload), stops_early=stops_early))
+        return EvalPlan(call_step(steps, body, price_of(node.function, overload), stops_early=stops_early))
 
-    def converted(self, node: Call, body: Callable[..., object], value: object) -> Plan:
+    def converted(self, node: CallExpr, body: Callable[..., object], value: object) -> EvalPlan:
         try:
             return _constant(body(value))
         except EvaluationError as error:
             raise SyntaxFault(str(error), node.offset) from None
 
-    def check_pattern(self, node: Call, plans: "list[Plan]") -> bool:
+    def check_pattern(self, node: CallExpr, plans: "list[EvalPlan]") -> bool:
         """Whether the call has a constant pattern, which must then be one."""
         position = _PATTERNS.get(node.function)
         pattern = None if position is None else plans[position].constant
@@ -200,12 +200,12 @@ class Planner:
             raise SyntaxFault(str(error), node.offset) from None
         return True
 
-    def logic(self, node: Call, *, absorbing: bool) -> Plan:
+    def logic(self, node: CallExpr, *, absorbing: bool) -> EvalPlan:
         """`||` where `absorbing` is true, `&&` where it is false: that value wins over any error."""
         terms = [self.plan(term).step for term in chain(node)]
         name, otherwise = node.function, not absorbing
 
-        def step(state: State) -> object:
+        def step(state: Activation) -> object:
             failure: EvaluationError | None = None
             for term in terms:
                 try:
@@ -222,15 +222,15 @@ class Planner:
                 raise failure
             return otherwise
 
-        return Plan(step)
+        return EvalPlan(step)
 
-    def conditional(self, node: Call) -> Plan:
+    def conditional(self, node: CallExpr) -> EvalPlan:
         condition, then, otherwise = (self.plan(arg) for arg in node.args)
         # A branch is read like a variable, which is how an optional of Kubernetes' own types is spoilt.
         chosen, rejected = ((plan.path or Path(plan.step)).resolve for plan in (then, otherwise))
         test = condition.step
 
-        def branch(state: State) -> object:
+        def branch(state: Activation) -> object:
             value = test(state)
             if value is True:
                 return chosen(state)
@@ -238,15 +238,15 @@ class Planner:
                 return rejected(state)
             raise no_overload("_?_:_", value)
 
-        return Plan(branch, Path(branch, price=0))
+        return EvalPlan(branch, Path(branch, price=0))
 
-    def equality(self, node: Call, *, negated: bool) -> Plan:
+    def equality(self, node: CallExpr, *, negated: bool) -> EvalPlan:
         left, right = (self.plan(arg).step for arg in node.args)
 
         def price(args: tuple[object, ...], _result: object) -> int:
             return 1 if _is_opaque(args[0]) and not negated else equality_cost(args[0], args[1])
 
-        def step(state: State) -> object:
+        def step(state: Activation) -> object:
             one, other = both(left, right, state, price)
             state.spent += price((one, other), None)
             try:
@@ -256,13 +256,13 @@ class Planner:
                     return True
                 raise
 
-        return Plan(step)
+        return EvalPlan(step)
 
-    def alternative(self, node: Call, plans: list[Plan]) -> Plan:
+    def alternative(self, node: CallExpr, plans: list[EvalPlan]) -> EvalPlan:
         first, second = (plan.step for plan in plans)
         unwraps = node.function == "orValue"
 
-        def step(state: State) -> object:
+        def step(state: Activation) -> object:
             value = first(state)
             if not isinstance(value, Optional):
                 return value
@@ -272,15 +272,15 @@ class Planner:
                 raise value.value
             return value.value if unwraps else value
 
-        return Plan(step)
+        return EvalPlan(step)
 
-    def list_literal(self, node: ListNode) -> Plan:
+    def list_literal(self, node: ListNode) -> EvalPlan:
         plans = [self.plan(element) for element in node.elements]
         if all(plan.is_constant for plan in plans) and not node.optionals:
             return _constant([plan.constant for plan in plans])
         steps = [(plan.step, index in node.optionals) for index, plan in enumerate(plans)]
 
-        def step(state: State) -> object:
+        def step(state: Activation) -> object:
             elements: list[object] = []
             try:
                 for element, optional in steps:
@@ -291,15 +291,15 @@ class Planner:
             state.spent += LIST_COST
             return elements
 
-        return Plan(step)
+        return EvalPlan(step)
 
-    def map_literal(self, node: MapNode) -> Plan:
+    def map_literal(self, node: MapNode) -> EvalPlan:
         entries = [(self.plan(entry.key), self.plan(entry.value), entry.optional) for entry in node.entries]
         if all(key.is_constant and value.is_constant and not optional for key, value, optional in entries):
             return self.constant_map(node, [(key.constant, value.constant) for key, value, _ in entries])
         steps = [(key.step, value.step, optional) for key, value, optional in entries]
 
-        def step(state: State) -> object:
+        def step(state: Activation) -> object:
             pairs: list[tuple[object, object]] = []
             try:
                 for entry in steps:
@@ -311,31 +311,31 @@ class Planner:
             state.spent += MAP_COST
             return built
 
-        return Plan(step)
+        return EvalPlan(step)
 
-    def constant_map(self, node: MapNode, pairs: list[tuple[object, object]]) -> Plan:
+    def constant_map(self, node: MapNode, pairs: list[tuple[object, object]]) -> EvalPlan:
         try:
             return _constant(make_map(pairs))
         except EvaluationAborted as error:
             raise SyntaxFault(str(error), node.offset) from None
 
-    def comprehension(self, node: Comprehension) -> Plan:
-        return Plan(plan_fold(self, node))
+    def comprehension(self, node: Comprehension) -> EvalPlan:
+        return EvalPlan(plan_fold(self, node))
 
-    def struct(self, node: Struct) -> Plan:
+    def struct(self, node: Struct) -> EvalPlan:
         raise SyntaxFault(f"undeclared reference to '{node.name}'", node.offset)
 
-    handlers: ClassVar[dict[type, Callable[..., Plan]]] = {
+    handlers: ClassVar[dict[type, Callable[..., EvalPlan]]] = {
         Literal: literal,
         Ident: ident,
         Select: select,
-        Call: call,
+        CallExpr: call,
         ListNode: list_literal,
         MapNode: map_literal,
         Comprehension: comprehension,
         Struct: struct,
     }
-    specials: ClassVar[dict[str, Callable[..., Plan]]] = {
+    specials: ClassVar[dict[str, Callable[..., EvalPlan]]] = {
         AND: lambda self, node: self.logic(node, absorbing=False),
         OR: lambda self, node: self.logic(node, absorbing=True),
         CONDITIONAL: conditional,
@@ -357,7 +357,7 @@ def _add_element(elements: list[object], value: object, *, optional: bool) -> No
     elements.append(value)
 
 
-def _add_entry(pairs: list[tuple[object, object]], entry: tuple[Step, Step, bool], state: State) -> None:
+def _add_entry(pairs: list[tuple[object, object]], entry: tuple[Step, Step, bool], state: Activation) -> None:
     key_step, value_step, optional = entry
     key, value = key_step(state), value_step(state)
     if optional:
@@ -375,10 +375,10 @@ def _reader(slot: int) -> Step:
     return lambda state: state.slots[slot]
 
 
-def _membership_plan(item: Step, members: Membership) -> Plan:
-    return Plan(lambda state: members.has(item(state)))
+def _membership_plan(item: Step, members: Membership) -> EvalPlan:
+    return EvalPlan(lambda state: members.has(item(state)))
 
 
 def _is_opaque(value: object) -> bool:
     kind = runtime_type(value)
-    return kind.kind is Kind.STRUCT or (kind.kind is Kind.OPAQUE and kind.name != "optional_type")
+    return kind.kind is TypeKind.STRUCT or (kind.kind is TypeKind.OPAQUE and kind.name != "optional_type")

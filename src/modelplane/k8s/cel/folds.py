@@ -10,7 +10,7 @@ when something is added to it, in upstream and therefore here.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from modelplane.k8s.cel.attributes import State, Step
+from modelplane.k8s.cel.attributes import Activation, Step
 from modelplane.k8s.cel.effort import ERROR_EFFORT, metered, turn_effort, work
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.growing import grown, settled
@@ -59,7 +59,7 @@ def plan_fold(planner: "Planner", node: Comprehension) -> Step:
     paired = bool(node.second)
     effort = turn_effort(node.condition, node.step, per_node=_PER_NODE)
 
-    def step(state: State) -> object:
+    def step(state: Activation) -> object:
         slots = state.slots
         source = items(state)
         slots[accumulator] = _UNSET
@@ -81,7 +81,7 @@ def plan_fold(planner: "Planner", node: Comprehension) -> Step:
     return step
 
 
-def _goes_on(condition: Step, state: State) -> bool:
+def _goes_on(condition: Step, state: Activation) -> bool:
     try:
         return condition(state) is not False
     except EvaluationError:
@@ -90,7 +90,7 @@ def _goes_on(condition: Step, state: State) -> bool:
 
 
 def _bind_step(accumulator: int, result: Step) -> Step:
-    def step(state: State) -> object:
+    def step(state: Activation) -> object:
         state.slots[accumulator] = _UNSET
         return settled(result(state))
 
@@ -102,7 +102,7 @@ def _slot_reader(slot: int) -> Step:
 
 
 def _accumulator_reader(slot: int, initial: Step) -> Step:
-    def read(state: State) -> object:
+    def read(state: Activation) -> object:
         value = state.slots[slot]
         if value is _UNSET:
             try:

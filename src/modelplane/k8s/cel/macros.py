@@ -18,12 +18,12 @@ from modelplane.k8s.cel.syntax import (
     NOT_STRICTLY_FALSE,
     OR,
     UNUSED,
-    Call,
+    CallExpr,
     Comprehension,
-    Entry,
     Ident,
     ListNode,
     Literal,
+    MapEntry,
     MapNode,
     Node,
     Select,
@@ -53,8 +53,8 @@ class Expansion:
     def accumulator(self) -> Ident:
         return Ident(self.offset, ACCUMULATOR)
 
-    def call(self, function: str, *args: Node) -> Call:
-        return Call(self.offset, function, None, list(args))
+    def call(self, function: str, *args: Node) -> CallExpr:
+        return CallExpr(self.offset, function, None, list(args))
 
     def list(self, *elements: Node) -> ListNode:
         return ListNode(self.offset, list(elements))
@@ -82,9 +82,9 @@ def _copy_select(expansion: Expansion, node: Select) -> Node:
     return Select(node.offset, expansion.copy(node.operand), node.field, node.test_only)
 
 
-def _copy_call(expansion: Expansion, node: Call) -> Node:
+def _copy_call(expansion: Expansion, node: CallExpr) -> Node:
     target = None if node.target is None else expansion.copy(node.target)
-    return Call(node.offset, node.function, target, [expansion.copy(arg) for arg in node.args])
+    return CallExpr(node.offset, node.function, target, [expansion.copy(arg) for arg in node.args])
 
 
 def _copy_list(expansion: Expansion, node: ListNode) -> Node:
@@ -93,7 +93,7 @@ def _copy_list(expansion: Expansion, node: ListNode) -> Node:
 
 def _copy_map(expansion: Expansion, node: MapNode) -> Node:
     entries = [
-        Entry(entry.offset, expansion.copy(entry.key), expansion.copy(entry.value), entry.optional)
+        MapEntry(entry.offset, expansion.copy(entry.key), expansion.copy(entry.value), entry.optional)
         for entry in node.entries
     ]
     return MapNode(node.offset, entries)
@@ -117,7 +117,7 @@ _COPIERS: dict[type, Callable[..., Node]] = {
     Literal: lambda _, node: Literal(node.offset, node.value),
     Ident: lambda _, node: Ident(node.offset, node.name),
     Select: _copy_select,
-    Call: _copy_call,
+    CallExpr: _copy_call,
     ListNode: _copy_list,
     MapNode: _copy_map,
     Comprehension: _copy_comprehension,
@@ -230,11 +230,11 @@ def _optional_map(*, flat: bool) -> Expander:
         name, body = expansion.args
         if not isinstance(name, Ident):
             raise SyntaxFault("the variable of optMap() and optFlatMap() must be a simple name", name.offset)
-        value = Call(expansion.offset, "value", expansion.copy(expansion.target), [])
+        value = CallExpr(expansion.offset, "value", expansion.copy(expansion.target), [])
         mapped: Node = expansion.bind(name.name, value, body)
         if not flat:
             mapped = expansion.call("optional.of", mapped)
-        present = Call(expansion.offset, "hasValue", expansion.target, [])
+        present = CallExpr(expansion.offset, "hasValue", expansion.target, [])
         return expansion.call(CONDITIONAL, present, mapped, expansion.call("optional.none"))
 
     return expand
@@ -248,7 +248,7 @@ def _sort_by(expansion: Expansion) -> Node:
     keys = _MAP(expansion)
     if keys is None:
         return source
-    sorted_list = Call(expansion.offset, "@sortByAssociatedKeys", Ident(expansion.offset, _SORT_INPUT), [keys])
+    sorted_list = CallExpr(expansion.offset, "@sortByAssociatedKeys", Ident(expansion.offset, _SORT_INPUT), [keys])
     return expansion.bind(_SORT_INPUT, source, sorted_list)
 
 

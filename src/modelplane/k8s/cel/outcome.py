@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from modelplane.k8s.cel.values import Optional, runtime_type
 
 
-class Outcome(enum.Enum):
+class SelectorOutcome(enum.Enum):
     """TRUE and FALSE are answers; ERROR is none, and aborts the allocation that asked."""
 
     TRUE = "true"
@@ -18,12 +18,12 @@ class Outcome(enum.Enum):
 class Evaluation:
     """An outcome; `message` says what went wrong and is empty otherwise."""
 
-    outcome: Outcome
+    outcome: SelectorOutcome
     message: str = ""
 
 
-TRUE = Evaluation(Outcome.TRUE)
-FALSE = Evaluation(Outcome.FALSE)
+TRUE = Evaluation(SelectorOutcome.TRUE)
+FALSE = Evaluation(SelectorOutcome.FALSE)
 
 
 def as_evaluation(value: object) -> Evaluation:
@@ -34,4 +34,4 @@ def as_evaluation(value: object) -> Evaluation:
         return FALSE
     if isinstance(value, Optional) and isinstance(value.value, bool):
         return as_evaluation(value.value)
-    return Evaluation(Outcome.ERROR, f"the result is of type {runtime_type(value).name}, not bool")
+    return Evaluation(SelectorOutcome.ERROR, f"the result is of type {runtime_type(value).name}, not bool")

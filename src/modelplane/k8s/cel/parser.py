@@ -47,11 +47,11 @@ from modelplane.k8s.cel.syntax import (
     OPTIONAL_SELECT,
     OR,
     SUBTRACT,
-    Call,
-    Entry,
+    CallExpr,
     Ident,
     ListNode,
     Literal,
+    MapEntry,
     MapNode,
     Node,
     Select,
@@ -144,7 +144,7 @@ class _Parser:
             self.take(":")
             otherwise = self.expr()
             height = 1 + max(node.height, then.height, otherwise.height)
-            node = Call(offset, CONDITIONAL, None, [node, then, otherwise], height)
+            node = CallExpr(offset, CONDITIONAL, None, [node, then, otherwise], height)
         self.expr_depth -= 1
         return node
 
@@ -181,7 +181,7 @@ class _Parser:
             self.relation_depth += 1
             right = self.calc(1)
             self.relation_depth -= 1
-            left = Call(offset, function, None, [left, right], 1 + max(left.height, right.height))
+            left = CallExpr(offset, function, None, [left, right], 1 + max(left.height, right.height))
         self.relation_depth -= 1
         return left
 
@@ -198,7 +198,7 @@ class _Parser:
             offset = self.tokens[self.position][2]
             self.position += 1
             right = self.calc(level + 1)
-            left = Call(offset, function, None, [left, right], 1 + max(left.height, right.height))
+            left = CallExpr(offset, function, None, [left, right], 1 + max(left.height, right.height))
         self.calc_depth -= 1
         return left
 
@@ -214,7 +214,7 @@ class _Parser:
         operand = self.member()
         if count % 2 == 0:
             return operand
-        return Call(offset, NOT if kind == "!" else NEGATE, None, [operand], operand.height)
+        return CallExpr(offset, NOT if kind == "!" else NEGATE, None, [operand], operand.height)
 
     def member(self) -> Node:
         node = self.primary()
@@ -228,7 +228,7 @@ class _Parser:
                 function = OPTIONAL_INDEX if self.accept("?") else INDEX
                 index = self.expr()
                 self.take("]")
-                node = Call(offset, function, None, [node, index], 1 + max(node.height, index.height))
+                node = CallExpr(offset, function, None, [node, index], 1 + max(node.height, index.height))
             else:
                 return node
 
@@ -238,16 +238,16 @@ class _Parser:
         self.take(IDENT)
         if optional:
             field = Literal(name_offset, name)
-            return Call(offset, OPTIONAL_SELECT, None, [node, field], 1 + node.height)
+            return CallExpr(offset, OPTIONAL_SELECT, None, [node, field], 1 + node.height)
         if self.tokens[self.position][0] != "(":
             return Select(offset, node, name, height=1 + node.height)
         call_offset = self.take("(")
         args = self.arguments()
         height = 1 + max([node.height, *[arg.height for arg in args]])
         expander = RECEIVER_MACROS.get((name, len(args))) if self.bind or name != "bind" else None
-        return self.call_or_macro(expander, Call(call_offset, name, node, args, height))
+        return self.call_or_macro(expander, CallExpr(call_offset, name, node, args, height))
 
-    def call_or_macro(self, expander: Expander | None, call: Call) -> Node:
+    def call_or_macro(self, expander: Expander | None, call: CallExpr) -> Node:
         if expander is None:
             return call
         target = call if call.target is None else call.target
@@ -315,7 +315,7 @@ class _Parser:
         args = self.arguments()
         height = max([arg.height for arg in args], default=0)
         expander = None if lead else GLOBAL_MACROS.get((text, len(args)))
-        return self.call_or_macro(expander, Call(call_offset, lead + text, None, args, height))
+        return self.call_or_macro(expander, CallExpr(call_offset, lead + text, None, args, height))
 
     def opens_struct(self) -> bool:
         """Whether a path of names with an opening brace behind it starts here."""
@@ -362,7 +362,7 @@ class _Parser:
         return ListNode(offset, elements, frozenset(optionals), height)
 
     def map(self, offset: int) -> Node:
-        entries: list[Entry] = []
+        entries: list[MapEntry] = []
         height = 0
         while not self.accept("}"):
             if not entries and self.accept(","):
@@ -372,7 +372,7 @@ class _Parser:
             key = self.expr()
             colon = self.take(":")
             value = self.expr()
-            entries.append(Entry(colon, key, value, optional))
+            entries.append(MapEntry(colon, key, value, optional))
             height = max(height, key.height, value.height)
             if not self.accept(","):
                 self.take("}")
@@ -388,6 +388,6 @@ def _balanced(function: str, terms: list[Node], offsets: list[int]) -> Node:
         middle = (low + high + 1) // 2
         left = terms[middle] if middle == low else build(low, middle - 1)
         right = terms[middle + 1] if middle == high else build(middle + 1, high)
-        return Call(offsets[middle], function, None, [left, right], height)
+        return CallExpr(offsets[middle], function, None, [left, right], height)
 
     return build(0, len(offsets) - 1)

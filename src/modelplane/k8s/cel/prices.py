@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from modelplane.k8s.cel import types as t
 from modelplane.k8s.cel.sizes import MAX, ONE, UNKNOWN, Range, exactly, plus, scaled, times, wrapped
 from modelplane.k8s.cel.syntax import Literal, Node
-from modelplane.k8s.cel.types import Kind, Type
+from modelplane.k8s.cel.types import CelType, TypeKind
 
 if TYPE_CHECKING:
-    from modelplane.k8s.cel.estimate import Bounds
+    from modelplane.k8s.cel.estimate import SizeEstimator
 
 _TEXT = 0.1
 _REGEX = 0.25
@@ -33,7 +33,7 @@ class Priced:
     """An argument: where its value comes from and how large it can be, as far as either is known."""
 
     node: Node
-    type: Type
+    type: CelType
     path: tuple[str, ...]
     size: Range | None
 
@@ -50,7 +50,7 @@ class CallArgs:
     function: str
     target: Priced | None
     args: list[Priced]
-    bounds: "Bounds"
+    bounds: "SizeEstimator"
 
 
 def ignores_sizes(function: str, overload: str) -> bool:
@@ -91,7 +91,7 @@ def _includes(_overload: str, _call: CallArgs) -> Found:
     return (0, _MAX_INCLUDES), None
 
 
-def _element(call: CallArgs, items: Priced) -> tuple[Type, Range] | None:
+def _element(call: CallArgs, items: Priced) -> tuple[CelType, Range] | None:
     """The type of a list's elements and how large one can be."""
     if not items.type.params:
         return None
@@ -107,7 +107,7 @@ def _list_search(_overload: str, call: CallArgs) -> Found:
     if element is None:
         return scaled(call.target.known, _TEXT), None
     each = ONE
-    if element[0].kind in {Kind.STRING, Kind.BYTES}:
+    if element[0].kind in {TypeKind.STRING, TypeKind.BYTES}:
         each = plus(each, scaled(element[1], _TEXT))
     return times(call.target.known, each), None
 

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.attributes import State, Step, ThriftyState
+from modelplane.k8s.cel.attributes import Activation, Step, ThriftyState
 from modelplane.k8s.cel.compiler import checked_tree, planned, with_room
 from modelplane.k8s.cel.environment import Environment
 from modelplane.k8s.cel.errors import CompileError, EvaluationAborted, EvaluationError
 from modelplane.k8s.cel.estimate import estimate
 from modelplane.k8s.cel.evaluator import Planner
 from modelplane.k8s.cel.library.catalogue import base_functions
-from modelplane.k8s.cel.outcome import Evaluation, Outcome, as_evaluation
-from modelplane.k8s.cel.schema import Schema, SchemaBounds, Shape, shape_of, struct_fields, with_object_meta
+from modelplane.k8s.cel.outcome import Evaluation, SelectorOutcome, as_evaluation
+from modelplane.k8s.cel.schema import Schema, SchemaBounds, SchemaShape, shape_of, struct_fields, with_object_meta
 from modelplane.k8s.cel.schema_values import to_value
 from modelplane.k8s.cel.syntax import Ident, Node, walk
-from modelplane.k8s.cel.types import BOOL, STRING, Type
+from modelplane.k8s.cel.types import BOOL, STRING, CelType
 from modelplane.k8s.cel.values import NONE, Optional
 
 MAX_COST = 1_000_000
@@ -30,7 +30,7 @@ class Absent:
 ABSENT = Absent()
 
 
-class Rule:
+class ValidationRule:
     """A compiled rule, or the expression of its message.
 
     `uses_old_self` marks a transition rule: it only applies where there is an old value, unless that is optional.
@@ -59,29 +59,29 @@ class Rule:
 
     def evaluate(self, value: object, old: object = ABSENT) -> Evaluation:
         """Whether the value obeys the rule; both values are decoded JSON."""
-        return self._trace(value, old, State)[0]
+        return self._trace(value, old, Activation)[0]
 
     def render(self, value: object, old: object = ABSENT) -> str | None:
         """The text of a message expression, or None where it fails."""
         try:
-            found = self._run(value, old, State([None] * self._slot_count, MAX_COST))
+            found = self._run(value, old, Activation([None] * self._slot_count, MAX_COST))
         except (EvaluationError, EvaluationAborted):
             return None
         return found if isinstance(found, str) else None
 
     def trace(self, value: object, old: object = ABSENT) -> tuple[Evaluation, int]:
         """The evaluation and what it cost."""
-        evaluation, cost = self._trace(value, old, State)
+        evaluation, cost = self._trace(value, old, Activation)
         return (evaluation, cost) if cost <= MAX_COST else self._trace(value, old, ThriftyState)
 
-    def _trace(self, value: object, old: object, kind: type[State]) -> tuple[Evaluation, int]:
+    def _trace(self, value: object, old: object, kind: type[Activation]) -> tuple[Evaluation, int]:
         state = kind([None] * self._slot_count, MAX_COST)
         try:
             return as_evaluation(self._run(value, old, state)), state.spent
         except (EvaluationError, EvaluationAborted) as error:
-            return Evaluation(Outcome.ERROR, str(error)), state.spent
+            return Evaluation(SelectorOutcome.ERROR, str(error)), state.spent
 
-    def _run(self, value: object, old: object, state: State) -> object:
+    def _run(self, value: object, old: object, state: Activation) -> object:
         def run() -> object:
             state.slots[0], state.slots[1], state.spent = to_value(value, self._schema), self._old_value(old), 0
             found = self._step(state)
@@ -102,7 +102,7 @@ class Rule:
 class _Facts:
     __slots__ = ("cost", "is_message", "optional_old", "uses_old_self")
 
-    def __init__(self, node: Node, found: Type, shape: Shape, *, optional_old: bool) -> None:
+    def __init__(self, node: Node, found: CelType, shape: SchemaShape, *, optional_old: bool) -> None:
         self.cost = estimate(node, SchemaBounds(shape))
         self.is_message = found is STRING
         self.optional_old = optional_old
@@ -111,7 +111,7 @@ class _Facts:
 
 def compile_rule(
     text: str, schema: Mapping[str, object], *, root: bool = False, optional_old_self: bool = False
-) -> Rule:
+) -> ValidationRule:
     """The rule that `text` spells on a schema node, or CompileError.
 
     The result is a bool for a rule and a string for a message expression. `root` is the root of a resource, where the
@@ -125,7 +125,7 @@ def compile_rule(
     )
 
 
-def _compile(text: str, schema: Schema, shape: Shape, *, optional_old: bool) -> Rule:
+def _compile(text: str, schema: Schema, shape: SchemaShape, *, optional_old: bool) -> ValidationRule:
     old_type = t.optional_of(shape.type) if optional_old else shape.type
     surroundings = Environment(
         MappingProxyType({"self": shape.type, "oldSelf": old_type}), struct_fields(shape), base_functions()
@@ -135,6 +135,6 @@ def _compile(text: str, schema: Schema, shape: Shape, *, optional_old: bool) -> 
         raise CompileError(f"must evaluate to bool, or to string for a message, not {checked.type}")
     planner = Planner(surroundings.functions, ("self", "oldSelf"))
     step = planned(text, planner, checked.node)
-    return Rule(
+    return ValidationRule(
         text, schema, step, planner.slots.count, _Facts(checked.node, checked.type, shape, optional_old=optional_old)
     )

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from modelplane.k8s.cel import types as t
 from modelplane.k8s.cel.escaping import RESERVED, escape
 from modelplane.k8s.cel.sizes import Range
-from modelplane.k8s.cel.types import Type
+from modelplane.k8s.cel.types import CelType
 
 Schema: TypeAlias = Mapping[str, object]
 
@@ -22,31 +22,31 @@ _META: Schema = {"type": "object", "properties": {"name": _TEXT, "generateName":
 _EMPTY: Schema = {}
 
 # The type, the smallest size in JSON and the largest length of each format of a string that is not just text.
-_FORMATS: dict[str, tuple[Type, int, int]] = {
+_FORMATS: dict[str, tuple[CelType, int, int]] = {
     "duration": (t.DURATION, 3, 32),
     "date": (t.TIMESTAMP, 12, 12),
     "date-time": (t.TIMESTAMP, 21, 32),
 }
-_SIMPLE: dict[str, tuple[Type, int]] = {"boolean": (t.BOOL, 4), "number": (t.DOUBLE, 1), "integer": (t.INT, 1)}
+_SIMPLE: dict[str, tuple[CelType, int]] = {"boolean": (t.BOOL, 4), "number": (t.DOUBLE, 1), "integer": (t.INT, 1)}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SchemaShape:
     """A part of a schema as CEL sees it: its type, how large it can be, and how small its JSON."""
 
-    type: Type
+    type: CelType
     most: int
     least_json: int
-    fields: "Mapping[str, Shape]" = field(default_factory=dict)
-    element: "Shape | None" = None
+    fields: "Mapping[str, SchemaShape]" = field(default_factory=dict)
+    element: "SchemaShape | None" = None
     has_keys: bool = False
 
 
-def shape_of(schema: Schema, name: str, *, root: bool = False) -> Shape | None:
+def shape_of(schema: Schema, name: str, *, root: bool = False) -> SchemaShape | None:
     """The shape of a schema, or None where expressions cannot see it. `name` makes its object types distinct."""
     if schema.get("x-kubernetes-int-or-string") is True:
         length = _length(schema)
-        return Shape(t.DYN, _REQUEST_BYTES - 2 if length is None else length * 4, 1)
+        return SchemaShape(t.DYN, _REQUEST_BYTES - 2 if length is None else length * 4, 1)
     if root:
         schema = with_object_meta(schema)
     kind = schema.get("type")
@@ -61,7 +61,7 @@ def shape_of(schema: Schema, name: str, *, root: bool = False) -> Shape | None:
     if kind == "string":
         return _string_shape(schema)
     found = _SIMPLE.get(str(kind))
-    return None if found is None else Shape(found[0], 0, found[1])
+    return None if found is None else SchemaShape(found[0], 0, found[1])
 
 
 def nested(schema: Schema, keyword: str) -> Schema | None:
@@ -107,7 +107,7 @@ def _length(schema: Schema) -> int | None:
     return _number(schema, "maxLength")
 
 
-def _array_shape(schema: Schema, name: str) -> Shape | None:
+def _array_shape(schema: Schema, name: str) -> SchemaShape | None:
     items = nested(schema, "items")
     element = None if items is None else shape_of(items, f"{name}.@idx", root=is_embedded(items))
     if element is None:
@@ -115,10 +115,10 @@ def _array_shape(schema: Schema, name: str) -> Shape | None:
     most = _number(schema, "maxItems")
     if most is None:
         most = (_REQUEST_BYTES - 2) // (element.least_json + 1)
-    return Shape(t.list_of(element.type), most, 2, element=element)
+    return SchemaShape(t.list_of(element.type), most, 2, element=element)
 
 
-def _map_shape(schema: Schema, name: str) -> Shape | None:
+def _map_shape(schema: Schema, name: str) -> SchemaShape | None:
     values = nested(schema, "additionalProperties") or _EMPTY
     element = shape_of(values, f"{name}.@elem", root=is_embedded(values))
     if element is None:
@@ -126,13 +126,13 @@ def _map_shape(schema: Schema, name: str) -> Shape | None:
     most = _number(schema, "maxProperties")
     if most is None:
         most = (_REQUEST_BYTES - 2) // (element.least_json + 6)
-    return Shape(t.map_of(t.STRING, element.type), most, 2, element=element, has_keys=True)
+    return SchemaShape(t.map_of(t.STRING, element.type), most, 2, element=element, has_keys=True)
 
 
-def _object_shape(schema: Schema, name: str) -> Shape:
+def _object_shape(schema: Schema, name: str) -> SchemaShape:
     required = schema.get("required")
     wanted = frozenset(required) if isinstance(required, list | tuple) else frozenset()
-    fields: dict[str, Shape] = {}
+    fields: dict[str, SchemaShape] = {}
     least = 2
     for property_name, inner in properties(schema):
         identifier = escape(property_name)
@@ -143,33 +143,33 @@ def _object_shape(schema: Schema, name: str) -> Shape:
             fields[identifier] = found
         if property_name in wanted and inner.get("default") is None:
             least += len(property_name.encode()) + found.least_json + 4
-    return Shape(t.struct(name), 0, least, fields=fields)
+    return SchemaShape(t.struct(name), 0, least, fields=fields)
 
 
-def _string_shape(schema: Schema) -> Shape:
+def _string_shape(schema: Schema) -> SchemaShape:
     found = _FORMATS.get(str(schema.get("format")))
     if found is not None:
-        return Shape(found[0], found[2], found[1])
+        return SchemaShape(found[0], found[2], found[1])
     length = _length(schema)
     if schema.get("format") == "byte":
-        return Shape(t.BYTES, _REQUEST_BYTES - 2 if length is None else length, 2)
+        return SchemaShape(t.BYTES, _REQUEST_BYTES - 2 if length is None else length, 2)
     if length is not None:
-        return Shape(t.STRING, length * 4, 2)
+        return SchemaShape(t.STRING, length * 4, 2)
     choices = schema.get("enum")
     if isinstance(choices, list | tuple) and choices:
-        return Shape(
+        return SchemaShape(
             t.STRING, max([len(choice.encode()) for choice in choices if isinstance(choice, str)], default=0), 2
         )
-    return Shape(t.STRING, _REQUEST_BYTES - 2, 2)
+    return SchemaShape(t.STRING, _REQUEST_BYTES - 2, 2)
 
 
-def struct_fields(shape: Shape) -> dict[str, dict[str, Type]]:
+def struct_fields(shape: SchemaShape) -> dict[str, dict[str, CelType]]:
     """The fields of every object type inside a shape."""
-    found: dict[str, dict[str, Type]] = {}
+    found: dict[str, dict[str, CelType]] = {}
     pending = [shape]
     while pending:
         part = pending.pop()
-        if part.type.kind is t.Kind.STRUCT:
+        if part.type.kind is t.TypeKind.STRUCT:
             fields = {name: inner.type for name, inner in part.fields.items()}
             # A field whose name is a reserved word also goes by the bare word.
             fields |= {word: fields[f"__{word}__"] for word in RESERVED if f"__{word}__" in fields}
@@ -185,19 +185,19 @@ class SchemaBounds:
 
     __slots__ = ("root",)
 
-    def __init__(self, root: Shape) -> None:
+    def __init__(self, root: SchemaShape) -> None:
         self.root = root
 
-    def size(self, path: tuple[str, ...], _found: Type) -> Range | None:
+    def size(self, path: tuple[str, ...], _found: CelType) -> Range | None:
         """The size of the value at a path."""
         if not path:
             return None
-        node: Shape | None = self.root
+        node: SchemaShape | None = self.root
         for name in path[1:]:
             if node is None:
                 return None
             if name == "@keys":
-                node = Shape(t.STRING, 0, 2) if node.has_keys else None
+                node = SchemaShape(t.STRING, 0, 2) if node.has_keys else None
             else:
                 node = node.element if name in {"@items", "@values"} else node.fields.get(name)
         return None if node is None else (0, node.most)

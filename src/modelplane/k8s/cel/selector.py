@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar
 
-from modelplane.k8s.cel.attributes import State, Step, ThriftyState
+from modelplane.k8s.cel.attributes import Activation, Step, ThriftyState
 from modelplane.k8s.cel.compiler import checked_tree, planned, with_room
 from modelplane.k8s.cel.declarations import Functions
 from modelplane.k8s.cel.device_view import DEFAULT_GATES, DeviceBounds, Gates, device_value, environment
@@ -14,9 +14,9 @@ from modelplane.k8s.cel.emit_runtime import FALLBACKS
 from modelplane.k8s.cel.errors import CompileError, EvaluationAborted, EvaluationError
 from modelplane.k8s.cel.estimate import estimate
 from modelplane.k8s.cel.evaluator import Planner
-from modelplane.k8s.cel.outcome import FALSE, TRUE, Evaluation, Outcome, as_evaluation
+from modelplane.k8s.cel.outcome import FALSE, TRUE, Evaluation, SelectorOutcome, as_evaluation
 from modelplane.k8s.cel.syntax import Node
-from modelplane.k8s.cel.types import ANY, BOOL, DYN, Type
+from modelplane.k8s.cel.types import ANY, BOOL, DYN, CelType
 from modelplane.k8s.device import Device
 
 MAX_BYTES = 10_240
@@ -29,7 +29,7 @@ _LONG_RUN = 2_000
 _ASTRONOMIC = 10**15
 
 
-class Selector:
+class CompiledSelector:
     """A compiled selector. `estimated_cost` is the worst case in units of cost, where 2**64-1 stands for unbounded.
 
     Three ways to the same answer: a generated function that assumes nothing fails, one that absorbs errors and is
@@ -65,10 +65,10 @@ class Selector:
     def evaluate(self, device: Device) -> Evaluation:
         """Whether the device is selected, or why that cannot be said."""
         if device.fault is not None:
-            return Evaluation(Outcome.ERROR, device.fault)
+            return Evaluation(SelectorOutcome.ERROR, device.fault)
         fast = self._fast or self._emitted()
         if fast is None:
-            return self._trace(device, State)[0]
+            return self._trace(device, Activation)[0]
         try:
             value = fast(device)
         except FALLBACKS:
@@ -87,22 +87,22 @@ class Selector:
         if self._failed == _WORTH_EMITTING + 1:
             self._thorough = emit(self._node, self._functions, absorbing=True, is_metered=self._is_metered)
         if self._thorough is None:
-            return self._trace(device, State)[0]
+            return self._trace(device, Activation)[0]
         try:
             return as_evaluation(self._thorough(device))
         except (EvaluationError, EvaluationAborted) as error:
-            return Evaluation(Outcome.ERROR, str(error))
+            return Evaluation(SelectorOutcome.ERROR, str(error))
         except KeyError as error:
-            return Evaluation(Outcome.ERROR, f"no such key: {error.args[0]}")
+            return Evaluation(SelectorOutcome.ERROR, f"no such key: {error.args[0]}")
         except RecursionError:
-            return self._trace(device, State)[0]
+            return self._trace(device, Activation)[0]
 
     def trace(self, device: Device) -> tuple[Evaluation, int]:
         """The exact evaluation and what it cost."""
-        evaluation, cost = self._trace(device, State)
+        evaluation, cost = self._trace(device, Activation)
         return (evaluation, cost) if cost <= MAX_COST else self._trace(device, ThriftyState)
 
-    def _trace(self, device: Device, kind: type[State]) -> tuple[Evaluation, int]:
+    def _trace(self, device: Device, kind: type[Activation]) -> tuple[Evaluation, int]:
         step = self.plan()
         state = kind([None] * self._slot_count, MAX_COST)
 
@@ -115,10 +115,10 @@ class Selector:
         try:
             return as_evaluation(with_room(run)), state.spent
         except (EvaluationError, EvaluationAborted) as error:
-            return Evaluation(Outcome.ERROR, str(error)), state.spent
+            return Evaluation(SelectorOutcome.ERROR, str(error)), state.spent
 
 
-class _LongSelector(Selector):
+class _LongSelector(CompiledSelector):
     """One whose estimate leaves room for so many steps that their time has to be limited as well."""
 
     __slots__ = ()
@@ -130,7 +130,7 @@ class _LongSelector(Selector):
 
 
 @lru_cache(maxsize=_CACHED)
-def compile_selector(text: str, *, stored: bool = False, gates: Gates = DEFAULT_GATES) -> Selector:
+def compile_selector(text: str, *, stored: bool = False, gates: Gates = DEFAULT_GATES) -> CompiledSelector:
     """The selector that `text` spells, or CompileError.
 
     By default the text is held to what the API accepts in a new claim or class of 1.36. With `stored` it is compiled
@@ -149,12 +149,14 @@ def encoded(text: str) -> bytes:
         raise CompileError("the expression is not valid Unicode") from error
 
 
-def _compile(text: str, *, stored: bool, gates: Gates) -> Selector:
+def _compile(text: str, *, stored: bool, gates: Gates) -> CompiledSelector:
     surroundings = environment(gates, stored=stored)
     checked = checked_tree(text, surroundings)
     _check_result(checked.type, gates)
     cost = estimate(checked.node, DeviceBounds())
-    selector = (Selector if cost <= _LONG_RUN else _LongSelector)(text, checked.node, surroundings.functions, cost)
+    selector = (CompiledSelector if cost <= _LONG_RUN else _LongSelector)(
+        text, checked.node, surroundings.functions, cost
+    )
     if checked.plans:
         selector.plan()
     if not stored:
@@ -162,7 +164,7 @@ def _compile(text: str, *, stored: bool, gates: Gates) -> Selector:
     return selector
 
 
-def _check_result(found: Type, gates: Gates) -> None:
+def _check_result(found: CelType, gates: Gates) -> None:
     if found is not BOOL and found is not ANY and not (gates.list_attributes and found is DYN):
         raise CompileError(f"must evaluate to bool or the unknown type, not {found}")
 

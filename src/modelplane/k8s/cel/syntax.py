@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from modelplane.k8s.cel.declarations import Overload
-    from modelplane.k8s.cel.types import Type
+    from modelplane.k8s.cel.types import CelType
 
 ACCUMULATOR = "@result"
 UNUSED = "#unused"
@@ -33,7 +33,7 @@ class Literal:
     offset: int
     value: object
     height: int = 0
-    type: "Type | None" = None
+    type: "CelType | None" = None
 
 
 @dataclass(slots=True, eq=False)
@@ -43,8 +43,8 @@ class Ident:
     offset: int
     name: str
     height: int = 0
-    type: "Type | None" = None
-    constant: "Type | None" = None
+    type: "CelType | None" = None
+    constant: "CelType | None" = None
 
 
 @dataclass(slots=True, eq=False)
@@ -56,12 +56,12 @@ class Select:
     field: str
     test_only: bool = False
     height: int = 0
-    type: "Type | None" = None
-    constant: "Type | None" = None
+    type: "CelType | None" = None
+    constant: "CelType | None" = None
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class CallExpr:
     """A function, method or operator; `target` is the receiver of a method."""
 
     offset: int
@@ -69,7 +69,7 @@ class Call:
     target: "Node | None"
     args: "list[Node]"
     height: int = 0
-    type: "Type | None" = None
+    type: "CelType | None" = None
     overloads: "tuple[Overload, ...]" = ()
 
 
@@ -81,11 +81,11 @@ class ListNode:
     elements: "list[Node]"
     optionals: frozenset[int] = frozenset()
     height: int = 0
-    type: "Type | None" = None
+    type: "CelType | None" = None
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class MapEntry:
     """One `key: value` of a map literal."""
 
     offset: int
@@ -99,9 +99,9 @@ class MapNode:
     """`{k: v, ?k: v}`."""
 
     offset: int
-    entries: list[Entry]
+    entries: list[MapEntry]
     height: int = 0
-    type: "Type | None" = None
+    type: "CelType | None" = None
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +118,7 @@ class Comprehension:
     step: "Node"
     result: "Node"
     height: int = 0
-    type: "Type | None" = None
+    type: "CelType | None" = None
 
     @property
     def is_bind(self) -> bool:
@@ -139,10 +139,10 @@ class Struct:
     name: str
     values: "list[Node]" = field(default_factory=list)
     height: int = 0
-    type: "Type | None" = None
+    type: "CelType | None" = None
 
 
-Node: TypeAlias = Literal | Ident | Select | Call | ListNode | MapNode | Comprehension | Struct
+Node: TypeAlias = Literal | Ident | Select | CallExpr | ListNode | MapNode | Comprehension | Struct
 
 
 def qualified_name(node: Node) -> str | None:
@@ -159,7 +159,7 @@ def qualified_name(node: Node) -> str | None:
 
 def children(node: Node) -> list[Node]:
     """The parts of a node, in the order they are written."""
-    if isinstance(node, Call):
+    if isinstance(node, CallExpr):
         return [*([node.target] if node.target is not None else []), *node.args]
     if isinstance(node, Select):
         return [node.operand]
@@ -181,13 +181,13 @@ def walk(root: Node) -> Iterator[Node]:
         pending += children(node)
 
 
-def chain(node: Call) -> list[Node]:
+def chain(node: CallExpr) -> list[Node]:
     """The terms of a chain of one logical operator, in order."""
     terms: list[Node] = []
     pending: list[Node] = [node]
     while pending:
         term = pending.pop()
-        if isinstance(term, Call) and term.function == node.function:
+        if isinstance(term, CallExpr) and term.function == node.function:
             pending += reversed(term.args)
         else:
             terms.append(term)

@@ -9,7 +9,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 
-class Kind(enum.Enum):
+class TypeKind(enum.Enum):
     """The general category of a type."""
 
     # The default hashes the member's name in Python code, and kinds are looked up in sets all the time.
@@ -34,106 +34,106 @@ class Kind(enum.Enum):
     UINT = enum.auto()
 
 
-class Type:
+class CelType:
     """A type; `generic` says that a parameter occurs somewhere inside."""
 
     __slots__ = ("__weakref__", "generic", "is_dynamic", "kind", "name", "params")
 
-    kind: Kind
+    kind: TypeKind
     name: str
-    params: "tuple[Type, ...]"
+    params: "tuple[CelType, ...]"
     generic: bool
     is_dynamic: bool
 
-    def __init__(self, kind: Kind, name: str, params: "tuple[Type, ...]" = ()) -> None:
+    def __init__(self, kind: TypeKind, name: str, params: "tuple[CelType, ...]" = ()) -> None:
         self.kind = kind
         self.name = name
         self.params = params
-        self.generic = kind is Kind.PARAM or (bool(params) and any(param.generic for param in params))
+        self.generic = kind is TypeKind.PARAM or (bool(params) and any(param.generic for param in params))
         self.is_dynamic = kind in _DYNAMIC
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        if self.kind is Kind.ANY:
+        if self.kind is TypeKind.ANY:
             return "any"
         if not self.params:
             return self.name
         return f"{self.name}({', '.join(str(param) for param in self.params)})"
 
 
-_DYNAMIC: Final = frozenset({Kind.DYN, Kind.ANY})
+_DYNAMIC: Final = frozenset({TypeKind.DYN, TypeKind.ANY})
 # Weak, because expressions of strangers make types of their own and must not fill the memory with them.
-_interned: Final[WeakValueDictionary[tuple[object, ...], Type]] = WeakValueDictionary()
+_interned: Final[WeakValueDictionary[tuple[object, ...], CelType]] = WeakValueDictionary()
 
 
-def _intern(kind: Kind, name: str, *params: Type) -> Type:
+def _intern(kind: TypeKind, name: str, *params: CelType) -> CelType:
     key = (kind, name, *params)
     found = _interned.get(key)
     if found is None:
-        found = _interned[key] = Type(kind, name, params)
+        found = _interned[key] = CelType(kind, name, params)
     return found
 
 
-ANY: Final = _intern(Kind.ANY, "google.protobuf.Any")
-BOOL: Final = _intern(Kind.BOOL, "bool")
-BYTES: Final = _intern(Kind.BYTES, "bytes")
-DOUBLE: Final = _intern(Kind.DOUBLE, "double")
-DURATION: Final = _intern(Kind.DURATION, "google.protobuf.Duration")
-DYN: Final = _intern(Kind.DYN, "dyn")
-INT: Final = _intern(Kind.INT, "int")
-NULL: Final = _intern(Kind.NULL, "null_type")
-STRING: Final = _intern(Kind.STRING, "string")
-TIMESTAMP: Final = _intern(Kind.TIMESTAMP, "google.protobuf.Timestamp")
-TYPE: Final = _intern(Kind.TYPE, "type")
-UINT: Final = _intern(Kind.UINT, "uint")
+ANY: Final = _intern(TypeKind.ANY, "google.protobuf.Any")
+BOOL: Final = _intern(TypeKind.BOOL, "bool")
+BYTES: Final = _intern(TypeKind.BYTES, "bytes")
+DOUBLE: Final = _intern(TypeKind.DOUBLE, "double")
+DURATION: Final = _intern(TypeKind.DURATION, "google.protobuf.Duration")
+DYN: Final = _intern(TypeKind.DYN, "dyn")
+INT: Final = _intern(TypeKind.INT, "int")
+NULL: Final = _intern(TypeKind.NULL, "null_type")
+STRING: Final = _intern(TypeKind.STRING, "string")
+TIMESTAMP: Final = _intern(TypeKind.TIMESTAMP, "google.protobuf.Timestamp")
+TYPE: Final = _intern(TypeKind.TYPE, "type")
+UINT: Final = _intern(TypeKind.UINT, "uint")
 
 
-def list_of(element: Type) -> Type:
+def list_of(element: CelType) -> CelType:
     """`list(element)`."""
-    return _intern(Kind.LIST, "list", element)
+    return _intern(TypeKind.LIST, "list", element)
 
 
-def map_of(key: Type, value: Type) -> Type:
+def map_of(key: CelType, value: CelType) -> CelType:
     """`map(key, value)`."""
-    return _intern(Kind.MAP, "map", key, value)
+    return _intern(TypeKind.MAP, "map", key, value)
 
 
-def optional_of(value: Type) -> Type:
+def optional_of(value: CelType) -> CelType:
     """`optional_type(value)`."""
-    return _intern(Kind.OPAQUE, "optional_type", value)
+    return _intern(TypeKind.OPAQUE, "optional_type", value)
 
 
-def type_of(denoted: Type) -> Type:
+def type_of(denoted: CelType) -> CelType:
     """The type of an expression that denotes the type `denoted`."""
-    return _intern(Kind.TYPE, "type", denoted)
+    return _intern(TypeKind.TYPE, "type", denoted)
 
 
-def struct(name: str) -> Type:
+def struct(name: str) -> CelType:
     """A type known by its name, with fields or none; the name is its identity."""
-    return _intern(Kind.STRUCT, name)
+    return _intern(TypeKind.STRUCT, name)
 
 
-def opaque(name: str) -> Type:
+def opaque(name: str) -> CelType:
     """A type known by its name that never has fields."""
-    return _intern(Kind.OPAQUE, name)
+    return _intern(TypeKind.OPAQUE, name)
 
 
-def param(name: str) -> Type:
+def param(name: str) -> CelType:
     """A type parameter, alike in all declarations that use its name."""
-    return _intern(Kind.PARAM, name)
+    return _intern(TypeKind.PARAM, name)
 
 
-def fresh_param(name: str) -> Type:
+def fresh_param(name: str) -> CelType:
     """A type variable of one checker run; it is new, so it is not interned."""
-    return Type(Kind.PARAM, name)
+    return CelType(TypeKind.PARAM, name)
 
 
-def rebuilt(pattern: Type, params: tuple[Type, ...]) -> Type:
+def rebuilt(pattern: CelType, params: tuple[CelType, ...]) -> CelType:
     """`pattern` with other parameters in place of its own."""
     if any(param.generic for param in params):
-        return Type(pattern.kind, pattern.name, params)
+        return CelType(pattern.kind, pattern.name, params)
     return _intern(pattern.kind, pattern.name, *params)
 
 

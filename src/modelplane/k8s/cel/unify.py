@@ -4,11 +4,11 @@ A variable takes the first type it meets and widens to the more general one late
 trace: bindings made on the way are undone.
 """
 
-from modelplane.k8s.cel.types import DYN, NULL, Kind, Type, rebuilt
+from modelplane.k8s.cel.types import DYN, NULL, CelType, TypeKind, rebuilt
 
-_COMPOUND = frozenset({Kind.OPAQUE, Kind.LIST, Kind.MAP})
-_PARAMETRIC = frozenset({Kind.OPAQUE, Kind.LIST, Kind.MAP, Kind.TYPE})
-_NULLABLE = frozenset({Kind.OPAQUE, Kind.STRUCT, Kind.DURATION, Kind.TIMESTAMP})
+_COMPOUND = frozenset({TypeKind.OPAQUE, TypeKind.LIST, TypeKind.MAP})
+_PARAMETRIC = frozenset({TypeKind.OPAQUE, TypeKind.LIST, TypeKind.MAP, TypeKind.TYPE})
+_NULLABLE = frozenset({TypeKind.OPAQUE, TypeKind.STRUCT, TypeKind.DURATION, TypeKind.TIMESTAMP})
 
 
 class Bindings:
@@ -17,14 +17,14 @@ class Bindings:
     __slots__ = ("_trail", "_types")
 
     def __init__(self) -> None:
-        self._types: dict[Type, Type] = {}
-        self._trail: list[tuple[Type, Type | None]] = []
+        self._types: dict[CelType, CelType] = {}
+        self._trail: list[tuple[CelType, CelType | None]] = []
 
-    def assignable(self, left: Type, right: Type) -> bool:
+    def assignable(self, left: CelType, right: CelType) -> bool:
         """Whether `left` may be used for `right`; what that implies for variables is kept."""
         return left is right or self.all_assignable((left,), (right,))
 
-    def all_assignable(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
+    def all_assignable(self, left: tuple[CelType, ...], right: tuple[CelType, ...]) -> bool:
         """Whether the types may be used pairwise, all of them or none."""
         mark = len(self._trail)
         if self._pairs(left, right):
@@ -37,25 +37,25 @@ class Bindings:
                 self._types[variable] = former
         return False
 
-    def substitute(self, pattern: Type) -> Type:
+    def substitute(self, pattern: CelType) -> CelType:
         """`pattern` with every bound variable replaced."""
         if not pattern.generic:
             return pattern
-        if pattern.kind is Kind.PARAM:
+        if pattern.kind is TypeKind.PARAM:
             bound = self._types.get(pattern)
             return pattern if bound is None else self.substitute(bound)
         return rebuilt(pattern, tuple([self.substitute(param) for param in pattern.params]))
 
-    def settle(self, pattern: Type) -> Type:
+    def settle(self, pattern: CelType) -> CelType:
         """`pattern` with every variable replaced, the free ones by `dyn`."""
         if not pattern.generic:
             return pattern
-        if pattern.kind is Kind.PARAM:
+        if pattern.kind is TypeKind.PARAM:
             bound = self._types.get(pattern)
             return DYN if bound is None else self.settle(bound)
         return rebuilt(pattern, tuple([self.settle(param) for param in pattern.params]))
 
-    def _pairs(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
+    def _pairs(self, left: tuple[CelType, ...], right: tuple[CelType, ...]) -> bool:
         if len(left) != len(right):
             return False
         for one, other in zip(left, right, strict=True):
@@ -63,12 +63,12 @@ class Bindings:
                 return False
         return True
 
-    def _assign(self, left: Type, right: Type) -> bool:
-        if right.kind is Kind.PARAM:
+    def _assign(self, left: CelType, right: CelType) -> bool:
+        if right.kind is TypeKind.PARAM:
             valid, bound = self._bind(left, right)
             if valid or bound:
                 return valid
-        if left.kind is Kind.PARAM:
+        if left.kind is TypeKind.PARAM:
             return self._bind(right, left)[0]
         if left.is_dynamic or right.is_dynamic:
             return True
@@ -76,13 +76,13 @@ class Bindings:
             return right.kind in _NULLABLE
         if right is NULL:
             return left.kind in _NULLABLE
-        if left.kind is Kind.TYPE:
-            return right.kind is Kind.TYPE
+        if left.kind is TypeKind.TYPE:
+            return right.kind is TypeKind.TYPE
         if left.kind in _COMPOUND:
             return left.kind is right.kind and left.name == right.name and self._pairs(left.params, right.params)
         return left is right
 
-    def _bind(self, candidate: Type, variable: Type) -> tuple[bool, bool]:
+    def _bind(self, candidate: CelType, variable: CelType) -> tuple[bool, bool]:
         """Whether the variable may stand for the candidate, and whether it stood for something before."""
         if candidate is variable:
             return True, True
@@ -101,14 +101,14 @@ class Bindings:
             self._set(variable, general)
         return True, True
 
-    def _set(self, variable: Type, bound: Type) -> None:
+    def _set(self, variable: CelType, bound: CelType) -> None:
         self._trail.append((variable, self._types.get(variable)))
         self._types[variable] = bound
 
-    def _occurs(self, variable: Type, within: Type) -> bool:
+    def _occurs(self, variable: CelType, within: CelType) -> bool:
         if variable is within:
             return True
-        if within.kind is Kind.PARAM:
+        if within.kind is TypeKind.PARAM:
             bound = self._types.get(within)
             return bound is not None and self._occurs(variable, bound)
         if within.generic and within.kind in _PARAMETRIC:
@@ -116,13 +116,13 @@ class Bindings:
         return False
 
 
-def less_specific(left: Type, right: Type) -> bool:
+def less_specific(left: CelType, right: CelType) -> bool:
     """Whether `left` says as much as `right` or less."""
-    if left is right or left.is_dynamic or left.kind is Kind.PARAM:
+    if left is right or left.is_dynamic or left.kind is TypeKind.PARAM:
         return True
-    if right.is_dynamic or right.kind is Kind.PARAM or left.kind is not right.kind:
+    if right.is_dynamic or right.kind is TypeKind.PARAM or left.kind is not right.kind:
         return False
-    if left.kind is Kind.TYPE:
+    if left.kind is TypeKind.TYPE:
         return True
     if left.kind in _COMPOUND:
         return (
@@ -133,6 +133,6 @@ def less_specific(left: Type, right: Type) -> bool:
     return False
 
 
-def more_general(left: Type, right: Type) -> Type:
+def more_general(left: CelType, right: CelType) -> CelType:
     """The one of two assignable types that says less."""
     return left if less_specific(left, right) else right

@@ -6,8 +6,8 @@ from modelplane.k8s.cel.errors import EvaluationError, SyntaxFault
 from modelplane.k8s.cel.library import regex
 from modelplane.k8s.cel.library.clock import parse_duration, parse_timestamp
 from modelplane.k8s.cel.library.formatting import CLAUSE_KINDS, FormatError, clauses
-from modelplane.k8s.cel.syntax import Call, ListNode, Literal, MapNode, Node
-from modelplane.k8s.cel.types import DYN, Type
+from modelplane.k8s.cel.syntax import CallExpr, ListNode, Literal, MapNode, Node
+from modelplane.k8s.cel.types import DYN, CelType
 
 _PARSERS = {"duration": parse_duration, "timestamp": parse_timestamp}
 
@@ -24,7 +24,7 @@ class Watched:
     """
 
     plans: bool = False
-    calls: list[Call] = field(default_factory=list)
+    calls: list[CallExpr] = field(default_factory=list)
     lists: list[tuple[ListNode, bool]] = field(default_factory=list)
     maps: list[tuple[MapNode, bool]] = field(default_factory=list)
 
@@ -38,7 +38,7 @@ class Watched:
             _validate_map(mapping, exempt=exempt)
 
 
-def _validate_call(node: Call) -> None:
+def _validate_call(node: CallExpr) -> None:
     if node.function == "format":
         _validate_format(node)
         return
@@ -57,7 +57,7 @@ def _validate_call(node: Call) -> None:
 
 
 def _validate_list(node: ListNode, *, exempt: bool) -> None:
-    expected: Type | None = None
+    expected: CelType | None = None
     for index, element in enumerate(node.elements):
         found = _element_type(element, optional=index in node.optionals)
         if exempt:
@@ -68,7 +68,7 @@ def _validate_list(node: ListNode, *, exempt: bool) -> None:
             raise SyntaxFault(f"expected type '{expected}' but found '{found}'", element.offset)
 
 
-def _element_type(node: Node, *, optional: bool) -> Type:
+def _element_type(node: Node, *, optional: bool) -> CelType:
     found = node.type or DYN
     if not optional:
         return found
@@ -78,7 +78,7 @@ def _element_type(node: Node, *, optional: bool) -> Type:
 
 
 def _validate_map(node: MapNode, *, exempt: bool) -> None:
-    expected: tuple[Type, Type] | None = None
+    expected: tuple[CelType, CelType] | None = None
     for entry in node.entries:
         found = entry.key.type or DYN, _element_type(entry.value, optional=entry.optional)
         if exempt:
@@ -90,7 +90,7 @@ def _validate_map(node: MapNode, *, exempt: bool) -> None:
                 raise SyntaxFault(f"expected type '{wanted}' but found '{actual}'", part.offset)
 
 
-def _validate_format(node: Call) -> None:
+def _validate_format(node: CallExpr) -> None:
     template = node.target
     if not isinstance(template, Literal) or not isinstance(template.value, str):
         return

@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeGuard
 
 from modelplane.k8s.cel import types as t
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError
-from modelplane.k8s.cel.types import Type
+from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.quantity import Quantity
 from modelplane.k8s.quantity_cell import QuantityCell
 from modelplane.k8s.semver import Version
@@ -39,7 +39,7 @@ class Uint(int):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Duration:
+class CelDuration:
     """A span of time in nanoseconds, within an int64."""
 
     nanos: int
@@ -160,7 +160,7 @@ class TextMap(dict[str, object]):
 
 def _slot(key: object) -> object:
     check_hashable(key)
-    if isinstance(key, str | bool | int | float | Timestamp | Duration | Type) or key is None:
+    if isinstance(key, str | bool | int | float | Timestamp | CelDuration | CelType) or key is None:
         return type(key), key
     return id(key)
 
@@ -174,7 +174,7 @@ def check_hashable(value: object) -> None:
 ListValue: TypeAlias = "list[object] | tuple[object, ...] | range | Rope"
 MapValue: TypeAlias = "dict[str, object] | KeyedMap"
 
-_RUNTIME_TYPES: dict[type, Type] = {
+_RUNTIME_TYPES: dict[type, CelType] = {
     bool: t.BOOL,
     int: t.INT,
     Uint: t.UINT,
@@ -189,30 +189,30 @@ _RUNTIME_TYPES: dict[type, Type] = {
     dict: t.MAP,
     TextMap: t.MAP,
     KeyedMap: t.MAP,
-    Duration: t.DURATION,
+    CelDuration: t.DURATION,
     Timestamp: t.TIMESTAMP,
     Optional: t.OPTIONAL,
-    Type: t.TYPE,
+    CelType: t.TYPE,
     Quantity: t.QUANTITY,
     QuantityCell: t.QUANTITY,
     Version: t.SEMVER,
 }
 
 
-def register(python_type: type, cel_type: Type) -> None:
+def register(python_type: type, cel_type: CelType) -> None:
     """Makes values of a Python class values of a CEL type; libraries do this once, when imported."""
     _RUNTIME_TYPES[python_type] = cel_type
 
 
-def runtime_type(value: object) -> Type:
+def runtime_type(value: object) -> CelType:
     """The type that a value has when the expression runs."""
     found = _RUNTIME_TYPES.get(type(value))
     return found if found is not None else _object_type(value)
 
 
-def _object_type(value: object) -> Type:
+def _object_type(value: object) -> CelType:
     declared = getattr(value, "cel_type", None)
-    if isinstance(declared, Type):
+    if isinstance(declared, CelType):
         return declared
     return t.MAP if is_map(value) else t.LIST
 

@@ -9,7 +9,7 @@ For one question, `allocate`. For many over the same cluster, build the parts on
 
 from collections.abc import Iterable, Sequence
 
-from modelplane.k8s.dra.allocator import DEFAULT_STEPS, Allocator, Placed, Placement
+from modelplane.k8s.dra.allocator import DEFAULT_STEPS, Allocator, NodeAllocation, Placement
 from modelplane.k8s.dra.claim_rules import claim_problems, class_problems
 from modelplane.k8s.dra.decode import decode_claims, decode_classes, decode_in_use, decode_node, decode_slices
 from modelplane.k8s.dra.features import Features, features_from
@@ -28,37 +28,37 @@ from modelplane.k8s.dra.outcome import (
     RejectionCount,
     RequestExplanation,
 )
-from modelplane.k8s.dra.plan import Plan, prepare_claims
+from modelplane.k8s.dra.plan import AllocationPlan, prepare_claims
 from modelplane.k8s.dra.resources import DeviceClass, DeviceInUse, Node, ResourceClaim, ResourceSlice
 from modelplane.k8s.dra.slice_rules import slice_problems
-from modelplane.k8s.dra.usage import Usage
+from modelplane.k8s.dra.usage import DeviceUsage
 
 __all__ = [
     "DEFAULT_STEPS",
     "Allocated",
+    "AllocationPlan",
     "Allocator",
     "ClaimResult",
     "DeviceClass",
     "DeviceId",
     "DeviceInUse",
     "DeviceResult",
+    "DeviceUsage",
     "Fatal",
     "Features",
     "GaveUp",
     "Inventory",
     "NoFit",
     "Node",
+    "NodeAllocation",
     "Outcome",
-    "Placed",
     "Placement",
-    "Plan",
     "PoolNote",
     "Rejection",
     "RejectionCount",
     "RequestExplanation",
     "ResourceClaim",
     "ResourceSlice",
-    "Usage",
     "allocate",
     "claim_problems",
     "class_problems",
@@ -85,5 +85,5 @@ def allocate(  # noqa: PLR0913  the allocator's inputs, one parameter each, all 
 ) -> Outcome:
     """Allocate the claims of one pod on one node, beside what other claims hold."""
     gates = features or Features()
-    allocator = Allocator(Inventory(slices, gates), Usage.of(allocated, gates), max_steps=max_steps)
+    allocator = Allocator(Inventory(slices, gates), DeviceUsage.of(allocated, gates), max_steps=max_steps)
     return allocator.allocate(prepare_claims(claims, classes, gates), node)

@@ -17,10 +17,10 @@ from modelplane.k8s.dra.explain import Failures
 from modelplane.k8s.dra.inventory import Inventory, NodeView
 from modelplane.k8s.dra.nodes import UnreadableSelector, merged, pinned_to
 from modelplane.k8s.dra.outcome import Allocated, ClaimResult, DeviceResult, Fatal, GaveUp, NoFit, Outcome
-from modelplane.k8s.dra.plan import Aborted, AskPlan, Plan, Wanted, check_size
-from modelplane.k8s.dra.resources import Node, NodeSelector
+from modelplane.k8s.dra.plan import Aborted, AllocationPlan, AskPlan, Wanted, check_size
+from modelplane.k8s.dra.resources import CoreNodeSelector, Node
 from modelplane.k8s.dra.search import OutOfSteps, Search
-from modelplane.k8s.dra.usage import Usage
+from modelplane.k8s.dra.usage import DeviceUsage
 
 if TYPE_CHECKING:
     from modelplane.k8s.dra.counters import Remainders
@@ -30,7 +30,7 @@ DEFAULT_STEPS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class NodeAllocation:
     """The first node on which the claims fit, and what they get there."""
 
     node: str
@@ -47,19 +47,21 @@ class _Attempt:
     out_of_steps: int = 0
 
 
-Placement: TypeAlias = Placed | NoFit | Fatal | GaveUp
+Placement: TypeAlias = NodeAllocation | NoFit | Fatal | GaveUp
 
 
 class Allocator:
     """Allocates from one inventory beside one usage; both stay as they are."""
 
-    def __init__(self, inventory: Inventory, usage: Usage | None = None, *, max_steps: int = DEFAULT_STEPS) -> None:
+    def __init__(
+        self, inventory: Inventory, usage: DeviceUsage | None = None, *, max_steps: int = DEFAULT_STEPS
+    ) -> None:
         self._inventory = inventory
-        self._usage = usage or Usage()
+        self._usage = usage or DeviceUsage()
         self._max_steps = max_steps
         self._remainders: dict[PoolKey, Remainders] = {}
 
-    def allocate(self, plan: Plan, node: Node) -> Outcome:
+    def allocate(self, plan: AllocationPlan, node: Node) -> Outcome:
         """One attempt on one node."""
         try:
             attempt = self._attempt(plan, node)
@@ -71,20 +73,20 @@ class Allocator:
         failures.add(attempt.view, attempt.books, attempt.out_of_steps)
         return failures.outcome()
 
-    def allocate_first(self, plan: Plan, nodes: Iterable[Node]) -> Placement:
+    def allocate_first(self, plan: AllocationPlan, nodes: Iterable[Node]) -> Placement:
         """The first of the nodes that fits. A fatal error ends it; a node that gave up is passed over."""
         failures = Failures(plan)
         try:
             for node in nodes:
                 attempt = self._attempt(plan, node)
                 if attempt.solved:
-                    return Placed(node.metadata.name, _result(plan, attempt, node))
+                    return NodeAllocation(node.metadata.name, _result(plan, attempt, node))
                 failures.add(attempt.view, attempt.books, attempt.out_of_steps)
         except (Aborted, UnreadableSelector) as error:
             return Fatal(str(error))
         return failures.outcome()
 
-    def _attempt(self, plan: Plan, node: Node) -> _Attempt:
+    def _attempt(self, plan: AllocationPlan, node: Node) -> _Attempt:
         if plan.fault is not None:
             raise Aborted(plan.fault)
         view = self._inventory.view(node)
@@ -98,7 +100,7 @@ class Allocator:
             return _Attempt(view, books, solved=False, out_of_steps=search.steps)
 
 
-def _wanted(plan: Plan, view: NodeView, books: Books) -> Wanted:
+def _wanted(plan: AllocationPlan, view: NodeView, books: Books) -> Wanted:
     wanted = tuple(_wanted_all(ask, view, books) if ask.wants_all else ask.count for ask in plan.asks)
     for claim in plan.claims:
         check_size(claim, wanted)
@@ -115,7 +117,7 @@ def _wanted_all(ask: AskPlan, view: NodeView, books: Books) -> tuple[int, ...]:
     return tuple(index for index in range(len(view.candidates)) if books.suits(ask, index))
 
 
-def _result(plan: Plan, attempt: _Attempt, node: Node) -> Allocated:
+def _result(plan: AllocationPlan, attempt: _Attempt, node: Node) -> Allocated:
     return Allocated(
         tuple(
             ClaimResult(claim.name, tuple(_device(hold) for hold in holds), _node_selector(holds, node))
@@ -137,7 +139,7 @@ def _device(hold: Hold) -> DeviceResult:
     )
 
 
-def _node_selector(holds: Iterable[Hold], node: Node) -> NodeSelector | None:
+def _node_selector(holds: Iterable[Hold], node: Node) -> CoreNodeSelector | None:
     """Where the pod may run with these devices: on this node if any is local to it, else where all their slices are."""
     offers = [hold.candidate.offer for hold in holds]
     if any(offer.effective_scope.node_name or offer.binds_to_node for offer in offers):

@@ -10,7 +10,7 @@ _SCALARS = ("string", "int", "bool", "version")
 _LISTS = ("ints", "bools", "strings", "versions")
 
 
-class Attribute(NamedTuple):
+class DeviceAttribute(NamedTuple):
     """One attribute value. `kind` is empty where the value has a form that this release does not know."""
 
     kind: str
@@ -22,19 +22,19 @@ class Attribute(NamedTuple):
 Attributes: TypeAlias = Mapping[str, Mapping[str, object]]
 
 
-def _read(value: Mapping[str, object]) -> Attribute:
+def _read(value: Mapping[str, object]) -> DeviceAttribute:
     for kind in _LISTS:
         members = value.get(kind)
         if isinstance(members, list | tuple) and members:
-            return Attribute(kind, None, frozenset(members))
+            return DeviceAttribute(kind, None, frozenset(members))
     for kind in _SCALARS:
         scalar = value.get(kind)
         if scalar is not None:
-            return Attribute(kind, scalar, frozenset((scalar,)))
-    return Attribute("", None, frozenset())
+            return DeviceAttribute(kind, scalar, frozenset((scalar,)))
+    return DeviceAttribute("", None, frozenset())
 
 
-def find_attribute(attributes: Attributes, driver: str, name: str) -> Attribute | None:
+def find_attribute(attributes: Attributes, driver: str, name: str) -> DeviceAttribute | None:
     """The attribute a constraint names: under exactly that name, else by its bare id where the domain is the driver."""
     found = attributes.get(name)
     if found is None:
@@ -43,11 +43,11 @@ def find_attribute(attributes: Attributes, driver: str, name: str) -> Attribute 
     return None if found is None else _read(found)
 
 
-def same_scalar(left: Attribute, right: Attribute) -> bool:
+def same_scalar(left: DeviceAttribute, right: DeviceAttribute) -> bool:
     """Whether both are scalars of one type with one value; lists and unknown forms equal nothing."""
     return left.scalar is not None and left.kind == right.kind and left.scalar == right.scalar
 
 
-def base_kind(attribute: Attribute) -> str:
+def base_kind(attribute: DeviceAttribute) -> str:
     """The element type, for lists and scalars alike."""
     return attribute.kind.removesuffix("s")

@@ -14,13 +14,13 @@ from modelplane.k8s.dra import constraints as constraint_states
 from modelplane.k8s.dra.attributes import find_attribute
 from modelplane.k8s.dra.capacity import Amounts, Nanos
 from modelplane.k8s.dra.counters import CounterLedger, Remainders
-from modelplane.k8s.dra.inventory import Candidate, NodeView
+from modelplane.k8s.dra.inventory import CandidateDevice, NodeView
 from modelplane.k8s.dra.nodes import reaches
-from modelplane.k8s.dra.offers import Offer, PoolKey
+from modelplane.k8s.dra.offers import DeviceOffer, PoolKey
 from modelplane.k8s.dra.outcome import DeviceId, Rejection
-from modelplane.k8s.dra.plan import MATCHES, Aborted, AskPlan, Plan
-from modelplane.k8s.dra.resources import EQUAL, EXISTS, Node, Taint, Toleration
-from modelplane.k8s.dra.usage import Usage
+from modelplane.k8s.dra.plan import MATCHES, Aborted, AllocationPlan, AskPlan
+from modelplane.k8s.dra.resources import EQUAL, EXISTS, DeviceTaint, DeviceToleration, Node
+from modelplane.k8s.dra.usage import DeviceUsage
 
 # A selector's position in the ask's checks, a constraint's position in the claim, or something else that was wrong.
 Cause: TypeAlias = tuple[Rejection, int] | Rejection | int
@@ -34,7 +34,7 @@ class Hold:
 
     ask: AskPlan
     index: int
-    candidate: Candidate
+    candidate: CandidateDevice
     drew_counters: bool
     consumed: Amounts | None
 
@@ -57,7 +57,12 @@ class Books:
     )
 
     def __init__(
-        self, plan: Plan, view: NodeView, usage: Usage, node: Node, remainders: dict[PoolKey, Remainders]
+        self,
+        plan: AllocationPlan,
+        view: NodeView,
+        usage: DeviceUsage,
+        node: Node,
+        remainders: dict[PoolKey, Remainders],
     ) -> None:
         """`remainders` remembers what is left of counters, over searches with one inventory and one usage."""
         self.candidates = view.candidates
@@ -97,12 +102,12 @@ class Books:
             return ask.claim_index in self._marked.get(device, ())
         return device in self._marked or device in self._usage.whole
 
-    def unfit(self, ask: AskPlan, offer: Offer) -> Cause | None:
+    def unfit(self, ask: AskPlan, offer: DeviceOffer) -> Cause | None:
         """Why the device does not suit the ask, whoever holds it; Aborted where a selector fails."""
         mismatch = self._mismatch(ask, offer)
         return self._capacity_cause(ask, offer) if mismatch is None else mismatch
 
-    def _mismatch(self, ask: AskPlan, offer: Offer) -> Cause | None:
+    def _mismatch(self, ask: AskPlan, offer: DeviceOffer) -> Cause | None:
         if offer.binding_conditions and not self._features.device_binding_and_status:
             return Rejection.BINDING_CONDITIONS
         verdict = ask.verdict(offer.shape)
@@ -112,7 +117,7 @@ class Books:
             return Rejection.NODE
         return None
 
-    def _capacity_cause(self, ask: AskPlan, offer: Offer) -> Rejection | None:
+    def _capacity_cause(self, ask: AskPlan, offer: DeviceOffer) -> Rejection | None:
         if offer.fits_by_itself and not ask.capacity and offer.id not in self._usage.consumed:
             return None
         if not self._features.consumable_capacity:
@@ -158,14 +163,14 @@ class Books:
         self.causes[ask.index][index] = cause
         return False
 
-    def _taint_cause(self, ask: AskPlan, offer: Offer) -> Rejection | None:
+    def _taint_cause(self, ask: AskPlan, offer: DeviceOffer) -> Rejection | None:
         if not offer.blocking_taints or not self._features.device_taints:
             return None
         if all(any(_tolerates(known, taint) for known in ask.tolerations) for taint in offer.blocking_taints):
             return None
         return Rejection.TAINT
 
-    def _reserve(self, ask: AskPlan, index: int, candidate: Candidate, *, must: bool) -> Cause | None:
+    def _reserve(self, ask: AskPlan, index: int, candidate: CandidateDevice, *, must: bool) -> Cause | None:
         offer = candidate.offer
         drew = self._draws_counters(offer)
         if drew and not (self._features.partitionable_devices and self._counters.draw(candidate.pool, offer)):
@@ -182,17 +187,17 @@ class Books:
         self._record(ask, index, candidate, drew_counters=drew)
         return None
 
-    def _draws_counters(self, offer: Offer) -> bool:
+    def _draws_counters(self, offer: DeviceOffer) -> bool:
         """A device that is shared already has drawn its counters with its first share."""
         if not offer.counters:
             return False
         shared_before = offer.id in self._usage.consumed or offer.id in self._shares
         return not (self._is_shareable(offer) and shared_before)
 
-    def _is_shareable(self, offer: Offer) -> bool:
+    def _is_shareable(self, offer: DeviceOffer) -> bool:
         return offer.shareable and self._features.consumable_capacity
 
-    def _constrain(self, ask: AskPlan, offer: Offer, *, must: bool) -> Cause | None:
+    def _constrain(self, ask: AskPlan, offer: DeviceOffer, *, must: bool) -> Cause | None:
         for position, constraint in enumerate(self._constraints[ask.claim_index]):
             if not constraint.add(ask.request, ask.alternative, offer):
                 self._unconstrain(ask, position)
@@ -208,7 +213,7 @@ class Books:
         for constraint in reversed(self._constraints[ask.claim_index][:count]):
             constraint.remove(ask.request, ask.alternative)
 
-    def _record(self, ask: AskPlan, index: int, candidate: Candidate, *, drew_counters: bool) -> None:
+    def _record(self, ask: AskPlan, index: int, candidate: CandidateDevice, *, drew_counters: bool) -> None:
         offer = candidate.offer
         consumed = None
         if self._is_shareable(offer):
@@ -268,7 +273,7 @@ class Books:
             tuple(find_attribute(offer.attributes, offer.id.driver, name) for name in self._plan.constrained),
         )
 
-    def _verdict_or_error(self, ask: AskPlan, offer: Offer) -> int | None:
+    def _verdict_or_error(self, ask: AskPlan, offer: DeviceOffer) -> int | None:
         try:
             return ask.verdict(offer.shape)
         except Aborted:
@@ -289,7 +294,7 @@ def _drop(marked: dict[DeviceId, set[int]], device: DeviceId, claim_index: int) 
         del marked[device]
 
 
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
         return False
     operator = toleration.effective_operator

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from modelplane.api.errors import InputError
-from modelplane.k8s.dra.resources import Capacity, QuantityField, RequestPolicy, ValidRange
+from modelplane.k8s.dra.resources import DeviceCapacity, QuantityField, RequestPolicy, ValidRange
 from modelplane.k8s.quantity import Notation, Quantity, compare, fast, quantity_from_json, sign
 
 Amounts: TypeAlias = Mapping[str, Quantity]
@@ -48,7 +48,7 @@ class CapacityOffer:
     policy: Policy | None
 
 
-def read_offers(capacity: Mapping[str, Capacity]) -> tuple[CapacityOffer, ...]:
+def read_offers(capacity: Mapping[str, DeviceCapacity]) -> tuple[CapacityOffer, ...]:
     """The capacities of a device, with every quantity parsed."""
     return tuple(
         CapacityOffer(name, quantity_from_json(entry.value), _read_policy(entry.request_policy))

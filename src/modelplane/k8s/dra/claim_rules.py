@@ -25,14 +25,14 @@ from modelplane.k8s.dra.resources import (
     EXACT_COUNT,
     EXISTS,
     TAINT_EFFECTS,
-    Ask,
+    BaseDeviceRequest,
+    ClaimDeviceRequest,
+    ClaimSelector,
     Constraint,
     DeviceClass,
     DeviceConfiguration,
-    DeviceRequest,
-    DeviceSelector,
+    DeviceToleration,
     ResourceClaim,
-    Toleration,
 )
 from modelplane.k8s.quantity import QuantityError, quantity_from_json
 
@@ -82,7 +82,7 @@ def _class_problems(device_class: DeviceClass, gates: Gates) -> Iterator[str]:
         yield "spec.extendedResourceName: must be a valid extended resource name"
 
 
-def _reference_names(requests: Iterable[DeviceRequest]) -> set[str]:
+def _reference_names(requests: Iterable[ClaimDeviceRequest]) -> set[str]:
     """The names that constraints and configuration may use: requests, and their alternatives as request/alternative."""
     names: set[str] = set()
     for request in requests:
@@ -91,7 +91,7 @@ def _reference_names(requests: Iterable[DeviceRequest]) -> set[str]:
     return names
 
 
-def _request_problems(request: DeviceRequest, gates: Gates, place: str) -> Iterator[str]:
+def _request_problems(request: ClaimDeviceRequest, gates: Gates, place: str) -> Iterator[str]:
     if not is_dns_label(request.name):
         yield f"{place}.name: must be a DNS label"
     alternatives = request.first_available or ()
@@ -109,7 +109,7 @@ def _request_problems(request: DeviceRequest, gates: Gates, place: str) -> Itera
         yield from _ask_problems(alternative, gates, inner)
 
 
-def _ask_problems(ask: Ask, gates: Gates, place: str) -> Iterator[str]:
+def _ask_problems(ask: BaseDeviceRequest, gates: Gates, place: str) -> Iterator[str]:
     if not is_dns_subdomain(ask.device_class_name):
         yield f"{place}.deviceClassName: must be a DNS subdomain"
     yield from _selector_problems(ask.selectors or (), gates, f"{place}.selectors")
@@ -126,7 +126,7 @@ def _ask_problems(ask: Ask, gates: Gates, place: str) -> Iterator[str]:
         yield from quantity_problems(value, f"{place}.capacity.requests[{name}]")
 
 
-def _selector_problems(selectors: Sequence[DeviceSelector], gates: Gates, place: str) -> Iterator[str]:
+def _selector_problems(selectors: Sequence[ClaimSelector], gates: Gates, place: str) -> Iterator[str]:
     yield from too_many(selectors, _MAX_SELECTORS, place)
     for index, selector in enumerate(selectors[:_MAX_SELECTORS]):
         if selector.cel is None:
@@ -138,7 +138,7 @@ def _selector_problems(selectors: Sequence[DeviceSelector], gates: Gates, place:
             yield f"{place}[{index}].cel.expression: {error}"
 
 
-def _toleration_problems(toleration: Toleration, place: str) -> Iterator[str]:
+def _toleration_problems(toleration: DeviceToleration, place: str) -> Iterator[str]:
     if toleration.key and not is_label_key(toleration.key):
         yield f"{place}.key: must be a label key"
     operator = toleration.effective_operator

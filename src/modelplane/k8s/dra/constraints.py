@@ -10,15 +10,15 @@ out first depends on both.
 from collections.abc import Hashable
 from typing import Protocol
 
-from modelplane.k8s.dra.attributes import Attribute, base_kind, find_attribute, same_scalar
-from modelplane.k8s.dra.offers import Offer
+from modelplane.k8s.dra.attributes import DeviceAttribute, base_kind, find_attribute, same_scalar
+from modelplane.k8s.dra.offers import DeviceOffer
 from modelplane.k8s.dra.resources import Constraint
 
 
 class ConstraintState(Protocol):
     """A constraint while a search runs."""
 
-    def add(self, request: str, alternative: str, offer: Offer) -> bool:
+    def add(self, request: str, alternative: str, offer: DeviceOffer) -> bool:
         """Accept and remember a device, or refuse it."""
 
     def remove(self, request: str, alternative: str) -> None:
@@ -53,10 +53,10 @@ class _MatchAttribute:
         self._name = name
         self._requests = requests
         self._list_attributes = list_attributes
-        self._attribute: Attribute | None = None
+        self._attribute: DeviceAttribute | None = None
         self._count = 0
 
-    def add(self, request: str, alternative: str, offer: Offer) -> bool:
+    def add(self, request: str, alternative: str, offer: DeviceOffer) -> bool:
         if not _applies(self._requests, request, alternative):
             return True
         attribute = find_attribute(offer.attributes, offer.id.driver, self._name)
@@ -69,7 +69,7 @@ class _MatchAttribute:
         self._count += 1
         return True
 
-    def _common(self, attribute: Attribute) -> Attribute | None:
+    def _common(self, attribute: DeviceAttribute) -> DeviceAttribute | None:
         """What all devices would have in common with this one added, or None where that is nothing."""
         first = self._count == 0 or self._attribute is None
         if not self._list_attributes:
@@ -99,10 +99,10 @@ class _DistinctAttribute:
         self._name = name
         self._requests = requests
         self._list_attributes = list_attributes
-        self._values: dict[str, Attribute] = {}
+        self._values: dict[str, DeviceAttribute] = {}
         self._count = 0
 
-    def add(self, request: str, alternative: str, offer: Offer) -> bool:
+    def add(self, request: str, alternative: str, offer: DeviceOffer) -> bool:
         if not _applies(self._requests, request, alternative):
             return True
         attribute = find_attribute(offer.attributes, offer.id.driver, self._name)
@@ -112,7 +112,7 @@ class _DistinctAttribute:
         self._count += 1
         return True
 
-    def _is_new(self, attribute: Attribute) -> bool:
+    def _is_new(self, attribute: DeviceAttribute) -> bool:
         if self._list_attributes:
             return bool(attribute.kind) and not any(_overlap(attribute, other) for other in self._values.values())
         if not self._values:
@@ -131,5 +131,5 @@ class _DistinctAttribute:
         return self._count, frozenset(self._values.items())
 
 
-def _overlap(left: Attribute, right: Attribute) -> bool:
+def _overlap(left: DeviceAttribute, right: DeviceAttribute) -> bool:
     return base_kind(left) == base_kind(right) and not left.members.isdisjoint(right.members)

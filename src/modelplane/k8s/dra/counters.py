@@ -7,14 +7,14 @@ then nothing that draws on the pool's counters can be given out at all, not even
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from modelplane.k8s.dra.inventory import PoolView
-from modelplane.k8s.dra.offers import CounterKey, Offer, PoolKey
-from modelplane.k8s.dra.usage import Usage
+from modelplane.k8s.dra.inventory import PoolOnNode
+from modelplane.k8s.dra.offers import CounterKey, DeviceOffer, PoolKey
+from modelplane.k8s.dra.usage import DeviceUsage
 
 Remainders: TypeAlias = Mapping[CounterKey, int]
 
 
-def remainders(pool: PoolView, usage: Usage) -> Remainders:
+def remainders(pool: PoolOnNode, usage: DeviceUsage) -> Remainders:
     """What is left of each counter, in billionths, beside the devices already held."""
     left = dict(pool.counters)
     for offer in (*pool.offers, *pool.elsewhere):
@@ -29,13 +29,13 @@ class CounterLedger:
 
     __slots__ = ("_drawn", "_known", "_usage")
 
-    def __init__(self, usage: Usage, known: dict[PoolKey, Remainders]) -> None:
+    def __init__(self, usage: DeviceUsage, known: dict[PoolKey, Remainders]) -> None:
         """`known` remembers remainders over searches with one inventory and one usage."""
         self._usage = usage
         self._known = known
         self._drawn: dict[PoolKey, dict[CounterKey, int]] = {}
 
-    def draw(self, pool: PoolView, offer: Offer) -> bool:
+    def draw(self, pool: PoolOnNode, offer: DeviceOffer) -> bool:
         """Reserve what the device draws, or leave everything as it was."""
         left = self._known.get(pool.key)
         if left is None:
@@ -48,7 +48,7 @@ class CounterLedger:
             return False
         return True
 
-    def give_back(self, pool: PoolView, offer: Offer) -> None:
+    def give_back(self, pool: PoolOnNode, offer: DeviceOffer) -> None:
         """Undo `draw`."""
         drawn = self._drawn[pool.key]
         for key, amount in offer.counters:

@@ -7,7 +7,7 @@ from modelplane.k8s.dra.books import Books, Cause
 from modelplane.k8s.dra.constraints import attribute_name
 from modelplane.k8s.dra.inventory import NodeView
 from modelplane.k8s.dra.outcome import GaveUp, NoFit, Rejection, RejectionCount, RequestExplanation
-from modelplane.k8s.dra.plan import AskPlan, Plan
+from modelplane.k8s.dra.plan import AllocationPlan, AskPlan
 
 _ORDER = tuple(Rejection)
 
@@ -17,7 +17,7 @@ class Failures:
 
     __slots__ = ("_books", "_plan", "_steps", "_views")
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: AllocationPlan) -> None:
         self._plan = plan
         self._books: list[tuple[Mapping[int, Cause], ...]] = []
         self._views: list[NodeView] = []
@@ -52,12 +52,12 @@ class Failures:
         )
 
 
-def _rejected(plan: Plan, ask: AskPlan, counts: Iterable[tuple[Cause, int]]) -> tuple[RejectionCount, ...]:
+def _rejected(plan: AllocationPlan, ask: AskPlan, counts: Iterable[tuple[Cause, int]]) -> tuple[RejectionCount, ...]:
     named = [RejectionCount(*_describe(plan, ask, cause), devices) for cause, devices in counts]
     return tuple(sorted(named, key=lambda count: (_ORDER.index(count.reason), count.detail)))
 
 
-def _describe(plan: Plan, ask: AskPlan, cause: Cause) -> tuple[Rejection, str]:
+def _describe(plan: AllocationPlan, ask: AskPlan, cause: Cause) -> tuple[Rejection, str]:
     if isinstance(cause, Rejection):
         return cause, ""
     if isinstance(cause, tuple):

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 
 from modelplane.k8s.dra.books import Books
 from modelplane.k8s.dra.nodes import UnreadableSelector
-from modelplane.k8s.dra.plan import Aborted, AskPlan, Plan, RequestPlan, Wanted, count_of
+from modelplane.k8s.dra.plan import Aborted, AllocationPlan, AskPlan, RequestPlan, Wanted, count_of
 
 _MAX_DEMANDS = 500
 
 
-def is_hopeless(plan: Plan, books: Books, wanted: Wanted) -> bool:
+def is_hopeless(plan: AllocationPlan, books: Books, wanted: Wanted) -> bool:
     """Whether it is certain that the search will find no solution and meet no error."""
     matching = _Matching()
     try:
@@ -38,7 +38,7 @@ def is_hopeless(plan: Plan, books: Books, wanted: Wanted) -> bool:
     return False
 
 
-def _certain_requests(plan: Plan) -> Iterator[RequestPlan]:
+def _certain_requests(plan: AllocationPlan) -> Iterator[RequestPlan]:
     """Requests in search order, up to the first that could end the search with an error of its own."""
     for claim in plan.claims:
         for request in claim.requests:

@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 
 from modelplane.k8s.dra.features import Features
 from modelplane.k8s.dra.nodes import reaches
-from modelplane.k8s.dra.offers import CounterKey, Offer, PoolKey, Slice, prepare_slices
+from modelplane.k8s.dra.offers import CounterKey, DeviceOffer, PoolKey, Slice, prepare_slices
 from modelplane.k8s.dra.outcome import PoolNote
 from modelplane.k8s.dra.resources import Metadata, Node, ResourceSlice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PoolView:
+class PoolOnNode:
     """A pool as one node sees it. `elsewhere` are its devices on other nodes, which share the counters."""
 
     key: PoolKey
-    offers: tuple[Offer, ...] = ()
-    elsewhere: tuple[Offer, ...] = ()
+    offers: tuple[DeviceOffer, ...] = ()
+    elsewhere: tuple[DeviceOffer, ...] = ()
     counters: Mapping[CounterKey, int] = field(default_factory=dict)
     incomplete: str = ""
     invalid: str = ""
@@ -41,19 +41,19 @@ class PoolView:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
+class CandidateDevice:
     """A device that a node could use, with the pool that its counters are in."""
 
-    offer: Offer
-    pool: PoolView
+    offer: DeviceOffer
+    pool: PoolOnNode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeView:
     """What one node can see: pools in search order, and their devices flattened in that order."""
 
-    pools: tuple[PoolView, ...]
-    candidates: tuple[Candidate, ...]
+    pools: tuple[PoolOnNode, ...]
+    candidates: tuple[CandidateDevice, ...]
 
     @property
     def invalid_pools(self) -> tuple[PoolNote, ...]:
@@ -96,7 +96,7 @@ class Inventory:
                 _keep_newest(relevant, item)
         pools = [pool for key, slices in relevant.items() if (pool := self._pool(key, slices)) is not None]
         pools.sort(key=lambda pool: (pool.has_binding_conditions, pool.key))
-        candidates = tuple(Candidate(offer, pool) for pool in pools for offer in pool.offers)
+        candidates = tuple(CandidateDevice(offer, pool) for pool in pools for offer in pool.offers)
         return NodeView(tuple(pools), candidates)
 
     def _is_relevant(self, item: Slice, node: Node) -> bool:
@@ -110,7 +110,7 @@ class Inventory:
             offer.scope is not None and reaches(offer.scope, node) for offer in item.offers
         )
 
-    def _pool(self, key: PoolKey, slices: list[Slice]) -> PoolView | None:
+    def _pool(self, key: PoolKey, slices: list[Slice]) -> PoolOnNode | None:
         """The pool in its newest generation, or None where slices that do not reach the node replace it."""
         expected = slices[0].slices_in_pool
         if len(slices) == expected:
@@ -121,10 +121,10 @@ class Inventory:
             return None
         current = [item for item in known if item.generation == generation]
         if len(current) != expected:
-            return PoolView(key, incomplete=f"{len(current)} of {expected} slices are there")
+            return PoolOnNode(key, incomplete=f"{len(current)} of {expected} slices are there")
         return self._build(key, slices, current)
 
-    def _build(self, key: PoolKey, slices: list[Slice], current: list[Slice]) -> PoolView:
+    def _build(self, key: PoolKey, slices: list[Slice], current: list[Slice]) -> PoolOnNode:
         if not self.features.is_stable_allocator:
             slices = sorted(slices, key=lambda item: item.name)
         names = {item.name for item in slices}
@@ -135,7 +135,7 @@ class Inventory:
         fault = _duplicate_device(offers)
         if not fault and self.features.partitionable_devices:
             fault = _duplicate_counter_set(slices) or _unknown_counter((*offers, *elsewhere), slices, counters)
-        return PoolView(key, invalid=fault) if fault else PoolView(key, offers, elsewhere, counters)
+        return PoolOnNode(key, invalid=fault) if fault else PoolOnNode(key, offers, elsewhere, counters)
 
 
 def _keep_newest(relevant: dict[PoolKey, list[Slice]], item: Slice) -> None:
@@ -146,7 +146,7 @@ def _keep_newest(relevant: dict[PoolKey, list[Slice]], item: Slice) -> None:
         known.append(item)
 
 
-def _duplicate_device(offers: Iterable[Offer]) -> str:
+def _duplicate_device(offers: Iterable[DeviceOffer]) -> str:
     seen: set[str] = set()
     for offer in offers:
         if offer.id.device in seen:
@@ -174,7 +174,7 @@ def _duplicate_counter_set(slices: Sequence[Slice]) -> str:
     return ""
 
 
-def _unknown_counter(offers: Iterable[Offer], slices: Sequence[Slice], counters: Mapping[CounterKey, int]) -> str:
+def _unknown_counter(offers: Iterable[DeviceOffer], slices: Sequence[Slice], counters: Mapping[CounterKey, int]) -> str:
     sets = {set_name for item in slices for set_name, _ in item.counter_sets}
     for offer in offers:
         for set_name in offer.counter_sets:

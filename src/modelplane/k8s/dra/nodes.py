@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from modelplane.k8s.dra.names import is_label_key, is_label_value
-from modelplane.k8s.dra.resources import Node, NodeRequirement, NodeSelector, NodeTerm
+from modelplane.k8s.dra.resources import CoreNodeSelector, Node, NodeRequirement, NodeTerm
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _MAX_INT64 = 2**63 - 1
@@ -17,11 +17,11 @@ class NodeScope:
 
     node_name: str | None = None
     everywhere: bool = False
-    selector: NodeSelector | None = None
+    selector: CoreNodeSelector | None = None
     fault: str | None = None
 
     @classmethod
-    def of(cls, *, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> "NodeScope":
+    def of(cls, *, node_name: str | None, all_nodes: bool | None, selector: CoreNodeSelector | None) -> "NodeScope":
         """The scope in the fields that slices and devices share."""
         fault = None if selector is None else _selector_fault(selector)
         return cls(node_name, all_nodes is True, selector, fault)
@@ -49,7 +49,7 @@ def reaches(scope: NodeScope, node: Node) -> bool:
     return any(_term_matches(term, node) for term in scope.selector.node_selector_terms or ())
 
 
-def _selector_fault(selector: NodeSelector) -> str | None:
+def _selector_fault(selector: CoreNodeSelector) -> str | None:
     for term in selector.node_selector_terms or ():
         for requirement in term.match_expressions or ():
             if not _is_readable(requirement):
@@ -119,13 +119,13 @@ def _field_matches(requirement: NodeRequirement, node_name: str) -> bool:
     return (actual == wanted) == (requirement.operator == "In")
 
 
-def pinned_to(node_name: str) -> NodeSelector:
+def pinned_to(node_name: str) -> CoreNodeSelector:
     """A selector for exactly one node."""
     requirement = NodeRequirement(key="metadata.name", operator="In", values=(node_name,))
-    return NodeSelector(node_selector_terms=(NodeTerm(match_fields=(requirement,)),))
+    return CoreNodeSelector(node_selector_terms=(NodeTerm(match_fields=(requirement,)),))
 
 
-def merged(selectors: Iterable[NodeSelector]) -> NodeSelector | None:
+def merged(selectors: Iterable[CoreNodeSelector]) -> CoreNodeSelector | None:
     """One selector that asks for what all of the given ones ask for, or None where nothing is asked."""
     expressions: list[NodeRequirement] = []
     fields: list[NodeRequirement] = []
@@ -139,7 +139,7 @@ def merged(selectors: Iterable[NodeSelector]) -> NodeSelector | None:
     if not expressions and not fields:
         return None
     term = NodeTerm(match_expressions=tuple(expressions) or None, match_fields=tuple(fields) or None)
-    return NodeSelector(node_selector_terms=(term,))
+    return CoreNodeSelector(node_selector_terms=(term,))
 
 
 def _add_new(requirements: Iterable[NodeRequirement], known: list[NodeRequirement]) -> None:

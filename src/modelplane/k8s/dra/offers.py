@@ -16,10 +16,10 @@ from modelplane.k8s.dra.resources import (
     Counter,
     CounterConsumption,
     CounterSet,
+    DeviceTaint,
     ResourceSlice,
     SliceDevice,
     SliceSpec,
-    Taint,
 )
 from modelplane.k8s.quantity import quantity_from_json
 
@@ -27,7 +27,7 @@ PoolKey: TypeAlias = tuple[str, str]
 CounterKey: TypeAlias = tuple[str, str]
 
 
-class Shape:
+class DeviceShape:
     """Stands for all devices that no selector can tell apart; compares by identity, which makes it a cheap key."""
 
     __slots__ = ("device",)
@@ -37,7 +37,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Offer:
+class DeviceOffer:
     """One device of a slice.
 
     `fits_by_itself` says that an ask without amounts always has room on it. `scope` is its own node selection, None
@@ -45,12 +45,12 @@ class Offer:
     """
 
     id: DeviceId
-    shape: Shape
+    shape: DeviceShape
     attributes: Attributes
     capacity: tuple[CapacityOffer, ...]
     counter_sets: tuple[str, ...]
     counters: tuple[tuple[CounterKey, int], ...]
-    blocking_taints: tuple[Taint, ...]
+    blocking_taints: tuple[DeviceTaint, ...]
     scope: NodeScope | None
     slice_scope: NodeScope
     shareable: bool
@@ -76,20 +76,20 @@ class Slice:
     scope: NodeScope
     declares_device_scopes: bool
     has_device_scopes: bool
-    offers: tuple[Offer, ...]
+    offers: tuple[DeviceOffer, ...]
     counter_sets: tuple[tuple[str, Mapping[str, int]], ...]
 
 
 def prepare_slices(slices: Iterable[ResourceSlice], *, list_attributes: bool) -> list[Slice]:
     """Prepare slices in the order given; InputError names the slice and the device that cannot be read."""
-    shapes: dict[object, Shape] = {}
+    shapes: dict[object, DeviceShape] = {}
     return [_prepare_slice(item, shapes, list_attributes=list_attributes) for item in slices]
 
 
-def _prepare_slice(item: ResourceSlice, shapes: dict[object, Shape], *, list_attributes: bool) -> Slice:
+def _prepare_slice(item: ResourceSlice, shapes: dict[object, DeviceShape], *, list_attributes: bool) -> Slice:
     spec = item.spec
     scope = NodeScope.of(node_name=spec.node_name, all_nodes=spec.all_nodes, selector=spec.node_selector)
-    offers: list[Offer] = []
+    offers: list[DeviceOffer] = []
     for device in spec.devices or ():
         try:
             offers.append(_prepare_offer(device, spec, scope, shapes, list_attributes=list_attributes))
@@ -109,11 +109,16 @@ def _prepare_slice(item: ResourceSlice, shapes: dict[object, Shape], *, list_att
 
 
 def _prepare_offer(
-    device: SliceDevice, spec: SliceSpec, slice_scope: NodeScope, shapes: dict[object, Shape], *, list_attributes: bool
-) -> Offer:
+    device: SliceDevice,
+    spec: SliceSpec,
+    slice_scope: NodeScope,
+    shapes: dict[object, DeviceShape],
+    *,
+    list_attributes: bool,
+) -> DeviceOffer:
     capacity = read_offers(device.capacity or {})
     consumptions = device.consumes_counters or ()
-    return Offer(
+    return DeviceOffer(
         DeviceId(spec.driver, spec.pool.name, device.name),
         _shape(device, spec.driver, capacity, shapes, list_attributes=list_attributes),
         device.attributes or {},
@@ -135,10 +140,10 @@ def _shape(
     device: SliceDevice,
     driver: str,
     capacity: tuple[CapacityOffer, ...],
-    shapes: dict[object, Shape],
+    shapes: dict[object, DeviceShape],
     *,
     list_attributes: bool,
-) -> Shape:
+) -> DeviceShape:
     seen = Device.from_parts(
         driver,
         device.attributes or {},
@@ -146,7 +151,7 @@ def _shape(
         allow_multiple_allocations=device.allow_multiple_allocations is True,
         list_attributes=list_attributes,
     )
-    return shapes.setdefault(seen.shape, Shape(seen))
+    return shapes.setdefault(seen.shape, DeviceShape(seen))
 
 
 def _own_scope(device: SliceDevice, spec: SliceSpec) -> NodeScope | None:

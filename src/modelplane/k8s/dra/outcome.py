@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from modelplane.k8s.dra.resources import NodeSelector, Toleration
+from modelplane.k8s.dra.resources import CoreNodeSelector, DeviceToleration
 from modelplane.k8s.quantity import Quantity
 
 
@@ -37,7 +37,7 @@ class DeviceResult:
     device: DeviceId
     admin_access: bool = False
     consumed_capacity: Mapping[str, Quantity] | None = None
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[DeviceToleration, ...] = ()
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
 
@@ -53,7 +53,7 @@ class ClaimResult:
 
     claim: str
     devices: tuple[DeviceResult, ...]
-    node_selector: NodeSelector | None
+    node_selector: CoreNodeSelector | None
 
 
 class Rejection(enum.Enum):

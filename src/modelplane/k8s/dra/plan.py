@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from modelplane.api.errors import InputError
-from modelplane.k8s.cel import CompileError, Evaluation, Outcome, compile_selector
+from modelplane.k8s.cel import CompileError, Evaluation, SelectorOutcome, compile_selector
 from modelplane.k8s.device import Device
 from modelplane.k8s.dra.capacity import Amounts, Taking, take_of
 from modelplane.k8s.dra.constraints import attribute_name
 from modelplane.k8s.dra.features import Features
-from modelplane.k8s.dra.offers import Offer, Shape
+from modelplane.k8s.dra.offers import DeviceOffer, DeviceShape
 from modelplane.k8s.dra.resources import (
     ALL,
     EXACT_COUNT,
-    Ask,
+    BaseDeviceRequest,
+    ClaimDeviceRequest,
+    ClaimSelector,
     Constraint,
     DeviceClass,
-    DeviceRequest,
-    DeviceSelector,
+    DeviceToleration,
     ExactRequest,
     ResourceClaim,
-    Toleration,
 )
 from modelplane.k8s.quantity import quantity_from_json
 
@@ -58,17 +58,17 @@ class _Judge:
 
     text: str
     compiled: SelectorLike | CompileError
-    answers: dict[Shape, Evaluation] = field(default_factory=dict)
+    answers: dict[DeviceShape, Evaluation] = field(default_factory=dict)
 
-    def judge(self, shape: Shape, place: str) -> bool:
+    def judge(self, shape: DeviceShape, place: str) -> bool:
         answer = self.answers.get(shape)
         if answer is None:
             if isinstance(self.compiled, CompileError):
                 raise Aborted(f"{place}: CEL compile error: {self.compiled}")
             answer = self.answers[shape] = self.compiled.evaluate(shape.device)
-        if answer.outcome is Outcome.ERROR:
+        if answer.outcome is SelectorOutcome.ERROR:
             raise Aborted(f"{place}: CEL runtime error: {answer.message}")
-        return answer.outcome is Outcome.TRUE
+        return answer.outcome is SelectorOutcome.TRUE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,17 +96,17 @@ class AskPlan:
     count: int
     admin_access: bool
     checks: tuple[Check, ...]
-    tolerations: tuple[Toleration, ...]
+    tolerations: tuple[DeviceToleration, ...]
     capacity: Amounts
-    verdicts: dict[Shape, int] = field(default_factory=dict)
-    takings: dict[Offer, Taking] = field(default_factory=dict)
+    verdicts: dict[DeviceShape, int] = field(default_factory=dict)
+    takings: dict[DeviceOffer, Taking] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
         """The name results carry."""
         return f"{self.request}/{self.alternative}" if self.alternative else self.request
 
-    def verdict(self, shape: Shape) -> int:
+    def verdict(self, shape: DeviceShape) -> int:
         """MATCHES, or the position in `checks` of the selector that is false; Aborted where one fails."""
         verdict = self.verdicts.get(shape)
         if verdict is None:
@@ -114,7 +114,7 @@ class AskPlan:
             verdict = self.verdicts[shape] = next(failed, MATCHES)
         return verdict
 
-    def taking(self, offer: Offer) -> Taking:
+    def taking(self, offer: DeviceOffer) -> Taking:
         """What the ask takes of the device's capacity."""
         taking = self.takings.get(offer)
         if taking is None:
@@ -140,7 +140,7 @@ class ClaimPlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class AllocationPlan:
     """All claims of a pod. With a `fault` the rest is not to be used.
 
     `constrained` are the attributes that constraints are about. `is_forgetful` says that a constraint's memory depends
@@ -175,7 +175,7 @@ def prepare_claims(
     classes: Iterable[DeviceClass],
     features: Features,
     compile_text: Callable[[str], SelectorLike] | None = None,
-) -> Plan:
+) -> AllocationPlan:
     """Prepare claims once; then search with the plan on as many nodes as needed."""
     by_name = {device_class.metadata.name: device_class for device_class in classes}
     planner = _Planner(by_name, features, compile_text or _stored_compiler(features))
@@ -185,10 +185,10 @@ def prepare_claims(
         for claim in plans if counts is not None else ():
             check_size(claim, counts or ())
     except Aborted as fault:
-        return Plan((), (), features, fault=str(fault))
+        return AllocationPlan((), (), features, fault=str(fault))
     constraints = [constraint for claim in plans for constraint in claim.constraints]
     names = (attribute_name(constraint) for constraint in constraints)
-    return Plan(
+    return AllocationPlan(
         plans,
         tuple(planner.asks),
         features,
@@ -243,7 +243,7 @@ class _Planner:
         if not known:
             raise Aborted(f"{place}: empty constraint (unsupported constraint type?)")
 
-    def _request(self, place: _Place, request: DeviceRequest) -> RequestPlan:
+    def _request(self, place: _Place, request: ClaimDeviceRequest) -> RequestPlan:
         if request.first_available:
             if not self._features.prioritized_list:
                 raise Aborted(f"{place}: has alternatives, but DRAPrioritizedList is off")
@@ -253,7 +253,7 @@ class _Planner:
             raise Aborted(f"{place}: neither exactly nor firstAvailable is set")
         return RequestPlan((self._ask(place, "", request.exactly),), has_alternatives=False)
 
-    def _ask(self, place: _Place, alternative: str, ask: Ask) -> AskPlan:
+    def _ask(self, place: _Place, alternative: str, ask: BaseDeviceRequest) -> AskPlan:
         text = f"{place}/{alternative}" if alternative else str(place)
         device_class = self._check_ask(ask, text)
         prepared = AskPlan(
@@ -275,7 +275,7 @@ class _Planner:
         self.asks.append(prepared)
         return prepared
 
-    def _check_ask(self, ask: Ask, place: str) -> DeviceClass:
+    def _check_ask(self, ask: BaseDeviceRequest, place: str) -> DeviceClass:
         if isinstance(ask, ExactRequest) and ask.admin_access is not None and not self._features.admin_access:
             raise Aborted(f"{place}: admin access is requested, but DRAAdminAccess is off")
         if not ask.device_class_name:
@@ -287,7 +287,7 @@ class _Planner:
             raise Aborted(f"{place}: unsupported allocationMode {ask.allocation_mode}")
         return device_class
 
-    def _amounts(self, ask: Ask, place: str) -> Amounts:
+    def _amounts(self, ask: BaseDeviceRequest, place: str) -> Amounts:
         if ask.capacity is None or self._features.is_stable_allocator:
             return {}
         if not self._features.consumable_capacity:
@@ -297,13 +297,13 @@ class _Planner:
         except InputError as error:
             raise Aborted(f"{place}: capacity: {error}") from error
 
-    def _checks(self, place: str, selectors: tuple[DeviceSelector, ...], *, from_class: bool) -> tuple[Check, ...]:
+    def _checks(self, place: str, selectors: tuple[ClaimSelector, ...], *, from_class: bool) -> tuple[Check, ...]:
         return tuple(
             Check(f"{place}: selector #{position}", from_class, position, self._judge(selector, place, position))
             for position, selector in enumerate(selectors)
         )
 
-    def _judge(self, selector: DeviceSelector, place: str, position: int) -> _Judge:
+    def _judge(self, selector: ClaimSelector, place: str, position: int) -> _Judge:
         if selector.cel is None:
             raise Aborted(f"{place}, selector #{position}: CEL expression empty (unsupported selector type?)")
         text = selector.cel.expression

@@ -47,11 +47,11 @@ class NodeTerm(_Wire, frozen=True):
     match_fields: tuple[NodeRequirement, ...] | None = None
 
 
-class NodeSelector(_Wire, frozen=True):
+class CoreNodeSelector(_Wire, frozen=True):
     node_selector_terms: tuple[NodeTerm, ...] | None = None
 
 
-class Pool(_Wire, frozen=True):
+class ResourcePool(_Wire, frozen=True):
     name: str = ""
     generation: Int64 = 0
     resource_slice_count: Int64 = 0
@@ -71,7 +71,7 @@ class CounterConsumption(_Wire, frozen=True):
     counters: dict[str, Counter] | None = None
 
 
-class Taint(_Wire, frozen=True):
+class DeviceTaint(_Wire, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -89,7 +89,7 @@ class RequestPolicy(_Wire, frozen=True):
     valid_range: ValidRange | None = None
 
 
-class Capacity(_Wire, frozen=True):
+class DeviceCapacity(_Wire, frozen=True):
     value: QuantityField = 0
     request_policy: RequestPolicy | None = None
 
@@ -97,12 +97,12 @@ class Capacity(_Wire, frozen=True):
 class SliceDevice(_Wire, frozen=True):
     name: str
     attributes: dict[str, dict[str, object]] | None = None
-    capacity: dict[str, Capacity] | None = None
+    capacity: dict[str, DeviceCapacity] | None = None
     consumes_counters: tuple[CounterConsumption, ...] | None = None
     node_name: str | None = None
-    node_selector: NodeSelector | None = None
+    node_selector: CoreNodeSelector | None = None
     all_nodes: bool | None = None
-    taints: tuple[Taint, ...] | None = None
+    taints: tuple[DeviceTaint, ...] | None = None
     binds_to_node: bool | None = None
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] | None = None
@@ -111,9 +111,9 @@ class SliceDevice(_Wire, frozen=True):
 
 class SliceSpec(_Wire, frozen=True):
     driver: str
-    pool: Pool
+    pool: ResourcePool
     node_name: str | None = None
-    node_selector: NodeSelector | None = None
+    node_selector: CoreNodeSelector | None = None
     all_nodes: bool | None = None
     per_device_node_selection: bool | None = None
     devices: tuple[SliceDevice, ...] | None = None
@@ -129,7 +129,7 @@ class CelExpression(_Wire, frozen=True):
     expression: str = ""
 
 
-class DeviceSelector(_Wire, frozen=True):
+class ClaimSelector(_Wire, frozen=True):
     cel: CelExpression | None = None
 
 
@@ -146,7 +146,7 @@ class DeviceConfiguration(_Wire, frozen=True):
 
 
 class DeviceClassSpec(_Wire, frozen=True):
-    selectors: tuple[DeviceSelector, ...] | None = None
+    selectors: tuple[ClaimSelector, ...] | None = None
     config: tuple[DeviceConfiguration, ...] | None = None
     extended_resource_name: str | None = None
 
@@ -156,7 +156,7 @@ class DeviceClass(_Wire, frozen=True):
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
-class Toleration(_Wire, frozen=True):
+class DeviceToleration(_Wire, frozen=True):
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -172,14 +172,14 @@ class CapacityRequirements(_Wire, frozen=True):
     requests: dict[str, QuantityField] | None = None
 
 
-class Ask(_Wire, frozen=True):
+class BaseDeviceRequest(_Wire, frozen=True):
     """What `exactly` and each alternative of `firstAvailable` have in common."""
 
     device_class_name: str = ""
-    selectors: tuple[DeviceSelector, ...] | None = None
+    selectors: tuple[ClaimSelector, ...] | None = None
     allocation_mode: str = ""
     count: Int64 = 0
-    tolerations: tuple[Toleration, ...] | None = None
+    tolerations: tuple[DeviceToleration, ...] | None = None
     capacity: CapacityRequirements | None = None
 
     @property
@@ -193,15 +193,15 @@ class Ask(_Wire, frozen=True):
         return self.count or (1 if self.effective_mode == EXACT_COUNT else 0)
 
 
-class ExactRequest(Ask, frozen=True):
+class ExactRequest(BaseDeviceRequest, frozen=True):
     admin_access: bool | None = None
 
 
-class SubRequest(Ask, frozen=True):
+class SubRequest(BaseDeviceRequest, frozen=True):
     name: str = ""
 
 
-class DeviceRequest(_Wire, frozen=True):
+class ClaimDeviceRequest(_Wire, frozen=True):
     name: str = ""
     exactly: ExactRequest | None = None
     first_available: tuple[SubRequest, ...] | None = None
@@ -214,7 +214,7 @@ class Constraint(_Wire, frozen=True):
 
 
 class DeviceClaim(_Wire, frozen=True):
-    requests: tuple[DeviceRequest, ...] | None = None
+    requests: tuple[ClaimDeviceRequest, ...] | None = None
     constraints: tuple[Constraint, ...] | None = None
     config: tuple[DeviceConfiguration, ...] | None = None
 

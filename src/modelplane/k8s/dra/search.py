@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from modelplane.k8s.dra.books import Books
 from modelplane.k8s.dra.feasibility import is_hopeless
-from modelplane.k8s.dra.plan import MAX_RESULTS, AskPlan, Plan, Wanted, count_of
+from modelplane.k8s.dra.plan import MAX_RESULTS, AllocationPlan, AskPlan, Wanted, count_of
 
 _REMEMBER_AFTER_STEPS = 256
 
@@ -77,7 +77,7 @@ class Search:
         "wanted",
     )
 
-    def __init__(self, plan: Plan, books: Books, wanted: Wanted, max_steps: int) -> None:
+    def __init__(self, plan: AllocationPlan, books: Books, wanted: Wanted, max_steps: int) -> None:
         self.plan = plan
         self.books = books
         self.wanted = wanted

@@ -20,18 +20,18 @@ from modelplane.k8s.dra.names import (
 )
 from modelplane.k8s.dra.resources import (
     TAINT_EFFECTS,
-    Capacity,
+    CoreNodeSelector,
     Counter,
     CounterConsumption,
     CounterSet,
+    DeviceCapacity,
+    DeviceTaint,
     NodeRequirement,
-    NodeSelector,
     QuantityField,
     RequestPolicy,
     ResourceSlice,
     SliceDevice,
     SliceSpec,
-    Taint,
     ValidRange,
 )
 from modelplane.k8s.quantity import Quantity, compare, quantity_from_json
@@ -102,7 +102,7 @@ def _slice_scope_problems(spec: SliceSpec) -> Iterator[str]:
 
 
 def _scope_problems(
-    place: str, *, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
+    place: str, *, node_name: str | None, all_nodes: bool | None, selector: CoreNodeSelector | None
 ) -> Iterator[str]:
     if node_name is not None and not is_dns_subdomain(node_name):
         yield f"{place}.nodeName: must be a DNS subdomain"
@@ -203,7 +203,7 @@ def _scalar_problems(kind: str, value: object, place: str) -> Iterator[str]:
         yield f"{place}: must fit in 64 bits"
 
 
-def _capacity_problems(entry: Capacity, place: str, *, shareable: bool) -> Iterator[str]:
+def _capacity_problems(entry: DeviceCapacity, place: str, *, shareable: bool) -> Iterator[str]:
     policy = entry.request_policy
     values: list[QuantityField] = [entry.value]
     if policy is not None:
@@ -274,7 +274,7 @@ def _step_problems(
             yield f"{place}: default and maximum must be a number of steps above the minimum"
 
 
-def _taint_problems(taint: Taint, place: str) -> Iterator[str]:
+def _taint_problems(taint: DeviceTaint, place: str) -> Iterator[str]:
     if not is_label_key(taint.key):
         yield f"{place}.key: must be a label key"
     if not is_label_value(taint.value):

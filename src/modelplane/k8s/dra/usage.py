@@ -15,7 +15,7 @@ from modelplane.k8s.quantity import quantity_from_json
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class DeviceUsage:
     """Devices held whole, devices held in shares, and the amounts that shares consume, in billionths."""
 
     whole: frozenset[DeviceId] = frozenset()
@@ -23,7 +23,7 @@ class Usage:
     consumed: Mapping[DeviceId, Nanos] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, devices: Iterable[DeviceInUse], features: Features) -> "Usage":
+    def of(cls, devices: Iterable[DeviceInUse], features: Features) -> "DeviceUsage":
         """The usage that results of other claims add up to."""
         whole: set[DeviceId] = set()
         shared: set[DeviceId] = set()

@@ -13,7 +13,7 @@ from modelplane.sim.cluster.cluster import SimulatedCluster
 from modelplane.sim.cluster.controller import ClusterStore, Work
 from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
 from modelplane.sim.cluster.phases import Running
-from modelplane.sim.cluster.pools import PoolSpec, pools_of
+from modelplane.sim.cluster.pools import NodePoolSpec, pools_of
 from modelplane.sim.cluster.settings import ClusterSettings
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "ClusterStore",
     "EngineFactory",
     "LocalEngines",
-    "PoolSpec",
+    "NodePoolSpec",
     "Running",
     "SimulatedCluster",
     "Work",

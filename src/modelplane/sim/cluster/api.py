@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from modelplane.api.errors import NotFoundError, UnavailableError
 from modelplane.api.objects import Manifest, text_at
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.controller import ClusterStore
 
 
@@ -49,7 +49,7 @@ class ClusterApi:
     def delete(self, ref: ObjectRef, *, uid: str | None = None) -> None:
         self._reached().delete(ref, uid=uid)
 
-    def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[StoreChange], None]) -> Callable[[], None]:
         return self._store.subscribe(listener)
 
     def batch(self) -> AbstractContextManager[None]:

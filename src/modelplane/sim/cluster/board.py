@@ -24,7 +24,7 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class Unschedulable:
     """The pod does not fit, or cannot be judged."""
 
     reason: str
@@ -32,7 +32,7 @@ class Waits:
 
 
 @dataclass(slots=True)
-class Board:
+class SchedulingSnapshot:
     nodes: Mapping[str, Manifest]
     pods: Counter[str]
     siblings: Counter[tuple[str, str]]
@@ -56,11 +56,13 @@ class Board:
         if binding.allocation is not None:
             self.devices.take(binding.allocation.claims)
 
-    def trial(self) -> "Board":
+    def trial(self) -> "SchedulingSnapshot":
         """A copy to try something on."""
-        return Board(self.nodes, Counter(self.pods), Counter(self.siblings), replace(self.devices), self.queues.copy())
+        return SchedulingSnapshot(
+            self.nodes, Counter(self.pods), Counter(self.siblings), replace(self.devices), self.queues.copy()
+        )
 
-    def adopt(self, trial: "Board") -> None:
+    def adopt(self, trial: "SchedulingSnapshot") -> None:
         """What was tried is so."""
         self.pods, self.siblings = trial.pods, trial.siblings
         self.devices, self.queues = trial.devices, trial.queues

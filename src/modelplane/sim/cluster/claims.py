@@ -17,9 +17,9 @@ from modelplane.api.objects import (
     uid_of,
     value_at,
 )
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import Site, changed, is_about, versions
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.nodes import RESOURCE_API, RESOURCE_GROUP
 from modelplane.sim.cluster.objects import (
     annotation,
@@ -59,10 +59,10 @@ class Claims:
     name = "claims"
     kinds = frozenset({("", "Pod"), (RESOURCE_GROUP, "ResourceClaim"), (RESOURCE_GROUP, "ResourceClaimTemplate")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Pod"):
             return self._of_pod(change) if changed(change, _facts) else ()
         if is_about(change, RESOURCE_GROUP, "ResourceClaim"):
@@ -73,7 +73,7 @@ class Claims:
             return self._waiting_for(change.ref)
         return ()
 
-    def _of_pod(self, change: Change) -> Iterable[ObjectRef]:
+    def _of_pod(self, change: StoreChange) -> Iterable[ObjectRef]:
         pod = change.manifest
         if not value_at(pod, "spec", "resourceClaims"):
             return ()
@@ -94,7 +94,7 @@ class Claims:
             self._make_claims(item)
         elif item is not None:
             self._release(item)
-        return Settled()
+        return Done()
 
     def _make_claims(self, pod: Manifest) -> None:
         if is_deleting(pod) or is_finished(pod):

@@ -40,17 +40,17 @@ from modelplane.api.objects import Json, Manifest, manifest
 from modelplane.envoy.view import GatewayView
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop, LoopStats
-from modelplane.reconcile.outcomes import Outcome, Settled
+from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.settings import LoopSettings
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 from modelplane.sim.cluster.api import ClusterApi
 from modelplane.sim.cluster.claims import Claims
-from modelplane.sim.cluster.controller import ClusterStore, Controller, Site, Work
+from modelplane.sim.cluster.controller import ClusterController, ClusterStore, ControllerContext, Work
 from modelplane.sim.cluster.deployments import Deployments
 from modelplane.sim.cluster.engines import EngineFactory
 from modelplane.sim.cluster.garbage import Garbage, Namespaces
 from modelplane.sim.cluster.gateway_view import Edge
-from modelplane.sim.cluster.gateways import Gateways
+from modelplane.sim.cluster.gateways import GatewayController
 from modelplane.sim.cluster.inference_pools import InferencePools
 from modelplane.sim.cluster.jobs import Jobs
 from modelplane.sim.cluster.kserve import LlmInferenceServices
@@ -61,11 +61,11 @@ from modelplane.sim.cluster.node_lifecycle import NodeLifecycle, node_of, node_r
 from modelplane.sim.cluster.nodes import Nodes
 from modelplane.sim.cluster.objects import annotated, is_deleting, ref_of, with_spec
 from modelplane.sim.cluster.podgrouper import PodGrouper
-from modelplane.sim.cluster.pools import PoolSpec
+from modelplane.sim.cluster.pools import NodePoolSpec
 from modelplane.sim.cluster.prerequisites import put_furniture
 from modelplane.sim.cluster.quotas import Queues
 from modelplane.sim.cluster.replicasets import ReplicaSets
-from modelplane.sim.cluster.scheduler import Scheduler
+from modelplane.sim.cluster.scheduler import KubeScheduler
 from modelplane.sim.cluster.services import Services
 from modelplane.sim.cluster.settings import CRASH, FAULTS, LOST, ClusterSettings
 from modelplane.sim.cluster.sim_settings import Knobs
@@ -97,14 +97,14 @@ class SimulatedCluster:
         self._store = store
         self._clock = clock
         self._settings = settings
-        site = Site(name, store, clock, settings)
+        site = ControllerContext(name, store, clock, settings)
         self._loop: Loop[Work] = Loop(self._reconcile, clock=clock, workers=1, settings=_LOOP, on_broke=on_broke)
         self._nodes = Nodes(site)
         self._kubelet = Kubelet(site, engines, self._waker(Kubelet.name))
-        self._gateways = Gateways(site)
+        self._gateways = GatewayController(site)
         self._edge = Edge(site, self._gateways)
         self._controllers = _by_name([self._nodes, *_others(site), self._kubelet, self._gateways, self._edge])
-        self._hearing: dict[tuple[str, str], Sequence[Controller]] = {}
+        self._hearing: dict[tuple[str, str], Sequence[ClusterController]] = {}
         self._unsubscribe: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -117,7 +117,7 @@ class SimulatedCluster:
     def started(self) -> bool:
         return self._task is not None
 
-    def set_pools(self, pools: Iterable[PoolSpec]) -> None:
+    def set_pools(self, pools: Iterable[NodePoolSpec]) -> None:
         """The hardware from now on. Nodes that are no longer there lose their pods."""
         self._nodes.set_pools(pools)
         self._loop.add(Work(Nodes.name, self._nodes.key))
@@ -138,7 +138,7 @@ class SimulatedCluster:
         """Where the cluster's gateway answers, `host:port`."""
         self._gateways.address = address
         for ref in self._gateways.all():
-            self._loop.add(Work(Gateways.name, ref))
+            self._loop.add(Work(GatewayController.name, ref))
         self._loop.add(Work(Edge.name, self._edge.key))
 
     def edge_view(self) -> GatewayView | None:
@@ -249,16 +249,16 @@ class SimulatedCluster:
 
     async def _reconcile(self, work: Work) -> Outcome:
         if not self.reachable:
-            return Settled()
+            return Done()
         with self._store.batch():
             return self._controllers[work.controller].reconcile(work.ref)
 
-    def _heard(self, change: Change) -> None:
+    def _heard(self, change: StoreChange) -> None:
         for controller in self._listeners(change.ref.group, change.ref.kind):
             for ref in controller.concerns(change):
                 self._loop.add(Work(controller.name, ref))
 
-    def _listeners(self, group: str, kind: str) -> Sequence[Controller]:
+    def _listeners(self, group: str, kind: str) -> Sequence[ClusterController]:
         """Those whom changes of a kind may concern."""
         found = self._hearing.get((group, kind))
         if found is None:
@@ -273,7 +273,7 @@ class SimulatedCluster:
             self._loop.add(Work(Kubelet.name, ref_of(pod)))
         for group, kind in self._store.kinds():
             for item in self._store.list(group, kind):
-                self._heard(Change(ChangeType.ADDED, ref_of(item), item, None, self._store.revision))
+                self._heard(StoreChange(ChangeType.ADDED, ref_of(item), item, None, self._store.revision))
         self._loop.add(Work(Nodes.name, self._nodes.key))
         self._loop.add(Work(Edge.name, self._edge.key))
 
@@ -281,7 +281,7 @@ class SimulatedCluster:
         return lambda ref: self._loop.add(Work(controller, ref))
 
 
-def _others(site: Site) -> Sequence[Controller]:
+def _others(site: ControllerContext) -> Sequence[ClusterController]:
     """Those that need nothing but the site."""
     return [
         NodeLifecycle(site),
@@ -294,7 +294,7 @@ def _others(site: Site) -> Sequence[Controller]:
         InferencePools(site),
         StatefulSets(site),
         Claims(site),
-        Scheduler(site),
+        KubeScheduler(site),
         PodGrouper(site),
         Queues(site),
         Kueue(site),
@@ -304,5 +304,5 @@ def _others(site: Site) -> Sequence[Controller]:
     ]
 
 
-def _by_name(controllers: Iterable[Controller]) -> dict[str, Controller]:
+def _by_name(controllers: Iterable[ClusterController]) -> dict[str, ClusterController]:
     return {controller.name: controller for controller in controllers}

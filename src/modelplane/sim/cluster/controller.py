@@ -14,7 +14,7 @@ import msgspec
 from modelplane.api.objects import Manifest
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.outcomes import Outcome
-from modelplane.reconcile.store import Change, ObjectRef, Store
+from modelplane.reconcile.store import ObjectRef, Store, StoreChange
 from modelplane.sim.cluster.objects import controller_of, controller_ref
 from modelplane.sim.cluster.settings import ClusterSettings
 
@@ -30,7 +30,7 @@ class ClusterStore(Store, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ControllerContext:
     """What every controller is given."""
 
     cluster: str
@@ -51,7 +51,7 @@ Wake = Callable[[ObjectRef], None]
 """Puts an object on the queue of the controller that holds this."""
 
 
-class Controller(Protocol):
+class ClusterController(Protocol):
     """One of the cluster's control loops. `name` is its place in the queue's keys."""
 
     @property
@@ -62,19 +62,19 @@ class Controller(Protocol):
     def kinds(self) -> Kinds | None:
         """Groups and kinds whose changes may concern it; None for all."""
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         """What to look at after this change."""
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         """Look at one object and act."""
 
 
-def versions(change: Change) -> tuple[Manifest, ...]:
+def versions(change: StoreChange) -> tuple[Manifest, ...]:
     """The object after the change and before it."""
     return (change.manifest,) if change.before is None else (change.manifest, change.before)
 
 
-def owned(change: Change, kind: str) -> tuple[ObjectRef, ...]:
+def owned(change: StoreChange, kind: str) -> tuple[ObjectRef, ...]:
     """The owner of what changed, where something of that kind controls it. Owners do not change."""
     if controller_of(change.manifest).get("kind") != kind:
         return ()
@@ -82,10 +82,10 @@ def owned(change: Change, kind: str) -> tuple[ObjectRef, ...]:
     return () if ref is None else (ref,)
 
 
-def is_about(change: Change, group: str, kind: str) -> bool:
+def is_about(change: StoreChange, group: str, kind: str) -> bool:
     return change.ref.group == group and change.ref.kind == kind
 
 
-def changed(change: Change, facts: Callable[[Manifest], object]) -> bool:
+def changed(change: StoreChange, facts: Callable[[Manifest], object]) -> bool:
     """Whether what `facts` reads differs between the two versions; an added or deleted object always differs."""
     return change.before is None or change.type == "DELETED" or facts(change.manifest) != facts(change.before)

@@ -24,7 +24,7 @@ def replicas_of(item: Manifest) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RolloutState:
     """What there is to report: the ReplicaSets, the one of the template, and whether this pass made it."""
 
     sets: Sequence[Manifest]
@@ -33,7 +33,7 @@ class Seen:
     created: bool = False
 
 
-def deployment_status(deployment: Manifest, seen: Seen, now_s: float) -> Json:
+def deployment_status(deployment: Manifest, seen: RolloutState, now_s: float) -> Json:
     """The status that the Deployment should have."""
     counts = _counts(deployment, seen)
     conditions = {str(entry.get("type")): entry for entry in items_at(deployment, "status", "conditions")}
@@ -53,7 +53,7 @@ def progress_due_s(deployment: Manifest) -> float | None:
     return seconds_of(str(progressing.get("lastUpdateTime"))) + _deadline_s(deployment) + 1
 
 
-def _counts(deployment: Manifest, seen: Seen) -> dict[str, int]:
+def _counts(deployment: Manifest, seen: RolloutState) -> dict[str, int]:
     def total(field: str) -> int:
         return sum(int_at(item, "status", field) for item in seen.sets)
 
@@ -77,7 +77,9 @@ def _available(*, held: bool) -> Json:
     return {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable", "message": message}
 
 
-def _progress(deployment: Manifest, counts: Mapping[str, int], seen: Seen, now_s: float) -> Mapping[str, object] | None:
+def _progress(
+    deployment: Manifest, counts: Mapping[str, int], seen: RolloutState, now_s: float
+) -> Mapping[str, object] | None:
     known = _started(deployment, seen, now_s)
     name = f'ReplicaSet "{name_of(seen.new)}"' if seen.new is not None else f'Deployment "{name_of(deployment)}"'
     if known is None or (counts["replicas"] == counts["updatedReplicas"] and known.get("reason") == COMPLETE):
@@ -91,7 +93,7 @@ def _progress(deployment: Manifest, counts: Mapping[str, int], seen: Seen, now_s
     return known
 
 
-def _started(deployment: Manifest, seen: Seen, now_s: float) -> Mapping[str, object] | None:
+def _started(deployment: Manifest, seen: RolloutState, now_s: float) -> Mapping[str, object] | None:
     """The condition before progress is judged."""
     known = condition_of(deployment, "Progressing") or None
     if seen.new is None:

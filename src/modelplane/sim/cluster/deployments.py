@@ -23,10 +23,10 @@ from modelplane.api.objects import (
     uid_of,
     value_at,
 )
-from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import Site, is_about
-from modelplane.sim.cluster.deployment_status import Seen, deployment_status, progress_due_s, replicas_of
+from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ControllerContext, is_about
+from modelplane.sim.cluster.deployment_status import RolloutState, deployment_status, progress_due_s, replicas_of
 from modelplane.sim.cluster.objects import (
     annotated,
     annotation,
@@ -38,8 +38,8 @@ from modelplane.sim.cluster.objects import (
     with_spec,
 )
 from modelplane.sim.cluster.rollout import (
-    Bounds,
     Revision,
+    RolloutBounds,
     Sizes,
     bounds,
     first_size,
@@ -68,11 +68,11 @@ class Deployments:
     name = "deployments"
     kinds = frozenset({(APPS, "Deployment"), (APPS, "ReplicaSet")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, APPS, "Deployment"):
             return (change.ref,)
         if is_about(change, APPS, "ReplicaSet"):
@@ -83,7 +83,7 @@ class Deployments:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         deployment = self._store.get(ref)
         if deployment is None or is_deleting(deployment):
-            return Settled()
+            return Done()
         wanted = bounds_of(deployment)
         sets = self._sets(deployment)
         new = _current(deployment, sets)
@@ -102,13 +102,13 @@ class Deployments:
         owned = [item for item in found if controller_of(item).get("uid") == uid_of(deployment)]
         return sorted(owned, key=lambda item: (int_of(item, REVISION) or 0, name_of(item)))
 
-    def _blocks_creation(self, deployment: Manifest, wanted: Bounds, old: Sequence[Manifest]) -> bool:
+    def _blocks_creation(self, deployment: Manifest, wanted: RolloutBounds, old: Sequence[Manifest]) -> bool:
         """Paused, being resized, or a Recreate whose old pods are not gone."""
         if value_at(deployment, "spec", "paused") is True or is_scaling(wanted, [_revision(item) for item in old]):
             return True
         return wanted.recreate and any(replicas_of(item) or _pods(item) for item in old)
 
-    def _create(self, deployment: Manifest, wanted: Bounds, old: Sequence[Manifest]) -> Manifest:
+    def _create(self, deployment: Manifest, wanted: RolloutBounds, old: Sequence[Manifest]) -> Manifest:
         size = first_size(wanted, [_revision(item) for item in old])
         return self._store.create(_replica_set(deployment, wanted, size, _newest(old) + 1))
 
@@ -118,7 +118,9 @@ class Deployments:
             return new
         return self._store.replace(annotated(new, REVISION, str(_newest(old) + 1)))
 
-    def _resize(self, deployment: Manifest, wanted: Bounds, new: Manifest | None, old: Sequence[Manifest]) -> None:
+    def _resize(
+        self, deployment: Manifest, wanted: RolloutBounds, new: Manifest | None, old: Sequence[Manifest]
+    ) -> None:
         sets = [*old, *([new] if new is not None else [])]
         revisions = {name_of(item): _revision(item) for item in sets}
         old_revisions = [revisions[name_of(item)] for item in old]
@@ -133,12 +135,12 @@ class Deployments:
     def _report(self, deployment: Manifest, sets: Sequence[Manifest], *, created: bool) -> Outcome:
         new = _current(deployment, sets)
         now = self._site.clock.now()
-        seen = Seen(sets, new, least_available=bounds_of(deployment).least_available, created=created)
+        seen = RolloutState(sets, new, least_available=bounds_of(deployment).least_available, created=created)
         status = deployment_status(deployment, seen, now)
         shown = self._store.replace_status({**deployment, "status": status})
         self._forget_history(deployment, sets, new)
         due = progress_due_s(shown)
-        return Settled() if due is None else LookAgain(max(0.0, due - now))
+        return Done() if due is None else RequeueAfter(max(0.0, due - now))
 
     def _forget_history(self, deployment: Manifest, sets: Sequence[Manifest], new: Manifest | None) -> None:
         limit = int_at(deployment, "spec", "revisionHistoryLimit", default=_HISTORY)
@@ -147,7 +149,7 @@ class Deployments:
             self._store.delete(ref_of(item))
 
 
-def bounds_of(deployment: Manifest) -> Bounds:
+def bounds_of(deployment: Manifest) -> RolloutBounds:
     strategy = mapping_at(deployment, "spec", "strategy")
     if strategy.get("type") == "Recreate":
         return recreate_bounds(replicas_of(deployment))
@@ -179,7 +181,7 @@ def int_of(item: Manifest, key: str) -> int | None:
 
 
 def _next_sizes(
-    deployment: Manifest, wanted: Bounds, new: Revision | None, old: Sequence[Revision], *, old_pods: int
+    deployment: Manifest, wanted: RolloutBounds, new: Revision | None, old: Sequence[Revision], *, old_pods: int
 ) -> Sizes:
     everyone = [*old, *([new] if new is not None else [])]
     if value_at(deployment, "spec", "paused") is True or is_scaling(wanted, everyone):
@@ -219,17 +221,17 @@ def _pods(item: Manifest) -> int:
     return int_at(item, "status", "replicas") + int_at(item, "status", "terminatingReplicas")
 
 
-def _sized(item: Manifest, size: int, wanted: Bounds) -> Json:
+def _sized(item: Manifest, size: int, wanted: RolloutBounds) -> Json:
     marks = {**mapping_at(item, "metadata", "annotations"), **_size_marks(wanted)}
     metadata = {**mapping_at(item, "metadata"), "annotations": marks}
     return {**with_spec(item, replicas=size), "metadata": metadata}
 
 
-def _size_marks(wanted: Bounds) -> dict[str, str]:
+def _size_marks(wanted: RolloutBounds) -> dict[str, str]:
     return {DESIRED: str(wanted.replicas), MOST: str(wanted.most)}
 
 
-def _replica_set(deployment: Manifest, wanted: Bounds, size: int, revision: int) -> Json:
+def _replica_set(deployment: Manifest, wanted: RolloutBounds, size: int, revision: int) -> Json:
     digest = template_hash(deployment)
     template = mapping_at(deployment, "spec", "template")
     labels = {**_strings(mapping_at(template, "metadata", "labels")), TEMPLATE_HASH: digest}

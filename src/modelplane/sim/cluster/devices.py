@@ -11,17 +11,17 @@ import msgspec
 
 from modelplane.api.objects import Json, Manifest, items_at, mapping_at, name_of, text_at, uid_of
 from modelplane.k8s.dra import (
+    AllocationPlan,
     Allocator,
     ClaimResult,
     DeviceClass,
     DeviceId,
     DeviceInUse,
+    DeviceUsage,
     Features,
     Inventory,
-    Placed,
+    NodeAllocation,
     Placement,
-    Plan,
-    Usage,
     decode_claims,
     decode_classes,
     decode_in_use,
@@ -41,9 +41,9 @@ class DeviceBook:
     """Devices and their holders as of one moment; `take` makes later questions of the same pass see the answer."""
 
     inventory: Inventory
-    usage: Usage
+    usage: DeviceUsage
     classes: Mapping[str, DeviceClass]
-    plans: dict[tuple[str, ...], Plan]
+    plans: dict[tuple[str, ...], AllocationPlan]
 
     def missing_class(self, claims: Sequence[Manifest]) -> str | None:
         """In the words of kube-scheduler: the first class that a claim asks for and that does not exist."""
@@ -60,7 +60,7 @@ class DeviceBook:
         allocator = Allocator(self.inventory, self.usage)
         key = tuple(uid_of(claim) for claim in claims)
         placement = allocator.allocate_first(self._plan(key, claims), [decode_node(node) for node in nodes])
-        if isinstance(placement, Placed):
+        if isinstance(placement, NodeAllocation):
             del self.plans[key]
         return placement
 
@@ -68,14 +68,14 @@ class DeviceBook:
         taken = {device.device for result in results for device in result.devices if not device.admin_access}
         self.usage = replace(self.usage, whole=self.usage.whole | taken)
 
-    def _plan(self, key: tuple[str, ...], claims: Sequence[Manifest]) -> Plan:
+    def _plan(self, key: tuple[str, ...], claims: Sequence[Manifest]) -> AllocationPlan:
         known = self.plans.get(key)
         if known is None:
             known = self.plans[key] = prepare_claims(decode_claims(claims), self.classes.values(), _FEATURES)
         return known
 
 
-class Devices:
+class DeviceBooks:
     """Makes a DeviceBook of the store. What depends on slices and classes only is kept until one of them changes.
 
     A cluster in which nothing waits needs none of it: of a thousand clusters few schedule at a time.
@@ -87,7 +87,7 @@ class Devices:
         self._inventory = Inventory((), _FEATURES)
         self._class_versions: _Versions | None = None
         self._classes: Mapping[str, DeviceClass] = {}
-        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._plans: dict[tuple[str, ...], AllocationPlan] = {}
 
     def put_away(self) -> None:
         """Nothing waits: what was prepared is made again when it is asked for."""
@@ -101,7 +101,7 @@ class Devices:
         claims = self._store.list(RESOURCE_GROUP, "ResourceClaim")
         uids = {uid_of(claim) for claim in claims}
         self._plans = {key: kept for key, kept in self._plans.items() if uids.issuperset(key)}
-        return DeviceBook(self._inventory, Usage.of(_in_use(claims), _FEATURES), self._classes, self._plans)
+        return DeviceBook(self._inventory, DeviceUsage.of(_in_use(claims), _FEATURES), self._classes, self._plans)
 
     def _read_slices(self) -> None:
         slices = self._store.list(RESOURCE_GROUP, "ResourceSlice")

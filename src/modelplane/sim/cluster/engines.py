@@ -16,10 +16,10 @@ from modelplane.sim.cluster.settings import FAULTS
 from modelplane.sim.engine import (
     LLAMA_8B_H200,
     NO_FAULTS,
-    Engine,
     EngineConfig,
-    Exchange,
+    EngineRegistry,
     Faults,
+    SimulatedEngine,
     Timing,
     gpu_of,
     kv_capacity_tokens,
@@ -78,15 +78,15 @@ class LocalEngines:
         self._host = host
         self._speed = speed
         self._timing = timing
-        self._exchange = Exchange()
-        self._engines: dict[Running, Engine] = {}
+        self._exchange = EngineRegistry()
+        self._engines: dict[Running, SimulatedEngine] = {}
         self._peers = Peers()
         self._pickers = Pickers()
 
     async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None] = lambda: None) -> Running:
         config = engine_config(pod, cluster, speed=self._speed, timing=self._timing)
         prefillers = self._peers.prefillers(cluster, pod) if phase_of(pod) == DECODE else None
-        engine = Engine(config, exchange=self._exchange, crashed=crashed, prefillers=prefillers)
+        engine = SimulatedEngine(config, exchange=self._exchange, crashed=crashed, prefillers=prefillers)
         try:
             address = await engine.start(self._host)
         except BaseException:

@@ -14,7 +14,7 @@ import msgspec
 from modelplane.api.objects import Manifest, items_at, labels_of, mapping_at, value_at
 from modelplane.k8s.dra import decode_node
 from modelplane.k8s.dra.nodes import NodeScope, reaches
-from modelplane.k8s.dra.resources import NodeSelector
+from modelplane.k8s.dra.resources import CoreNodeSelector
 from modelplane.sim.cluster.node_lifecycle import UNSCHEDULABLE, tolerates
 
 CORDONED = "node(s) were unschedulable"
@@ -42,7 +42,7 @@ def is_within(selector: object, node: Manifest) -> bool:
     """Whether a node selector, as in an allocation, admits the node. None admits every node."""
     if selector is None:
         return True
-    wanted = msgspec.convert(selector, NodeSelector)
+    wanted = msgspec.convert(selector, CoreNodeSelector)
     return reaches(NodeScope.of(node_name=None, all_nodes=None, selector=wanted), decode_node(node))
 
 

@@ -26,7 +26,7 @@ _API_GROUPS: Mapping[str, str] = MappingProxyType({KAI: KAI_GROUP, VOLCANO: VOLC
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class PodGroup:
     """A PodGroup as the scheduler reads it. One that does not exist has nothing to say yet."""
 
     ref: ObjectRef
@@ -57,15 +57,21 @@ def group_ref(pod: Manifest) -> ObjectRef | None:
     return ObjectRef(_API_GROUPS[scheduler_of(pod)], "PodGroup", namespace_of(pod), name) if name else None
 
 
-def gang_of(pod: Manifest, store: ClusterStore) -> Gang | None:
+def gang_of(pod: Manifest, store: ClusterStore) -> PodGroup | None:
     """None for pods that are scheduled by themselves."""
     if scheduler_of(pod) not in _API_GROUPS:
         return None
     ref = group_ref(pod)
     if ref is None:
-        return Gang(ObjectRef(_API_GROUPS[scheduler_of(pod)], "PodGroup", namespace_of(pod), name_of(pod)), found=False)
+        return PodGroup(
+            ObjectRef(_API_GROUPS[scheduler_of(pod)], "PodGroup", namespace_of(pod), name_of(pod)), found=False
+        )
     group = store.get(ref)
-    return Gang(ref, found=False) if group is None else Gang(ref, found=True, least=int_at(group, "spec", "minMember"))
+    return (
+        PodGroup(ref, found=False)
+        if group is None
+        else PodGroup(ref, found=True, least=int_at(group, "spec", "minMember"))
+    )
 
 
 def queue_of(pod: Manifest, store: ClusterStore) -> ObjectRef | None:

@@ -8,9 +8,9 @@ while one of them is there. One that is deleted in the foreground waits, by a fi
 from collections.abc import Iterable, Mapping
 
 from modelplane.api.objects import Manifest, items_at, namespace_of, uid_of
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ChangeType, ObjectRef
-from modelplane.sim.cluster.controller import ClusterStore, Site, is_about
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, is_about
 from modelplane.sim.cluster.objects import finalizers_of, is_deleting, ref_of, with_metadata
 
 FOREGROUND = "foregroundDeletion"
@@ -28,11 +28,11 @@ class Garbage:
     name = "garbage"
     kinds = None
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._store = site.store
         self._dependents: dict[str, set[ObjectRef]] = {}
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if change.type is ChangeType.DELETED:
             for uid in _owner_uids(change.manifest):
                 self._forget(uid, change.ref)
@@ -51,12 +51,12 @@ class Garbage:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         item = self._store.get(ref)
         if item is None:
-            return Settled()
+            return Done()
         if _waits(item):
             self._clear(item)
         elif not is_deleting(item) and self._is_orphan(item):
             self._store.delete(ref, uid=uid_of(item))
-        return Settled()
+        return Done()
 
     def _clear(self, item: Manifest) -> None:
         """Delete the dependents in the same way; let the object go when there are none."""
@@ -87,11 +87,11 @@ class Namespaces:
     name = "namespaces"
     kinds = None
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Namespace"):
             return (change.ref,)
         added = change.type is ChangeType.ADDED and change.ref.namespace
@@ -101,12 +101,12 @@ class Namespaces:
         namespace = self._store.get(ref)
         if namespace is not None:
             self._store.replace_status({**namespace, "status": {"phase": "Active"}})
-            return Settled()
+            return Done()
         for group, kind in self._store.kinds():
             for item in self._store.list(group, kind, namespace=ref.name):
                 if not is_deleting(item):
                     self._store.delete(ref_of(item))
-        return Settled()
+        return Done()
 
 
 def _owner_uids(item: Manifest) -> list[str]:

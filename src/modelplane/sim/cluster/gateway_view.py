@@ -22,10 +22,10 @@ from modelplane.api.objects import (
     text_at,
 )
 from modelplane.envoy.view import GatewayView
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import Site, changed, is_about
-from modelplane.sim.cluster.gateways import CONTROLLER, GATEWAY_GROUP, Gateways
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ControllerContext, changed, is_about
+from modelplane.sim.cluster.gateways import CONTROLLER, GATEWAY_GROUP, GatewayController
 from modelplane.sim.cluster.inference_pools import (
     KIND,
     POOL_GROUPS,
@@ -62,7 +62,7 @@ class Edge:
     name = "edge"
     kinds = frozenset(_KINDS | {("", "Pod")})
 
-    def __init__(self, site: Site, gateways: Gateways) -> None:
+    def __init__(self, site: ControllerContext, gateways: GatewayController) -> None:
         self._store = site.store
         self._cluster = site.cluster
         self._gateways = gateways
@@ -73,7 +73,7 @@ class Edge:
     def subscribe(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if (change.ref.group, change.ref.kind) in _KINDS:
             return (self.key,)
         moved = is_about(change, "", "Pod") and changed(change, _place)
@@ -81,7 +81,7 @@ class Edge:
 
     def reconcile(self, _ref: ObjectRef) -> Outcome:
         self._tell(self._view())
-        return Settled()
+        return Done()
 
     def close(self) -> None:
         """Nothing answers there any more, until the next pass."""

@@ -9,9 +9,9 @@ weights are not judged.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from modelplane.api.objects import Json, Manifest, int_at, items_at, labels_of, mapping_at, namespace_of, text_at
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import Site, is_about, versions
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ControllerContext, is_about, versions
 from modelplane.sim.cluster.objects import merged_conditions, ref_of, selector_matches
 
 GATEWAY_GROUP = "gateway.networking.k8s.io"
@@ -20,7 +20,7 @@ _BACKEND_KINDS = {("", "Service"), *((group, "InferencePool") for group in _POOL
 CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 
 
-class Gateways:
+class GatewayController:
     """Looks at Gateways and at HTTPRoutes. The address is settable: the edge may come up later than the cluster."""
 
     name = "gateways"
@@ -28,12 +28,12 @@ class Gateways:
         {*_BACKEND_KINDS, *((GATEWAY_GROUP, kind) for kind in ("Gateway", "HTTPRoute", "ReferenceGrant"))}
     )
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
         self.address = site.settings.edge_address
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, GATEWAY_GROUP, "HTTPRoute"):
             return dict.fromkeys([change.ref, *(ref for route in versions(change) for ref in _parents(route))])
         if is_about(change, GATEWAY_GROUP, "Gateway"):
@@ -54,7 +54,7 @@ class Gateways:
             self._report_gateway(item)
         elif item is not None:
             self._report_route(item)
-        return Settled()
+        return Done()
 
     def all(self) -> list[ObjectRef]:
         """Every Gateway: what the address concerns."""

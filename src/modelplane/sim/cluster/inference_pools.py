@@ -18,9 +18,9 @@ from modelplane.api.objects import (
     namespace_of,
     value_at,
 )
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import Site, changed, is_about, versions
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.gateways import CONTROLLER, GATEWAY_GROUP, backends_of
 from modelplane.sim.cluster.objects import merged_conditions, ref_of
 from modelplane.sim.cluster.phases import PREFILL, phase_of
@@ -38,11 +38,11 @@ class InferencePools:
     name = "inferencepools"
     kinds = frozenset({*((group, KIND) for group in POOL_GROUPS), (GATEWAY_GROUP, "HTTPRoute"), ("", "Service")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if change.ref.kind == KIND and change.ref.group in POOL_GROUPS:
             return (change.ref,)
         if is_about(change, GATEWAY_GROUP, "HTTPRoute") and changed(change, _stated):
@@ -54,14 +54,14 @@ class InferencePools:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         pool = self._store.get(ref)
         if pool is None:
-            return Settled()
+            return Done()
         routes = self._store.list(GATEWAY_GROUP, "HTTPRoute", namespace=ref.namespace)
         parents = {_key(parent): parent for route in routes if ref in _pools_of(route) for parent in _gateways(route)}
         known = {_key(mapping_at(entry, "parentRef")): entry for entry in items_at(pool, "status", "parents")}
         shown = [self._parent(pool, parent, known.get(key, {})) for key, parent in sorted(parents.items())]
         if shown or known:
             self._store.replace_status({**pool, "status": {"parents": shown}})
-        return Settled()
+        return Done()
 
     def _parent(self, pool: Manifest, parent: Mapping[str, object], before: Mapping[str, object]) -> Json:
         generation = int_at(pool, "metadata", "generation")

@@ -20,10 +20,10 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.api.timestamps import timestamp
-from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.claims import is_finished
-from modelplane.sim.cluster.controller import Site, is_about, owned
+from modelplane.sim.cluster.controller import ControllerContext, is_about, owned
 from modelplane.sim.cluster.garbage import delete_in_foreground
 from modelplane.sim.cluster.objects import (
     condition_is,
@@ -48,11 +48,11 @@ class Jobs:
     name = "jobs"
     kinds = frozenset({(BATCH, "Job"), ("", "Pod")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, BATCH, "Job"):
             return (change.ref,)
         if is_about(change, "", "Pod"):
@@ -62,13 +62,13 @@ class Jobs:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         job = self._store.get(ref)
         if job is None or is_deleting(job):
-            return Settled()
+            return Done()
         if is_done(job):
             return self._expire(job)
         pods = self._pods(job)
         wait = self._run(job, pods)
         self._report(job, self._pods(job))
-        return LookAgain(wait) if wait else Settled()
+        return RequeueAfter(wait) if wait else Done()
 
     def _pods(self, job: Manifest) -> list[Manifest]:
         labels = {_LABELS[0]: uid_of(job)}
@@ -131,13 +131,13 @@ class Jobs:
             self._store.replace_status(with_status(job, active=0))
         limit = value_at(job, "spec", "ttlSecondsAfterFinished")
         if not isinstance(limit, int):
-            return Settled()
+            return Done()
         ended = condition_of(job, "Complete") or condition_of(job, "Failed")
         left = seconds_of(str(ended.get("lastTransitionTime"))) + limit - self._site.clock.now()
         if left > 0:
-            return LookAgain(left)
+            return RequeueAfter(left)
         delete_in_foreground(self._store, self._store.get(ref_of(job)) or job)
-        return Settled()
+        return Done()
 
 
 def is_done(job: Manifest) -> bool:

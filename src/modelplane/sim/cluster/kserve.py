@@ -25,9 +25,9 @@ from modelplane.api.objects import (
     namespace_of,
     uid_of,
 )
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import Site, is_about
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ControllerContext, is_about
 from modelplane.sim.cluster.deployments import APPS
 from modelplane.sim.cluster.inference_pools import POOL_GROUP
 from modelplane.sim.cluster.lws import KIND as LWS_KIND
@@ -62,11 +62,11 @@ class LlmInferenceServices:
     name = "llminferenceservices"
     kinds = frozenset({(KSERVE_GROUP, KIND), (KSERVE_GROUP, "LLMInferenceServiceConfig"), *_CHILDREN})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, KSERVE_GROUP, KIND):
             return (change.ref,)
         if is_about(change, KSERVE_GROUP, "LLMInferenceServiceConfig"):
@@ -77,12 +77,12 @@ class LlmInferenceServices:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         item = self._store.get(ref)
         if item is None or is_deleting(item):
-            return Settled()
+            return Done()
         missing = self._missing_preset(item)
         if missing is None:
             self._apply(item, list(_children(item)))
         self._report(item, missing)
-        return Settled()
+        return Done()
 
     def _missing_preset(self, item: Manifest) -> str | None:
         """KServe looks for a preset that no release ships where layers are split over nodes."""

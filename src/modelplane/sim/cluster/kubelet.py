@@ -25,10 +25,10 @@ from functools import partial
 
 from modelplane.api.labels import ENGINE_PORT
 from modelplane.api.objects import Manifest, int_at, items_at, labels_of, namespace_of, text_at, uid_of, value_at
-from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.claims import is_finished
-from modelplane.sim.cluster.controller import Site, Wake, changed, is_about
+from modelplane.sim.cluster.controller import ControllerContext, Wake, changed, is_about
 from modelplane.sim.cluster.engines import EngineFactory, faults_of, with_gpus
 from modelplane.sim.cluster.lws_pods import GROUP_KEY, LEADER_NAME, group_size, is_leader
 from modelplane.sim.cluster.node_lifecycle import lost_since, node_of, node_ref
@@ -43,7 +43,7 @@ from modelplane.sim.cluster.objects import (
 )
 from modelplane.sim.cluster.pickers import picker_container, picker_port
 from modelplane.sim.cluster.pod_runs import Addresses, Run
-from modelplane.sim.cluster.pod_status import Exit, Stage, ended_status, engine_container, pod_status, restart_count
+from modelplane.sim.cluster.pod_status import Exit, PodStage, ended_status, engine_container, pod_status, restart_count
 from modelplane.sim.cluster.recorder import warn
 from modelplane.sim.cluster.settings import (
     CRASH,
@@ -66,7 +66,7 @@ class Kubelet:
     name = "kubelet"
     kinds = frozenset({("", "Pod"), ("", "Node")})
 
-    def __init__(self, site: Site, engines: EngineFactory, wake: Wake) -> None:
+    def __init__(self, site: ControllerContext, engines: EngineFactory, wake: Wake) -> None:
         self._site = site
         self._store = site.store
         self._engines = engines
@@ -77,7 +77,7 @@ class Kubelet:
         self._addresses = Addresses()
         self._background: set[asyncio.Task[None]] = set()
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Pod"):
             return _with_leader(change.manifest) if changed(change, _facts) else ()
         if is_about(change, "", "Node") and changed(change, lost_since):
@@ -92,7 +92,7 @@ class Kubelet:
             self._kill(run)
             run = None
         if pod is None or not node_of(pod) or is_finished(pod) or self._is_off(pod):
-            return Settled()
+            return Done()
         if is_deleting(pod):
             return self._terminate(pod, run)
         return self._advance(pod, run or self._admit(pod))
@@ -104,13 +104,13 @@ class Kubelet:
     def _admit(self, pod: Manifest) -> Run:
         ref, restarted = ref_of(pod), restart_count(pod)
         now = self._site.clock.monotonic()
-        stage = Stage.PULLING if restarted is None else Stage.LOADING
+        stage = PodStage.PULLING if restarted is None else PodStage.LOADING
         run = Run(
             ref=ref,
             uid=uid_of(pod),
             ip=self._address(pod),
             stage=stage,
-            due=now + (self._pull_s(pod) if stage is Stage.PULLING else self._load_s(pod)),
+            due=now + (self._pull_s(pod) if stage is PodStage.PULLING else self._load_s(pod)),
             admitted_s=self._site.clock.now(),
             restarts=0 if restarted is None else restarted + 1,
             crash_mark=annotation(pod, CRASH),
@@ -131,10 +131,10 @@ class Kubelet:
         self._notice_crash(pod, run)
         self._notice_started(pod, run)
         self._notice_faults(pod, run)
-        if run.stage is Stage.WAITING and self._group_runs(pod):
+        if run.stage is PodStage.WAITING and self._group_runs(pod):
             run.due = self._site.clock.monotonic()
         while run.due <= self._site.clock.monotonic():
-            if run.stage is Stage.SERVING:
+            if run.stage is PodStage.SERVING:
                 return self._end(pod, run)
             self._next_stage(pod, run)
         self._show(pod, run)
@@ -143,18 +143,18 @@ class Kubelet:
     def _next_stage(self, pod: Manifest, run: Run) -> None:
         now = self._site.clock.monotonic()
         match run.stage:
-            case Stage.PULLING | Stage.BACKOFF:
-                if run.stage is Stage.BACKOFF:
+            case PodStage.PULLING | PodStage.BACKOFF:
+                if run.stage is PodStage.BACKOFF:
                     run.restarts += 1
                 run.running_since_s = self._site.clock.now()
-                run.stage, run.due = Stage.LOADING, now + self._load_s(pod)
-            case Stage.LOADING if not self._group_runs(pod):
-                run.stage, run.due = Stage.WAITING, math.inf
-            case Stage.LOADING | Stage.WAITING if _server(pod) is not None:
-                run.stage, run.due = Stage.STARTING, math.inf
+                run.stage, run.due = PodStage.LOADING, now + self._load_s(pod)
+            case PodStage.LOADING if not self._group_runs(pod):
+                run.stage, run.due = PodStage.WAITING, math.inf
+            case PodStage.LOADING | PodStage.WAITING if _server(pod) is not None:
+                run.stage, run.due = PodStage.STARTING, math.inf
                 run.starting = self._spawn(self._start(pod, run), run)
             case _:
-                run.stage, run.due = Stage.SERVING, now + self._run_s(pod)
+                run.stage, run.due = PodStage.SERVING, now + self._run_s(pod)
 
     def _end(self, pod: Manifest, run: Run) -> Outcome:
         """The containers have done what they were started for, or failed to."""
@@ -169,7 +169,7 @@ class Kubelet:
         left = [name for name in finalizers_of(pod) if name != KUBELET_FINALIZER]
         bare = self._store.replace(with_metadata(pod, finalizers=left))
         self._store.replace_status({**bare, "status": ended_status(bare, run.view(), ended)})
-        return Settled()
+        return Done()
 
     def _group_runs(self, pod: Manifest) -> bool:
         """Whether the workers of a leader run. An engine that spans pods does not come up before all of them do."""
@@ -202,7 +202,7 @@ class Kubelet:
 
     def _notice_death(self, pod: Manifest, run: Run) -> None:
         """The engine ended by itself, or lost a part of itself: one that spans pods does not outlive any of them."""
-        if run.stage not in {Stage.STARTING, Stage.SERVING}:
+        if run.stage not in {PodStage.STARTING, PodStage.SERVING}:
             return
         if run.died == run.restarts:
             self._fall(pod, run, Exit(_KILLED, "Error", "the engine ended by itself", self._site.clock.now()))
@@ -214,7 +214,7 @@ class Kubelet:
             return
         failure, run.starting = run.starting.exception(), None
         if failure is None:
-            run.stage = Stage.SERVING
+            run.stage = PodStage.SERVING
         else:
             self._fall(pod, run, Exit(_FAILED, "Error", str(failure), self._site.clock.now()))
 
@@ -232,7 +232,7 @@ class Kubelet:
         if mark == run.crash_mark:
             return
         run.crash_mark = mark
-        if mark and run.stage not in {Stage.PULLING, Stage.BACKOFF}:
+        if mark and run.stage not in {PodStage.PULLING, PodStage.BACKOFF}:
             self._fall(pod, run, Exit(_KILLED, "Error", "crashed on request", self._site.clock.now()))
 
     def _fall(self, pod: Manifest, run: Run, ended: Exit) -> None:
@@ -243,7 +243,7 @@ class Kubelet:
         wait = self._backoff_s(run.failures)
         run.failures += 1
         run.last_exit = ended
-        run.stage, run.due = Stage.BACKOFF, self._site.clock.monotonic() + wait
+        run.stage, run.due = PodStage.BACKOFF, self._site.clock.monotonic() + wait
         if wait:
             message = f"Back-off restarting failed container: {ended.message or f'exit code {ended.code}'}"
             warn(self._site, pod, "BackOff", message, source=self.name)
@@ -254,15 +254,15 @@ class Kubelet:
         return min(settings.restart_backoff_s * 2 ** (failures - 1), settings.restart_backoff_most_s) if failures else 0
 
     def _terminate(self, pod: Manifest, run: Run | None) -> Outcome:
-        if run is None or (run.engine is None and run.stage is not Stage.STOPPING):
+        if run is None or (run.engine is None and run.stage is not PodStage.STOPPING):
             return self._release(pod, run)
         now = self._site.clock.monotonic()
-        if run.stage not in {Stage.DRAINING, Stage.STOPPING}:
-            run.stage, run.due = Stage.DRAINING, now + self._drain_s(pod)
-        if run.stage is Stage.DRAINING and run.due <= now:
-            run.stage, run.due = Stage.STOPPING, math.inf
+        if run.stage not in {PodStage.DRAINING, PodStage.STOPPING}:
+            run.stage, run.due = PodStage.DRAINING, now + self._drain_s(pod)
+        if run.stage is PodStage.DRAINING and run.due <= now:
+            run.stage, run.due = PodStage.STOPPING, math.inf
             run.stopping = self._stop_engine(run, grace_s=self._grace_s(pod))
-        if run.stage is Stage.STOPPING and (run.stopping is None or run.stopping.done()):
+        if run.stage is PodStage.STOPPING and (run.stopping is None or run.stopping.done()):
             return self._release(pod, run)
         self._show(pod, run)
         return _look_again(run, now)
@@ -275,7 +275,7 @@ class Kubelet:
         bare = self._store.replace(with_metadata(pod, finalizers=left))
         if left:
             self._store.replace_status(with_status(bare, phase="Succeeded"))
-        return Settled()
+        return Done()
 
     def _kill(self, run: Run) -> None:
         self._stop_engine(run)
@@ -311,7 +311,7 @@ class Kubelet:
             done.get_loop().call_exception_handler(context)
 
     def _show(self, pod: Manifest, run: Run) -> None:
-        serves = run.engine if run.stage is Stage.SERVING else None
+        serves = run.engine if run.stage is PodStage.SERVING else None
         address = None if serves is None else f"{serving_port(pod)}={serves.host}:{serves.port}"
         shown = pod if annotation(pod, LISTENS_ON) == (address or "") else annotated(pod, LISTENS_ON, address)
         pod = self._store.replace(shown) if shown is not pod else pod
@@ -388,7 +388,7 @@ def serving_port(pod: Manifest) -> int:
 
 
 def _look_again(run: Run, now: float) -> Outcome:
-    return LookAgain(run.due - now) if run.due < math.inf else Settled()
+    return RequeueAfter(run.due - now) if run.due < math.inf else Done()
 
 
 def _seconds(pod: Manifest, knob: str, default: float) -> float:

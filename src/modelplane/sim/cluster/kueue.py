@@ -28,10 +28,10 @@ from modelplane.api.objects import (
     uid_of,
     value_at,
 )
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.claims import is_finished
-from modelplane.sim.cluster.controller import Site, changed
+from modelplane.sim.cluster.controller import ControllerContext, changed
 from modelplane.sim.cluster.demand import Demand, demand_of
 from modelplane.sim.cluster.deployments import APPS, digest_of
 from modelplane.sim.cluster.kueue_quota import KUEUE, Fits, Lacks, Quotas, inactive, node_rules, usage
@@ -78,12 +78,12 @@ class Kueue:
     name = "kueue"
     kinds = frozenset({*((KUEUE, kind) for kind in _KINDS), *_MANAGED, ("", "Pod")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
         self.key = ObjectRef(KUEUE, "Workload", "", "")
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         ref = change.ref
         if ref.group == KUEUE and ref.kind in _KINDS:
             return (self.key,) if changed(change, _stated) else ()
@@ -95,7 +95,7 @@ class Kueue:
 
     def reconcile(self, _ref: ObjectRef) -> Outcome:
         if not self._is_there():
-            return Settled()
+            return Done()
         units = {(namespace_of(unit.owner), unit.name): unit for unit in self._units()}
         for known in self._store.list(KUEUE, "Workload"):
             if (namespace_of(known), name_of(known)) not in units:
@@ -104,7 +104,7 @@ class Kueue:
         quotas = Quotas(self._store)
         self._admit(sorted(workloads, key=self._order), quotas)
         self._report(quotas)
-        return Settled()
+        return Done()
 
     def _is_there(self) -> bool:
         return bool(self._store.list(KUEUE, "ClusterQueue"))

@@ -28,9 +28,9 @@ from modelplane.api.objects import (
     uid_of,
     value_at,
 )
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import ClusterStore, Site, is_about
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, is_about
 from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS, digest_of
 from modelplane.sim.cluster.garbage import delete_in_foreground
@@ -47,7 +47,7 @@ from modelplane.sim.cluster.lws_pods import (
     WORKER_INDEX,
     is_leader,
 )
-from modelplane.sim.cluster.lws_rollout import Group, Sizing, Wanted, next_sizing
+from modelplane.sim.cluster.lws_rollout import LwsGroup, Sizing, Wanted, next_sizing
 from modelplane.sim.cluster.lws_status import SeenGroup, lws_status
 from modelplane.sim.cluster.objects import (
     annotation,
@@ -73,11 +73,11 @@ class LeaderWorkerSets:
     name = "leaderworkersets"
     kinds = frozenset({(LWS_GROUP, KIND), (APPS, "StatefulSet"), ("", "Pod")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, LWS_GROUP, KIND):
             return (change.ref,)
         if is_about(change, "", "Pod") or is_about(change, APPS, "StatefulSet"):
@@ -88,7 +88,7 @@ class LeaderWorkerSets:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         item = self._store.get(ref)
         if item is None or is_deleting(item):
-            return Settled()
+            return Done()
         revision = revision_of(item)
         self._remember(item, revision)
         self._make_service(item, name_of(item), {SET_NAME: name_of(item)}, item)
@@ -97,7 +97,7 @@ class LeaderWorkerSets:
             if not self._recreates(item, leader):
                 self._make_workers(item, leader)
         self._report(item, revision)
-        return Settled()
+        return Done()
 
     def _leaders(self, item: Manifest) -> tuple[Manifest, ...]:
         labels = {SET_NAME: name_of(item), WORKER_INDEX: LEADER}
@@ -116,10 +116,10 @@ class LeaderWorkerSets:
         sizing = next_sizing(wanted_of(item), before, groups, changed=changed)
         _put(self._store, _leader_set(item, sizing, revision), known)
 
-    def _groups(self, item: Manifest, count: int, revision: str) -> list[Group]:
+    def _groups(self, item: Manifest, count: int, revision: str) -> list[LwsGroup]:
         by_number = {group.number: group for group in self._seen(item, revision)}
         found = (by_number.get(number) for number in range(count))
-        return [Group() if group is None else Group(group.ready, group.updated) for group in found]
+        return [LwsGroup() if group is None else LwsGroup(group.ready, group.updated) for group in found]
 
     def _seen(self, item: Manifest, revision: str) -> list[SeenGroup]:
         """The groups whose workers were asked for."""

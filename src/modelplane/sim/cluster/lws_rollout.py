@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LwsGroup:
     """One group, in what decides about an update."""
 
     ready: bool = False
@@ -40,13 +40,13 @@ class Sizing:
     asked: int
 
 
-def next_sizing(wanted: Wanted, known: Sizing | None, groups: Sequence[Group], *, changed: bool) -> Sizing:
+def next_sizing(wanted: Wanted, known: Sizing | None, groups: Sequence[LwsGroup], *, changed: bool) -> Sizing:
     """`changed` says that the template is another than the one that the leaders were made from."""
     partition, replicas = _next(wanted, known, groups, changed=changed)
     return Sizing(replicas=replicas, partition=max(partition, wanted.partition), asked=wanted.replicas)
 
 
-def _next(wanted: Wanted, known: Sizing | None, groups: Sequence[Group], *, changed: bool) -> tuple[int, int]:
+def _next(wanted: Wanted, known: Sizing | None, groups: Sequence[LwsGroup], *, changed: bool) -> tuple[int, int]:
     if known is None:
         return 0, wanted.replicas
     grows = known.replicas < wanted.replicas
@@ -69,7 +69,7 @@ def _with_surge(wanted: Wanted, lacking: int) -> int:
     return wanted.replicas + max(0, lacking - wanted.unavailable)
 
 
-def _partition(groups: Sequence[Group], step: int) -> int:
+def _partition(groups: Sequence[LwsGroup], step: int) -> int:
     done = 0
     for group in reversed(groups):
         if not (group.ready and group.updated):

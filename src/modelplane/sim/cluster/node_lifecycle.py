@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.objects import Json, Manifest, items_at, mapping_at, value_at
 from modelplane.api.timestamps import timestamp
-from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import Site, changed, is_about, versions
+from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.nodes import LIFECYCLE_TAINTS, ready_condition
 from modelplane.sim.cluster.objects import (
     annotation,
@@ -61,11 +61,11 @@ class NodeLifecycle:
     name = "node-lifecycle"
     kinds = frozenset({("", "Node"), ("", "Pod")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Node"):
             return (change.ref,)
         if is_about(change, "", "Pod") and changed(change, node_of):
@@ -77,14 +77,14 @@ class NodeLifecycle:
         if node is None:
             for pod in self._pods_on(ref.name):
                 self._remove(pod)
-            return Settled()
+            return Done()
         silent_at = self._silent_at(node)
         wait = silent_at - self._site.clock.now()
         silent = wait <= 0
         node = self._set_taints(node, silent=silent)
         self._set_ready(node, silent=silent)
         if not silent:
-            return LookAgain(wait) if wait < math.inf else Settled()
+            return RequeueAfter(wait) if wait < math.inf else Done()
         return self._evict(self._pods_on(ref.name), silent_at)
 
     def _silent_at(self, node: Manifest) -> float:
@@ -132,7 +132,7 @@ class NodeLifecycle:
                 self._store.delete(ref_of(shown))
             else:
                 waits.append(left)
-        return LookAgain(min(waits)) if min(waits) < math.inf else Settled()
+        return RequeueAfter(min(waits)) if min(waits) < math.inf else Done()
 
     def _stay(self, pod: Manifest) -> float:
         taint = {"key": UNREACHABLE, "effect": "NoExecute"}

@@ -24,11 +24,11 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.api.timestamps import timestamp
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import Site, is_about
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ControllerContext, is_about
 from modelplane.sim.cluster.objects import controller_reference, ref_of, with_metadata
-from modelplane.sim.cluster.pools import PoolSpec, device_classes, drivers_of, published_devices
+from modelplane.sim.cluster.pools import NodePoolSpec, device_classes, drivers_of, published_devices
 
 RESOURCE_API = "resource.k8s.io/v1"
 RESOURCE_GROUP = "resource.k8s.io"
@@ -40,7 +40,7 @@ _POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0/9 in blocks of 256 addresses, 
 _BLOCKS = 1 << 15
 
 
-_SYSTEM = PoolSpec(name="system", nodes=0)
+_SYSTEM = NodePoolSpec(name="system", nodes=0)
 
 
 class Nodes:
@@ -49,19 +49,19 @@ class Nodes:
     name = "nodes"
     kinds = frozenset({("", "Node"), (RESOURCE_GROUP, "ResourceSlice"), (RESOURCE_GROUP, "DeviceClass")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
-        self._pools: tuple[PoolSpec, ...] | None = None
+        self._pools: tuple[NodePoolSpec, ...] | None = None
         self.key = ObjectRef("", "Node", "", "")
 
-    def set_pools(self, pools: Iterable[PoolSpec]) -> None:
+    def set_pools(self, pools: Iterable[NodePoolSpec]) -> None:
         known = {pool.name: pool.devices for pool in self._pools or ()}
         self._pools = tuple(
             replace(pool, devices=known.get(pool.name)) if pool.devices is None else pool for pool in pools
         )
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         ours = is_about(change, "", "Node") or (
             change.ref.group == RESOURCE_GROUP and change.ref.kind in {"ResourceSlice", "DeviceClass"}
         )
@@ -69,7 +69,7 @@ class Nodes:
 
     def reconcile(self, _ref: ObjectRef) -> Outcome:
         if self._pools is None:
-            return Settled()
+            return Done()
         wanted = {pool.node_name(index): (pool, index) for pool in self._pools for index in range(pool.nodes)}
         self._publish_system_nodes()
         for item in self._store.list("", "Node"):
@@ -80,7 +80,7 @@ class Nodes:
             if pool.devices is not None:
                 self._publish_slices(node, pool)
         self._publish_classes(self._pools)
-        return Settled()
+        return Done()
 
     def _publish_system_nodes(self) -> None:
         for index in range(self._site.settings.system_nodes):
@@ -90,7 +90,7 @@ class Nodes:
                 labels = {key: value for key, value in labels_of(node).items() if key != POOL}
                 self._store.create(with_metadata(node, labels=labels))
 
-    def _publish_node(self, name: str, pool: PoolSpec, index: int) -> Manifest:
+    def _publish_node(self, name: str, pool: NodePoolSpec, index: int) -> Manifest:
         known = self._store.get(ObjectRef("", "Node", "", name))
         if known is None:
             return self._store.create(self._new_node(name, pool, index))
@@ -101,7 +101,7 @@ class Nodes:
         metadata = {**mapping_at(known, "metadata"), "labels": {**labels_of(known), **_labels(name, pool, index)}}
         return self._store.replace({**known, "metadata": metadata, "spec": spec})
 
-    def _new_node(self, name: str, pool: PoolSpec, index: int) -> Json:
+    def _new_node(self, name: str, pool: NodePoolSpec, index: int) -> Json:
         block = self._free_block()
         spec: Json = {"podCIDR": block, "podCIDRs": [block], "providerID": f"sim://{self._site.cluster}/{name}"}
         if taints := _taints(pool):
@@ -120,7 +120,7 @@ class Nodes:
         blocks = (_block(number) for number in range(_BLOCKS))
         return next(block for block in blocks if block not in taken)
 
-    def _publish_slices(self, node: Manifest, pool: PoolSpec) -> None:
+    def _publish_slices(self, node: Manifest, pool: NodePoolSpec) -> None:
         drivers = drivers_of(pool)
         for driver in drivers:
             self._publish_slice(node, driver, published_devices(pool, driver))
@@ -137,7 +137,7 @@ class Nodes:
             generation = int_at(known, "spec", "pool", "generation") + 1
             self._store.replace(_slice(name, node, driver, devices, generation=generation))
 
-    def _publish_classes(self, pools: Sequence[PoolSpec]) -> None:
+    def _publish_classes(self, pools: Sequence[NodePoolSpec]) -> None:
         classes = device_classes(pools)
         complete = all(pool.devices is not None for pool in pools)
         for item in self._store.list(RESOURCE_GROUP, "DeviceClass", labels={PUBLISHED: "true"}):
@@ -162,14 +162,14 @@ def ready_condition(now_s: float) -> Json:
     }
 
 
-def _labels(name: str, pool: PoolSpec, index: int) -> dict[str, str]:
+def _labels(name: str, pool: NodePoolSpec, index: int) -> dict[str, str]:
     labels = {POOL: pool.name, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
     if pool.zones:
         labels["topology.kubernetes.io/zone"] = pool.zones[index % len(pool.zones)]
     return labels
 
 
-def _taints(pool: PoolSpec) -> list[Json]:
+def _taints(pool: NodePoolSpec) -> list[Json]:
     taints: list[Json] = [
         {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
         for taint in pool.taints
@@ -179,7 +179,7 @@ def _taints(pool: PoolSpec) -> list[Json]:
     return taints
 
 
-def _is_kept(taint: Mapping[str, object], pool: PoolSpec) -> bool:
+def _is_kept(taint: Mapping[str, object], pool: NodePoolSpec) -> bool:
     """The node lifecycle's taints, and that of devices which are not known to have gone."""
     key = str(taint.get("key"))
     return key.startswith(LIFECYCLE_TAINTS) or (key == GPU_TAINT and pool.devices is None)

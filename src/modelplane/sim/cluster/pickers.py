@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from modelplane.api.objects import Manifest, items_at, labels_of, name_of, namespace_of, text_at, uid_of
 from modelplane.epp.datalayer.discovery.roster import Found, Roster
 from modelplane.epp.datalayer.endpoints import Endpoints, Heard
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.controller import ClusterStore, changed
 from modelplane.sim.cluster.inference_pools import KIND, POOL_GROUPS, ready_pods
 from modelplane.sim.cluster.objects import annotation
@@ -117,7 +117,7 @@ class PoolPods:
         if unsubscribe is not None:
             unsubscribe()
 
-    def _heard(self, change: Change) -> None:
+    def _heard(self, change: StoreChange) -> None:
         ref = change.ref
         ours = ref.namespace == self._namespace and (ref.kind == "Pod" or (ref.kind, ref.name) == (KIND, self._pool))
         if ours and changed(change, _facts):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.phases import Running
-from modelplane.sim.cluster.pod_status import Exit, PodView, Stage
+from modelplane.sim.cluster.pod_status import Exit, PodStage, PodView
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Run:
     ref: ObjectRef
     uid: str
     ip: str
-    stage: Stage
+    stage: PodStage
     due: float
     admitted_s: float
     restarts: int = 0

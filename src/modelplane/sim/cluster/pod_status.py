@@ -15,7 +15,7 @@ KSERVE_PART = "kserve.io/component"
 KSERVE_SERVICE = "workload"
 
 
-class Stage(Enum):
+class PodStage(Enum):
     """Where a pod's containers are. All of them go through it together; only the engine's server is real."""
 
     PULLING = auto()
@@ -28,7 +28,9 @@ class Stage(Enum):
     STOPPING = auto()
 
 
-RUNNING = frozenset({Stage.LOADING, Stage.WAITING, Stage.STARTING, Stage.SERVING, Stage.DRAINING, Stage.STOPPING})
+RUNNING = frozenset(
+    {PodStage.LOADING, PodStage.WAITING, PodStage.STARTING, PodStage.SERVING, PodStage.DRAINING, PodStage.STOPPING}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Exit:
 class PodView:
     """What the kubelet knows of a pod."""
 
-    stage: Stage
+    stage: PodStage
     ip: str
     admitted_s: float
     running_since_s: float
@@ -63,11 +65,11 @@ def engine_container(pod: Manifest) -> Mapping[str, object] | None:
 
 def pod_status(pod: Manifest, view: PodView, now_s: float) -> Json:
     """The whole status: what the scheduler and others wrote into it stays."""
-    ready = view.stage is Stage.SERVING
+    ready = view.stage is PodStage.SERVING
     known = mapping_at(pod, "status")
     return {
         **known,
-        "phase": "Pending" if view.stage is Stage.PULLING else "Running",
+        "phase": "Pending" if view.stage is PodStage.PULLING else "Running",
         "startTime": timestamp(view.admitted_s),
         "podIP": view.ip,
         "podIPs": [{"ip": view.ip}],
@@ -122,7 +124,7 @@ def _conditions(pod: Manifest, *, ready: bool) -> list[Json]:
 
 
 def _container(container: Mapping[str, object], view: PodView) -> Json:
-    ready = view.stage is Stage.SERVING
+    ready = view.stage is PodStage.SERVING
     status: Json = {
         "name": container.get("name"),
         "image": container.get("image"),
@@ -139,7 +141,7 @@ def _container(container: Mapping[str, object], view: PodView) -> Json:
 def _state(view: PodView) -> Json:
     if view.stage in RUNNING:
         return {"running": {"startedAt": timestamp(view.running_since_s)}}
-    if view.stage is Stage.PULLING:
+    if view.stage is PodStage.PULLING:
         return {"waiting": {"reason": "ContainerCreating"}}
     return {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}}
 

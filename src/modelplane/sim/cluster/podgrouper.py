@@ -22,10 +22,10 @@ from modelplane.api.objects import (
     uid_of,
     value_at,
 )
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.claims import is_finished
-from modelplane.sim.cluster.controller import Site, changed, is_about
+from modelplane.sim.cluster.controller import ControllerContext, changed, is_about
 from modelplane.sim.cluster.gangs import (
     KAI,
     KAI_GROUP,
@@ -74,11 +74,11 @@ class PodGrouper:
     name = "podgrouper"
     kinds = frozenset({(KAI_GROUP, "PodGroup"), (VOLCANO_GROUP, "PodGroup"), ("", "Pod")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if change.ref.kind == "PodGroup" and change.ref.group in {KAI_GROUP, VOLCANO_GROUP}:
             return (change.ref,)
         if not is_about(change, "", "Pod") or scheduler_of(change.manifest) not in _API:
@@ -94,7 +94,7 @@ class PodGrouper:
             self._report(item)
         elif item is not None and not is_deleting(item):
             self._group(item)
-        return Settled()
+        return Done()
 
     def _group(self, pod: Manifest) -> None:
         scheduler = scheduler_of(pod)

@@ -9,7 +9,7 @@ from modelplane.api.models import ClassDevice, InferenceClass, InferenceCluster,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolSpec:
+class NodePoolSpec:
     """Equal nodes. Each has all the devices; zones are given to the nodes in turn.
 
     Devices that are None are not known: what the nodes have already stays.
@@ -30,10 +30,10 @@ class PoolSpec:
         return f"{self.name}-{index}"
 
 
-def pools_of(cluster: InferenceCluster, classes: Mapping[str, InferenceClass]) -> tuple[PoolSpec, ...]:
+def pools_of(cluster: InferenceCluster, classes: Mapping[str, InferenceClass]) -> tuple[NodePoolSpec, ...]:
     """The pools of a declared cluster. The devices of a pool whose class is missing are not known."""
     return tuple(
-        PoolSpec(
+        NodePoolSpec(
             name=pool.name,
             nodes=pool.max_node_count if pool.max_node_count is not None else pool.node_count,
             devices=classes[pool.class_name].spec.devices if pool.class_name in classes else None,
@@ -44,11 +44,11 @@ def pools_of(cluster: InferenceCluster, classes: Mapping[str, InferenceClass]) -
     )
 
 
-def drivers_of(pool: PoolSpec) -> tuple[str, ...]:
+def drivers_of(pool: NodePoolSpec) -> tuple[str, ...]:
     return tuple(sorted({device.driver for device in pool.claimable}))
 
 
-def published_devices(pool: PoolSpec, driver: str) -> list[dict[str, object]]:
+def published_devices(pool: NodePoolSpec, driver: str) -> list[dict[str, object]]:
     """What the driver's ResourceSlice of one node lists: gpu-0, gpu-1, and so on."""
     return [
         entry for device in pool.claimable if device.driver == driver for entry in _devices(device, range(device.count))
@@ -67,7 +67,7 @@ def _devices(device: ClassDevice, indices: Iterable[int]) -> Iterator[dict[str, 
         yield entry
 
 
-def device_classes(pools: Iterable[PoolSpec]) -> dict[str, tuple[str, ...]]:
+def device_classes(pools: Iterable[NodePoolSpec]) -> dict[str, tuple[str, ...]]:
     """The drivers behind each DeviceClass that the pools name."""
     found: dict[str, set[str]] = {}
     for pool in pools:

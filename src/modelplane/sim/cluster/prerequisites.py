@@ -11,7 +11,7 @@ from modelplane.api.objects import Json, labels_of, manifest
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.cluster.nodes import PUBLISHED
 from modelplane.sim.cluster.objects import ref_of, with_metadata
-from modelplane.sim.cluster.pools import PoolSpec, device_classes
+from modelplane.sim.cluster.pools import NodePoolSpec, device_classes
 from modelplane.sim.cluster.volumes import DEFAULT_CLASS
 
 _PLENTY = 1_000_000
@@ -20,7 +20,7 @@ _LABELS = {PUBLISHED: "true"}
 
 
 def furniture(
-    cluster: InferenceCluster, pools: Iterable[PoolSpec], resources: Mapping[str, str], quota: int | None
+    cluster: InferenceCluster, pools: Iterable[NodePoolSpec], resources: Mapping[str, str], quota: int | None
 ) -> Iterator[Json]:
     scheduling = cluster.spec.scheduling
     for priority in scheduling.priorities:

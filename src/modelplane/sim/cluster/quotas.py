@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.objects import Manifest, int_at, labels_of, mapping_at, name_of, namespace_of, text_at
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.claims import is_finished
-from modelplane.sim.cluster.controller import ClusterStore, Site, changed, is_about
+from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, changed, is_about
 from modelplane.sim.cluster.demand import Demand, demand_of
 from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, group_ref, queue_of, scheduler_of
 from modelplane.sim.cluster.lws_pods import SET_NAME
@@ -122,12 +122,12 @@ class Queues:
     name = "queues"
     kinds = frozenset({(KAI_GROUP, "Queue"), (VOLCANO_GROUP, "Queue"), ("", "Pod")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
         self.key = ObjectRef(KAI_GROUP, "Queue", "", "")
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if change.ref.kind == "Queue" and change.ref.group in _GROUPS:
             return (self.key,)
         if is_about(change, "", "Pod") and scheduler_of(change.manifest) and changed(change, _facts):
@@ -144,7 +144,7 @@ class Queues:
             for item in self._store.list(group, "Queue"):
                 used, asked = book.used[ref_of(item)], waiting.used[ref_of(item)]
                 self._store.replace_status(_reported(item, self._booked(group, used), asked))
-        return Settled()
+        return Done()
 
     def _booked(self, group: str, used: Demand) -> Demand:
         """By the names that the scheduler books devices under. Here they are all claimed."""

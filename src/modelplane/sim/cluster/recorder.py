@@ -8,12 +8,12 @@ from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, int_at, manifest, name_of, namespace_of, text_at, uid_of
 from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.store import ObjectRef
-from modelplane.sim.cluster.controller import Site
+from modelplane.sim.cluster.controller import ControllerContext
 
 _CLUSTER_WIDE = "default"  # where events about objects without a namespace are
 
 
-def warn(site: Site, about: Manifest, reason: str, message: str, *, source: str) -> None:
+def warn(site: ControllerContext, about: Manifest, reason: str, message: str, *, source: str) -> None:
     """Tell of trouble with an object."""
     namespace = namespace_of(about) or _CLUSTER_WIDE
     name = make_name(name_of(about), uid_of(about), reason, message)

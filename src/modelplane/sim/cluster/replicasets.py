@@ -21,10 +21,10 @@ from modelplane.api.objects import (
     uid_of,
     value_at,
 )
-from modelplane.reconcile.outcomes import LookAgain, Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.claims import is_finished
-from modelplane.sim.cluster.controller import Site, changed, is_about, owned
+from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, owned
 from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS
 from modelplane.sim.cluster.node_lifecycle import node_of
@@ -47,11 +47,11 @@ class ReplicaSets:
     name = "replicasets"
     kinds = frozenset({(APPS, "ReplicaSet"), ("", "Pod")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, APPS, "ReplicaSet"):
             return (change.ref,)
         if is_about(change, "", "Pod") and changed(change, _facts):
@@ -61,7 +61,7 @@ class ReplicaSets:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         replica_set = self._store.get(ref)
         if replica_set is None or is_deleting(replica_set):
-            return Settled()
+            return Done()
         pods = self._pods(replica_set)
         active = [pod for pod in pods if not is_deleting(pod) and not is_finished(pod)]
         missing = replicas_of(replica_set) - len(active)
@@ -92,7 +92,7 @@ class ReplicaSets:
         status = {"replicas": len(active), **shown, "terminatingReplicas": terminating}
         self._store.replace_status({**replica_set, "status": status})
         left = [wait for wait in waits if wait > 0]
-        return LookAgain(min(left)) if left else Settled()
+        return RequeueAfter(min(left)) if left else Done()
 
     def _until_available(self, replica_set: Manifest, pod: Manifest) -> float:
         least = int_at(replica_set, "spec", "minReadySeconds")

@@ -29,7 +29,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class RolloutBounds:
     """What a Deployment asks for, its percentages resolved."""
 
     replicas: int
@@ -46,17 +46,17 @@ class Bounds:
         return self.replicas + self.surge
 
 
-def bounds(replicas: int, surge: object, unavailable: object) -> Bounds:
+def bounds(replicas: int, surge: object, unavailable: object) -> RolloutBounds:
     """Bounds of a rolling update, from numbers or percentages."""
     most_surge = scaled(surge, replicas, up=True)
     most_unavailable = scaled(unavailable, replicas, up=False)
     if most_surge == 0 and most_unavailable == 0:
         most_unavailable = 1
-    return Bounds(replicas=replicas, surge=most_surge, unavailable=min(most_unavailable, replicas))
+    return RolloutBounds(replicas=replicas, surge=most_surge, unavailable=min(most_unavailable, replicas))
 
 
-def recreate_bounds(replicas: int) -> Bounds:
-    return Bounds(replicas=replicas, surge=0, unavailable=0, recreate=True)
+def recreate_bounds(replicas: int) -> RolloutBounds:
+    return RolloutBounds(replicas=replicas, surge=0, unavailable=0, recreate=True)
 
 
 def scaled(value: object, total: int, *, up: bool) -> int:
@@ -67,14 +67,14 @@ def scaled(value: object, total: int, *, up: bool) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def first_size(wanted: Bounds, old: Sequence[Revision]) -> int:
+def first_size(wanted: RolloutBounds, old: Sequence[Revision]) -> int:
     """The size that a new revision starts with."""
     if wanted.recreate:
         return wanted.replicas
     return max(0, min(wanted.replicas, wanted.most - sum(revision.replicas for revision in old)))
 
 
-def is_scaling(wanted: Bounds, revisions: Sequence[Revision]) -> bool:
+def is_scaling(wanted: RolloutBounds, revisions: Sequence[Revision]) -> bool:
     """Whether `replicas` changed since an active revision was last sized."""
     return any(
         revision.replicas > 0 and revision.desired_then is not None and revision.desired_then != wanted.replicas
@@ -82,13 +82,13 @@ def is_scaling(wanted: Bounds, revisions: Sequence[Revision]) -> bool:
     )
 
 
-def roll(wanted: Bounds, new: Revision, old: Sequence[Revision]) -> Sizes:
+def roll(wanted: RolloutBounds, new: Revision, old: Sequence[Revision]) -> Sizes:
     """The next step of a rolling update."""
     grown = _grow(wanted, new, old)
     return grown or _shrink(wanted, new, old)
 
 
-def _grow(wanted: Bounds, new: Revision, old: Sequence[Revision]) -> Sizes:
+def _grow(wanted: RolloutBounds, new: Revision, old: Sequence[Revision]) -> Sizes:
     if new.replicas > wanted.replicas:
         return {new.name: wanted.replicas}
     room = wanted.most - new.replicas - sum(revision.replicas for revision in old)
@@ -96,7 +96,7 @@ def _grow(wanted: Bounds, new: Revision, old: Sequence[Revision]) -> Sizes:
     return {new.name: new.replicas + added} if added > 0 else {}
 
 
-def _shrink(wanted: Bounds, new: Revision, old: Sequence[Revision]) -> Sizes:
+def _shrink(wanted: RolloutBounds, new: Revision, old: Sequence[Revision]) -> Sizes:
     total = new.replicas + sum(revision.replicas for revision in old)
     spare = total - wanted.least_available - (new.replicas - new.available)
     sizes = {revision.name: revision.replicas for revision in old if revision.replicas > 0}
@@ -117,7 +117,7 @@ def _shrink(wanted: Bounds, new: Revision, old: Sequence[Revision]) -> Sizes:
     }
 
 
-def rescale(wanted: Bounds, new: Revision | None, old: Sequence[Revision], total_seen: int = 0) -> Sizes:
+def rescale(wanted: RolloutBounds, new: Revision | None, old: Sequence[Revision], total_seen: int = 0) -> Sizes:
     """The step after `replicas` changed. `total_seen` is the Deployment's own count of pods."""
     revisions = [*old, *([new] if new is not None else [])]
     active = [revision for revision in revisions if revision.replicas > 0]
@@ -129,7 +129,7 @@ def rescale(wanted: Bounds, new: Revision | None, old: Sequence[Revision], total
     return {} if wanted.recreate else _in_proportion(wanted, active, total_seen)
 
 
-def _in_proportion(wanted: Bounds, active: Sequence[Revision], total_seen: int) -> Sizes:
+def _in_proportion(wanted: RolloutBounds, active: Sequence[Revision], total_seen: int) -> Sizes:
     allowed = wanted.most if wanted.replicas > 0 else 0
     to_add = allowed - sum(revision.replicas for revision in active)
     if to_add == 0:
@@ -147,7 +147,7 @@ def _in_proportion(wanted: Bounds, active: Sequence[Revision], total_seen: int) 
     return sizes
 
 
-def _share(wanted: Bounds, revision: Revision, left: int, total_seen: int) -> int:
+def _share(wanted: RolloutBounds, revision: Revision, left: int, total_seen: int) -> int:
     if left == 0:
         return 0
     if wanted.replicas == 0:
@@ -165,7 +165,7 @@ def _rounded(numerator: int, denominator: int) -> int:
     return (2 * numerator + denominator) // (2 * denominator)
 
 
-def recreate(wanted: Bounds, new: Revision, old: Sequence[Revision], *, old_pods: int) -> Sizes:
+def recreate(wanted: RolloutBounds, new: Revision, old: Sequence[Revision], *, old_pods: int) -> Sizes:
     """The next step of a Recreate: the new revision grows only when no pod of an old one is left."""
     shrunk = {revision.name: 0 for revision in old if revision.replicas > 0}
     if shrunk or old_pods:

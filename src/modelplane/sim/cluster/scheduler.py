@@ -32,15 +32,22 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.api.timestamps import timestamp
-from modelplane.k8s.dra import Fatal, GaveUp, Placed
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.board import GATED, SCHEDULER_ERROR, UNSCHEDULABLE, Binding, Board, Waits
+from modelplane.k8s.dra import Fatal, GaveUp, NodeAllocation
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.board import (
+    GATED,
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+    Binding,
+    SchedulingSnapshot,
+    Unschedulable,
+)
 from modelplane.sim.cluster.claims import CLAIM_FINALIZER, claim_names, is_finished
-from modelplane.sim.cluster.controller import Site, changed
-from modelplane.sim.cluster.devices import Devices, allocation_of
+from modelplane.sim.cluster.controller import ControllerContext, changed
+from modelplane.sim.cluster.devices import DeviceBooks, allocation_of
 from modelplane.sim.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, is_within, refusal
-from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, Gang, gang_of, group_ref
+from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, PodGroup, gang_of, group_ref
 from modelplane.sim.cluster.node_lifecycle import node_of
 from modelplane.sim.cluster.nodes import RESOURCE_GROUP
 from modelplane.sim.cluster.objects import (
@@ -70,23 +77,23 @@ _HEARD = frozenset(
 class _Unit:
     """Pods that are decided about together, in the order of the queue."""
 
-    gang: Gang | None
+    gang: PodGroup | None
     pods: list[Manifest]
 
 
-class Scheduler:
+class KubeScheduler:
     """One queue for the whole cluster; its key stands for all pods that wait."""
 
     name = "scheduler"
     kinds = _HEARD
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._site = site
         self._store = site.store
-        self._devices = Devices(site.store)
+        self._devices = DeviceBooks(site.store)
         self.key = ObjectRef("", "Pod", "", "")
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         return (self.key,) if _matters(change) else ()
 
     def reconcile(self, _ref: ObjectRef) -> Outcome:
@@ -95,14 +102,14 @@ class Scheduler:
         waiting = [pod for pod in waiting if not self._is_early(pod)]
         if not waiting:
             self._devices.put_away()
-            return Settled()
+            return Done()
         board = self._board(pods)
         for unit in self._units(sorted(waiting, key=self._queue_order)):
             if unit.gang is None:
                 self._place_alone(unit.pods[0], board)
             else:
                 self._place_gang(unit.pods, unit.gang, board, self._bound(unit.gang, pods))
-        return Settled()
+        return Done()
 
     def _is_early(self, pod: Manifest) -> bool:
         """Whether claims of the pod are about to be made: it is not looked at before, and says nothing."""
@@ -129,11 +136,11 @@ class Scheduler:
                 units.append(gangs[gang.ref])
         return units
 
-    def _bound(self, gang: Gang, pods: Iterable[Manifest]) -> int:
+    def _bound(self, gang: PodGroup, pods: Iterable[Manifest]) -> int:
         alive = (pod for pod in pods if node_of(pod) and not is_deleting(pod) and not is_finished(pod))
         return sum(group_ref(pod) == gang.ref for pod in alive)
 
-    def _place_alone(self, pod: Manifest, board: Board) -> None:
+    def _place_alone(self, pod: Manifest, board: SchedulingSnapshot) -> None:
         decision = self._decide(pod, board)
         if isinstance(decision, Binding):
             self._bind(pod, decision)
@@ -141,11 +148,11 @@ class Scheduler:
         else:
             self._explain(pod, decision)
 
-    def _place_gang(self, pods: Sequence[Manifest], gang: Gang, board: Board, bound: int) -> None:
+    def _place_gang(self, pods: Sequence[Manifest], gang: PodGroup, board: SchedulingSnapshot, bound: int) -> None:
         lacking = max(1, gang.least - bound)
         trial = board.trial()
         fitting: list[tuple[Manifest, Binding]] = []
-        refused: list[tuple[Manifest, Waits]] = []
+        refused: list[tuple[Manifest, Unschedulable]] = []
         for pod in pods if gang.found and len(pods) >= lacking else ():
             decision = self._decide(pod, trial)
             if isinstance(decision, Binding):
@@ -162,11 +169,11 @@ class Scheduler:
             return
         words = _gang_words(gang, len(pods), len(fitting), lacking, refused[0][1].message if refused else "")
         for pod in pods:
-            self._explain(pod, Waits(UNSCHEDULABLE, words))
+            self._explain(pod, Unschedulable(UNSCHEDULABLE, words))
 
-    def _board(self, pods: Sequence[Manifest]) -> Board:
+    def _board(self, pods: Sequence[Manifest]) -> SchedulingSnapshot:
         bound = [pod for pod in pods if node_of(pod) and not is_finished(pod)]
-        return Board(
+        return SchedulingSnapshot(
             nodes={name_of(node): node for node in self._store.list("", "Node")},
             pods=Counter(node_of(pod) for pod in bound),
             siblings=Counter((str(controller_of(pod).get("uid", "")), node_of(pod)) for pod in bound),
@@ -183,18 +190,18 @@ class Scheduler:
         found = self._store.get(ObjectRef("scheduling.k8s.io", "PriorityClass", "", name)) if name else None
         return int_at(found, "value") if found is not None else int_at(pod, "spec", "priority")
 
-    def _decide(self, pod: Manifest, board: Board) -> Binding | Waits:
+    def _decide(self, pod: Manifest, board: SchedulingSnapshot) -> Binding | Unschedulable:
         if value_at(pod, "spec", "schedulingGates"):
-            return Waits(GATED, "Scheduling is blocked due to non-empty scheduling gates")
+            return Unschedulable(GATED, "Scheduling is blocked due to non-empty scheduling gates")
         names = claim_names(pod)
         claims = [self._claim(pod, name) for name in names.values() if name is not None]
         found = [claim for claim in claims if claim is not None]
         if len(found) < len(names):
             return _nowhere(board, f'pod "{namespace_of(pod)}/{name_of(pod)}": ResourceClaim not created yet')
         if not board.nodes:
-            return Waits(UNSCHEDULABLE, "no nodes available to schedule pods")
+            return Unschedulable(UNSCHEDULABLE, "no nodes available to schedule pods")
         if refused := board.queues.refusal(pod):
-            return Waits(UNSCHEDULABLE, refused)
+            return Unschedulable(UNSCHEDULABLE, refused)
         if fault := volume_fault(pod, self._store):
             return _nowhere(board, fault)
         return _place(pod, found, board)
@@ -219,7 +226,7 @@ class Scheduler:
         )
         self._set_condition(self._store.replace(bound), {"type": "PodScheduled", "status": "True"})
 
-    def _explain(self, pod: Manifest, waits: Waits) -> None:
+    def _explain(self, pod: Manifest, waits: Unschedulable) -> None:
         condition = {"type": "PodScheduled", "status": "False", "reason": waits.reason, "message": waits.message}
         self._set_condition(pod, condition)
 
@@ -230,7 +237,7 @@ class Scheduler:
         self._store.replace_status(with_status(pod, phase=phase, conditions=conditions))
 
 
-def _place(pod: Manifest, claims: Sequence[Manifest], board: Board) -> Binding | Waits:
+def _place(pod: Manifest, claims: Sequence[Manifest], board: SchedulingSnapshot) -> Binding | Unschedulable:
     refused: Counter[str] = Counter()
     fitting: list[Manifest] = []
     selectors = [value_at(claim, "status", "allocation", "nodeSelector") for claim in claims]
@@ -250,28 +257,28 @@ def _place(pod: Manifest, claims: Sequence[Manifest], board: Board) -> Binding |
 
 
 def _allocate(
-    claims: Sequence[Manifest], nodes: Sequence[Manifest], board: Board, refused: Counter[str]
-) -> Binding | Waits:
+    claims: Sequence[Manifest], nodes: Sequence[Manifest], board: SchedulingSnapshot, refused: Counter[str]
+) -> Binding | Unschedulable:
     if missing := board.devices.missing_class(claims):
         return _nowhere(board, missing)
     outcome = board.devices.allocate(claims, nodes)
-    if isinstance(outcome, Placed):
+    if isinstance(outcome, NodeAllocation):
         return Binding(outcome.node, outcome.allocation)
     if isinstance(outcome, Fatal):
-        return Waits(SCHEDULER_ERROR, outcome.reason)
+        return Unschedulable(SCHEDULER_ERROR, outcome.reason)
     reason = "timed out trying to allocate devices" if isinstance(outcome, GaveUp) else NO_DEVICES
     if nodes:
         refused[reason] += len(nodes)
     return _unavailable(board, refused)
 
 
-def _unavailable(board: Board, refused: Mapping[str, int]) -> Waits:
+def _unavailable(board: SchedulingSnapshot, refused: Mapping[str, int]) -> Unschedulable:
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in refused.items()))
     return _nowhere(board, reasons)
 
 
-def _nowhere(board: Board, reasons: str) -> Waits:
-    return Waits(UNSCHEDULABLE, f"0/{len(board.nodes)} nodes are available: {reasons}.")
+def _nowhere(board: SchedulingSnapshot, reasons: str) -> Unschedulable:
+    return Unschedulable(UNSCHEDULABLE, f"0/{len(board.nodes)} nodes are available: {reasons}.")
 
 
 def _reserved(claim: Manifest, pod: Manifest) -> Manifest:
@@ -280,7 +287,7 @@ def _reserved(claim: Manifest, pod: Manifest) -> Manifest:
     return with_status(claim, reservedFor=[*known, consumer])
 
 
-def _matters(change: Change) -> bool:
+def _matters(change: StoreChange) -> bool:
     """Whether a waiting pod may be judged differently after it."""
     match change.ref.group, change.ref.kind:
         case "", "Pod":
@@ -298,7 +305,7 @@ def _matters(change: Change) -> bool:
     return False
 
 
-def _gang_words(gang: Gang, pods: int, fitting: int, lacking: int, why: str) -> str:
+def _gang_words(gang: PodGroup, pods: int, fitting: int, lacking: int, why: str) -> str:
     if not gang.found:
         return f"PodGroup {gang.ref.name} does not exist"
     if pods < lacking:

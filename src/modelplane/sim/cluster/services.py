@@ -23,10 +23,10 @@ from modelplane.api.objects import (
     uid_of,
     value_at,
 )
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.claims import is_finished
-from modelplane.sim.cluster.controller import Site, changed, is_about, versions
+from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.node_lifecycle import node_of
 from modelplane.sim.cluster.objects import condition_is, controller_reference, is_deleting, ref_of
 
@@ -46,10 +46,10 @@ class Services:
     name = "services"
     kinds = frozenset({("", "Service"), (DISCOVERY, "EndpointSlice"), ("", "Pod")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Service"):
             return (change.ref,)
         if is_about(change, DISCOVERY, "EndpointSlice"):
@@ -59,14 +59,14 @@ class Services:
             return self._selecting(change)
         return ()
 
-    def _selecting(self, change: Change) -> list[ObjectRef]:
+    def _selecting(self, change: StoreChange) -> list[ObjectRef]:
         services = self._store.list("", "Service", namespace=change.ref.namespace)
         return [ref_of(item) for item in services if any(selects(item, pod) for pod in versions(change))]
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         service = self._store.get(ref)
         if service is None or not mapping_at(service, "spec", "selector"):
-            return Settled()
+            return Done()
         wanted = {name_of(item): item for item in _slices(service, self._pods(service))}
         known = self._store.list(
             DISCOVERY, "EndpointSlice", namespace=ref.namespace, labels={SERVICE_NAME: ref.name, MANAGED_BY: MANAGER}
@@ -80,7 +80,7 @@ class Services:
                 self._store.replace(item)
             else:
                 self._store.create(item)
-        return Settled()
+        return Done()
 
     def _pods(self, service: Manifest) -> list[Manifest]:
         labels = {key: str(value) for key, value in mapping_at(service, "spec", "selector").items()}

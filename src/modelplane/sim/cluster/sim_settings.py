@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from modelplane.api.objects import Manifest
 from modelplane.sim.cluster.objects import annotation
-from modelplane.sim.cluster.pools import PoolSpec
+from modelplane.sim.cluster.pools import NodePoolSpec
 from modelplane.sim.cluster.settings import FAILED, FAULTS, LOAD_SECONDS, PULL_SECONDS, QUOTA, STOCK
 
 
@@ -26,7 +26,7 @@ class Knobs:
     stock: Mapping[str, int] = field(default_factory=dict)
     quota: int | None = None
 
-    def limited(self, pools: Iterable[PoolSpec]) -> tuple[PoolSpec, ...]:
+    def limited(self, pools: Iterable[NodePoolSpec]) -> tuple[NodePoolSpec, ...]:
         """The pools with no more nodes than there are to be had."""
         return tuple(replace(pool, nodes=min(pool.nodes, self.stock.get(pool.name, pool.nodes))) for pool in pools)
 

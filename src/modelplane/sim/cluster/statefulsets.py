@@ -21,10 +21,10 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
 )
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.claims import is_finished
-from modelplane.sim.cluster.controller import Site, is_about, owned
+from modelplane.sim.cluster.controller import ControllerContext, is_about, owned
 from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS, template_hash
 from modelplane.sim.cluster.lws_pods import admitted
@@ -49,10 +49,10 @@ class StatefulSets:
     name = "statefulsets"
     kinds = frozenset({(APPS, "StatefulSet"), ("", "Pod")})
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, APPS, "StatefulSet"):
             return (change.ref,)
         if is_about(change, "", "Pod"):
@@ -62,7 +62,7 @@ class StatefulSets:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         item = self._store.get(ref)
         if item is None or is_deleting(item):
-            return Settled()
+            return Done()
         update = revision_name(item)
         current = text_at(item, "status", "currentRevision") or update
         self._remember(item, update)
@@ -70,7 +70,7 @@ class StatefulSets:
         self._drop_surplus(item)
         self._replace_outdated(item, update)
         self._report(item, current, update)
-        return Settled()
+        return Done()
 
     def _pods(self, item: Manifest) -> dict[int, Manifest]:
         """By number. All of them, also those that go."""

@@ -18,9 +18,9 @@ from modelplane.api.objects import (
     uid_of,
     value_at,
 )
-from modelplane.reconcile.outcomes import Outcome, Settled
-from modelplane.reconcile.store import Change, ObjectRef
-from modelplane.sim.cluster.controller import ClusterStore, Site, changed, is_about
+from modelplane.reconcile.outcomes import Done, Outcome
+from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, changed, is_about
 from modelplane.sim.cluster.node_lifecycle import node_of
 from modelplane.sim.cluster.objects import annotation, is_deleting, ref_of, with_spec, with_status
 
@@ -37,10 +37,10 @@ class Volumes:
         {("", "PersistentVolumeClaim"), ("", "PersistentVolume"), (STORAGE_GROUP, "StorageClass"), ("", "Pod")}
     )
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ControllerContext) -> None:
         self._store = site.store
 
-    def concerns(self, change: Change) -> Iterable[ObjectRef]:
+    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "PersistentVolumeClaim"):
             return (change.ref, ObjectRef("", "PersistentVolume", "", f"pvc-{uid_of(change.manifest)}"))
         if is_about(change, STORAGE_GROUP, "StorageClass"):
@@ -54,12 +54,12 @@ class Volumes:
     def reconcile(self, ref: ObjectRef) -> Outcome:
         item = self._store.get(ref)
         if item is None or is_deleting(item):
-            return Settled()
+            return Done()
         if ref.kind == "PersistentVolume":
             self._reclaim(item)
         elif text_at(item, "status", "phase") != "Bound":
             self._bind(item)
-        return Settled()
+        return Done()
 
     def _bind(self, claim: Manifest) -> None:
         found = storage_class(claim, self._store)

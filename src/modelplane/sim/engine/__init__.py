@@ -13,11 +13,11 @@ from what else it is doing: a step of the batch costs what was measured on a rea
 
 from modelplane.sim.engine.config import Adapter, EngineConfig, KvRole, KvTransfer
 from modelplane.sim.engine.faults import NO_FAULTS, Faults, read_list
-from modelplane.sim.engine.hardware import Gpu, ModelShape, gpu_of, kv_capacity_tokens, shape_of, timing_for
-from modelplane.sim.engine.kv_events import KvBatch
-from modelplane.sim.engine.server import Address, Engine
+from modelplane.sim.engine.hardware import GpuModel, ModelShape, gpu_of, kv_capacity_tokens, shape_of, timing_for
+from modelplane.sim.engine.kv_events import PublishedBatch
+from modelplane.sim.engine.server import Address, SimulatedEngine
 from modelplane.sim.engine.timing import LLAMA_8B_H200, LLAMA_70B_H200, Timing
-from modelplane.sim.engine.transfer import Exchange
+from modelplane.sim.engine.transfer import EngineRegistry
 
 __all__ = [
     "LLAMA_8B_H200",
@@ -25,15 +25,15 @@ __all__ = [
     "NO_FAULTS",
     "Adapter",
     "Address",
-    "Engine",
     "EngineConfig",
-    "Exchange",
+    "EngineRegistry",
     "Faults",
-    "Gpu",
-    "KvBatch",
+    "GpuModel",
     "KvRole",
     "KvTransfer",
     "ModelShape",
+    "PublishedBatch",
+    "SimulatedEngine",
     "Timing",
     "gpu_of",
     "kv_capacity_tokens",

@@ -11,7 +11,7 @@ from modelplane.sim.engine import errors
 from modelplane.sim.engine.config import Adapter
 
 
-class Adapters:
+class LoadedAdapters:
     def __init__(self, known: Iterable[Adapter], models: tuple[str, ...]) -> None:
         self._known = {adapter.name: adapter for adapter in known}
         self._models = models

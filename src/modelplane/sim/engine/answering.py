@@ -15,14 +15,14 @@ from aiohttp import web
 from modelplane.sim.engine import errors
 from modelplane.sim.engine.batch import pause
 from modelplane.sim.engine.core import Core
-from modelplane.sim.engine.faults import Fate
-from modelplane.sim.engine.replies import Usage
-from modelplane.sim.engine.requests import Ask, EmbeddingAsk
-from modelplane.sim.engine.sequence import Phase, Sequence
+from modelplane.sim.engine.faults import RequestFault
+from modelplane.sim.engine.replies import TokenUsage
+from modelplane.sim.engine.requests import EmbeddingAsk, GenerationRequest
+from modelplane.sim.engine.sequence import Sequence, SequencePhase
 from modelplane.sim.engine.text import FinishReason
 
 
-class Watch:
+class Wakeup:
     """Lets one task wait for the next call of `wake`, including one that came before it waited."""
 
     __slots__ = ("_news", "_waiter")
@@ -47,7 +47,11 @@ class Bodies(Protocol):
     """What an answer looks like on the wire: whole, or from its opening to its ending as a stream."""
 
     def whole(
-        self, answers: Iterable[tuple[str, FinishReason]], usage: Usage, transfer: dict[str, object] | None = None, /
+        self,
+        answers: Iterable[tuple[str, FinishReason]],
+        usage: TokenUsage,
+        transfer: dict[str, object] | None = None,
+        /,
     ) -> bytes: ...
 
     def opening(self, index: int = 0, /) -> Iterator[bytes]: ...
@@ -56,34 +60,34 @@ class Bodies(Protocol):
 
     def closing(self, reason: FinishReason, index: int = 0, /) -> bytes: ...
 
-    def ending(self, usage: Usage, /) -> Iterator[bytes]: ...
+    def ending(self, usage: TokenUsage, /) -> Iterator[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """One request while it is answered."""
 
-    ask: Ask
+    ask: GenerationRequest
     reply: Bodies
     number: str
     sequences: list[Sequence]
-    watch: Watch
-    fate: Fate
+    watch: Wakeup
+    fate: RequestFault
 
-    def usage(self) -> Usage:
+    def usage(self) -> TokenUsage:
         firsts = self.sequences[:: self.ask.per_prompt]
-        return Usage(
+        return TokenUsage(
             self.ask.prompt_tokens,
             sum(sequence.emitted for sequence in self.sequences),
             sum(sequence.cached for sequence in firsts),
         )
 
     def check(self) -> None:
-        if any(sequence.phase is Phase.FAILED for sequence in self.sequences):
+        if any(sequence.phase is SequencePhase.FAILED for sequence in self.sequences):
             raise errors.cache_lost()
 
 
-async def finish_all(sequences: list[Sequence], watch: Watch) -> None:
+async def finish_all(sequences: list[Sequence], watch: Wakeup) -> None:
     while not all(sequence.ended for sequence in sequences):
         await watch.wait()
 
@@ -99,7 +103,7 @@ async def answer_whole(core: Core, job: Job) -> bytes:
 
 async def embed(core: Core, ask: EmbeddingAsk, key: str) -> None:
     """Take the time that the inputs take."""
-    watch = Watch()
+    watch = Wakeup()
     sequences = core.embed(ask, key, watch.wake)
     try:
         await finish_all(sequences, watch)
@@ -172,7 +176,7 @@ class _Events:
                 self._tokens += size
                 yield self._job.reply.tokens(texts[start : start + size], index)
             self._sent[index] = until
-            if sequence.phase is Phase.FINISHED:
+            if sequence.phase is SequencePhase.FINISHED:
                 self._sent[index] = len(texts) + 1
                 self._open -= 1
                 yield self._job.reply.closing(self._job.ask.choices[index].answer.finish_reason, index)

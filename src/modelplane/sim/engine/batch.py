@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from modelplane.sim.engine.schedule import Scheduler
+from modelplane.sim.engine.schedule import BatchScheduler
 from modelplane.sim.engine.sequence import Sequence
 
 if TYPE_CHECKING:
-    from modelplane.sim.engine.steps import Step
+    from modelplane.sim.engine.steps import BatchStep
 
 _MOST_LAG_S = 0.25
 # How many steps one turn may run before others get theirs.
@@ -25,7 +25,7 @@ class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Clock(Protocol):
+class EngineClock(Protocol):
     """Seconds that only grow; a test brings one that does not wait. `tick` is what its timers cannot tell apart."""
 
     @property
@@ -48,7 +48,7 @@ class LoopClock:
         return asyncio.get_running_loop().call_at(when, callback)
 
 
-async def pause(clock: Clock, seconds: float) -> None:
+async def pause(clock: EngineClock, seconds: float) -> None:
     """Sleep on this clock."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -66,11 +66,11 @@ async def pause(clock: Clock, seconds: float) -> None:
 class Batch:
     """Drives one scheduler. `published` is called after every turn that may have changed the cache."""
 
-    def __init__(self, scheduler: Scheduler, clock: Clock, published: Callable[[], None]) -> None:
+    def __init__(self, scheduler: BatchScheduler, clock: EngineClock, published: Callable[[], None]) -> None:
         self._scheduler = scheduler
         self._clock = clock
         self._published = published
-        self._step: Step | None = None
+        self._step: BatchStep | None = None
         self._start = self._end = 0.0
         self._timer: Timer | None = None
         self._stalled = False

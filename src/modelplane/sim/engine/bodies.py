@@ -33,7 +33,7 @@ class TextPart(Struct, tag_field="type", tag="text"):
     text: str
 
 
-class Message(Struct):
+class ChatMessage(Struct):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[TextPart] | None = None
 
@@ -63,7 +63,7 @@ class GenerationBody(Struct, kw_only=True):
 
 
 class ChatBody(GenerationBody, kw_only=True):
-    messages: Annotated[list[Message], Meta(min_length=1)]
+    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
     max_completion_tokens: _Positive | None = None
     tools: list[msgspec.Raw] | None = None
     tool_choice: _Ignored = UNSET
@@ -86,7 +86,7 @@ class EmbeddingBody(Struct, kw_only=True):
 class TokenizeBody(Struct, kw_only=True):
     model: str | None = None
     prompt: str | None = None
-    messages: Annotated[list[Message], Meta(min_length=1)] | None = None
+    messages: Annotated[list[ChatMessage], Meta(min_length=1)] | None = None
 
 
 class LoadAdapterBody(Struct, kw_only=True):
@@ -159,7 +159,7 @@ def prompts_of(field: str, given: str | Sequence[str | int | list[int]]) -> list
     return [item for item in given if not isinstance(item, int)]
 
 
-def _field_error(sentence: str) -> errors.ApiError:
+def _field_error(sentence: str) -> errors.EngineApiError:
     found = _PLACE.fullmatch(sentence)
     what, path = (found["what"], found["path"] or None) if found else (sentence, None)
     if missing := _MISSING.fullmatch(what):

@@ -2,34 +2,36 @@
 
 from collections.abc import Callable, Iterable
 
-from modelplane.sim.engine.adapters import Adapters
-from modelplane.sim.engine.batch import Batch, Clock
+from modelplane.sim.engine.adapters import LoadedAdapters
+from modelplane.sim.engine.batch import Batch, EngineClock
 from modelplane.sim.engine.config import EngineConfig, KvTransfer
-from modelplane.sim.engine.faults import Fate, Faults, draw
-from modelplane.sim.engine.figures import Figures
+from modelplane.sim.engine.faults import Faults, RequestFault, draw
+from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.kv_events import KvEventLog
-from modelplane.sim.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
-from modelplane.sim.engine.requests import Ask, Choice, EmbeddingAsk
-from modelplane.sim.engine.schedule import Scheduler
+from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
+from modelplane.sim.engine.requests import Choice, EmbeddingAsk, GenerationRequest
+from modelplane.sim.engine.schedule import BatchScheduler
 from modelplane.sim.engine.sequence import Draft, Notify, RemoteCache, Sequence
-from modelplane.sim.engine.steps import Limits
-from modelplane.sim.engine.transfer import Exchange, remote_cache, where_kept
+from modelplane.sim.engine.steps import BatchLimits
+from modelplane.sim.engine.transfer import EngineRegistry, remote_cache, where_kept
 
 
 class Core:
     """Turns accepted requests into sequences and runs them."""
 
-    def __init__(self, config: EngineConfig, clock: Clock, wall_clock: Callable[[], float], exchange: Exchange) -> None:
+    def __init__(
+        self, config: EngineConfig, clock: EngineClock, wall_clock: Callable[[], float], exchange: EngineRegistry
+    ) -> None:
         self.config = config
         self.clock = clock
-        self.figures = Figures(config.max_model_len)
+        self.figures = EngineStats(config.max_model_len)
         self.log = KvEventLog(enabled=config.kv_events, wall_clock=wall_clock)
-        self.adapters = Adapters(config.adapters, config.models)
+        self.adapters = LoadedAdapters(config.adapters, config.models)
         self.id = f"{config.cluster}/{config.namespace}/{config.pod}"
         self.address = ("", 0)
         self._wall_clock = wall_clock
         self._exchange = exchange
-        self._scheduler = Scheduler(config.timing.faster(config.speed), _limits(config), self.log, self.figures)
+        self._scheduler = BatchScheduler(config.timing.faster(config.speed), _limits(config), self.log, self.figures)
         self._batch = Batch(self._scheduler, clock, self.log.publish)
         self.faults = config.faults
         self.set_faults(config.faults)
@@ -48,10 +50,10 @@ class Core:
         if was or faults.stalled:
             self._batch.stall(stalled=faults.stalled)
 
-    def fate(self, number: int) -> Fate:
+    def fate(self, number: int) -> RequestFault:
         return draw(self.faults, identity=f"{self.config.seed}/{self.id}", number=number)
 
-    def generate(self, ask: Ask, key: str, notify: Notify) -> list[Sequence]:
+    def generate(self, ask: GenerationRequest, key: str, notify: Notify) -> list[Sequence]:
         """Submit every choice of a request, in order."""
         self.figures.asked(choices=ask.per_prompt, max_tokens=ask.max_tokens)
         keys = [key, *(f"{key}-{index}" for index in range(1, len(ask.choices)))]
@@ -110,10 +112,10 @@ class Core:
         gauges = self.gauges()
         return gauges.running + gauges.waiting
 
-    def gauges(self) -> Gauges:
+    def gauges(self) -> EngineGauges:
         scheduler = self._scheduler
         loading = len(scheduler.loading)
-        return Gauges(
+        return EngineGauges(
             running=len(scheduler.running),
             waiting=len(scheduler.waiting) + loading,
             loading=loading,
@@ -122,7 +124,9 @@ class Core:
 
     def metrics(self) -> str:
         config = self.config
-        cache = CacheInfo(block_size=config.block_size, blocks=config.blocks, prefix_caching=config.prefix_caching)
+        cache = CacheConfigInfo(
+            block_size=config.block_size, blocks=config.blocks, prefix_caching=config.prefix_caching
+        )
         return exposition(config.models[0], self.figures, self.gauges(), cache, self._lora())
 
     def _lora(self) -> LoraGauge | None:
@@ -141,20 +145,20 @@ class Core:
             self._batch.submit(sequence)
         return submitted
 
-    def _holds(self, ask: Ask, index: int) -> bool:
+    def _holds(self, ask: GenerationRequest, index: int) -> bool:
         wanted = ask.transfer is not None and ask.transfer.do_remote_decode
         return wanted and index == 0 and self.config.kv_transfer is not None
 
-    def _remote(self, ask: Ask, choice: Choice) -> RemoteCache | None:
+    def _remote(self, ask: GenerationRequest, choice: Choice) -> RemoteCache | None:
         if ask.transfer is None:
             return None
         tokens = len(choice.prompt)
         return remote_cache(ask.transfer, prompt_tokens=tokens, config=self.config, exchange=self._exchange)
 
 
-def _limits(config: EngineConfig) -> Limits:
+def _limits(config: EngineConfig) -> BatchLimits:
     transfer = config.kv_transfer or KvTransfer()
-    return Limits(
+    return BatchLimits(
         max_num_seqs=config.max_num_seqs,
         max_num_batched_tokens=config.max_num_batched_tokens,
         block_size=config.block_size,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 _SERVER_ERRORS = 500
 
 
-class ApiError(Exception):
+class EngineApiError(Exception):
     """One refused request: the status, and the fields of the `error` object in the body."""
 
     def __init__(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> None:
@@ -21,59 +21,59 @@ class ApiError(Exception):
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
 
-def malformed(reason: str) -> ApiError:
-    return ApiError(400, f"The body is not valid JSON: {reason}.", code="invalid_json")
+def malformed(reason: str) -> EngineApiError:
+    return EngineApiError(400, f"The body is not valid JSON: {reason}.", code="invalid_json")
 
 
-def invalid_field(field: str | None, reason: str) -> ApiError:
+def invalid_field(field: str | None, reason: str) -> EngineApiError:
     place = field or "the body"
-    return ApiError(400, f"{place}: {reason}.", code="invalid_value", param=field)
+    return EngineApiError(400, f"{place}: {reason}.", code="invalid_value", param=field)
 
 
-def missing_field(field: str) -> ApiError:
-    return ApiError(400, f"{field}: this field is required.", code="missing_required_parameter", param=field)
+def missing_field(field: str) -> EngineApiError:
+    return EngineApiError(400, f"{field}: this field is required.", code="missing_required_parameter", param=field)
 
 
-def context_exceeded(*, limit: int, asked: str, param: str) -> ApiError:
+def context_exceeded(*, limit: int, asked: str, param: str) -> EngineApiError:
     message = f"{param}: this model's context is {limit} tokens; the request has {asked}."
-    return ApiError(400, message, code="context_length_exceeded", param=param)
+    return EngineApiError(400, message, code="context_length_exceeded", param=param)
 
 
-def unknown_model(name: str) -> ApiError:
-    return ApiError(404, f"The model `{name}` does not exist.", code="model_not_found", param="model")
+def unknown_model(name: str) -> EngineApiError:
+    return EngineApiError(404, f"The model `{name}` does not exist.", code="model_not_found", param="model")
 
 
-def unknown_path(method: str, path: str) -> ApiError:
-    return ApiError(404, f"Invalid URL ({method} {path}).", code="unknown_url")
+def unknown_path(method: str, path: str) -> EngineApiError:
+    return EngineApiError(404, f"Invalid URL ({method} {path}).", code="unknown_url")
 
 
-def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> ApiError:
+def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> EngineApiError:
     names = ", ".join(sorted(allowed))
-    error = ApiError(405, f"{method} is not allowed on {path}; use {names}.", code="method_not_supported")
+    error = EngineApiError(405, f"{method} is not allowed on {path}; use {names}.", code="method_not_supported")
     error.headers["Allow"] = names
     return error
 
 
-def too_large(limit: int) -> ApiError:
-    return ApiError(413, f"The body is larger than the limit of {limit} bytes.", code="request_too_large")
+def too_large(limit: int) -> EngineApiError:
+    return EngineApiError(413, f"The body is larger than the limit of {limit} bytes.", code="request_too_large")
 
 
-def invalid_header(name: str, reason: str) -> ApiError:
-    return ApiError(400, f"header {name}: {reason}.", code="invalid_value", param=name)
+def invalid_header(name: str, reason: str) -> EngineApiError:
+    return EngineApiError(400, f"header {name}: {reason}.", code="invalid_value", param=name)
 
 
-def not_simulated(field: str, reason: str) -> ApiError:
-    return ApiError(400, f"{field}: {reason}.", code="unsupported_value", param=field)
+def not_simulated(field: str, reason: str) -> EngineApiError:
+    return EngineApiError(400, f"{field}: {reason}.", code="unsupported_value", param=field)
 
 
-def injected(status: int) -> ApiError:
-    return ApiError(status, f"This is a simulated failure with status {status}.", code="simulated_failure")
+def injected(status: int) -> EngineApiError:
+    return EngineApiError(status, f"This is a simulated failure with status {status}.", code="simulated_failure")
 
 
-def cache_lost() -> ApiError:
+def cache_lost() -> EngineApiError:
     message = "The keys and values of this prompt could not be fetched from the engine that computed them."
-    return ApiError(500, message, code="kv_load_failed")
+    return EngineApiError(500, message, code="kv_load_failed")
 
 
-def refused_adapter(status: int, message: str) -> ApiError:
-    return ApiError(status, message, code="invalid_adapter", param="lora_name")
+def refused_adapter(status: int, message: str) -> EngineApiError:
+    return EngineApiError(status, message, code="invalid_adapter", param="lora_name")

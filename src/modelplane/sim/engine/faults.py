@@ -54,7 +54,7 @@ NO_FAULTS = Faults()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
+class RequestFault:
     """What happens to one request."""
 
     error: int | None = None
@@ -65,10 +65,10 @@ class Fate:
     crash: bool = False
 
 
-UNHARMED = Fate()
+UNHARMED = RequestFault()
 
 
-def draw(faults: Faults, *, identity: str, number: int) -> Fate:
+def draw(faults: Faults, *, identity: str, number: int) -> RequestFault:
     """The fate of the request with this number on this engine."""
     if faults is NO_FAULTS:
         return UNHARMED
@@ -76,7 +76,7 @@ def draw(faults: Faults, *, identity: str, number: int) -> Fate:
     def hit(name: str, rate: float) -> bool:
         return rate > 0 and _unit(f"{identity}/{number}/{name}") < rate
 
-    return Fate(
+    return RequestFault(
         error=faults.error_status if hit("error", faults.error_rate) else None,
         delay_s=faults.delay_s if hit("delay", faults.delay_rate) else 0.0,
         cut_after=faults.cut_after if hit("cut", faults.cut_rate) else None,
@@ -85,7 +85,7 @@ def draw(faults: Faults, *, identity: str, number: int) -> Fate:
     )
 
 
-def read_header(text: str) -> Fate:
+def read_header(text: str) -> RequestFault:
     """The fate that a request asks for itself."""
     given: dict[str, object] = {}
     for entry in text.split(","):
@@ -98,7 +98,7 @@ def read_header(text: str) -> Fate:
             given[field] = read(value)
         except (ValueError, msgspec.ValidationError):
             raise errors.invalid_header(HEADER, f"{name}: {value!r} is not a value that it takes") from None
-    return Fate(**given)  # type: ignore[arg-type]  # each reader returns the type of its field
+    return RequestFault(**given)  # type: ignore[arg-type]  # each reader returns the type of its field
 
 
 def read_faults(body: bytes) -> Faults:

@@ -29,7 +29,7 @@ def token_buckets(most: int) -> tuple[int, ...]:
     return tuple(value for value in values if value <= most)
 
 
-class Histogram:
+class EngineHistogram:
     """Counts of values by upper bound, with their sum."""
 
     __slots__ = ("bounds", "counts", "total")
@@ -44,12 +44,12 @@ class Histogram:
         self.total += value * times
 
 
-def _of_requests() -> Histogram:
-    return Histogram(REQUEST_LATENCY_BUCKETS)
+def _of_requests() -> EngineHistogram:
+    return EngineHistogram(REQUEST_LATENCY_BUCKETS)
 
 
 @dataclass(slots=True)
-class Figures:
+class EngineStats:
     """All of it only grows while an engine lives. Times are those that a client could have measured."""
 
     max_model_len: int
@@ -61,25 +61,25 @@ class Figures:
     remote_hits: int = 0
     preemptions: int = 0
     finished_by: Counter[str] = field(default_factory=Counter)
-    first_token: Histogram = field(default_factory=lambda: Histogram(TTFT_BUCKETS))
-    between_tokens: Histogram = field(default_factory=lambda: Histogram(TOKEN_LATENCY_BUCKETS))
-    per_token: Histogram = field(default_factory=lambda: Histogram(TOKEN_LATENCY_BUCKETS))
-    whole: Histogram = field(default_factory=_of_requests)
-    queued: Histogram = field(default_factory=_of_requests)
-    inference: Histogram = field(default_factory=_of_requests)
-    prefill: Histogram = field(default_factory=_of_requests)
-    decode: Histogram = field(default_factory=_of_requests)
-    step_tokens: Histogram = field(default_factory=lambda: Histogram(STEP_BUCKETS))
-    choices: Histogram = field(default_factory=lambda: Histogram(CHOICES_BUCKETS))
-    prompt_lengths: Histogram = field(init=False)
-    answer_lengths: Histogram = field(init=False)
-    asked_lengths: Histogram = field(init=False)
+    first_token: EngineHistogram = field(default_factory=lambda: EngineHistogram(TTFT_BUCKETS))
+    between_tokens: EngineHistogram = field(default_factory=lambda: EngineHistogram(TOKEN_LATENCY_BUCKETS))
+    per_token: EngineHistogram = field(default_factory=lambda: EngineHistogram(TOKEN_LATENCY_BUCKETS))
+    whole: EngineHistogram = field(default_factory=_of_requests)
+    queued: EngineHistogram = field(default_factory=_of_requests)
+    inference: EngineHistogram = field(default_factory=_of_requests)
+    prefill: EngineHistogram = field(default_factory=_of_requests)
+    decode: EngineHistogram = field(default_factory=_of_requests)
+    step_tokens: EngineHistogram = field(default_factory=lambda: EngineHistogram(STEP_BUCKETS))
+    choices: EngineHistogram = field(default_factory=lambda: EngineHistogram(CHOICES_BUCKETS))
+    prompt_lengths: EngineHistogram = field(init=False)
+    answer_lengths: EngineHistogram = field(init=False)
+    asked_lengths: EngineHistogram = field(init=False)
 
     def __post_init__(self) -> None:
         bounds = token_buckets(self.max_model_len)
-        self.prompt_lengths = Histogram(bounds)
-        self.answer_lengths = Histogram(bounds)
-        self.asked_lengths = Histogram(bounds)
+        self.prompt_lengths = EngineHistogram(bounds)
+        self.answer_lengths = EngineHistogram(bounds)
+        self.asked_lengths = EngineHistogram(bounds)
 
     def asked(self, *, choices: int, max_tokens: int | None) -> None:
         self.choices.observe(choices)

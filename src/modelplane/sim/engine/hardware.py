@@ -14,7 +14,7 @@ from modelplane.sim.engine.timing import LLAMA_8B_H200, LLAMA_70B_H200, Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class GpuModel:
     """One GPU as its vendor publishes it. `link_gb_s` is one direction to the other GPUs of its node."""
 
     name: str
@@ -24,32 +24,32 @@ class Gpu:
     link_gb_s: float
 
 
-H200 = Gpu(name="H200", tflops=989, memory_gb=141, bandwidth_tb_s=4.8, link_gb_s=450)
+H200 = GpuModel(name="H200", tflops=989, memory_gb=141, bandwidth_tb_s=4.8, link_gb_s=450)
 
 # From the vendors' data sheets: dense bf16 without sparsity, memory as marketed, NVLink or Infinity Fabric where there
 # is one and else PCIe. In the order in which product names are searched: GH200 before H200, A100 before A10, L40S
 # before L40 before L4. A pattern is matched against the whole upper-case product name.
 _GPUS = (
-    (r"GB?300|B300", Gpu(name="B300", tflops=2250, memory_gb=288, bandwidth_tb_s=8.0, link_gb_s=900)),
-    (r"GB200", Gpu(name="GB200", tflops=2500, memory_gb=186, bandwidth_tb_s=8.0, link_gb_s=900)),
-    (r"B200", Gpu(name="B200", tflops=2250, memory_gb=180, bandwidth_tb_s=7.7, link_gb_s=900)),
-    (r"GH200", Gpu(name="GH200", tflops=990, memory_gb=96, bandwidth_tb_s=4.0, link_gb_s=450)),
+    (r"GB?300|B300", GpuModel(name="B300", tflops=2250, memory_gb=288, bandwidth_tb_s=8.0, link_gb_s=900)),
+    (r"GB200", GpuModel(name="GB200", tflops=2500, memory_gb=186, bandwidth_tb_s=8.0, link_gb_s=900)),
+    (r"B200", GpuModel(name="B200", tflops=2250, memory_gb=180, bandwidth_tb_s=7.7, link_gb_s=900)),
+    (r"GH200", GpuModel(name="GH200", tflops=990, memory_gb=96, bandwidth_tb_s=4.0, link_gb_s=450)),
     (r"H200", H200),
-    (r"H100 NVL", Gpu(name="H100 NVL", tflops=835, memory_gb=94, bandwidth_tb_s=3.9, link_gb_s=300)),
-    (r"H100 PCIE", Gpu(name="H100 PCIe", tflops=756, memory_gb=80, bandwidth_tb_s=2.0, link_gb_s=64)),
-    (r"H100", Gpu(name="H100", tflops=989, memory_gb=80, bandwidth_tb_s=3.35, link_gb_s=450)),
-    (r"H20\b", Gpu(name="H20", tflops=148, memory_gb=96, bandwidth_tb_s=4.0, link_gb_s=450)),
-    (r"A100.*40GB", Gpu(name="A100 40GB", tflops=312, memory_gb=40, bandwidth_tb_s=1.555, link_gb_s=300)),
-    (r"A100", Gpu(name="A100 80GB", tflops=312, memory_gb=80, bandwidth_tb_s=2.039, link_gb_s=300)),
-    (r"\bA10G?\b", Gpu(name="A10", tflops=125, memory_gb=24, bandwidth_tb_s=0.6, link_gb_s=32)),
-    (r"\bL40S", Gpu(name="L40S", tflops=362, memory_gb=48, bandwidth_tb_s=0.864, link_gb_s=32)),
-    (r"\bL40\b", Gpu(name="L40", tflops=181, memory_gb=48, bandwidth_tb_s=0.864, link_gb_s=32)),
-    (r"\bL4\b", Gpu(name="L4", tflops=121, memory_gb=24, bandwidth_tb_s=0.3, link_gb_s=32)),
+    (r"H100 NVL", GpuModel(name="H100 NVL", tflops=835, memory_gb=94, bandwidth_tb_s=3.9, link_gb_s=300)),
+    (r"H100 PCIE", GpuModel(name="H100 PCIe", tflops=756, memory_gb=80, bandwidth_tb_s=2.0, link_gb_s=64)),
+    (r"H100", GpuModel(name="H100", tflops=989, memory_gb=80, bandwidth_tb_s=3.35, link_gb_s=450)),
+    (r"H20\b", GpuModel(name="H20", tflops=148, memory_gb=96, bandwidth_tb_s=4.0, link_gb_s=450)),
+    (r"A100.*40GB", GpuModel(name="A100 40GB", tflops=312, memory_gb=40, bandwidth_tb_s=1.555, link_gb_s=300)),
+    (r"A100", GpuModel(name="A100 80GB", tflops=312, memory_gb=80, bandwidth_tb_s=2.039, link_gb_s=300)),
+    (r"\bA10G?\b", GpuModel(name="A10", tflops=125, memory_gb=24, bandwidth_tb_s=0.6, link_gb_s=32)),
+    (r"\bL40S", GpuModel(name="L40S", tflops=362, memory_gb=48, bandwidth_tb_s=0.864, link_gb_s=32)),
+    (r"\bL40\b", GpuModel(name="L40", tflops=181, memory_gb=48, bandwidth_tb_s=0.864, link_gb_s=32)),
+    (r"\bL4\b", GpuModel(name="L4", tflops=121, memory_gb=24, bandwidth_tb_s=0.3, link_gb_s=32)),
     # T4 has no bf16; its fp16 rate stands in, as engines fall back to it.
-    (r"\bT4\b", Gpu(name="T4", tflops=65, memory_gb=16, bandwidth_tb_s=0.32, link_gb_s=16)),
-    (r"MI355X?", Gpu(name="MI355X", tflops=2500, memory_gb=288, bandwidth_tb_s=8.0, link_gb_s=538)),
-    (r"MI325X?", Gpu(name="MI325X", tflops=1307, memory_gb=256, bandwidth_tb_s=6.0, link_gb_s=448)),
-    (r"MI300X?", Gpu(name="MI300X", tflops=1307, memory_gb=192, bandwidth_tb_s=5.3, link_gb_s=448)),
+    (r"\bT4\b", GpuModel(name="T4", tflops=65, memory_gb=16, bandwidth_tb_s=0.32, link_gb_s=16)),
+    (r"MI355X?", GpuModel(name="MI355X", tflops=2500, memory_gb=288, bandwidth_tb_s=8.0, link_gb_s=538)),
+    (r"MI325X?", GpuModel(name="MI325X", tflops=1307, memory_gb=256, bandwidth_tb_s=6.0, link_gb_s=448)),
+    (r"MI300X?", GpuModel(name="MI300X", tflops=1307, memory_gb=192, bandwidth_tb_s=5.3, link_gb_s=448)),
 )
 
 # Of one all-reduce of a few KiB between the GPUs of a node: an estimate, engines report 5 to 15 µs.
@@ -89,7 +89,7 @@ _ACTIVE = re.compile(r"(?<![a-z0-9])a(\d+(?:\.\d+)?)b(?![a-z])")
 _NARROW = {"fp8": 1.0, "int8": 1.0, "w8a8": 1.0, "fp4": 0.5, "nvfp4": 0.5, "int4": 0.5, "awq": 0.5, "gptq": 0.5}
 
 
-def gpu_of(product: str) -> Gpu | None:
+def gpu_of(product: str) -> GpuModel | None:
     """The GPU that a product name means (`NVIDIA H100 80GB HBM3`), or None."""
     upper = product.upper()
     return next((gpu for pattern, gpu in _GPUS if re.search(pattern, upper)), None)
@@ -110,7 +110,7 @@ def shape_of(model: str) -> ModelShape:
     return replace(shape, weight_bytes=narrow)
 
 
-def timing_for(shape: ModelShape, gpu: Gpu, *, tensor_parallel: int = 1) -> Timing:
+def timing_for(shape: ModelShape, gpu: GpuModel, *, tensor_parallel: int = 1) -> Timing:
     """What a step of this model costs on so many of these GPUs."""
     on_h200 = _on_h200(shape)
     here = on_h200.scaled(compute=gpu.tflops / H200.tflops, bandwidth=gpu.bandwidth_tb_s / H200.bandwidth_tb_s)
@@ -124,7 +124,7 @@ def timing_for(shape: ModelShape, gpu: Gpu, *, tensor_parallel: int = 1) -> Timi
     )
 
 
-def kv_capacity_tokens(shape: ModelShape, gpu: Gpu, *, gpus: int = 1) -> int:
+def kv_capacity_tokens(shape: ModelShape, gpu: GpuModel, *, gpus: int = 1) -> int:
     """How many tokens fit beside the weights; 0 where not even those do."""
     left_gb = gpus * (gpu.memory_gb * _MEMORY_SHARE - _ACTIVATIONS_GB) - shape.weights_gb
     return max(0, int(left_gb * 1e9 / shape.kv_bytes_per_token))

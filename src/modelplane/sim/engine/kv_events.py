@@ -15,7 +15,7 @@ MEDIUM = "GPU"
 _KEPT_BATCHES = 1024
 
 
-class BlockStored(msgspec.Struct, frozen=True, tag=True):
+class BlockStoredEvent(msgspec.Struct, frozen=True, tag="BlockStored"):
     block_hashes: tuple[int, ...]
     parent_block_hash: int | None
     token_ids: tuple[int, ...]
@@ -24,20 +24,20 @@ class BlockStored(msgspec.Struct, frozen=True, tag=True):
     medium: str = MEDIUM
 
 
-class BlockRemoved(msgspec.Struct, frozen=True, tag=True):
+class BlockRemovedEvent(msgspec.Struct, frozen=True, tag="BlockRemoved"):
     block_hashes: tuple[int, ...]
     medium: str = MEDIUM
 
 
-class AllBlocksCleared(msgspec.Struct, frozen=True, tag=True):
+class AllBlocksClearedEvent(msgspec.Struct, frozen=True, tag="AllBlocksCleared"):
     pass
 
 
-KvEvent = BlockStored | BlockRemoved | AllBlocksCleared
+KvEvent = BlockStoredEvent | BlockRemovedEvent | AllBlocksClearedEvent
 
 
 @dataclass(frozen=True, slots=True)
-class KvBatch:
+class PublishedBatch:
     """The events of one step. `seq` counts from 0 without gaps; `ts` is in seconds since the epoch."""
 
     seq: int
@@ -48,7 +48,7 @@ class KvBatch:
         return msgspec.json.encode(self) + b"\n"
 
 
-Listener = Callable[[KvBatch], None]
+Listener = Callable[[PublishedBatch], None]
 
 
 class KvEventLog:
@@ -60,7 +60,7 @@ class KvEventLog:
         self.enabled = enabled
         self._wall_clock = wall_clock
         self._pending: list[KvEvent] = []
-        self._kept: deque[KvBatch] = deque(maxlen=_KEPT_BATCHES)
+        self._kept: deque[PublishedBatch] = deque(maxlen=_KEPT_BATCHES)
         self._listeners: list[Listener] = []
         self._next = 0
 
@@ -70,20 +70,20 @@ class KvEventLog:
 
     def removed(self, name: int) -> None:
         if self.enabled:
-            self._pending.append(BlockRemoved((name,)))
+            self._pending.append(BlockRemovedEvent((name,)))
 
     def publish(self) -> None:
         """Send what was collected as one batch, if anything was."""
         if not self._pending:
             return
-        batch = KvBatch(self._next, self._wall_clock(), tuple(self._pending))
+        batch = PublishedBatch(self._next, self._wall_clock(), tuple(self._pending))
         self._next += 1
         self._pending.clear()
         self._kept.append(batch)
         for listener in list(self._listeners):
             listener(batch)
 
-    def since(self, seq: int) -> Iterator[KvBatch]:
+    def since(self, seq: int) -> Iterator[PublishedBatch]:
         """The batches from this number on that are still kept."""
         return (batch for batch in tuple(self._kept) if batch.seq >= seq)
 

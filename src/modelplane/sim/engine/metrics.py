@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from modelplane.sim.engine.figures import Figures, Histogram
+from modelplane.sim.engine.figures import EngineHistogram, EngineStats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -12,7 +12,7 @@ FINISHED_REASONS = ("stop", "length", "abort", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gauges:
+class EngineGauges:
     """What an engine is doing at the moment of the scrape. `loading` of the waiting have cache being copied."""
 
     running: int = 0
@@ -32,13 +32,15 @@ class LoraGauge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CacheInfo:
+class CacheConfigInfo:
     block_size: int
     blocks: int
     prefix_caching: bool
 
 
-def exposition(model: str, figures: Figures, gauges: Gauges, cache: CacheInfo, lora: LoraGauge | None = None) -> str:
+def exposition(
+    model: str, figures: EngineStats, gauges: EngineGauges, cache: CacheConfigInfo, lora: LoraGauge | None = None
+) -> str:
     labels = f'engine="0",model_name="{_escape(model)}"'
     lines = (
         *_gauges(labels, gauges),
@@ -50,7 +52,7 @@ def exposition(model: str, figures: Figures, gauges: Gauges, cache: CacheInfo, l
     return "\n".join(lines) + "\n"
 
 
-def _gauges(labels: str, gauges: Gauges) -> Iterator[str]:
+def _gauges(labels: str, gauges: EngineGauges) -> Iterator[str]:
     yield from _single("num_requests_running", "gauge", "Requests in the batch.", labels, gauges.running)
     yield from _single("num_requests_waiting", "gauge", "Requests waiting for a place.", labels, gauges.waiting)
     reasons = {"capacity": gauges.waiting - gauges.loading, "deferred": gauges.loading}
@@ -58,7 +60,7 @@ def _gauges(labels: str, gauges: Gauges) -> Iterator[str]:
     yield from _single("kv_cache_usage_perc", "gauge", "KV cache in use; 1 is all of it.", labels, gauges.kv_usage)
 
 
-def _counters(labels: str, figures: Figures) -> Iterator[str]:
+def _counters(labels: str, figures: EngineStats) -> Iterator[str]:
     for name, text, value in (
         ("prefix_cache_queries", "Prompt tokens looked up in the prefix cache.", figures.cache_queries),
         ("prefix_cache_hits", "Prompt tokens found in the prefix cache.", figures.cache_hits),
@@ -74,7 +76,7 @@ def _counters(labels: str, figures: Figures) -> Iterator[str]:
     yield from _labelled("request_success_total", "counter", text, labels, "finished_reason", finished)
 
 
-def _histograms(labels: str, figures: Figures) -> Iterator[str]:
+def _histograms(labels: str, figures: EngineStats) -> Iterator[str]:
     for name, text, histogram in (
         ("time_to_first_token_seconds", "From arrival to the first token.", figures.first_token),
         ("inter_token_latency_seconds", "From one token to the next.", figures.between_tokens),
@@ -94,7 +96,7 @@ def _histograms(labels: str, figures: Figures) -> Iterator[str]:
         yield from _buckets(name, labels, histogram)
 
 
-def _buckets(name: str, labels: str, histogram: Histogram) -> Iterator[str]:
+def _buckets(name: str, labels: str, histogram: EngineHistogram) -> Iterator[str]:
     sums = list(accumulate(histogram.counts))
     for bound, count in zip(histogram.bounds, sums, strict=False):
         yield f'vllm:{name}_bucket{{{labels},le="{float(bound)}"}} {count}'
@@ -103,7 +105,7 @@ def _buckets(name: str, labels: str, histogram: Histogram) -> Iterator[str]:
     yield f"vllm:{name}_count{{{labels}}} {sums[-1]}"
 
 
-def _info(cache: CacheInfo) -> Iterator[str]:
+def _info(cache: CacheConfigInfo) -> Iterator[str]:
     labels = (
         f'block_size="{cache.block_size}",enable_prefix_caching="{cache.prefix_caching}",engine="0",'
         f'num_gpu_blocks="{cache.blocks}"'

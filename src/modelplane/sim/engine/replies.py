@@ -19,7 +19,7 @@ _HOLE_BYTES = _encode(_HOLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
@@ -44,7 +44,9 @@ class Reply:
     include_usage: bool = False
     _frames: dict[int, tuple[bytes, bytes]] = field(default_factory=dict, repr=False, compare=False)
 
-    def whole(self, answers: Iterable[tuple[str, FinishReason]], usage: Usage, transfer: _Json | None = None) -> bytes:
+    def whole(
+        self, answers: Iterable[tuple[str, FinishReason]], usage: TokenUsage, transfer: _Json | None = None
+    ) -> bytes:
         choices = [self._choice(index, text, reason) for index, (text, reason) in enumerate(answers)]
         name = "chat.completion" if self.kind == "chat" else "text_completion"
         body = self._envelope(name) | {"choices": choices, "usage": usage.body()}
@@ -62,7 +64,7 @@ class Reply:
     def closing(self, reason: FinishReason, index: int = 0) -> bytes:
         return self._event([_delta(index, {}, reason) if self.kind == "chat" else _piece(index, "", reason)])
 
-    def ending(self, usage: Usage) -> Iterator[bytes]:
+    def ending(self, usage: TokenUsage) -> Iterator[bytes]:
         if self.include_usage:
             yield self._event([], usage.body())
         yield DONE

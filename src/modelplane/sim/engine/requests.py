@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from modelplane.sim.engine import errors
 from modelplane.sim.engine.bodies import (
     ChatBody,
+    ChatMessage,
     EmbeddingBody,
     GenerationBody,
-    Message,
     TextBody,
     TokenizeBody,
     check_simulated,
@@ -19,7 +19,7 @@ from modelplane.sim.engine.config import EngineConfig
 from modelplane.sim.engine.text import (
     LONGEST_TOKEN,
     VOCABULARY,
-    Answer,
+    GeneratedText,
     finish,
     prompt_digest,
     token_id,
@@ -44,14 +44,14 @@ class Choice:
     """One answer to one prompt."""
 
     prompt: Sequence[int]
-    answer: Answer
+    answer: GeneratedText
 
     def answer_ids(self) -> tuple[int, ...]:
         return tuple(map(token_id, self.answer.generated))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class GenerationRequest:
     """One accepted request: what will be said, and how to send it. Choices of one prompt follow each other."""
 
     model: str
@@ -87,11 +87,11 @@ class _Prompt:
     ids: Sequence[int]
 
 
-def read_chat(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> Ask:
+def read_chat(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> GenerationRequest:
     return read_conversation(decode(body, ChatBody), config, adapters)
 
 
-def read_conversation(chat: ChatBody, config: EngineConfig, adapters: Container[str] = ()) -> Ask:
+def read_conversation(chat: ChatBody, config: EngineConfig, adapters: Container[str] = ()) -> GenerationRequest:
     adapter = _resolve(chat.model, config, adapters)
     check_simulated(chat)
     texts = [message.text() for message in chat.messages]
@@ -107,7 +107,7 @@ def read_conversation(chat: ChatBody, config: EngineConfig, adapters: Container[
     return _ask(chat, adapter, [prompt], chat.max_completion_tokens or chat.max_tokens, config)
 
 
-def read_text(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> Ask:
+def read_text(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> GenerationRequest:
     completion = decode(body, TextBody)
     adapter = _resolve(completion.model, config, adapters)
     check_simulated(completion)
@@ -138,7 +138,7 @@ def read_tokenize(body: bytes, config: EngineConfig, adapters: Container[str] = 
     return chat_ids(asked.messages)
 
 
-def chat_ids(messages: Sequence[Message]) -> list[int]:
+def chat_ids(messages: Sequence[ChatMessage]) -> list[int]:
     """A conversation as its model reads it, up to where the answer begins."""
     ids: list[int] = []
     for message in messages:
@@ -187,10 +187,10 @@ def _ids(field: str, prompt: str | list[int], config: EngineConfig) -> Sequence[
 
 def _ask(
     body: GenerationBody, adapter: str | None, prompts: Sequence[_Prompt], max_tokens: int | None, config: EngineConfig
-) -> Ask:
+) -> GenerationRequest:
     per_prompt = body.n or 1
     _check_amount(body, len(prompts) * per_prompt, max_tokens or config.max_model_len)
-    return Ask(
+    return GenerationRequest(
         model=body.model,
         adapter=adapter,
         choices=tuple(
@@ -216,7 +216,9 @@ def _check_amount(body: GenerationBody, answers: int, tokens: int) -> None:
         raise errors.invalid_field("max_tokens", asked)
 
 
-def _answer(body: GenerationBody, prompt: _Prompt, max_tokens: int | None, config: EngineConfig, number: int) -> Answer:
+def _answer(
+    body: GenerationBody, prompt: _Prompt, max_tokens: int | None, config: EngineConfig, number: int
+) -> GeneratedText:
     room = config.max_model_len - len(prompt.ids)
     if room < (max_tokens or 1):
         asked = f"{len(prompt.ids)} in the prompt and asks for {max_tokens or 1}"

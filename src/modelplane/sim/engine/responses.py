@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from modelplane.sim.engine import errors
-from modelplane.sim.engine.bodies import ChatBody, Message, TextPart, decode
+from modelplane.sim.engine.bodies import ChatBody, ChatMessage, TextPart, decode
 from modelplane.sim.engine.config import EngineConfig
-from modelplane.sim.engine.replies import Usage
-from modelplane.sim.engine.requests import Ask, read_conversation
+from modelplane.sim.engine.replies import TokenUsage
+from modelplane.sim.engine.requests import GenerationRequest, read_conversation
 from modelplane.sim.engine.text import FinishReason
 
 _Json = dict[str, object]
@@ -34,10 +34,10 @@ class _Item(Struct):
     content: str | list[_Part]
     type: Literal["message"] = "message"
 
-    def message(self) -> Message:
+    def message(self) -> ChatMessage:
         if isinstance(self.content, str):
-            return Message(self.role, self.content)
-        return Message(self.role, [TextPart(part.text) for part in self.content])
+            return ChatMessage(self.role, self.content)
+        return ChatMessage(self.role, [TextPart(part.text) for part in self.content])
 
 
 class ResponsesBody(Struct, kw_only=True):
@@ -54,14 +54,16 @@ class ResponsesBody(Struct, kw_only=True):
     tools: list[msgspec.Raw] | None = None
 
 
-def read_response(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> Ask:
+def read_response(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> GenerationRequest:
     asked = decode(body, ResponsesBody)
     for name in ("previous_response_id", "background"):
         if getattr(asked, name):
             raise errors.not_simulated(name, "a simulated engine stores no responses")
-    given = [Message("user", asked.input)] if isinstance(asked.input, str) else [item.message() for item in asked.input]
+    given = (
+        [ChatMessage("user", asked.input)] if isinstance(asked.input, str) else [item.message() for item in asked.input]
+    )
     if asked.instructions:
-        given.insert(0, Message("system", asked.instructions))
+        given.insert(0, ChatMessage("system", asked.instructions))
     chat = ChatBody(
         model=asked.model,
         messages=given,
@@ -84,7 +86,9 @@ class ResponseReply:
     _events: int = 0
     _reason: FinishReason = "stop"
 
-    def whole(self, answers: Iterable[tuple[str, FinishReason]], usage: Usage, _transfer: _Json | None = None) -> bytes:
+    def whole(
+        self, answers: Iterable[tuple[str, FinishReason]], usage: TokenUsage, _transfer: _Json | None = None
+    ) -> bytes:
         ((text, reason),) = answers
         return _encode(self._response(text, reason, usage))
 
@@ -110,7 +114,7 @@ class ResponseReply:
             )
         )
 
-    def ending(self, usage: Usage) -> Iterator[bytes]:
+    def ending(self, usage: TokenUsage) -> Iterator[bytes]:
         name = "response.completed" if self._reason == "stop" else "response.incomplete"
         yield self._event(name, response=self._response("".join(self._texts), self._reason, usage))
 
@@ -122,7 +126,7 @@ class ResponseReply:
     def _place(self) -> _Json:
         return {"item_id": f"msg_{self.number}", "output_index": 0, "content_index": 0}
 
-    def _response(self, text: str, reason: FinishReason, usage: Usage) -> _Json:
+    def _response(self, text: str, reason: FinishReason, usage: TokenUsage) -> _Json:
         cut = None if reason == "stop" else {"reason": "max_output_tokens"}
         return {
             **self._envelope(_status(reason)),
@@ -168,7 +172,7 @@ def _status(reason: FinishReason) -> str:
     return "completed" if reason == "stop" else "incomplete"
 
 
-def _usage(usage: Usage) -> _Json:
+def _usage(usage: TokenUsage) -> _Json:
     return {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens},

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from modelplane.sim.engine.blocks import BlockPool
-from modelplane.sim.engine.figures import Figures
-from modelplane.sim.engine.kv_events import AllBlocksCleared, BlockStored, KvEventLog
-from modelplane.sim.engine.sequence import Phase, RemoteCache, Sequence
-from modelplane.sim.engine.steps import Limits, Step
+from modelplane.sim.engine.figures import EngineStats
+from modelplane.sim.engine.kv_events import AllBlocksClearedEvent, BlockStoredEvent, KvEventLog
+from modelplane.sim.engine.sequence import RemoteCache, Sequence, SequencePhase
+from modelplane.sim.engine.steps import BatchLimits, BatchStep
 from modelplane.sim.engine.timing import Timing
 
 
@@ -45,10 +45,10 @@ class _Verdict(Enum):
     NO_ROOM = auto()
 
 
-class Scheduler:
+class BatchScheduler:
     """The queue, the batch and the cache of one engine."""
 
-    def __init__(self, timing: Timing, limits: Limits, log: KvEventLog, figures: Figures) -> None:
+    def __init__(self, timing: Timing, limits: BatchLimits, log: KvEventLog, figures: EngineStats) -> None:
         self.limits = limits
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
@@ -63,7 +63,7 @@ class Scheduler:
 
     def add(self, sequence: Sequence, now: float) -> None:
         sequence.arrived = now
-        sequence.phase = Phase.WAITING
+        sequence.phase = SequencePhase.WAITING
         self._blocked = False
         self.waiting.append(sequence)
 
@@ -71,18 +71,18 @@ class Scheduler:
         """The client left: what the sequence holds is free at once, whatever its step is doing."""
         if sequence.ended:
             return
-        if sequence.phase is Phase.WAITING:
+        if sequence.phase is SequencePhase.WAITING:
             self.waiting.remove(sequence)
-        elif sequence.phase is Phase.RUNNING:
+        elif sequence.phase is SequencePhase.RUNNING:
             self.running.remove(sequence)
         else:
             self.loading = [entry for entry in self.loading if entry[1] is not sequence]
-        self._end(sequence, Phase.ABORTED)
+        self._end(sequence, SequencePhase.ABORTED)
         self._figures.aborted()
 
-    def plan(self, now: float, *, horizon_s: float = 0.0) -> Step | None:
+    def plan(self, now: float, *, horizon_s: float = 0.0) -> BatchStep | None:
         """The next step, or None when there is nothing to do before something else happens."""
-        step = Step([])
+        step = BatchStep([])
         preempted = self._serve_running(step)
         if not preempted or not step.work:
             self._admit(step, now)
@@ -95,11 +95,11 @@ class Scheduler:
             self._repeat(step, repeats, cost_ms)
         return step
 
-    def complete(self, step: Step, *, start: float, end: float) -> None:
+    def complete(self, step: BatchStep, *, start: float, end: float) -> None:
         """The step has run: hand out its tokens and let go of what has ended."""
         steady = 0
         for sequence, new in step.work:
-            if sequence.phase is not Phase.RUNNING:
+            if sequence.phase is not SequencePhase.RUNNING:
                 continue
             sequence.computed += new
             if sequence.computed < len(sequence.prompt) + sequence.emitted:
@@ -146,7 +146,7 @@ class Scheduler:
         """Drop the prefix cache; False while it is in use."""
         if not self.pool.forget():
             return False
-        self._log.add(AllBlocksCleared())
+        self._log.add(AllBlocksClearedEvent())
         return True
 
     @property
@@ -154,7 +154,7 @@ class Scheduler:
         """The share of the cache that is held, from 0 to 1."""
         return 1 - self.pool.free / self.pool.total
 
-    def _serve_running(self, step: Step) -> bool:
+    def _serve_running(self, step: BatchStep) -> bool:
         """Continue what is in the batch; True when somebody had to leave it for lack of cache."""
         budget, admitted = self.limits.max_num_batched_tokens, len(self.running)
         index = 0
@@ -181,7 +181,7 @@ class Scheduler:
 
     def _preempt(self, sequence: Sequence) -> None:
         self._strip(sequence)
-        sequence.phase = Phase.WAITING
+        sequence.phase = SequencePhase.WAITING
         self.waiting.appendleft(sequence)
 
     def _strip(self, sequence: Sequence) -> None:
@@ -201,7 +201,7 @@ class Scheduler:
         self._strip(holder)
         return True
 
-    def _admit(self, step: Step, now: float) -> None:
+    def _admit(self, step: BatchStep, now: float) -> None:
         if self._blocked or not self.waiting:
             return
         passed: list[Sequence] = []
@@ -218,10 +218,10 @@ class Scheduler:
         self.waiting.extendleft(reversed(passed))
         self._blocked = bool(self.waiting) and self._budget(step) > 0
 
-    def _budget(self, step: Step) -> int:
+    def _budget(self, step: BatchStep) -> int:
         return self.limits.max_num_batched_tokens - step.tokens
 
-    def _admit_one(self, sequence: Sequence, step: Step, now: float) -> _Verdict:
+    def _admit_one(self, sequence: Sequence, step: BatchStep, now: float) -> _Verdict:
         if not self._has_slot(sequence):
             return _Verdict.PASSED_OVER
         if sequence.remote is not None:
@@ -235,14 +235,14 @@ class Scheduler:
         self._count_first(sequence, len(found), now)
         self._hold_found(sequence, found)
         self._cover(sequence, computed + new)
-        sequence.phase = Phase.RUNNING
+        sequence.phase = SequencePhase.RUNNING
         self.running.append(sequence)
         if sequence.adapter is not None:
             self._adapters.add(sequence.adapter)
         step.add(sequence, new)
         return _Verdict.ADMITTED
 
-    def _fetch(self, sequence: Sequence, remote: RemoteCache, step: Step, now: float) -> _Verdict:
+    def _fetch(self, sequence: Sequence, remote: RemoteCache, step: BatchStep, now: float) -> _Verdict:
         """Take cache for the whole prompt and start copying what another engine has of it."""
         found = self._found(sequence)
         fresh = self._blocks_for(len(sequence.prompt)) - len(found)
@@ -252,7 +252,7 @@ class Scheduler:
             sequence.remote = None
             if self.limits.recompute_lost_cache:
                 return self._admit_one(sequence, step, now)
-            self._end(sequence, Phase.FAILED)
+            self._end(sequence, SequencePhase.FAILED)
             self._figures.failed()
             sequence.notify()
             return _Verdict.ELSEWHERE
@@ -260,7 +260,7 @@ class Scheduler:
         self._hold_found(sequence, found)
         copied = max(0, min(remote.tokens, len(sequence.prompt)) - sequence.computed)
         sequence.blocks += self.pool.take(fresh)
-        sequence.phase = Phase.LOADING
+        sequence.phase = SequencePhase.LOADING
         self._figures.fetched(sequence, copied)
         self.loading.append((now + remote.latency_s + remote.seconds_per_token * copied, sequence))
         return _Verdict.ELSEWHERE
@@ -272,7 +272,7 @@ class Scheduler:
             remote.fetched()
             sequence.computed = max(sequence.computed, min(remote.tokens, len(sequence.prompt) - 1))
         self._name_blocks(sequence, sequence.computed)
-        sequence.phase = Phase.WAITING
+        sequence.phase = SequencePhase.WAITING
         self.waiting.appendleft(sequence)
         self._blocked = False
 
@@ -315,7 +315,7 @@ class Scheduler:
             name = sequence.hash_of(index, size)
             if self.pool.name(sequence.blocks[index], name) and self._log.enabled:
                 self._log.add(
-                    BlockStored(
+                    BlockStoredEvent(
                         (name,),
                         sequence.parent_of(index) if index else None,
                         tuple(sequence.tokens(index * size, (index + 1) * size)),
@@ -328,7 +328,7 @@ class Scheduler:
     def _blocks_for(self, tokens: int) -> int:
         return -(-tokens // self.limits.block_size)
 
-    def _repeats(self, step: Step, now: float, most: int) -> int:
+    def _repeats(self, step: BatchStep, now: float, most: int) -> int:
         """How many steps like this one can be planned at once: all decode, as they did in the step before."""
         count = len(step.work)
         can_change = step.tokens != count or len(self.running) != count or (self.waiting and not self._blocked)
@@ -338,7 +338,7 @@ class Scheduler:
         spare = (self.pool.free // count - 1) * self.limits.block_size
         return max(1, min(shortest, spare, most))
 
-    def _repeat(self, step: Step, repeats: int, cost_ms: float) -> None:
+    def _repeat(self, step: BatchStep, repeats: int, cost_ms: float) -> None:
         count = len(step.work)
         for sequence, _ in step.work:
             self._cover(sequence, sequence.computed + repeats)
@@ -358,14 +358,14 @@ class Scheduler:
         self.running.remove(sequence)
         if sequence.hold:
             self._leases[sequence.key] = _Lease(sequence.blocks, end + self.limits.lease_s)
-            sequence.phase = Phase.FINISHED
+            sequence.phase = SequencePhase.FINISHED
         else:
-            self._end(sequence, Phase.FINISHED)
+            self._end(sequence, SequencePhase.FINISHED)
         self._blocked = False
         self._figures.finished(sequence, end)
         sequence.notify()
 
-    def _end(self, sequence: Sequence, phase: Phase) -> None:
+    def _end(self, sequence: Sequence, phase: SequencePhase) -> None:
         sequence.phase = phase
         if sequence.blocks:
             self.pool.release(sequence.blocks)

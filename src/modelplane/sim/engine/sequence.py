@@ -10,7 +10,7 @@ from modelplane.sim.engine.blocks import block_hash, root_hash
 Notify = Callable[[], None]
 
 
-class Phase(Enum):
+class SequencePhase(Enum):
     """Where a sequence is."""
 
     NEW = auto()
@@ -28,7 +28,7 @@ class Phase(Enum):
     """Its client left."""
 
 
-ENDED = frozenset({Phase.FINISHED, Phase.FAILED, Phase.ABORTED})
+ENDED = frozenset({SequencePhase.FINISHED, SequencePhase.FAILED, SequencePhase.ABORTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Sequence:
         self.hold = draft.hold
         self.remote = draft.remote
         self.notify = notify
-        self.phase = Phase.NEW
+        self.phase = SequencePhase.NEW
         self.computed = self.emitted = self.cached = self.named = self.preemptions = 0
         self.blocks: list[int] = []
         self.arrived = 0.0

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from modelplane.sim.engine.batch import Clock, LoopClock, pause
+from modelplane.sim.engine.batch import EngineClock, LoopClock, pause
 from modelplane.sim.engine.config import EngineConfig
 from modelplane.sim.engine.faults import Faults
 from modelplane.sim.engine.kv_events import Listener
-from modelplane.sim.engine.service import Service
-from modelplane.sim.engine.sidecar import Prefillers, Sidecar
-from modelplane.sim.engine.transfer import Exchange
+from modelplane.sim.engine.service import EngineService
+from modelplane.sim.engine.sidecar import Prefillers, SimulatedSidecar
+from modelplane.sim.engine.transfer import EngineRegistry
 
 # How long a cancelled answer has to unwind; it waits for nothing, so this only bounds a defect.
 _UNWIND_S = 1.0
@@ -34,15 +34,15 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Engine:
+class SimulatedEngine:
     """One simulated serving pod. `start` returns once it accepts connections, `stop` once nothing of it is left."""
 
     def __init__(
         self,
         config: EngineConfig,
         *,
-        clock: Clock | None = None,
-        exchange: Exchange | None = None,
+        clock: EngineClock | None = None,
+        exchange: EngineRegistry | None = None,
         crashed: Callable[[], None] = lambda: None,
         prefillers: Prefillers | None = None,
     ) -> None:
@@ -54,8 +54,8 @@ class Engine:
         self.config = config
         self._clock = clock or LoopClock()
         self._crashed = crashed
-        self._sidecar = Sidecar(prefillers) if prefillers is not None else None
-        self._service = Service(config, self._clock, exchange=exchange, crash=self._crash, sidecar=self._sidecar)
+        self._sidecar = SimulatedSidecar(prefillers) if prefillers is not None else None
+        self._service = EngineService(config, self._clock, exchange=exchange, crash=self._crash, sidecar=self._sidecar)
         self._in_flight: set[asyncio.Task[object]] = set()
         self._connections: web.Server | None = None
         self._listener: asyncio.Server | None = None

@@ -12,42 +12,42 @@ from aiohttp.http import HttpVersion11
 
 from modelplane import __version__
 from modelplane.sim.engine import errors, faults, metrics
-from modelplane.sim.engine.answering import Bodies, Job, Watch, answer_stream, answer_whole, embed
-from modelplane.sim.engine.batch import Clock, pause
+from modelplane.sim.engine.answering import Bodies, Job, Wakeup, answer_stream, answer_whole, embed
+from modelplane.sim.engine.batch import EngineClock, pause
 from modelplane.sim.engine.bodies import LoadAdapterBody, UnloadAdapterBody, decode
 from modelplane.sim.engine.config import Adapter, EngineConfig
 from modelplane.sim.engine.core import Core
 from modelplane.sim.engine.embeddings import packed, vector
-from modelplane.sim.engine.kv_events import KvBatch
+from modelplane.sim.engine.kv_events import PublishedBatch
 from modelplane.sim.engine.replies import Reply, embeddings_body, models_body
-from modelplane.sim.engine.requests import Ask, read_chat, read_embedding, read_text, read_tokenize
+from modelplane.sim.engine.requests import GenerationRequest, read_chat, read_embedding, read_text, read_tokenize
 from modelplane.sim.engine.responses import ResponseReply, read_response
-from modelplane.sim.engine.sidecar import PREFILLED_BY, Sidecar
-from modelplane.sim.engine.transfer import Exchange
+from modelplane.sim.engine.sidecar import PREFILLED_BY, SimulatedSidecar
+from modelplane.sim.engine.transfer import EngineRegistry
 
-_Handler = Callable[["Service", web.BaseRequest], Awaitable[web.StreamResponse]]
+_Handler = Callable[["EngineService", web.BaseRequest], Awaitable[web.StreamResponse]]
 _Kind = Literal["chat", "text", "response"]
-_Reader = Callable[[bytes, EngineConfig, Container[str]], Ask]
+_Reader = Callable[[bytes, EngineConfig, Container[str]], GenerationRequest]
 
 # How many batches a reader of the events may be behind before it loses some.
 _BATCHES_BEHIND = 1024
 
 
-class Service:
+class EngineService:
     """The request handler of one engine. `crash` ends it as if its process had been killed."""
 
     def __init__(
         self,
         config: EngineConfig,
-        clock: Clock,
+        clock: EngineClock,
         *,
-        exchange: Exchange | None = None,
+        exchange: EngineRegistry | None = None,
         wall_clock: Callable[[], float] = time.time,
         crash: Callable[[], None] = lambda: None,
-        sidecar: Sidecar | None = None,
+        sidecar: SimulatedSidecar | None = None,
     ) -> None:
         self._sidecar = sidecar
-        self.core = Core(config, clock, wall_clock, exchange or Exchange())
+        self.core = Core(config, clock, wall_clock, exchange or EngineRegistry())
         self._config = config
         self._wall_clock = wall_clock
         self._created = int(wall_clock())
@@ -57,7 +57,7 @@ class Service:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             return await self._route(request)
-        except errors.ApiError as error:
+        except errors.EngineApiError as error:
             return self._respond(msgspec.json.encode(error.body()), status=error.status, headers=error.headers)
 
     async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -86,7 +86,7 @@ class Service:
             body, prefilled_by = await self._sidecar.prefilled(request.path, request.headers, body)
         ask = read(body, self._config, self.core.adapters)
         number = self._number()
-        watch = Watch()
+        watch = Wakeup()
         reply = self._bodies(kind, ask, number)
         job = Job(ask, reply, number, self.core.generate(ask, number, watch.wake), watch, fate)
         try:
@@ -94,7 +94,7 @@ class Service:
         finally:
             self.core.abort(job.sequences)
 
-    def _bodies(self, kind: _Kind, ask: Ask, number: str) -> Bodies:
+    def _bodies(self, kind: _Kind, ask: GenerationRequest, number: str) -> Bodies:
         created = int(self._wall_clock())
         if kind == "response":
             return ResponseReply(number=number, created=created, model=ask.model)
@@ -162,7 +162,7 @@ class Service:
 
     async def _reset_cache(self, _request: web.BaseRequest) -> web.StreamResponse:
         if not self.core.forget_cache():
-            raise errors.ApiError(409, "The prefix cache is in use.", code="cache_in_use")
+            raise errors.EngineApiError(409, "The prefix cache is in use.", code="cache_in_use")
         return self._respond(b"")
 
     async def _show_faults(self, _request: web.BaseRequest) -> web.StreamResponse:
@@ -176,11 +176,11 @@ class Service:
         """JSON lines of the batches from `?from=` on, for as long as the reader stays."""
         log = self.core.log
         if not log.enabled:
-            raise errors.ApiError(404, "This engine does not tell KV events.", code="kv_events_off")
+            raise errors.EngineApiError(404, "This engine does not tell KV events.", code="kv_events_off")
         first = _whole_number("from", request.query.get("from", "0"))
-        queue: asyncio.Queue[KvBatch] = asyncio.Queue()
+        queue: asyncio.Queue[PublishedBatch] = asyncio.Queue()
 
-        def take(batch: KvBatch) -> None:
+        def take(batch: PublishedBatch) -> None:
             if queue.qsize() < _BATCHES_BEHIND:
                 queue.put_nowait(batch)
 
@@ -195,7 +195,7 @@ class Service:
         finally:
             leave()
 
-    async def _suffer(self, request: web.BaseRequest) -> faults.Fate:
+    async def _suffer(self, request: web.BaseRequest) -> faults.RequestFault:
         """Let happen what is to happen before a request is looked at, and say what is to happen later."""
         self._answered += 1
         fate = self.core.fate(self._answered)

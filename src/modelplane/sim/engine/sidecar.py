@@ -31,7 +31,7 @@ _LEG = {
 _CONNECT_S = 2.0
 
 
-class Sidecar:
+class SimulatedSidecar:
     """Of one engine. Its connections are open from the first request to `close`."""
 
     def __init__(self, prefillers: Prefillers) -> None:

@@ -6,7 +6,7 @@ from modelplane.sim.engine.sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BatchLimits:
     """What the batch and the cache hold. No adapters at all where `max_loras` is 0."""
 
     max_num_seqs: int
@@ -20,7 +20,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Step:
+class BatchStep:
     """Sequences with how many tokens of each are computed; `repeats` decode steps in a row where that is above 1."""
 
     work: list[tuple[Sequence, int]]

@@ -41,7 +41,7 @@ _SENTENCES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GeneratedText:
     """The texts to send, why they end, and the tokens that were computed for it: with a stop string, a few more."""
 
     tokens: tuple[str, ...]
@@ -77,14 +77,14 @@ def write_answer(*, digest: bytes, model: str, question: str, endless: bool) -> 
         yield from _SENTENCE_TOKENS[number]
 
 
-def finish(tokens: Iterator[str], *, max_tokens: int, stops: Sequence[str]) -> Answer:
+def finish(tokens: Iterator[str], *, max_tokens: int, stops: Sequence[str]) -> GeneratedText:
     """Cut an answer where the request says: at the first stop string, else after `max_tokens`."""
     taken = tuple(islice(tokens, max_tokens))
     if (found := _first_stop("".join(taken), stops)) is not None:
         start, end = found
         needed = 1 + sum(length < end for length in accumulate(map(len, taken)))
-        return Answer(_clip(taken, start), "stop", taken[:needed])
-    return Answer(taken, "stop" if next(tokens, None) is None else "length", taken)
+        return GeneratedText(_clip(taken, start), "stop", taken[:needed])
+    return GeneratedText(taken, "stop" if next(tokens, None) is None else "length", taken)
 
 
 def prompt_digest(*, seed: int, request_seed: int | None, model: str, prompt: str) -> bytes:

@@ -39,7 +39,7 @@ class Keeper(Protocol):
     def let_go(self, request: str) -> None: ...
 
 
-class Exchange:
+class EngineRegistry:
     """The engines of one process by their id."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Exchange:
 
 
 def remote_cache(
-    params: KvTransferParams, *, prompt_tokens: int, config: EngineConfig, exchange: Exchange
+    params: KvTransferParams, *, prompt_tokens: int, config: EngineConfig, exchange: EngineRegistry
 ) -> RemoteCache | None:
     """What a decode leg can fetch; None when it has to compute everything."""
     transfer = config.kv_transfer

@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.epp.datalayer.discovery import FleetEndpoints
 from modelplane.epp.datalayer.discovery.fleet import CLUSTERS, ENDPOINTS, REPLICAS, serving_of
-from modelplane.epp.datalayer.scrape.connections import Target
+from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
 from modelplane.epp.datalayer.scrape.targets import page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from tests.support.kube_api import tell, until
@@ -65,7 +65,7 @@ def test_endpoints_of_a_fleet_are_asked_for_metrics_only_where_a_label_says():
     silent = serving_of(endpoint("a"))
     told = serving_of(endpoint("a", labels={"metricsAddress": "10.0.0.9", "metricsPort": "9090"}))
     assert page_of(Endpoint(silent.name, silent.address, silent.labels)) is None
-    assert page_of(Endpoint(told.name, told.address, told.labels)) == Target("10.0.0.9", 9090)
+    assert page_of(Endpoint(told.name, told.address, told.labels)) == ScrapeTarget("10.0.0.9", 9090)
 
 
 def test_the_fleet_without_endpoints_is_known_and_empty():

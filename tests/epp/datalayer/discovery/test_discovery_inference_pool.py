@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.epp.datalayer.discovery import PoolEndpoints, PoolSpec, SelectedPods
+from modelplane.epp.datalayer.discovery import InferencePoolSpec, PoolEndpoints, SelectedPods
 from modelplane.epp.datalayer.discovery.inference_pool import INFERENCE_POOLS, pool_of
 from modelplane.epp.datalayer.discovery.pods import PODS
 from tests.support.kube_api import tell, until
@@ -81,7 +81,7 @@ def test_a_pool_that_is_not_there_says_so_and_one_that_is_deleted_is_empty():
         api.put(PODS, pod("p", "10.0.0.1"))
         api.put(INFERENCE_POOLS, pool(failure_mode="FailOpen"))
         await until(lambda: source.current)
-        assert (source.problem, source.spec) == ("", PoolSpec("app=x", (8000,), fails_open=True))
+        assert (source.problem, source.spec) == ("", InferencePoolSpec("app=x", (8000,), fails_open=True))
         api.delete(INFERENCE_POOLS, "pool", "team")
         await until(lambda: not source.current)
         assert "is not there" in source.problem
@@ -120,7 +120,7 @@ def test_an_api_that_refuses_does_not_hold_up_the_start():
 def test_pods_by_a_selector_without_a_pool():
     async def story(api, client):
         api.put(PODS, pod("p", "10.0.0.1"))
-        source = SelectedPods(client, "team", PoolSpec("app=x", (8000,)))
+        source = SelectedPods(client, "team", InferencePoolSpec("app=x", (8000,)))
         heard = []
         source.on_change(heard.append)
         await source.start()

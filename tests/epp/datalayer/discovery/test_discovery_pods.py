@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.epp.datalayer.discovery.pods import Pod, active_ports, endpoints_of, pod_of
+from modelplane.epp.datalayer.discovery.pods import ServingPod, active_ports, endpoints_of, pod_of
 from modelplane.epp.datalayer.discovery.roster import Found
 
 
@@ -15,28 +15,28 @@ def raw(*, ready="True", ip="10.0.0.1", **metadata):
     }
 
 
-POD = Pod("team", "p", "u", "10.0.0.1", {})
+POD = ServingPod("team", "p", "u", "10.0.0.1", {})
 
 
 @pytest.mark.parametrize(
     ("given", "pod"),
     [
         (raw(), POD),
-        (raw(labels={"a": "b"}), Pod("team", "p", "u", "10.0.0.1", {"a": "b"})),
+        (raw(labels={"a": "b"}), ServingPod("team", "p", "u", "10.0.0.1", {"a": "b"})),
         (raw(ready="False"), None),
         (raw(ready="Unknown"), None),
         (raw(ip=""), None),
         (raw(deletionTimestamp="2026-01-01T00:00:00Z"), None),
         ({"metadata": {"name": "p"}}, None),
         ({"metadata": {"name": "p"}, "status": {"podIP": "10.0.0.1", "conditions": None}}, None),
-        (raw(annotations={"llm-d.ai/active-ports": "1"}), Pod("team", "p", "u", "10.0.0.1", {}, "1")),
+        (raw(annotations={"llm-d.ai/active-ports": "1"}), ServingPod("team", "p", "u", "10.0.0.1", {}, "1")),
         (
             raw(annotations={"inference.networking.k8s.io/active-ports": "2"}),
-            Pod("team", "p", "u", "10.0.0.1", {}, "2"),
+            ServingPod("team", "p", "u", "10.0.0.1", {}, "2"),
         ),
         (
             raw(annotations={"inference.networking.k8s.io/active-ports": "2", "llm-d.ai/active-ports": ""}),
-            Pod("team", "p", "u", "10.0.0.1", {}, ""),
+            ServingPod("team", "p", "u", "10.0.0.1", {}, ""),
         ),
     ],
 )
@@ -49,9 +49,13 @@ def test_what_matters_of_a_pod(given, pod):
     [
         (POD, (8000,), [Found("team/p", "10.0.0.1:8000", "u")]),
         (POD, (8000, 8001), [Found("team/p:8000", "10.0.0.1:8000", "u"), Found("team/p:8001", "10.0.0.1:8001", "u")]),
-        (Pod("team", "p", "u", "fd00::1", {}), (8000,), [Found("team/p", "[fd00::1]:8000", "u")]),
-        (Pod("team", "p", "u", "10.0.0.1", {}, "8001"), (8000, 8001), [Found("team/p:8001", "10.0.0.1:8001", "u")]),
-        (Pod("team", "p", "u", "10.0.0.1", {}, ""), (8000, 8001), []),
+        (ServingPod("team", "p", "u", "fd00::1", {}), (8000,), [Found("team/p", "[fd00::1]:8000", "u")]),
+        (
+            ServingPod("team", "p", "u", "10.0.0.1", {}, "8001"),
+            (8000, 8001),
+            [Found("team/p:8001", "10.0.0.1:8001", "u")],
+        ),
+        (ServingPod("team", "p", "u", "10.0.0.1", {}, ""), (8000, 8001), []),
     ],
 )
 def test_endpoints_of_a_pod(pod, ports, found):

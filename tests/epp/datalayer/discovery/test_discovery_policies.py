@@ -8,7 +8,7 @@ from modelplane.epp.datalayer.discovery.policies import (
     LEGACY_REWRITES,
     OBJECTIVES,
     REWRITES,
-    Target,
+    RewriteTarget,
     drawn,
 )
 from tests.support.kube_api import tell, until
@@ -95,5 +95,5 @@ def test_exact_before_generic_and_the_oldest_first():
     ],
 )
 def test_targets_are_drawn_by_weight(weights, chance, model):
-    targets = [Target(f"m{at}", weight) for at, weight in enumerate(weights)]
+    targets = [RewriteTarget(f"m{at}", weight) for at, weight in enumerate(weights)]
     assert drawn(targets, chance) == model

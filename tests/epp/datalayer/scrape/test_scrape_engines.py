@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from modelplane.epp.datalayer.scrape.engines import BadEngine, Engine, Engines, Metric, engines_from, metric_of
+from modelplane.epp.datalayer.scrape.engines import (
+    BadEngine,
+    EngineMetricNames,
+    Engines,
+    MetricFamily,
+    engines_from,
+    metric_of,
+)
 from modelplane.epp.scheduling.declared import CoreMetricsParameters
 
 
@@ -30,10 +37,10 @@ def test_the_label_of_the_pod_tells(labels, name):
     [
         ("", None),
         ("  ", None),
-        ("a:b_c", Metric("a:b_c")),
-        ("a{}", Metric("a")),
-        ("a{x=y}", Metric("a", (("x", "y"),))),
-        (' a { x = "y z" , w=v } ', Metric("a", (("x", "y z"), ("w", "v")))),
+        ("a:b_c", MetricFamily("a:b_c")),
+        ("a{}", MetricFamily("a")),
+        ("a{x=y}", MetricFamily("a", (("x", "y"),))),
+        (' a { x = "y z" , w=v } ', MetricFamily("a", (("x", "y z"), ("w", "v")))),
     ],
 )
 def test_specs(spec, metric):
@@ -63,15 +70,15 @@ def test_parameters_of_the_ecosystem():
             ],
         }
     )
-    assert engines.of({}) == Engine(
+    assert engines.of({}) == EngineMetricNames(
         name="mine",
-        waiting=Metric("q", (("status", "waiting"),)),
-        cache_info=Metric("info"),
+        waiting=MetricFamily("q", (("status", "waiting"),)),
+        cache_info=MetricFamily("info"),
         block_size_label="page",
-        others=(("depth", Metric("d", (("tier", "gold"),))),),
+        others=(("depth", MetricFamily("d", (("tier", "gold"),))),),
     )
-    assert engines.of({"kind": "vllm"}) == Engine(name="vllm", waiting=Metric("other"))
-    assert engines.of({"kind": "sglang"}).waiting == Metric("sglang:num_queue_reqs")
+    assert engines.of({"kind": "vllm"}) == EngineMetricNames(name="vllm", waiting=MetricFamily("other"))
+    assert engines.of({"kind": "sglang"}).waiting == MetricFamily("sglang:num_queue_reqs")
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 from aiohttp import web
 
 from modelplane.epp.datalayer.scrape import ModelsWatcher
-from modelplane.epp.datalayer.scrape.connections import Connection, Target
+from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
 from modelplane.epp.datalayer.scrape.targets import models_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.transport.tls import self_signed, server_context
-from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from tests.support.kube_api import until
 
 
@@ -45,7 +45,7 @@ async def watching(endpoint, **options):
 
 def test_a_real_engine():
     async def main():
-        engine = Engine(EngineConfig(cluster="east", namespace="team", pod="p", models=("demo", "alias")))
+        engine = SimulatedEngine(EngineConfig(cluster="east", namespace="team", pod="p", models=("demo", "alias")))
         address = await engine.start("127.0.0.1")
         endpoint = Endpoint("team/p", f"{address.host}:{address.port}", load=Load(waiting=3))
         async with watching(endpoint):
@@ -100,7 +100,7 @@ def test_pages_over_tls():
 
     async def ask(target):
         found = asyncio.get_running_loop().create_future()
-        connection = Connection(target, timeout_s=30)
+        connection = ScrapeConnection(target, timeout_s=30)
         connection.ask(lambda page, problem: found.set_result((page, problem)))
         result = await found
         connection.close()
@@ -114,8 +114,8 @@ def test_pages_over_tls():
         served = server_context(self_signed(time.time()))
         served.set_alpn_protocols(["http/1.1"])
         async with answering(answer, served) as port:
-            assert await ask(Target("127.0.0.1", port, "/v1/models", trusting)) == (b"x", "")
-            page, problem = await ask(Target("127.0.0.1", port, "/v1/models", ssl.create_default_context()))
+            assert await ask(ScrapeTarget("127.0.0.1", port, "/v1/models", trusting)) == (b"x", "")
+            page, problem = await ask(ScrapeTarget("127.0.0.1", port, "/v1/models", ssl.create_default_context()))
             assert page is None
             assert "CERTIFICATE_VERIFY_FAILED" in problem
 
@@ -123,4 +123,6 @@ def test_pages_over_tls():
 
 
 def test_where_the_models_are():
-    assert models_of(Endpoint("x", "[fd00::1]:8000", {"metricsPort": "9"})) == Target("fd00::1", 8000, "/v1/models")
+    assert models_of(Endpoint("x", "[fd00::1]:8000", {"metricsPort": "9"})) == ScrapeTarget(
+        "fd00::1", 8000, "/v1/models"
+    )

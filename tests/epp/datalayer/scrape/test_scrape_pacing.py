@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.datalayer.scrape.pacing import Look, Pace, Uses, next_wait_s
+from modelplane.epp.datalayer.scrape.pacing import Look, MetricsInUse, Pace, next_wait_s
 
 PACE = Pace(busy_s=0.1, warm_s=0.4, idle_s=1.6, failing_s=5, slow_s=10, looks_per_s=100)
 
@@ -29,22 +29,22 @@ PACE = Pace(busy_s=0.1, warm_s=0.4, idle_s=1.6, failing_s=5, slow_s=10, looks_pe
     ],
 )
 def test_by_what_happens(look, often, wait_s):
-    assert next_wait_s(PACE, Uses(), look, often=often, chance=0.0) == pytest.approx(wait_s)
+    assert next_wait_s(PACE, MetricsInUse(), look, often=often, chance=0.0) == pytest.approx(wait_s)
 
 
 def test_where_nobody_reads_the_load():
-    assert next_wait_s(PACE, Uses(load=False), Look(0.1, in_flight=True), often=1, chance=0.0) == 10
+    assert next_wait_s(PACE, MetricsInUse(load=False), Look(0.1, in_flight=True), often=1, chance=0.0) == 10
 
 
 def test_jitter_shortens():
-    waits = [next_wait_s(PACE, Uses(), Look(9.0), often=1, chance=chance) for chance in (0.0, 0.5, 0.999)]
+    waits = [next_wait_s(PACE, MetricsInUse(), Look(9.0), often=1, chance=chance) for chance in (0.0, 0.5, 0.999)]
     assert waits == pytest.approx([1.6, 1.52, 1.44], abs=0.001)
 
 
 @given(st.floats(0, 100), st.integers(0, 50), st.booleans(), st.booleans(), st.integers(1, 500), st.floats(0, 0.999))
 def test_never_longer_than_idle_or_than_the_allowance_asks(wait_s, failures, in_flight, working, often, chance):
     look = Look(wait_s, failures, in_flight, working=working)
-    found = next_wait_s(PACE, Uses(), look, often=often, chance=chance)
+    found = next_wait_s(PACE, MetricsInUse(), look, often=often, chance=chance)
     assert 0.1 * 0.9 <= found <= max(5.0 if failures else 1.6, often / 100)
 
 

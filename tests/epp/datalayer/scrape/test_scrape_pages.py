@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelplane.epp.datalayer.scrape.engines import BUILT_IN, Engine, Metric
-from modelplane.epp.datalayer.scrape.pages import Reader, Seen
+from modelplane.epp.datalayer.scrape.engines import BUILT_IN, EngineMetricNames, MetricFamily
+from modelplane.epp.datalayer.scrape.pages import PageReader, ScrapedValues
 from modelplane.epp.scheduling.loads import Adapters, Load
-from modelplane.sim.engine.figures import Figures
-from modelplane.sim.engine.metrics import CacheInfo, Gauges, LoraGauge, exposition
+from modelplane.sim.engine.figures import EngineStats
+from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
 
 ENGINES = {engine.name: engine for engine in BUILT_IN}
 
@@ -74,35 +74,35 @@ llm_d_epp_average_kv_cache_utilization{name="pool"} 0.4
 @pytest.mark.parametrize(
     ("engine", "page", "seen"),
     [
-        ("vllm", VLLM, Seen(7, 3, 0.25, 16, 2048, Adapters(frozenset("c"), frozenset("d"), 2))),
-        ("vllm", RANKS, Seen(8, 7, 0.75, 16, 4048)),
-        ("sglang", SGLANG, Seen(1, 7, 1.0, 64, 512)),
-        ("trtllm-serve", TRTLLM, Seen(4, 2, 0.5, 32, 900)),
-        ("triton-tensorrt-llm", TRITON_TRT, Seen(2, 6, 0.125, 64, 300)),
-        ("triton", TRITON, Seen(5)),
-        ("picker", PICKER, Seen(1.5, 2.5, 0.4)),
-        ("sglang", VLLM, Seen()),
-        ("vllm", b"", Seen()),
+        ("vllm", VLLM, ScrapedValues(7, 3, 0.25, 16, 2048, Adapters(frozenset("c"), frozenset("d"), 2))),
+        ("vllm", RANKS, ScrapedValues(8, 7, 0.75, 16, 4048)),
+        ("sglang", SGLANG, ScrapedValues(1, 7, 1.0, 64, 512)),
+        ("trtllm-serve", TRTLLM, ScrapedValues(4, 2, 0.5, 32, 900)),
+        ("triton-tensorrt-llm", TRITON_TRT, ScrapedValues(2, 6, 0.125, 64, 300)),
+        ("triton", TRITON, ScrapedValues(5)),
+        ("picker", PICKER, ScrapedValues(1.5, 2.5, 0.4)),
+        ("sglang", VLLM, ScrapedValues()),
+        ("vllm", b"", ScrapedValues()),
     ],
 )
 def test_each_kind_of_server(engine, page, seen):
-    assert Reader(ENGINES[engine]).read(page) == seen
-    assert Reader(ENGINES[engine]).read(page.rstrip()) == seen
-    assert Reader(ENGINES[engine]).read(b"# before\n" + page + b"# after\n") == seen
+    assert PageReader(ENGINES[engine]).read(page) == seen
+    assert PageReader(ENGINES[engine]).read(page.rstrip()) == seen
+    assert PageReader(ENGINES[engine]).read(b"# before\n" + page + b"# after\n") == seen
 
 
 def engine_page(running=0, waiting=0, kv=0.0, tokens=0, lora=None):
-    figures = Figures(4096)
+    figures = EngineStats(4096)
     figures.prompt_tokens = tokens
-    gauges = Gauges(running=running, waiting=waiting, kv_usage=kv)
-    cache = CacheInfo(block_size=16, blocks=512, prefix_caching=True)
+    gauges = EngineGauges(running=running, waiting=waiting, kv_usage=kv)
+    cache = CacheConfigInfo(block_size=16, blocks=512, prefix_caching=True)
     return exposition('m"o\\del}\n', figures, gauges, cache, lora).encode()
 
 
 def test_pages_of_our_own_engines():
     lora = LoraGauge(max_loras=4, running=("x", 'y"z'), waiting=(), at=12.5)
-    seen = Reader(ENGINES["vllm"]).read(engine_page(3, 2, 0.5, lora=lora))
-    assert seen == Seen(2, 3, 0.5, 16, 512, Adapters(frozenset({"x", 'y"z'}), frozenset(), 4))
+    seen = PageReader(ENGINES["vllm"]).read(engine_page(3, 2, 0.5, lora=lora))
+    assert seen == ScrapedValues(2, 3, 0.5, 16, 512, Adapters(frozenset({"x", 'y"z'}), frozenset(), 4))
 
 
 @pytest.mark.parametrize(
@@ -134,19 +134,19 @@ def test_pages_of_our_own_engines():
     ],
 )
 def test_one_line(line, value):
-    reader = Reader(Engine(name="e", waiting=Metric("q")))
+    reader = PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q")))
     for page in (line, b"x 1\n" + line + b"\n", line + b"\r\n" if value is None else line + b"\n"):
-        assert Reader(reader.engine).read(page).waiting == value
+        assert PageReader(reader.engine).read(page).waiting == value
         assert reader.read(page).waiting == value
 
 
 def test_a_timestamp_is_never_taken_for_the_value():
-    reader = Reader(Engine(name="e", waiting=Metric("q")))
+    reader = PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q")))
     assert [reader.read(b"q 3 %d\n" % at).waiting for at in (17, 18, 3)] == [3.0, 3.0, 3.0]
 
 
 def test_the_same_numbers_are_the_same_object():
-    reader = Reader(ENGINES["vllm"])
+    reader = PageReader(ENGINES["vllm"])
     first = reader.read(engine_page(1))
     assert reader.read(engine_page(1)) is first
     assert reader.read(engine_page(1, tokens=10**9)) is first
@@ -155,12 +155,12 @@ def test_the_same_numbers_are_the_same_object():
 
 def test_what_a_page_does_not_show_keeps_its_value():
     before = Load(waiting=1, running=2, kv_use=0.5, block_size=16, blocks=9, models=frozenset("m"), seen_s=1.0)
-    assert Seen(waiting=4).after(before, 2.0) == Load(4, 2, 0.5, 16, 9, models=frozenset("m"), seen_s=2.0)
-    assert Seen(block_size=32).after(before, 2.0) == Load(1, 2, 0.5, 32, 9, models=frozenset("m"), seen_s=1.0)
+    assert ScrapedValues(waiting=4).after(before, 2.0) == Load(4, 2, 0.5, 16, 9, models=frozenset("m"), seen_s=2.0)
+    assert ScrapedValues(block_size=32).after(before, 2.0) == Load(1, 2, 0.5, 32, 9, models=frozenset("m"), seen_s=1.0)
 
 
 def test_a_family_that_comes_late_is_found_after_a_while():
-    reader = Reader(Engine(name="e", waiting=Metric("q")))
+    reader = PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q")))
     for _ in range(100):
         assert reader.read(b"x 1\n").waiting is None
     assert any(reader.read(b"x 1\nq 2\n").waiting == 2.0 for _ in range(20))
@@ -168,7 +168,9 @@ def test_a_family_that_comes_late_is_found_after_a_while():
 
 def test_a_family_of_too_many_lines_is_cut():
     page = b"".join(b'q{model="%d"} 1\n' % number for number in range(10_000))
-    assert Reader(Engine(name="e", waiting=Metric("q"), ranks=("model",))).read(page).waiting == 4096
+    assert (
+        PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q"), ranks=("model",))).read(page).waiting == 4096
+    )
 
 
 GAUGES = st.tuples(st.integers(0, 300), st.integers(0, 300), st.floats(0, 1), st.integers(0, 10**12))
@@ -176,10 +178,12 @@ GAUGES = st.tuples(st.integers(0, 300), st.integers(0, 300), st.floats(0, 1), st
 
 @given(st.lists(GAUGES, min_size=1, max_size=8))
 def test_page_after_page_reads_as_each_page_alone(states):
-    reader = Reader(ENGINES["vllm"])
+    reader = PageReader(ENGINES["vllm"])
     for running, waiting, kv, tokens in states:
         page = engine_page(running, waiting, kv, tokens)
-        assert reader.read(page) == Reader(ENGINES["vllm"]).read(page) == Seen(waiting, running, kv, 16, 512)
+        assert (
+            reader.read(page) == PageReader(ENGINES["vllm"]).read(page) == ScrapedValues(waiting, running, kv, 16, 512)
+        )
 
 
 LABELS = st.dictionaries(st.sampled_from(["engine", "model_name", "x"]), st.text(max_size=6), max_size=3)
@@ -206,7 +210,7 @@ def test_it_agrees_with_the_parser_of_prometheus(first, second, headed):
             if sample.name == "q":
                 rank = sample.labels.get("engine")
                 expected[rank] = max(expected.get(rank, 0), sample.value)
-    seen = Reader(Engine(name="e", waiting=Metric("q"), ranks=("engine",))).read(page.encode())
+    seen = PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q"), ranks=("engine",))).read(page.encode())
     assert seen.waiting == (sum(expected.values()) if expected else None)
 
 
@@ -217,7 +221,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(st.lists(PIECES, max_size=12).map(b"".join), max_size=6))
 def test_no_page_breaks_the_reader_nor_its_numbers(pages):
-    reader = Reader(ENGINES["vllm"])
+    reader = PageReader(ENGINES["vllm"])
     for page in pages:
         seen = reader.read(page)
         assert all(number is None or number >= 0 for number in (seen.waiting, seen.running, seen.blocks))

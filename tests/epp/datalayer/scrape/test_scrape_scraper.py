@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from modelplane.epp.datalayer.scrape import Engines, Pace, Scraper, ScrapeSettings, Uses
-from modelplane.epp.datalayer.scrape.connections import Connection, Target
-from modelplane.epp.datalayer.scrape.engines import Engine as Kind
-from modelplane.epp.datalayer.scrape.engines import Metric
+from modelplane.epp.datalayer.scrape import Engines, MetricsInUse, Pace, Scraper, ScrapeSettings
+from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
+from modelplane.epp.datalayer.scrape.engines import EngineMetricNames as Kind
+from modelplane.epp.datalayer.scrape.engines import MetricFamily
 from modelplane.epp.datalayer.scrape.targets import page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.sim.engine import Engine, EngineConfig
+from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from tests.support.kube_api import until
 
 QUICK = ScrapeSettings(Pace(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005)
@@ -104,7 +104,7 @@ def test_the_load_follows_the_page_over_one_connection():
 
 def test_a_real_engine():
     async def main():
-        engine = Engine(EngineConfig(cluster="east", namespace="team", pod="p", models=("demo",), speed=1000))
+        engine = SimulatedEngine(EngineConfig(cluster="east", namespace="team", pod="p", models=("demo",), speed=1000))
         address = await engine.start("127.0.0.1")
         endpoint = Endpoint("team/p", f"{address.host}:{address.port}")
         async with looking(endpoint):
@@ -247,7 +247,7 @@ def test_where_no_plugin_reads_the_load_it_is_looked_at_once():
     async def body(server):
         endpoint = endpoint_of(server)
         endpoint.requests_in_flight = 1
-        async with looking(endpoint, settings=ScrapeSettings(QUICK.pace, Uses(load=False), tick_s=0.005)):
+        async with looking(endpoint, settings=ScrapeSettings(QUICK.pace, MetricsInUse(load=False), tick_s=0.005)):
             await until(lambda: server.asked == 1)
             await asyncio.sleep(0.1)
         assert server.asked == 1
@@ -257,7 +257,7 @@ def test_where_no_plugin_reads_the_load_it_is_looked_at_once():
 
 def test_numbers_of_ones_own_become_attributes():
     async def body(server):
-        kind = Kind(name="mine", waiting=Metric("q"), others=(("depth", Metric("d")),))
+        kind = Kind(name="mine", waiting=MetricFamily("q"), others=(("depth", MetricFamily("d")),))
         endpoint = endpoint_of(server)
         endpoint.attributes = {"price": 2.0}
         server.answer = HEAD % (8, b"q 1\nd 7\n")
@@ -271,12 +271,12 @@ def test_numbers_of_ones_own_become_attributes():
 @pytest.mark.parametrize(
     ("address", "labels", "target"),
     [
-        ("10.0.0.1:8000", {}, Target("10.0.0.1", 8000)),
-        ("[fd00::1]:8000", {}, Target("fd00::1", 8000)),
+        ("10.0.0.1:8000", {}, ScrapeTarget("10.0.0.1", 8000)),
+        ("[fd00::1]:8000", {}, ScrapeTarget("fd00::1", 8000)),
         (
             "10.0.0.1:8000",
             {"metricsAddress": "metrics.example", "metricsPort": "9090"},
-            Target("metrics.example", 9090),
+            ScrapeTarget("metrics.example", 9090),
         ),
         ("10.0.0.1:8000", {"metricsAddress": ""}, None),
         ("nonsense", {}, None),
@@ -287,7 +287,7 @@ def test_where_the_page_is(address, labels, target):
 
 
 def test_what_is_asked():
-    assert Target("fd00::1", 80).request == (
+    assert ScrapeTarget("fd00::1", 80).request == (
         b"GET /metrics HTTP/1.1\r\nHost: [fd00::1]:80\r\nAccept: text/plain;version=0.0.4\r\n"
         b"User-Agent: modelplane\r\n\r\n"
     )
@@ -295,7 +295,7 @@ def test_what_is_asked():
 
 def test_one_question_at_a_time():
     async def body(server):
-        connection = Connection(Target("127.0.0.1", server.port), timeout_s=30)
+        connection = ScrapeConnection(ScrapeTarget("127.0.0.1", server.port), timeout_s=30)
         connection.ask(lambda *_: None)
         with pytest.raises(RuntimeError, match="twice"):
             connection.ask(lambda *_: None)

@@ -7,7 +7,7 @@ from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
-from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
@@ -52,9 +52,9 @@ def test_endpoints_that_left_are_forgotten():
 @pytest.mark.parametrize(
     ("usage", "learned"),
     [
-        pytest.param(Usage(prompt_tokens=10**6), 2.0, id="told"),
-        pytest.param(Usage(), 8.0, id="not told"),
-        pytest.param(Usage(prompt_tokens=0), 8.0, id="no tokens"),
+        pytest.param(ResponseUsage(prompt_tokens=10**6), 2.0, id="told"),
+        pytest.param(ResponseUsage(), 8.0, id="not told"),
+        pytest.param(ResponseUsage(prompt_tokens=0), 8.0, id="no tokens"),
     ],
 )
 def test_what_responses_used_tells_how_many_bytes_a_token_has(usage, learned):

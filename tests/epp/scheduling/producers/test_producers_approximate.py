@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
-from modelplane.epp.scheduling.producers.limits import Limits
+from modelplane.epp.scheduling.producers.limits import PrefixLimits
 from modelplane.epp.scheduling.requests import Request
 
 BLOCK = 64 * 4
@@ -85,11 +85,11 @@ def test_the_answer_follows_the_order_of_the_endpoints_asked():
 @pytest.mark.parametrize(
     ("limits", "told", "expected"),
     [
-        (Limits(), 16, 64),
-        (Limits(), 128, 128),
-        (Limits(), 0, 64),
-        (Limits(block_tokens=32, follow_servers=False), 128, 64),
-        (Limits(block_tokens=256, follow_servers=False), 16, 256),
+        (PrefixLimits(), 16, 64),
+        (PrefixLimits(), 128, 128),
+        (PrefixLimits(), 0, 64),
+        (PrefixLimits(block_tokens=32, follow_servers=False), 128, 64),
+        (PrefixLimits(block_tokens=256, follow_servers=False), 16, 256),
     ],
 )
 def test_block_size(limits, told, expected):
@@ -100,10 +100,10 @@ def test_block_size(limits, told, expected):
 @pytest.mark.parametrize(
     ("limits", "blocks"),
     [
-        (Limits(most_tokens=0, most_blocks=0), 10),
-        (Limits(most_tokens=192, most_blocks=0), 3),
-        (Limits(most_tokens=0, most_blocks=4), 4),
-        (Limits(most_tokens=512, most_blocks=4), 8),
+        (PrefixLimits(most_tokens=0, most_blocks=0), 10),
+        (PrefixLimits(most_tokens=192, most_blocks=0), 3),
+        (PrefixLimits(most_tokens=0, most_blocks=4), 4),
+        (PrefixLimits(most_tokens=512, most_blocks=4), 8),
     ],
 )
 def test_no_more_of_a_prompt_than_wanted(limits, blocks):
@@ -131,7 +131,7 @@ def test_room_is_the_servers_own_by_what_a_token_has_in_bytes(learned, held):
 
 
 def test_the_longest_unused_goes_first_and_from_its_end():
-    index, pool = ApproximateIndex(Limits(blocks_a_server=6)), servers(1)
+    index, pool = ApproximateIndex(PrefixLimits(blocks_a_server=6)), servers(1)
     index.record(ask(text(1, 2, 3)), pool)
     index.record(ask(text(4, 5, 6)), pool)
     index.record(ask(text(1, 2, 3)), pool)
@@ -141,7 +141,7 @@ def test_the_longest_unused_goes_first_and_from_its_end():
 
 
 def test_all_servers_together_are_bounded_and_the_largest_gives():
-    index, pool = ApproximateIndex(Limits(most_landmarks=2000)), servers(3)
+    index, pool = ApproximateIndex(PrefixLimits(most_landmarks=2000)), servers(3)
     index.record(ask(text(1)), pool[:1])
     for prompt in range(2, 80):
         index.record(ask(text(*range(prompt * 100, prompt * 100 + 30))), pool[1:2])
@@ -185,7 +185,7 @@ def test_counts_are_those_of_the_longest_common_beginning(sent, data):
 
 @given(prompts, st.integers(1, 6), st.data())
 def test_with_little_room_counts_are_never_above_the_truth_and_room_is_kept(sent, room, data):
-    index, pool = ApproximateIndex(Limits(blocks_a_server=room)), servers(2)
+    index, pool = ApproximateIndex(PrefixLimits(blocks_a_server=room)), servers(2)
     known: list[list[bytes]] = [[], []]
     for blocks in sent:
         place = data.draw(st.integers(0, 1))

@@ -9,15 +9,15 @@ from modelplane.epp.scheduling.producers.kv_events import (
     AllBlocksCleared,
     BlockRemoved,
     BlockStored,
-    KvBatch,
+    KvEventBatch,
     KvEventError,
     pod_of,
     read_batch,
     read_frames,
     read_json,
 )
-from modelplane.sim.engine.kv_events import BlockStored as EngineStored
-from modelplane.sim.engine.kv_events import KvBatch as EngineBatch
+from modelplane.sim.engine.kv_events import BlockStoredEvent as EngineStored
+from modelplane.sim.engine.kv_events import PublishedBatch as EngineBatch
 
 pack = msgspec.msgpack.encode
 
@@ -51,11 +51,11 @@ WHOLE = [
 )
 def test_events(event, expected):
     for document in ([1.5, [event], 3], {"ts": 1.5, "events": [event], "data_parallel_rank": 3}):
-        assert read_batch(pack(document), 42) == KvBatch(42, (expected,), 1.5, 3)
+        assert read_batch(pack(document), 42) == KvEventBatch(42, (expected,), 1.5, 3)
 
 
 def test_unknown_events_are_left_out_and_a_rank_may_be_missing():
-    assert read_batch(pack([2, [["BlockMoved", 1], {"type": "Other"}]]), 0) == KvBatch(0, (), 2.0, None)
+    assert read_batch(pack([2, [["BlockMoved", 1], {"type": "Other"}]]), 0) == KvEventBatch(0, (), 2.0, None)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_noise_is_an_error_or_a_batch(payload):
         found = read_batch(payload, 0)
     except KvEventError:
         return
-    assert isinstance(found, KvBatch)
+    assert isinstance(found, KvEventBatch)
 
 
 def test_frames():
     payload = pack([1.0, [["AllBlocksCleared"]], None])
-    expected = ("kv@10.0.0.1@org/model", KvBatch(258, (AllBlocksCleared(),), 1.0))
+    expected = ("kv@10.0.0.1@org/model", KvEventBatch(258, (AllBlocksCleared(),), 1.0))
     assert read_frames([b"kv@10.0.0.1@org/model", (258).to_bytes(8, "big"), payload]) == expected
     for frames in ([b"t", payload], [b"t", b"\x01", payload]):
         with pytest.raises(KvEventError):
@@ -109,7 +109,7 @@ def test_topics():
 
 def test_simulated_engines_are_read():
     batch = EngineBatch(3, 1.0, (EngineStored((1,), None, (5, 6), 2, "adapter"),))
-    assert read_json(batch.line()) == KvBatch(3, (BlockStored((1,), None, (5, 6), 2, "adapter"),), 1.0)
+    assert read_json(batch.line()) == KvEventBatch(3, (BlockStored((1,), None, (5, 6), 2, "adapter"),), 1.0)
     for line in (b"{", b"[]", b'{"events": []}'):
         with pytest.raises(KvEventError):
             read_json(line)

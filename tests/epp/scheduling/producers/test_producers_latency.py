@@ -11,8 +11,8 @@ from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import Served, Usage
-from modelplane.epp.scheduling.producers.latency import LATENCY, LatencyParameters, LatencyProducer
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.producers.latency import LATENCY, LatencyProducer, LatencyProducerParameters
 from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.units import convert
@@ -72,7 +72,12 @@ def serve(producer, pool, picked, tokens, ttft_s, tpot_s=0.02, **changes) -> Non
     producer.produce(cycle)
     picked.tokens_in_flight += tokens
     producer.sent(cycle, decision)
-    told = {"status": 200, "first_byte_s": ttft_s, "ended_s": ttft_s + 10 * tpot_s, "usage": Usage(output_tokens=11)}
+    told = {
+        "status": 200,
+        "first_byte_s": ttft_s,
+        "ended_s": ttft_s + 10 * tpot_s,
+        "usage": ResponseUsage(output_tokens=11),
+    }
     producer.ended(request, decision, Served(**{"endpoint": picked, "started_s": 0.0, **told, **changes}))
     picked.tokens_in_flight -= tokens
 
@@ -102,7 +107,7 @@ def test_each_endpoint_has_its_own_line_and_a_new_one_the_pools():
 
 
 def test_without_goals_headroom_is_unbounded_and_the_buffer_counts():
-    producer, pool = LatencyProducer("p", LatencyParameters(slo_buffer_factor=0.5)), (server(0),)
+    producer, pool = LatencyProducer("p", LatencyProducerParameters(slo_buffer_factor=0.5)), (server(0),)
     for _ in range(50):
         serve(producer, pool, pool[0], 100, 1.0)
     (found,) = predictions(producer, pool, tokens=100)
@@ -124,7 +129,9 @@ def test_what_says_nothing_is_not_learned(changes):
 
 
 def test_bodies_are_read_for_streams_only():
-    assert [LatencyProducer("p", LatencyParameters(streaming_mode=mode)).reads_bodies for mode in (False, True)] == [
+    assert [
+        LatencyProducer("p", LatencyProducerParameters(streaming_mode=mode)).reads_bodies for mode in (False, True)
+    ] == [
         False,
         True,
     ]
@@ -143,10 +150,10 @@ def test_requests_that_never_end_are_forgotten():
     ("given", "expected"), [({}, 300.0), ({"contextTTL": "90s"}, 90.0), ({"contextTTL": 10**9}, 1.0)]
 )
 def test_how_long_ends_are_waited_for(given, expected):
-    assert convert(given, LatencyParameters).context_ttl_s == expected
+    assert convert(given, LatencyProducerParameters).context_ttl_s == expected
 
 
 @pytest.mark.parametrize("given", [{"contextTTL": 0}, {"contextTTL": "soon"}, {"sloBufferFactor": 0}])
 def test_parameters_are_checked(given):
     with pytest.raises(msgspec.ValidationError):
-        convert(given, LatencyParameters)
+        convert(given, LatencyProducerParameters)

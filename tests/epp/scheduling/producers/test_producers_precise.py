@@ -7,9 +7,9 @@ from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.producers.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvBatch
-from modelplane.epp.scheduling.producers.precise import Applied, PreciseIndex
-from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixParameters, PrecisePrefixProducer
+from modelplane.epp.scheduling.producers.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvEventBatch
+from modelplane.epp.scheduling.producers.precise import BatchOutcome, PreciseIndex
+from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer, PrecisePrefixProducerParameters
 from modelplane.epp.scheduling.producers.prefix import PREFIX, TOKENS
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.units import convert
@@ -25,9 +25,9 @@ class Feed:
     def __init__(self, index: PreciseIndex, endpoint: Endpoint) -> None:
         self.index, self.endpoint, self.next = index, endpoint, 0
 
-    def tell(self, *events) -> Applied:
+    def tell(self, *events) -> BatchOutcome:
         self.next += 1
-        return self.index.apply(self.endpoint, KvBatch(self.next - 1, events))
+        return self.index.apply(self.endpoint, KvEventBatch(self.next - 1, events))
 
 
 def stored(names, parent, tokens, **changes) -> BlockStored:
@@ -109,15 +109,13 @@ def test_adapters_and_salts_share_no_blocks():
 
 def test_after_a_gap_nothing_is_applied_until_it_is_filled():
     index, (one, _) = PreciseIndex(), pool()
-    batches = [KvBatch(number, (stored([number], None, [number, number]),)) for number in range(6)]
+    batches = [KvEventBatch(number, (stored([number], None, [number, number]),)) for number in range(6)]
     seen = [index.apply(one, batches[number]) for number in (1, 2, 4, 1, 3, 4)]
-    assert seen == [
-        Applied.APPLIED, Applied.APPLIED, Applied.GAP, Applied.REPEATED, Applied.APPLIED, Applied.APPLIED,
-    ]  # fmt: skip
+    assert [outcome.name for outcome in seen] == ["APPLIED", "APPLIED", "GAP", "REPEATED", "APPLIED", "APPLIED"]
     assert (index.expected(one), index.blocks) == (5, 4)
     index.start_over(one)
-    assert (index.expected(one), index.blocks, index.apply(one, batches[2])) == (None, 0, Applied.APPLIED)
-    assert index.apply(one, batches[0]) is Applied.APPLIED
+    assert (index.expected(one), index.blocks, index.apply(one, batches[2])) == (None, 0, BatchOutcome.APPLIED)
+    assert index.apply(one, batches[0]) is BatchOutcome.APPLIED
     assert (index.expected(one), index.blocks) == (1, 1)
 
 
@@ -206,7 +204,7 @@ def test_without_tokens_there_is_no_match():
 
 def test_a_prompt_that_was_just_sent_is_taken_as_held_for_a_while():
     parameters = convert(
-        {"speculativeIndexing": True, "tokenProcessorConfig": {"blockSizeTokens": 2}}, PrecisePrefixParameters
+        {"speculativeIndexing": True, "tokenProcessorConfig": {"blockSizeTokens": 2}}, PrecisePrefixProducerParameters
     )
     producer, endpoints = PrecisePrefixProducer("p", parameters), pool()
     cycle = cycle_of(producer, endpoints, [[1, 2, 3, 4]])
@@ -221,7 +219,7 @@ def test_a_prompt_that_was_just_sent_is_taken_as_held_for_a_while():
 def test_weights_of_tiers_are_configured():
     tiers = [{"name": "gpu", "weight": 1.0}, {"name": "cpu", "weight": 0.5}]
     producer = PrecisePrefixProducer(
-        "p", convert({"indexerConfig": {"kvCacheBackendConfigs": tiers}}, PrecisePrefixParameters)
+        "p", convert({"indexerConfig": {"kvCacheBackendConfigs": tiers}}, PrecisePrefixProducerParameters)
     )
     (one, _) = pool()
     Feed(producer.index, one).tell(stored([1], None, [1, 2], medium="cpu"))

@@ -8,7 +8,7 @@ import pytest
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -128,7 +128,7 @@ def test_latencies_are_learned_from_what_is_served():
     pool = Pool(plugins("predicted-latency-producer", "random-picker"))
     for place in range(200):
         slow = pool.send(b"x" * 400) == "ns/pod-0"
-        pool.end(place, first_byte_s=2.0 if slow else 0.1, ended_s=3.0, usage=Usage(output_tokens=10))
+        pool.end(place, first_byte_s=2.0 if slow else 0.1, ended_s=3.0, usage=ResponseUsage(output_tokens=10))
     producer = pool.scheduler.assembly.plugins["predicted-latency-producer"]
     lines = {endpoint.name: producer._endpoints[endpoint].ttft for endpoint in pool.endpoints}
     expected = {name: line.predict((1.0, 0.1, 0.0, 0.0, 0.0, 0.0)) for name, line in lines.items()}

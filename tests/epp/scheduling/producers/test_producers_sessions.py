@@ -5,7 +5,7 @@ import pytest
 
 from modelplane.epp.config.builtin import catalogue
 from modelplane.epp.config.config import load
-from modelplane.epp.scheduling.catalogue import NoParameters, plugin_type
+from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -111,7 +111,7 @@ class Mistaken:
 
 
 def test_a_teller_that_fails_costs_the_request_nothing():
-    known = catalogue().extended([plugin_type("mistaken", Mistaken, NoParameters)])
+    known = catalogue().extended([plugin_type("mistaken", Mistaken, EmptyParameters)])
     text = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{type: mistaken}]\n"
     scheduler = Scheduler(load(text, catalogue=known).build())
     decision = scheduler.schedule(Request("r"), POOL, 0.0, lambda: 0.5)

@@ -7,8 +7,8 @@ import pytest
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe import DecisionLog, Heard, Observer
-from modelplane.framework import Code, Refusal
+from modelplane.epp.server.observe import DecisionLog, Heard, PickObserver
+from modelplane.framework import Refusal, RefusalCode
 
 ENDPOINTS = tuple(Endpoint(f"team/p-{at}", f"10.0.0.{at}:8000") for at in range(8))
 PICKED = Decision(
@@ -23,7 +23,7 @@ REQUEST = Request("r-1", "m", prompts=(b"secret",), headers={"authorization": "s
 
 def heard_all():
     heard = Heard(logged=True)
-    heard.refused("decode", ENDPOINTS[0], Refusal("by-role", Code.EXCLUDED, "no"))
+    heard.refused("decode", ENDPOINTS[0], Refusal("by-role", RefusalCode.UNRESOLVABLE, "no"))
     for at, endpoint in enumerate(ENDPOINTS[1:], 1):
         heard.scored("decode", endpoint, at / 10, (("queue", at / 10), ("kv", 0.123456)))
     heard.picked("decode", ENDPOINTS[3])
@@ -66,7 +66,7 @@ def test_a_decision_with_its_best_scores():
 
 def test_a_request_that_goes_nowhere_is_logged_whatever_was_drawn():
     lines = []
-    observer = Observer(log=DecisionLog(lines.append, share=0.0))
+    observer = PickObserver(log=DecisionLog(lines.append, share=0.0))
     assert observer.listen(REQUEST, 0.0) is None
     observer.decided(REQUEST, PICKED, 0.1)
     observer.decided(REQUEST, Decision(Outcome.NO_ENDPOINTS, why="no endpoint is ready"), 0.1)
@@ -76,17 +76,17 @@ def test_a_request_that_goes_nowhere_is_logged_whatever_was_drawn():
 
 def test_one_that_was_sent_on_and_had_to_make_room_has_a_line_of_its_end():
     lines = []
-    observer = Observer(log=DecisionLog(lines.append, share=0.0))
+    observer = PickObserver(log=DecisionLog(lines.append, share=0.0))
     observer.evicted(REQUEST)
     (line,) = map(json.loads, lines)
     assert (line["event"], line["request"], line["outcome"], line["status"]) == ("ending", "r-1", "Evicted", 429)
 
 
 def test_a_share_is_drawn():
-    observer = Observer(log=DecisionLog(lambda _: None, share=0.25))
+    observer = PickObserver(log=DecisionLog(lambda _: None, share=0.25))
     drawn = [observer.listen(REQUEST, chance) is not None for chance in (0.0, 0.24, 0.25, 0.9)]
     assert drawn == [True, True, False, False]
-    assert Observer().listen(REQUEST, 0.0) is None
+    assert PickObserver().listen(REQUEST, 0.0) is None
 
 
 def test_lines_a_second_are_bounded_and_the_rest_counted():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe.numbers import DECIDE_S, OTHER, Bounded, Histogram, Numbers
 
@@ -42,7 +42,7 @@ def test_a_request_that_is_served():
     numbers.decided(asked, PICKED, 0.00005, "alias")
     record = only(numbers)
     assert (record.labels, record.requests, record.running) == (("alias", "m", "t", "2"), 1, 1)
-    numbers.ended(asked, Served(ENDPOINT, 200, 10.01, 10.2, 12.0, Usage(100, 19, 64)), "alias")
+    numbers.ended(asked, Served(ENDPOINT, 200, 10.01, 10.2, 12.0, ResponseUsage(100, 19, 64)), "alias")
     assert (record.running, record.errors) == (0, {})
     totals = (record.whole, record.first_streaming, record.tpot, record.ntpot, record.inputs, record.outputs)
     assert [one.total for one in totals] == pytest.approx([2.0, 0.2, 0.1, 2 / 19, 100, 19])

@@ -10,15 +10,15 @@ from modelplane.api.errors import InputError
 from modelplane.epp.config.builtin import catalogue
 from modelplane.epp.config.config import load
 from modelplane.epp.replay.replay import Replayer, read_log
-from modelplane.epp.scheduling.catalogue import NoParameters, plugin_type
+from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Adapters, Load
-from modelplane.epp.scheduling.plugins import Admitter, PickListener, Producer, Served, Usage
+from modelplane.epp.scheduling.plugins import Admitter, PickListener, Producer, ResponseUsage, Served
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.epp.server.observe import DecisionLog, Observer
+from modelplane.epp.server.observe import DecisionLog, PickObserver
 from modelplane.framework import Filter, Scorer
 from modelplane.testing.picking import make, seeded
 
@@ -156,7 +156,7 @@ class Live:
         self.lines = []
         self.now_s = 1234.5678
         log = DecisionLog(self.lines.append, share=1.0, most_per_s=1e9, wall_clock=lambda: self.now_s)
-        self._observer = Observer(log=log, clock=lambda: self.now_s)
+        self._observer = PickObserver(log=log, clock=lambda: self.now_s)
         config = load(text, "live", known)
         self._observer.configured(config)
         self._scheduler = Scheduler(config.build())
@@ -193,7 +193,7 @@ class Live:
             if self._counts:
                 decision.picked.requests_in_flight -= 1
                 decision.picked.tokens_in_flight -= request.tokens
-            usage = Usage(request.tokens, random.randrange(1, 90))
+            usage = ResponseUsage(request.tokens, random.randrange(1, 90))
             served = Served(decision.picked, 200, sent_s, self.now_s - 0.01, self.now_s, usage)
             self._scheduler.ended(request, decision, served)
         if self._pool and random.random() < 0.5:
@@ -308,7 +308,7 @@ class Forgetful:
 
 
 def test_what_cannot_be_replayed_is_told_with_the_numbers():
-    known = catalogue().extended([plugin_type("forgetful", Forgetful, NoParameters)])
+    known = catalogue().extended([plugin_type("forgetful", Forgetful, EmptyParameters)])
     random = seeded(3).__self__
     text = config_of(["forgetful"])
     live = Live(text, pool_of(2, random), random, known)

@@ -11,10 +11,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe import Observer, Tracing, otlp_provider
-from modelplane.framework import Code, Refusal
+from modelplane.epp.server.observe import PickObserver, Tracing, otlp_provider
+from modelplane.framework import Refusal, RefusalCode
 
 ENDPOINTS = tuple(Endpoint(f"team/p-{at}", f"10.0.0.{at}:8000") for at in range(8))
 PICKED = Decision(Outcome.PICKED, ((ENDPOINTS[3],),), "default")
@@ -29,7 +29,7 @@ def request(flags=None, **fields):
 def decide(observer, asked, decision=PICKED, chance=0.5):
     heard = observer.listen(asked, chance)
     if heard is not None:
-        heard.refused("default", ENDPOINTS[0], Refusal("by-role", Code.EXCLUDED, "no"))
+        heard.refused("default", ENDPOINTS[0], Refusal("by-role", RefusalCode.UNRESOLVABLE, "no"))
         for at, endpoint in enumerate(ENDPOINTS[1:], 1):
             heard.scored("default", endpoint, at / 10, (("queue", at / 10),))
         heard.picked("default", ENDPOINTS[3])
@@ -40,7 +40,7 @@ def decide(observer, asked, decision=PICKED, chance=0.5):
 def traced(share=1.0):
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return exporter, Observer(tracing=Tracing(provider, share=share, clock=lambda: 101.0), clock=lambda: 101.0)
+    return exporter, PickObserver(tracing=Tracing(provider, share=share, clock=lambda: 101.0), clock=lambda: 101.0)
 
 
 def test_the_spans_of_a_request():
@@ -48,7 +48,7 @@ def test_the_spans_of_a_request():
     asked = request("01")
     decide(observer, asked)
     assert exporter.get_finished_spans() == ()
-    observer.ended(asked, PICKED, Served(ENDPOINTS[4], 200, 101.0, 101.5, 103.0, Usage(10, 5)))
+    observer.ended(asked, PICKED, Served(ENDPOINTS[4], 200, 101.0, 101.5, 103.0, ResponseUsage(10, 5)))
     spans = {span.name: span for span in exporter.get_finished_spans()}
     assert list(spans) == [
         "gateway.request",
@@ -139,7 +139,7 @@ def test_over_otlp_to_a_real_receiver():
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         provider = otlp_provider("picker-test", "http://{}:{}/v1/traces".format(*runner.addresses[0]))
         tracing = Tracing(provider, share=1.0)
-        observer = Observer(tracing=tracing)
+        observer = PickObserver(tracing=tracing)
         asked = request("01")
         decide(observer, asked)
         observer.ended(asked, PICKED, Served(ENDPOINTS[3], 200, 101.0, 101.5, 103.0))

@@ -10,18 +10,18 @@ fleet             ModelEndpoints: the same picker chooses the cluster
 """
 
 from modelplane.epp.datalayer.discovery.fleet import FleetEndpoints
-from modelplane.epp.datalayer.discovery.inference_pool import PoolEndpoints, PoolSpec, SelectedPods
+from modelplane.epp.datalayer.discovery.inference_pool import InferencePoolSpec, PoolEndpoints, SelectedPods
 from modelplane.epp.datalayer.discovery.listed import ListedEndpoints
 from modelplane.epp.datalayer.discovery.policies import Policies, Rewrite
 from modelplane.epp.datalayer.discovery.policy_file import PolicyFile
 
 __all__ = [
     "FleetEndpoints",
+    "InferencePoolSpec",
     "ListedEndpoints",
     "Policies",
     "PolicyFile",
     "PoolEndpoints",
-    "PoolSpec",
     "Rewrite",
     "SelectedPods",
 ]

@@ -23,12 +23,12 @@ from modelplane.api.labels import CLUSTER, REPLICA
 from modelplane.api.objects import GROUP, VERSION
 from modelplane.epp.datalayer.discovery.roster import Found, Roster, address_of
 from modelplane.epp.datalayer.scrape.targets import METRICS_HOST
-from modelplane.kube import Informer, Key, Kind, KubeClient, Query
+from modelplane.kube import GroupVersionResource, Informer, KubeClient, NamespacedName, Query
 from modelplane.kube.client import Raw
 
-ENDPOINTS = Kind(GROUP, VERSION, "modelendpoints")
-REPLICAS = Kind(GROUP, VERSION, "modelreplicas")
-CLUSTERS = Kind(GROUP, VERSION, "inferenceclusters")
+ENDPOINTS = GroupVersionResource(GROUP, VERSION, "modelendpoints")
+REPLICAS = GroupVersionResource(GROUP, VERSION, "modelreplicas")
+CLUSTERS = GroupVersionResource(GROUP, VERSION, "inferenceclusters")
 
 PRICE = "price-per-hour"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -101,24 +101,24 @@ class _Cluster(msgspec.Struct, frozen=True):
     status: _ClusterStatus = _ClusterStatus()
 
 
-class Placed(msgspec.Struct, frozen=True):
+class ReplicaLocation(msgspec.Struct, frozen=True):
     """Where a replica is: nodes by pool of its cluster."""
 
     cluster: str
     nodes: tuple[tuple[str, int], ...]
 
 
-class Serving(msgspec.Struct, frozen=True):
+class ServingEndpoint(msgspec.Struct, frozen=True):
     """A ModelEndpoint that takes requests."""
 
     name: str
     uid: str
     address: str
     labels: Mapping[str, str]
-    replica: Key | None = None
+    replica: NamespacedName | None = None
 
 
-def serving_of(raw: Raw) -> Serving | None:
+def serving_of(raw: Raw) -> ServingEndpoint | None:
     """None: it takes no requests."""
     found = msgspec.convert(raw, _Endpoint)
     meta, spec = found.metadata, found.spec
@@ -129,17 +129,17 @@ def serving_of(raw: Raw) -> Serving | None:
     replica = None
     if spec.replica is not None:
         labels |= {CLUSTER: spec.replica.cluster, REPLICA: spec.replica.name}
-        replica = Key(meta.namespace, spec.replica.name)
-    return Serving(f"{meta.namespace}/{meta.name}", meta.uid, address, labels, replica)
+        replica = NamespacedName(meta.namespace, spec.replica.name)
+    return ServingEndpoint(f"{meta.namespace}/{meta.name}", meta.uid, address, labels, replica)
 
 
-def placed_of(raw: Raw) -> Placed:
+def placed_of(raw: Raw) -> ReplicaLocation:
     spec = msgspec.convert(raw, _Replica).spec
     nodes: dict[str, int] = {}
     for engine in spec.engines:
         for member in engine.members:
             nodes[member.pool] = nodes.get(member.pool, 0) + member.nodes * engine.copies
-    return Placed(spec.cluster, tuple(sorted(nodes.items())))
+    return ReplicaLocation(spec.cluster, tuple(sorted(nodes.items())))
 
 
 def prices_of(raw: Raw) -> Mapping[str, float]:
@@ -148,7 +148,7 @@ def prices_of(raw: Raw) -> Mapping[str, float]:
     return {pool.name: float(pool.price) for pool in pools if pool.price is not None}
 
 
-def price_of(placed: Placed | None, prices: Mapping[str, Mapping[str, float]]) -> float | None:
+def price_of(placed: ReplicaLocation | None, prices: Mapping[str, Mapping[str, float]]) -> float | None:
     """None where a pool of it has no price."""
     if placed is None or not placed.nodes:
         return None

@@ -11,18 +11,18 @@ from contextlib import suppress
 
 import msgspec
 
-from modelplane.epp.datalayer.discovery.pods import PODS, Pod, endpoints_of, pod_of
+from modelplane.epp.datalayer.discovery.pods import PODS, ServingPod, endpoints_of, pod_of
 from modelplane.epp.datalayer.discovery.roster import Roster
-from modelplane.kube import Event, Informer, Kind, KubeClient, Query
+from modelplane.kube import GroupVersionResource, Informer, InformerEvent, KubeClient, Query
 from modelplane.kube.client import Raw
 
-INFERENCE_POOLS = Kind("inference.networking.k8s.io", "v1", "inferencepools")
+INFERENCE_POOLS = GroupVersionResource("inference.networking.k8s.io", "v1", "inferencepools")
 _START_S = 5.0
 _PORTS_MOST = 8
 _MOST_PORT = 65_535
 
 
-class PoolSpec(msgspec.Struct, frozen=True):
+class InferencePoolSpec(msgspec.Struct, frozen=True):
     """Which pods, on which ports, and what the proxy does when nobody answers for the pool."""
 
     selector: str
@@ -55,7 +55,7 @@ class _Raw(msgspec.Struct, frozen=True):
     spec: _Spec
 
 
-def pool_of(raw: Raw) -> PoolSpec:
+def pool_of(raw: Raw) -> InferencePoolSpec:
     spec = msgspec.convert(raw, _Raw).spec
     ports = tuple(dict.fromkeys(port.number for port in spec.target_ports))
     if not 1 <= len(ports) <= _PORTS_MOST or not all(0 < port <= _MOST_PORT for port in ports):
@@ -63,22 +63,22 @@ def pool_of(raw: Raw) -> PoolSpec:
     if not spec.selector.match_labels:
         raise ValueError("spec.selector.matchLabels: must not be empty")
     selector = ",".join(f"{name}={value}" for name, value in sorted(spec.selector.match_labels.items()))
-    return PoolSpec(selector, ports, spec.app_protocol, spec.endpoint_picker_ref.failure_mode == "FailOpen")
+    return InferencePoolSpec(selector, ports, spec.app_protocol, spec.endpoint_picker_ref.failure_mode == "FailOpen")
 
 
 class SelectedPods(Roster):
     """Pods of a namespace that a selector matches, on given ports: a pool without a pool object."""
 
-    def __init__(self, client: KubeClient, namespace: str, spec: PoolSpec | None = None) -> None:
+    def __init__(self, client: KubeClient, namespace: str, spec: InferencePoolSpec | None = None) -> None:
         super().__init__()
         self._client = client
         self._namespace = namespace
         self._spec = spec
-        self._pods: Informer[Pod] | None = None
+        self._pods: Informer[ServingPod] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     @property
-    def spec(self) -> PoolSpec | None:
+    def spec(self) -> InferencePoolSpec | None:
         """As last seen."""
         return self._spec
 
@@ -121,7 +121,7 @@ class SelectedPods(Roster):
             pods.listen(lambda _: self._update())
         self._update()
 
-    def _run(self, name: str, informer: "Informer[Pod] | Informer[PoolSpec]") -> None:
+    def _run(self, name: str, informer: "Informer[ServingPod] | Informer[InferencePoolSpec]") -> None:
         before = self._tasks.pop(name, None)
         if before is not None:
             before.cancel()
@@ -154,7 +154,7 @@ class PoolEndpoints(SelectedPods):
         self._run("pool", self._pool)
         await self._settle()
 
-    def _heard_of_pool(self, _: Sequence[Event[PoolSpec]]) -> None:
+    def _heard_of_pool(self, _: Sequence[InformerEvent[InferencePoolSpec]]) -> None:
         self._spec = next(iter(self._pool.snapshot.values()), None)
         if self._spec is None:
             self.replace(())

@@ -11,15 +11,15 @@ import msgspec
 
 from modelplane.epp.datalayer.discovery.roster import Found, address_of
 from modelplane.kube.client import Raw
-from modelplane.kube.kinds import Kind
+from modelplane.kube.kinds import GroupVersionResource
 
-PODS = Kind("", "v1", "pods")
+PODS = GroupVersionResource("", "v1", "pods")
 ACTIVE_PORTS = "llm-d.ai/active-ports"
 _PORT = re.compile(r"[0-9]{1,5}")
 LEGACY_ACTIVE_PORTS = "inference.networking.k8s.io/active-ports"
 
 
-class Pod(msgspec.Struct, frozen=True):
+class ServingPod(msgspec.Struct, frozen=True):
     """A pod that takes requests."""
 
     namespace: str
@@ -54,7 +54,7 @@ class _Raw(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-def pod_of(raw: Raw) -> Pod | None:
+def pod_of(raw: Raw) -> ServingPod | None:
     """None: it takes no requests."""
     pod = msgspec.convert(raw, _Raw)
     meta = pod.metadata
@@ -63,10 +63,10 @@ def pod_of(raw: Raw) -> Pod | None:
         return None
     annotations = meta.annotations or {}
     active = annotations.get(ACTIVE_PORTS, annotations.get(LEGACY_ACTIVE_PORTS))
-    return Pod(meta.namespace, meta.name, meta.uid, pod.status.pod_ip, dict(meta.labels or {}), active)
+    return ServingPod(meta.namespace, meta.name, meta.uid, pod.status.pod_ip, dict(meta.labels or {}), active)
 
 
-def endpoints_of(pods: Iterable[Pod], ports: Sequence[int]) -> Iterator[Found]:
+def endpoints_of(pods: Iterable[ServingPod], ports: Sequence[int]) -> Iterator[Found]:
     several = len(ports) > 1
     for pod in pods:
         for port in ports:

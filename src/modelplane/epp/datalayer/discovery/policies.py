@@ -12,13 +12,13 @@ from contextlib import suppress
 
 import msgspec
 
-from modelplane.kube import Informer, Kind, KubeClient, Query
+from modelplane.kube import GroupVersionResource, Informer, KubeClient, Query
 from modelplane.kube.client import Raw
 
-OBJECTIVES = Kind("llm-d.ai", "v1alpha2", "inferenceobjectives")
-REWRITES = Kind("llm-d.ai", "v1alpha2", "inferencemodelrewrites")
-LEGACY_OBJECTIVES = Kind("inference.networking.x-k8s.io", "v1alpha2", "inferenceobjectives")
-LEGACY_REWRITES = Kind("inference.networking.x-k8s.io", "v1alpha2", "inferencemodelrewrites")
+OBJECTIVES = GroupVersionResource("llm-d.ai", "v1alpha2", "inferenceobjectives")
+REWRITES = GroupVersionResource("llm-d.ai", "v1alpha2", "inferencemodelrewrites")
+LEGACY_OBJECTIVES = GroupVersionResource("inference.networking.x-k8s.io", "v1alpha2", "inferenceobjectives")
+LEGACY_REWRITES = GroupVersionResource("inference.networking.x-k8s.io", "v1alpha2", "inferencemodelrewrites")
 
 
 class _PoolRef(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class _Match(msgspec.Struct, frozen=True):
     model: _Model | None = None
 
 
-class Target(msgspec.Struct, frozen=True):
+class RewriteTarget(msgspec.Struct, frozen=True):
     """A model to ask for instead; weight None: not given."""
 
     model: str = msgspec.field(name="modelRewrite")
@@ -63,7 +63,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    targets: tuple[Target, ...]
+    targets: tuple[RewriteTarget, ...]
     matches: tuple[_Match, ...] = ()
 
 
@@ -190,7 +190,7 @@ class Policies:
         self._book.index(rules for informer in self._rewrites for rules in informer.snapshot.values())
 
 
-def drawn(targets: Sequence[Target], chance: float) -> str:
+def drawn(targets: Sequence[RewriteTarget], chance: float) -> str:
     """The model of one target, by weight; all alike where none has a weight."""
     weights = [target.weight or 0 for target in targets]
     if not any(weights):

@@ -41,14 +41,14 @@ class _Head(msgspec.Struct, frozen=True):
     api_version: str = msgspec.field(name="apiVersion", default="")
 
 
-class Written(msgspec.Struct, frozen=True):
+class PolicyDocument(msgspec.Struct, frozen=True):
     """What a text holds."""
 
     priorities: Mapping[str, int]
     rewrites: tuple[RewriteRules, ...]
 
 
-def read_policies(text: bytes, source: str) -> Written:
+def read_policies(text: bytes, source: str) -> PolicyDocument:
     """InputError with the place where something is wrong."""
     priorities: dict[str, int] = {}
     rewrites: list[RewriteRules] = []
@@ -63,7 +63,7 @@ def read_policies(text: bytes, source: str) -> Written:
         else:
             _, name, rules = found.rules
             rewrites.append((f"{number:09}", name, rules))
-    return Written(priorities, tuple(rewrites))
+    return PolicyDocument(priorities, tuple(rewrites))
 
 
 def _read(value: object) -> Objective | RewriteObject:

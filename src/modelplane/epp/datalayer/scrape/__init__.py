@@ -10,20 +10,20 @@ scraper        all of it, for the endpoints of a pool
 models         which names servers answer to
 """
 
-from modelplane.epp.datalayer.scrape.engines import BadEngine, Engine, Engines, Metric, engines_from
+from modelplane.epp.datalayer.scrape.engines import BadEngine, EngineMetricNames, Engines, MetricFamily, engines_from
 from modelplane.epp.datalayer.scrape.models import ModelsWatcher
-from modelplane.epp.datalayer.scrape.pacing import Pace, Uses
+from modelplane.epp.datalayer.scrape.pacing import MetricsInUse, Pace
 from modelplane.epp.datalayer.scrape.scraper import Scraper, ScrapeSettings
 
 __all__ = [
     "BadEngine",
-    "Engine",
+    "EngineMetricNames",
     "Engines",
-    "Metric",
+    "MetricFamily",
+    "MetricsInUse",
     "ModelsWatcher",
     "Pace",
     "ScrapeSettings",
     "Scraper",
-    "Uses",
     "engines_from",
 ]

@@ -21,7 +21,7 @@ Answered = Callable[[bytes | None, str], None]
 """The page, or None and why not."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class ScrapeTarget(msgspec.Struct, frozen=True):
     """Where a page is. `tls` is given for https."""
 
     host: str
@@ -36,12 +36,12 @@ class Target(msgspec.Struct, frozen=True):
         return f"{head}Accept: text/plain;version=0.0.4\r\nUser-Agent: modelplane\r\n\r\n".encode()
 
 
-class Connection:
+class ScrapeConnection:
     """At most one question at a time."""
 
     __slots__ = ("_again", "_answered", "_opening", "_request", "_stream", "_target", "_timeout_s", "_timer")
 
-    def __init__(self, target: Target, *, timeout_s: float) -> None:
+    def __init__(self, target: ScrapeTarget, *, timeout_s: float) -> None:
         self._target = target
         self._timeout_s = timeout_s
         self._request = target.request
@@ -137,8 +137,8 @@ class _Stream(asyncio.Protocol):
 
     __slots__ = ("_owner", "_reader", "_transport")
 
-    def __init__(self, owner: Connection) -> None:
-        self._owner: Connection | None = owner
+    def __init__(self, owner: ScrapeConnection) -> None:
+        self._owner: ScrapeConnection | None = owner
         self._reader = ResponseReader(PAGE_MOST_BYTES)
         self._transport: asyncio.Transport | None = None
 

@@ -23,85 +23,87 @@ _SPEC = re.compile(r"\s*([A-Za-z_:][A-Za-z0-9_:]*)\s*(?:\{([^{}]*)\})?\s*")
 _MATCH = re.compile(r"""\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"([^"]*)"|([^\s",]+))\s*""")
 
 
-class Metric(msgspec.Struct, frozen=True):
+class MetricFamily(msgspec.Struct, frozen=True):
     """A family of series, and the labels that they must have."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
 
 
-class Engine(msgspec.Struct, frozen=True, kw_only=True):
+class EngineMetricNames(msgspec.Struct, frozen=True, kw_only=True):
     """Where a kind of server shows what. None: it does not."""
 
     name: str
-    waiting: Metric | None = None
-    running: Metric | None = None
-    kv_use: Metric | None = None
-    adapters: Metric | None = None
-    cache_info: Metric | None = None
+    waiting: MetricFamily | None = None
+    running: MetricFamily | None = None
+    kv_use: MetricFamily | None = None
+    adapters: MetricFamily | None = None
+    cache_info: MetricFamily | None = None
     """A series whose labels are the numbers of the cache."""
     block_size_label: str = "block_size"
     blocks_label: str = "num_gpu_blocks"
-    block_size: Metric | None = None
-    blocks: Metric | None = None
+    block_size: MetricFamily | None = None
+    blocks: MetricFamily | None = None
     ranks: tuple[str, ...] = ("engine", "dp_rank")
     """Labels that tell independent parts of one server apart. Series that agree in them are one number seen twice."""
-    others: tuple[tuple[str, Metric], ...] = ()
+    others: tuple[tuple[str, MetricFamily], ...] = ()
     """Numbers beyond those, by the attribute of the endpoint that shows them."""
 
     @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def metrics(self) -> tuple[MetricFamily, ...]:
         """All that is looked at."""
         load = (self.waiting, self.running, self.kv_use, self.adapters)
         cache = (self.cache_info, self.block_size, self.blocks)
         return tuple(metric for metric in (*load, *cache, *(other for _, other in self.others)) if metric is not None)
 
 
-def _trt(kind: str) -> Metric:
-    return Metric("nv_trt_llm_kv_cache_block_metrics", (("kv_cache_block_type", kind),))
+def _trt(kind: str) -> MetricFamily:
+    return MetricFamily("nv_trt_llm_kv_cache_block_metrics", (("kv_cache_block_type", kind),))
 
 
-BUILT_IN: tuple[Engine, ...] = (
-    Engine(
+BUILT_IN: tuple[EngineMetricNames, ...] = (
+    EngineMetricNames(
         name="vllm",
-        waiting=Metric("vllm:num_requests_waiting"),
-        running=Metric("vllm:num_requests_running"),
-        kv_use=Metric("vllm:kv_cache_usage_perc"),
-        adapters=Metric("vllm:lora_requests_info"),
-        cache_info=Metric("vllm:cache_config_info"),
+        waiting=MetricFamily("vllm:num_requests_waiting"),
+        running=MetricFamily("vllm:num_requests_running"),
+        kv_use=MetricFamily("vllm:kv_cache_usage_perc"),
+        adapters=MetricFamily("vllm:lora_requests_info"),
+        cache_info=MetricFamily("vllm:cache_config_info"),
     ),
-    Engine(
+    EngineMetricNames(
         name="sglang",
-        waiting=Metric("sglang:num_queue_reqs"),
-        running=Metric("sglang:num_running_reqs"),
-        kv_use=Metric("sglang:token_usage"),
-        cache_info=Metric("sglang:cache_config_info"),
+        waiting=MetricFamily("sglang:num_queue_reqs"),
+        running=MetricFamily("sglang:num_running_reqs"),
+        kv_use=MetricFamily("sglang:token_usage"),
+        cache_info=MetricFamily("sglang:cache_config_info"),
         block_size_label="page_size",
         blocks_label="num_pages",
     ),
-    Engine(
+    EngineMetricNames(
         name="trtllm-serve",
-        waiting=Metric("trtllm_num_requests_waiting"),
-        running=Metric("trtllm_num_requests_running"),
-        kv_use=Metric("trtllm_kv_cache_utilization"),
-        block_size=Metric("trtllm_kv_cache_tokens_per_block"),
-        blocks=Metric("trtllm_kv_cache_max_blocks"),
+        waiting=MetricFamily("trtllm_num_requests_waiting"),
+        running=MetricFamily("trtllm_num_requests_running"),
+        kv_use=MetricFamily("trtllm_kv_cache_utilization"),
+        block_size=MetricFamily("trtllm_kv_cache_tokens_per_block"),
+        blocks=MetricFamily("trtllm_kv_cache_max_blocks"),
     ),
-    Engine(
+    EngineMetricNames(
         name="triton-tensorrt-llm",
-        waiting=Metric("nv_trt_llm_request_metrics", (("request_type", "waiting"),)),
-        running=Metric("nv_trt_llm_request_metrics", (("request_type", "scheduled"),)),
+        waiting=MetricFamily("nv_trt_llm_request_metrics", (("request_type", "waiting"),)),
+        running=MetricFamily("nv_trt_llm_request_metrics", (("request_type", "scheduled"),)),
         kv_use=_trt("fraction"),
         block_size=_trt("tokens_per"),
         blocks=_trt("max"),
         ranks=("model", "version"),
     ),
-    Engine(name="triton", waiting=Metric("nv_inference_pending_request_count"), ranks=("model", "version")),
-    Engine(
+    EngineMetricNames(
+        name="triton", waiting=MetricFamily("nv_inference_pending_request_count"), ranks=("model", "version")
+    ),
+    EngineMetricNames(
         name="picker",
-        waiting=Metric("llm_d_epp_average_queue_size"),
-        running=Metric("llm_d_epp_average_running_requests"),
-        kv_use=Metric("llm_d_epp_average_kv_cache_utilization"),
+        waiting=MetricFamily("llm_d_epp_average_queue_size"),
+        running=MetricFamily("llm_d_epp_average_running_requests"),
+        kv_use=MetricFamily("llm_d_epp_average_kv_cache_utilization"),
         ranks=("name",),
     ),
 )
@@ -116,7 +118,11 @@ class Engines:
     """The kinds of server that are known, and how to tell which one an endpoint is."""
 
     def __init__(
-        self, engines: Sequence[Engine] = BUILT_IN, *, label: str = ENGINE_LABEL, default: str = DEFAULT_ENGINE
+        self,
+        engines: Sequence[EngineMetricNames] = BUILT_IN,
+        *,
+        label: str = ENGINE_LABEL,
+        default: str = DEFAULT_ENGINE,
     ) -> None:
         self._by_name = {engine.name: engine for engine in engines}
         self._label = label
@@ -124,7 +130,7 @@ class Engines:
             raise BadEngine(f"defaultEngine: {default!r} is none of {', '.join(sorted(self._by_name))}")
         self._default = self._by_name[default]
 
-    def of(self, labels: Mapping[str, str]) -> Engine:
+    def of(self, labels: Mapping[str, str]) -> EngineMetricNames:
         """Servers of a kind that nobody knows are read as the default: some of the numbers may be there."""
         named = labels.get(self._label) or labels.get(LEGACY_ENGINE_LABEL)
         return self._by_name.get(named, self._default) if named else self._default
@@ -144,7 +150,7 @@ def engines_from(parameters: CoreMetricsParameters) -> Engines:
     return Engines(shown, label=parameters.engine_label_key, default=parameters.default_engine)
 
 
-def metric_of(spec: str, place: str = "metric") -> Metric | None:
+def metric_of(spec: str, place: str = "metric") -> MetricFamily | None:
     """`name` or `name{label=value,…}`; empty: none."""
     if not spec.strip():
         return None
@@ -152,7 +158,7 @@ def metric_of(spec: str, place: str = "metric") -> Metric | None:
     if found is None:
         raise BadEngine(f"{place}: {spec!r} is no metric name with labels in braces")
     name, inside = found.groups()
-    return Metric(name, tuple(_labels(inside, place)) if inside and inside.strip() else ())
+    return MetricFamily(name, tuple(_labels(inside, place)) if inside and inside.strip() else ())
 
 
 def _labels(inside: str, place: str) -> list[tuple[str, str]]:
@@ -165,8 +171,8 @@ def _labels(inside: str, place: str) -> list[tuple[str, str]]:
     return labels
 
 
-def _engine(config: EngineMetrics, place: str) -> Engine:
-    return Engine(
+def _engine(config: EngineMetrics, place: str) -> EngineMetricNames:
+    return EngineMetricNames(
         name=config.name,
         waiting=metric_of(config.queued_requests_spec, f"{place}.queuedRequestsSpec"),
         running=metric_of(config.running_requests_spec, f"{place}.runningRequestsSpec"),
@@ -181,7 +187,7 @@ def _engine(config: EngineMetrics, place: str) -> Engine:
     )
 
 
-def _other(custom: CustomMetric, place: str) -> tuple[str, Metric]:
+def _other(custom: CustomMetric, place: str) -> tuple[str, MetricFamily]:
     metric = metric_of(custom.metric_spec, f"{place}.metricSpec")
     if metric is None or not custom.attribute_key:
         raise BadEngine(f"{place}: needs an attributeKey and a metricSpec")

@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from modelplane.epp.datalayer.endpoints import EndpointSource
-from modelplane.epp.datalayer.scrape.connections import Connection
+from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.targets import Where, models_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 
@@ -81,7 +81,7 @@ class ModelsWatcher:
             return
         async with self._places:
             answer: asyncio.Future[tuple[bytes | None, str]] = asyncio.get_running_loop().create_future()
-            connection = Connection(target, timeout_s=self._timeout_s)
+            connection = ScrapeConnection(target, timeout_s=self._timeout_s)
             connection.ask(lambda page, problem: answer.set_result((page, problem)))
             try:
                 page, problem = await answer

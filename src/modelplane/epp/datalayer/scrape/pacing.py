@@ -11,7 +11,7 @@ is looked at less often, and the picker's own counts of what it sent carry the d
 import msgspec
 
 
-class Uses(msgspec.Struct, frozen=True):
+class MetricsInUse(msgspec.Struct, frozen=True):
     """Which numbers of a server the configured plugins read at all."""
 
     load: bool = True
@@ -56,12 +56,12 @@ class Look(msgspec.Struct, frozen=True):
     working: bool = False
 
 
-def next_wait_s(pace: Pace, uses: Uses, look: Look, *, often: int, chance: float) -> float:
+def next_wait_s(pace: Pace, uses: MetricsInUse, look: Look, *, often: int, chance: float) -> float:
     """The wait after a look. `often` servers are looked at as often as can be; `chance` is in [0, 1)."""
     return _wait_s(pace, uses, look, often) * (1 - pace.jitter * chance)
 
 
-def _wait_s(pace: Pace, uses: Uses, look: Look, often: int) -> float:
+def _wait_s(pace: Pace, uses: MetricsInUse, look: Look, often: int) -> float:
     if look.failures:
         return min(pace.failing_s, pace.busy_s * 2.0 ** min(look.failures, 16))
     if not uses.load:

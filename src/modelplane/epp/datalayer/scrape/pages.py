@@ -15,7 +15,7 @@ from math import isfinite
 
 import msgspec
 
-from modelplane.epp.datalayer.scrape.engines import Engine, Metric
+from modelplane.epp.datalayer.scrape.engines import EngineMetricNames, MetricFamily
 from modelplane.epp.scheduling.loads import Adapters, Load
 
 _LINES_MOST = 4096
@@ -45,7 +45,7 @@ class Series(msgspec.Struct):
         return None
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ScrapedValues(msgspec.Struct, frozen=True):
     """What one page said; None: nothing of it."""
 
     waiting: float | None = None
@@ -78,13 +78,13 @@ class Seen(msgspec.Struct, frozen=True):
         )
 
 
-NOTHING_SEEN = Seen()
+NOTHING_SEEN = ScrapedValues()
 
 
-class Reader:
+class PageReader:
     """Reads page after page of one server."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineMetricNames) -> None:
         self.engine = engine
         self._ranks = tuple(label.encode() for label in engine.ranks)
         self._families = {name: _Family(name) for name in sorted({metric.name for metric in engine.metrics})}
@@ -92,7 +92,7 @@ class Reader:
         self._cache_names = frozenset(metric.name for metric in cache if metric is not None)
         self._seen = NOTHING_SEEN
 
-    def read(self, page: bytes) -> Seen:
+    def read(self, page: bytes) -> ScrapedValues:
         """The same object as the last time, if nothing that it tells has changed."""
         if page[:1] != b"#" or page[-1:] != b"\n":
             page = b"\n%b\n" % page
@@ -101,7 +101,7 @@ class Reader:
             self._seen = self._tell(changed)
         return self._seen
 
-    def _tell(self, changed: Sequence[str]) -> Seen:
+    def _tell(self, changed: Sequence[str]) -> ScrapedValues:
         """What changes with every request is worked out anew; the rest only if it is among what changed."""
         engine, before = self.engine, self._seen
         cache = (before.block_size, before.blocks)
@@ -111,7 +111,7 @@ class Reader:
         if engine.adapters is not None and engine.adapters.name in changed:
             adapters = _adapters(self._series(engine.adapters))
         others = ((key, self._sum(metric)) for key, metric in engine.others) if engine.others else ()
-        return Seen(
+        return ScrapedValues(
             self._sum(engine.waiting),
             self._sum(engine.running),
             _share(self._series(engine.kv_use)),
@@ -130,7 +130,7 @@ class Reader:
             self._blocks(info) if blocks is None else _whole(blocks),
         )
 
-    def _series(self, metric: Metric | None) -> Sequence[Series]:
+    def _series(self, metric: MetricFamily | None) -> Sequence[Series]:
         if metric is None:
             return ()
         series = self._families[metric.name].series
@@ -138,7 +138,7 @@ class Reader:
             series = [one for one in series if one.label(name.encode()) == value]
         return series
 
-    def _sum(self, metric: Metric | None) -> float | None:
+    def _sum(self, metric: MetricFamily | None) -> float | None:
         """Over the ranks; what a rank shows more than once counts once."""
         series = self._series(metric)
         if len(series) <= 1:

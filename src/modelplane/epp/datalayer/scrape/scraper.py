@@ -19,10 +19,10 @@ from types import MappingProxyType
 import msgspec
 
 from modelplane.epp.datalayer.endpoints import EndpointSource
-from modelplane.epp.datalayer.scrape.connections import Connection
+from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.engines import Engines
-from modelplane.epp.datalayer.scrape.pacing import Look, Pace, Uses, busy_wait_s, next_wait_s
-from modelplane.epp.datalayer.scrape.pages import NOTHING_SEEN, Reader
+from modelplane.epp.datalayer.scrape.pacing import Look, MetricsInUse, Pace, busy_wait_s, next_wait_s
+from modelplane.epp.datalayer.scrape.pages import NOTHING_SEEN, PageReader
 from modelplane.epp.datalayer.scrape.targets import Where, page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 
@@ -37,7 +37,7 @@ class ScrapeSettings(msgspec.Struct, frozen=True):
     """How endpoints are looked at."""
 
     pace: Pace = Pace()
-    uses: Uses = Uses()
+    uses: MetricsInUse = MetricsInUse()
     timeout_s: float = 1.0
     at_once: int = 32
     tick_s: float = 0.1
@@ -60,7 +60,7 @@ class _Watched:
         "connection", "due_s", "endpoint", "failures", "problem", "reader", "seen", "started_s", "then", "wait_s",
     )  # fmt: skip
 
-    def __init__(self, endpoint: Endpoint, connection: Connection, reader: Reader, due_s: float) -> None:
+    def __init__(self, endpoint: Endpoint, connection: ScrapeConnection, reader: PageReader, due_s: float) -> None:
         self.endpoint = endpoint
         self.connection = connection
         self.reader = reader
@@ -139,8 +139,8 @@ class Scraper:
         target = self._where(endpoint)
         if target is None:
             return None
-        connection = Connection(target, timeout_s=self._settings.timeout_s)
-        return _Watched(endpoint, connection, Reader(self._engines.of(endpoint.labels)), now)
+        connection = ScrapeConnection(target, timeout_s=self._settings.timeout_s)
+        return _Watched(endpoint, connection, PageReader(self._engines.of(endpoint.labels)), now)
 
     def _part(self, watched: _Watched) -> None:
         if watched.connection.busy:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from modelplane.epp.datalayer.scrape.connections import Target
+from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
 from modelplane.epp.scheduling.endpoints import Endpoint
 
-Where = Callable[[Endpoint], Target | None]
+Where = Callable[[Endpoint], ScrapeTarget | None]
 """None: its address cannot be read, and it is left alone."""
 
 METRICS_HOST: Final = "metricsAddress"
@@ -14,15 +14,15 @@ METRICS_HOST: Final = "metricsAddress"
 METRICS_PORT: Final = "metricsPort"
 
 
-def page_of(endpoint: Endpoint) -> Target | None:
+def page_of(endpoint: Endpoint) -> ScrapeTarget | None:
     """The metrics: where the endpoint serves, or where its labels say that they are."""
     host, _, port = endpoint.address.rpartition(":")
     host = endpoint.labels.get(METRICS_HOST, host).strip("[]")
     port = endpoint.labels.get(METRICS_PORT, port)
-    return Target(host, int(port)) if host and port.isdecimal() else None
+    return ScrapeTarget(host, int(port)) if host and port.isdecimal() else None
 
 
-def models_of(endpoint: Endpoint) -> Target | None:
+def models_of(endpoint: Endpoint) -> ScrapeTarget | None:
     """The list of models: where the endpoint serves."""
     host, _, port = endpoint.address.rpartition(":")
-    return Target(host.strip("[]"), int(port), "/v1/models") if host and port.isdecimal() else None
+    return ScrapeTarget(host.strip("[]"), int(port), "/v1/models") if host and port.isdecimal() else None

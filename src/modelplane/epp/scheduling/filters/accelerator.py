@@ -8,7 +8,7 @@ from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 LABEL = "modelplane.ai/accelerator"
 HEADER = "x-modelplane-accelerator"
@@ -40,12 +40,16 @@ class AcceleratorFilter:
             return None
         found = endpoint.labels.get(self._label)
         if found is None:
-            return None if self._allows_no_label else Refusal(self.name, Code.EXCLUDED, "has no {}", (self._label,))
+            return (
+                None
+                if self._allows_no_label
+                else Refusal(self.name, RefusalCode.UNRESOLVABLE, "has no {}", (self._label,))
+            )
         if self._values and found not in self._values:
             allowed = ", ".join(sorted(self._values))
-            return Refusal(self.name, Code.EXCLUDED, "runs on {}, which is none of {}", (found, allowed))
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "runs on {}, which is none of {}", (found, allowed))
         if named is not None and found not in map(str.strip, named.split(",")):
-            return Refusal(self.name, Code.EXCLUDED, "runs on {}, the request wants {}", (found, named))
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "runs on {}, the request wants {}", (found, named))
         return None
 
 

@@ -3,11 +3,11 @@
 A server that does not tell which names it answers to, or how many adapters it takes, is not kept out for it.
 """
 
-from modelplane.epp.scheduling.catalogue import NoParameters, Parameters, plugin_type
+from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import OtherModel
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 
 class LoraParameters(Parameters, frozen=True):
@@ -18,14 +18,14 @@ class LoraParameters(Parameters, frozen=True):
 class ModelFilter:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: NoParameters) -> None:
+    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
         self.name = name
 
     def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
         model, models = cycle.request.model, endpoint.load.models
         if not model or not models or model in models:
             return None
-        return OtherModel(self.name, Code.EXCLUDED, "does not serve {}", (model,))
+        return OtherModel(self.name, RefusalCode.UNRESOLVABLE, "does not serve {}", (model,))
 
 
 class LoraFilter:
@@ -42,15 +42,15 @@ class LoraFilter:
         if not adapters.most or not model or model in adapters.running or model in adapters.waiting:
             return None
         if not self._allow_load:
-            return Refusal(self.name, Code.REFUSED, "has not loaded {}", (model,))
+            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "has not loaded {}", (model,))
         active = len(adapters.running | adapters.waiting)
         if active < adapters.most:
             return None
-        return Refusal(self.name, Code.REFUSED, "has {} of {} adapters active, {} not among them",
+        return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "has {} of {} adapters active, {} not among them",
                        (active, adapters.most, model))  # fmt: skip
 
 
 TYPES = (
-    plugin_type("model-filter", ModelFilter, NoParameters),
+    plugin_type("model-filter", ModelFilter, EmptyParameters),
     plugin_type("lora-filter", LoraFilter, LoraParameters),
 )

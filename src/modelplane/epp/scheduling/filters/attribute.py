@@ -9,10 +9,10 @@ from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 
-class Operator(StrEnum):
+class ThresholdOperator(StrEnum):
     LESS = "LessThan"
     LESS_OR_EQUAL = "LessThanOrEqual"
     GREATER = "GreaterThan"
@@ -21,38 +21,38 @@ class Operator(StrEnum):
     NOT_EQUAL = "NotEqual"
 
 
-_COMPARE: Mapping[Operator, Callable[[float, float], bool]] = {
-    Operator.LESS: operator.lt,
-    Operator.LESS_OR_EQUAL: operator.le,
-    Operator.GREATER: operator.gt,
-    Operator.GREATER_OR_EQUAL: operator.ge,
-    Operator.EQUAL: operator.eq,
-    Operator.NOT_EQUAL: operator.ne,
+_COMPARE: Mapping[ThresholdOperator, Callable[[float, float], bool]] = {
+    ThresholdOperator.LESS: operator.lt,
+    ThresholdOperator.LESS_OR_EQUAL: operator.le,
+    ThresholdOperator.GREATER: operator.gt,
+    ThresholdOperator.GREATER_OR_EQUAL: operator.ge,
+    ThresholdOperator.EQUAL: operator.eq,
+    ThresholdOperator.NOT_EQUAL: operator.ne,
 }
 
 
 class Threshold(Parameters, frozen=True):
-    operator: Operator
+    operator: ThresholdOperator
     value: float
 
 
-class Algorithm(Parameters, frozen=True):
+class ThresholdAlgorithm(Parameters, frozen=True):
     type: Literal["threshold"] = "threshold"
     threshold: Threshold | None = None
 
 
-class AttributeParameters(Parameters, frozen=True):
+class AttributeFilterParameters(Parameters, frozen=True):
     attribute: str
     producer: str | None = None
     on_missing: Literal["Pass", "Fail"] = "Pass"
     fallback_on_empty: bool = False
-    algorithm: Algorithm = Algorithm()
+    algorithm: ThresholdAlgorithm = ThresholdAlgorithm()
 
 
 class AttributeFilter:
     __slots__ = ("_attribute", "_compare", "_fallback", "_passes_missing", "_threshold", "name")
 
-    def __init__(self, name: str, parameters: AttributeParameters) -> None:
+    def __init__(self, name: str, parameters: AttributeFilterParameters) -> None:
         if not parameters.attribute:
             raise InputError("attribute is required")
         threshold = parameters.algorithm.threshold
@@ -75,12 +75,12 @@ class AttributeFilter:
     def _judge(self, endpoint: Endpoint) -> Refusal | None:
         value = endpoint.attributes.get(self._attribute)
         if value is None:
-            missing = Refusal(self.name, Code.REFUSED, "has no {}", (self._attribute,))
+            missing = Refusal(self.name, RefusalCode.UNSCHEDULABLE, "has no {}", (self._attribute,))
             return None if self._passes_missing else missing
         if self._compare(value, self._threshold.value):
             return None
-        return Refusal(self.name, Code.REFUSED, "{} is {:g}, not {} {:g}",
+        return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "{} is {:g}, not {} {:g}",
                        (self._attribute, value, str(self._threshold.operator), self._threshold.value))  # fmt: skip
 
 
-TYPES = (plugin_type("endpoint-attribute-filter", AttributeFilter, AttributeParameters),)
+TYPES = (plugin_type("endpoint-attribute-filter", AttributeFilter, AttributeFilterParameters),)

@@ -18,14 +18,14 @@ from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.units import Duration
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 _NOT_NEGATIVE = msgspec.Meta(ge=0.0)
 REQUESTS_WITHOUT_METRICS = 100
 """Requests in flight at which an endpoint without fresh metrics counts as nearly full."""
 
 
-class UtilizationParameters(Parameters, frozen=True):
+class UtilizationDetectorParameters(Parameters, frozen=True):
     queue_depth_threshold: Annotated[int, msgspec.Meta(gt=0)] = 5
     kv_cache_util_threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.8
     metrics_staleness_threshold: Duration = Duration(0.2)
@@ -36,7 +36,7 @@ class UtilizationParameters(Parameters, frozen=True):
         return load.seen_s < 0.0 or now_s - load.seen_s > self.metrics_staleness_threshold
 
 
-class Mode(StrEnum):
+class DetectorMode(StrEnum):
     REQUESTS = "requests"
     TOKENS = "tokens"
     HYBRID = "hybrid"
@@ -45,7 +45,7 @@ class Mode(StrEnum):
 class ConcurrencyParameters(Parameters, frozen=True):
     max_concurrency: Annotated[int, msgspec.Meta(gt=0)] = 100
     headroom: Annotated[float, _NOT_NEGATIVE] = 0.0
-    concurrency_mode: Mode = Mode.REQUESTS
+    concurrency_mode: DetectorMode = DetectorMode.REQUESTS
     max_token_concurrency: Annotated[int, msgspec.Meta(gt=0)] = 1_000_000
     in_flight_load_producer_name: str = ""
 
@@ -53,7 +53,7 @@ class ConcurrencyParameters(Parameters, frozen=True):
 class UtilizationDetector:
     __slots__ = ("_kv_limit", "_queue_limit", "name", "parameters")
 
-    def __init__(self, name: str, parameters: UtilizationParameters) -> None:
+    def __init__(self, name: str, parameters: UtilizationDetectorParameters) -> None:
         self.name = name
         self.parameters = parameters
         self._queue_limit = parameters.queue_depth_threshold * (1.0 + parameters.headroom)
@@ -72,12 +72,21 @@ class UtilizationDetector:
             if endpoint.requests_in_flight < REQUESTS_WITHOUT_METRICS:
                 return None
             sent = endpoint.requests_in_flight
-            return Refusal(self.name, Code.REFUSED, "its figures are too old, and {} requests are in flight", (sent,))
+            return Refusal(
+                self.name, RefusalCode.UNSCHEDULABLE, "its figures are too old, and {} requests are in flight", (sent,)
+            )
         if load.waiting >= self._queue_limit:
-            return Refusal(self.name, Code.REFUSED, "{:g} requests wait, limit {:g}", (load.waiting, self._queue_limit))
+            return Refusal(
+                self.name,
+                RefusalCode.UNSCHEDULABLE,
+                "{:g} requests wait, limit {:g}",
+                (load.waiting, self._queue_limit),
+            )
         if load.kv_use >= self._kv_limit:
             values = (load.kv_use, self._kv_limit)
-            return Refusal(self.name, Code.REFUSED, "{:.0%} of the KV cache is in use, limit {:.0%}", values)
+            return Refusal(
+                self.name, RefusalCode.UNSCHEDULABLE, "{:.0%} of the KV cache is in use, limit {:.0%}", values
+            )
         return None
 
 
@@ -92,17 +101,17 @@ class ConcurrencyDetector:
 
     def refuse(self, _cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
         mode = self.parameters.concurrency_mode
-        if mode is not Mode.TOKENS and endpoint.requests_in_flight >= self._request_limit:
+        if mode is not DetectorMode.TOKENS and endpoint.requests_in_flight >= self._request_limit:
             values = (endpoint.requests_in_flight, self._request_limit)
-            return Refusal(self.name, Code.REFUSED, "{} requests in flight, limit {}", values)
-        if mode is not Mode.REQUESTS and endpoint.tokens_in_flight >= self._token_limit:
+            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "{} requests in flight, limit {}", values)
+        if mode is not DetectorMode.REQUESTS and endpoint.tokens_in_flight >= self._token_limit:
             values = (endpoint.tokens_in_flight, self._token_limit)
-            return Refusal(self.name, Code.REFUSED, "{} tokens in flight, limit {}", values)
+            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "{} tokens in flight, limit {}", values)
         return None
 
 
 TYPES = (
-    plugin_type("utilization-detector", UtilizationDetector, UtilizationParameters).serving_as("detector"),
+    plugin_type("utilization-detector", UtilizationDetector, UtilizationDetectorParameters).serving_as("detector"),
     plugin_type(
         "concurrency-detector", ConcurrencyDetector, ConcurrencyParameters, reads=("in-flight load",)
     ).serving_as("detector"),

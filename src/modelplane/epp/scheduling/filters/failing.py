@@ -12,7 +12,7 @@ import msgspec
 from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 
 class FailingParameters(Parameters, frozen=True):
@@ -38,7 +38,7 @@ class FailingFilter:
         return [self._refusal(endpoint) if failing else None for endpoint, failing in zip(endpoints, bad, strict=True)]
 
     def _refusal(self, endpoint: Endpoint) -> Refusal:
-        return Refusal(self.name, Code.REFUSED, "failed {} times in a row", (endpoint.failures,))
+        return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "failed {} times in a row", (endpoint.failures,))
 
 
 TYPES = (plugin_type("failing-endpoint-filter", FailingFilter, FailingParameters),)

@@ -9,37 +9,37 @@ from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.steady import SteadyFilter
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 
-class Operator(StrEnum):
+class LabelOperator(StrEnum):
     IN = "In"
     NOT_IN = "NotIn"
     EXISTS = "Exists"
     DOES_NOT_EXIST = "DoesNotExist"
 
 
-class Requirement(Parameters, frozen=True):
+class LabelMatchParameters(Parameters, frozen=True):
     key: str
-    operator: Operator
+    operator: LabelOperator
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
         match self.operator:
-            case Operator.IN:
+            case LabelOperator.IN:
                 return value in self.values
-            case Operator.NOT_IN:
+            case LabelOperator.NOT_IN:
                 return value not in self.values
-            case Operator.EXISTS:
+            case LabelOperator.EXISTS:
                 return value is not None
-            case Operator.DOES_NOT_EXIST:
+            case LabelOperator.DOES_NOT_EXIST:
                 return value is None
 
 
 class SelectorParameters(Parameters, frozen=True):
     match_labels: dict[str, str] = msgspec.field(default_factory=dict)
-    match_expressions: tuple[Requirement, ...] = ()
+    match_expressions: tuple[LabelMatchParameters, ...] = ()
 
 
 class ByLabelParameters(Parameters, frozen=True):
@@ -50,7 +50,7 @@ class ByLabelParameters(Parameters, frozen=True):
 
 def make_selector(name: str, parameters: SelectorParameters) -> SteadyFilter:
     for at, requirement in enumerate(parameters.match_expressions):
-        needs_values = requirement.operator in {Operator.IN, Operator.NOT_IN}
+        needs_values = requirement.operator in {LabelOperator.IN, LabelOperator.NOT_IN}
         if needs_values != bool(requirement.values):
             rule = "needs values" if needs_values else "takes no values"
             raise InputError(f"matchExpressions[{at}]: operator {requirement.operator} {rule}")
@@ -71,11 +71,11 @@ def _selects(name: str, parameters: SelectorParameters) -> Callable[[Endpoint], 
             found = endpoint.labels.get(key)
             if found != wanted:
                 shown = "no label" if found is None else f"label {found}"
-                return Refusal(name, Code.EXCLUDED, "has {} for {}, not {}", (shown, key, wanted))
+                return Refusal(name, RefusalCode.UNRESOLVABLE, "has {} for {}, not {}", (shown, key, wanted))
         for requirement in parameters.match_expressions:
             if not requirement.holds(endpoint.labels):
                 values = (requirement.key, str(requirement.operator), ", ".join(requirement.values))
-                return Refusal(name, Code.EXCLUDED, "its labels break {} {} ({})", values)
+                return Refusal(name, RefusalCode.UNRESOLVABLE, "its labels break {} {} ({})", values)
         return None
 
     return judge
@@ -86,12 +86,14 @@ def _has_value(name: str, parameters: ByLabelParameters) -> Callable[[Endpoint],
         found = endpoint.labels.get(parameters.label)
         if found is None:
             return (
-                None if parameters.allows_no_label else Refusal(name, Code.EXCLUDED, "has no {}", (parameters.label,))
+                None
+                if parameters.allows_no_label
+                else Refusal(name, RefusalCode.UNRESOLVABLE, "has no {}", (parameters.label,))
             )
         if found in parameters.valid_values:
             return None
         values = (found, parameters.label, ", ".join(parameters.valid_values))
-        return Refusal(name, Code.EXCLUDED, "has {} for {}, which is none of {}", values)
+        return Refusal(name, RefusalCode.UNRESOLVABLE, "has {} for {}, which is none of {}", values)
 
     return judge
 

@@ -17,12 +17,12 @@ from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.latency import LATENCY
 from modelplane.epp.scheduling.producers.prefix import prefix_of
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 _MS = 1000.0
 
 
-class Source(StrEnum):
+class PrefixSource(StrEnum):
     PREFILL_THROUGHPUT = "prefillThroughput"
     LATENCY_PREDICTOR = "latencyPredictor"
 
@@ -34,7 +34,7 @@ class PrefixAffinityParameters(Parameters, frozen=True):
         default=18000.0, name="maxTTFTPenaltyMs"
     )
     """0: no penalty is too much."""
-    ttft_source: Source = Source.PREFILL_THROUGHPUT
+    ttft_source: PrefixSource = PrefixSource.PREFILL_THROUGHPUT
     peak_prefill_throughput: Annotated[float, msgspec.Meta(gt=0.0)] = 15928.0
     """Tokens a second."""
     prefix_match_info_producer_name: str = ""
@@ -60,11 +60,13 @@ class PrefixAffinityFilter:
         sticky = [share >= self._parameters.affinity_threshold for share in shares]
         if not any(sticky) or all(sticky) or self._explores(cycle) or self._costs_too_much(cycle, endpoints, sticky):
             return ()
-        return [
-            None if stays else Refusal(self.name, Code.REFUSED, "holds {:.0%} of the prompt, others {:.0%} or more",
-                                       (share, self._parameters.affinity_threshold))
-            for share, stays in zip(shares, sticky, strict=True)
-        ]  # fmt: skip
+        return [None if stays else self._refuse_cold(share) for share, stays in zip(shares, sticky, strict=True)]
+
+    def _refuse_cold(self, share: float) -> Refusal:
+        values = (share, self._parameters.affinity_threshold)
+        return Refusal(
+            self.name, RefusalCode.UNSCHEDULABLE, "holds {:.0%} of the prompt, others {:.0%} or more", values
+        )
 
     def _explores(self, cycle: Cycle) -> bool:
         probability = self._parameters.exploration_probability
@@ -81,7 +83,7 @@ class PrefixAffinityFilter:
 
     def _waits_ms(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> list[float]:
         rate = self._parameters.peak_prefill_throughput
-        predictions = cycle.get(LATENCY) if self._parameters.ttft_source is Source.LATENCY_PREDICTOR else None
+        predictions = cycle.get(LATENCY) if self._parameters.ttft_source is PrefixSource.LATENCY_PREDICTOR else None
         if predictions is not None:
             found = [each for each in cycle.aligned(predictions, endpoints) if each is not None]
             if len(found) == len(endpoints):

@@ -13,7 +13,7 @@ from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.latency import LATENCY
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 
 class SloHeadroomParameters(Parameters, frozen=True):
@@ -44,7 +44,7 @@ class SloHeadroomFilter:
             return ()
         explores = self._explore > 0.0 and cycle.chance() < self._explore
         what = "is expected to meet the goals, others are tried" if explores else "is not expected to meet the goals"
-        no = Refusal(self.name, Code.REFUSED, what)
+        no = Refusal(self.name, RefusalCode.UNSCHEDULABLE, what)
         return [no if meets is explores else None for meets in met]
 
 

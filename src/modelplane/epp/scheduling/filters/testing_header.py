@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import NoParameters, plugin_type
+from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.subsets import narrow, parse
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 HEADER = "test-epp-endpoint-selection"
 
@@ -16,7 +16,7 @@ class HeaderBasedTestingFilter:
 
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: NoParameters) -> None:
+    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
         self.name = name
 
     def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
@@ -26,8 +26,8 @@ class HeaderBasedTestingFilter:
     def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
         named = cycle.request.headers.get(HEADER, "")
         kept = set(narrow(endpoints, parse(named)))
-        no = Refusal(self.name, Code.EXCLUDED, "is not among those of the header: {}", (named or "none",))
+        no = Refusal(self.name, RefusalCode.UNRESOLVABLE, "is not among those of the header: {}", (named or "none",))
         return [None if endpoint in kept else no for endpoint in endpoints]
 
 
-TYPES = (plugin_type("header-based-testing-filter", HeaderBasedTestingFilter, NoParameters),)
+TYPES = (plugin_type("header-based-testing-filter", HeaderBasedTestingFilter, EmptyParameters),)

@@ -10,34 +10,34 @@ from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.slots import PEER
-from modelplane.epp.scheduling.topology import Level, shared
-from modelplane.framework import Code, Refusal
+from modelplane.epp.scheduling.topology import TopologyLevel, shared
+from modelplane.framework import Refusal, RefusalCode
 
 
-class Affinity(StrEnum):
+class TopologyAffinity(StrEnum):
     HOST = "host"
     RACK = "rack"
     ZONE = "zone"
     REGION = "region"
 
 
-_LEVELS: Mapping[Affinity, Level] = {
-    Affinity.HOST: Level.HOST,
-    Affinity.RACK: Level.RACK,
-    Affinity.ZONE: Level.ZONE,
-    Affinity.REGION: Level.REGION,
+_LEVELS: Mapping[TopologyAffinity, TopologyLevel] = {
+    TopologyAffinity.HOST: TopologyLevel.HOST,
+    TopologyAffinity.RACK: TopologyLevel.RACK,
+    TopologyAffinity.ZONE: TopologyLevel.ZONE,
+    TopologyAffinity.REGION: TopologyLevel.REGION,
 }
 
 
-class TopologyParameters(Parameters, frozen=True):
-    min_affinity: Affinity = Affinity.HOST
+class TopologyFilterParameters(Parameters, frozen=True):
+    min_affinity: TopologyAffinity = TopologyAffinity.HOST
     topology_producer_name: str = ""
 
 
 class TopologyFilter:
     __slots__ = ("_affinity", "name")
 
-    def __init__(self, name: str, parameters: TopologyParameters) -> None:
+    def __init__(self, name: str, parameters: TopologyFilterParameters) -> None:
         self.name = name
         self._affinity = parameters.min_affinity
 
@@ -52,8 +52,8 @@ class TopologyFilter:
         near = [shared(peer, endpoint) >= least for endpoint in endpoints]
         if not any(near):
             return ()
-        far = Refusal(self.name, Code.REFUSED, "shares no {} with {}", (str(self._affinity), peer.name))
+        far = Refusal(self.name, RefusalCode.UNSCHEDULABLE, "shares no {} with {}", (str(self._affinity), peer.name))
         return [None if close else far for close in near]
 
 
-TYPES = (plugin_type("topology-affinity-filter", TopologyFilter, TopologyParameters),)
+TYPES = (plugin_type("topology-affinity-filter", TopologyFilter, TopologyFilterParameters),)

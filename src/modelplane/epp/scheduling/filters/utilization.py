@@ -10,31 +10,31 @@ from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 
-class Metric(StrEnum):
+class UtilizationMetric(StrEnum):
     ACTIVE_REQUESTS = "active-requests"
     RUNNING_REQUESTS = "running-requests"
     WAITING_QUEUE = "waiting-queue"
     KV_CACHE_UTILIZATION = "kv-cache-utilization"
 
 
-_READ: Mapping[Metric, Callable[[Endpoint], float]] = {
-    Metric.ACTIVE_REQUESTS: lambda endpoint: float(endpoint.requests_in_flight),
-    Metric.RUNNING_REQUESTS: lambda endpoint: endpoint.load.running,
-    Metric.WAITING_QUEUE: lambda endpoint: endpoint.load.waiting,
-    Metric.KV_CACHE_UTILIZATION: lambda endpoint: endpoint.load.kv_use,
+_READ: Mapping[UtilizationMetric, Callable[[Endpoint], float]] = {
+    UtilizationMetric.ACTIVE_REQUESTS: lambda endpoint: float(endpoint.requests_in_flight),
+    UtilizationMetric.RUNNING_REQUESTS: lambda endpoint: endpoint.load.running,
+    UtilizationMetric.WAITING_QUEUE: lambda endpoint: endpoint.load.waiting,
+    UtilizationMetric.KV_CACHE_UTILIZATION: lambda endpoint: endpoint.load.kv_use,
 }
 
 
-class Condition(Parameters, frozen=True):
-    metric: Metric
+class UtilizationCondition(Parameters, frozen=True):
+    metric: UtilizationMetric
     max_value: Annotated[float, msgspec.Meta(ge=0.0)]
 
 
-class UtilizationParameters(Parameters, frozen=True):
-    conditions: tuple[Condition, ...] = ()
+class UtilizationFilterParameters(Parameters, frozen=True):
+    conditions: tuple[UtilizationCondition, ...] = ()
     fallback_on_empty: bool = False
     in_flight_load_producer_name: str = ""
 
@@ -42,7 +42,7 @@ class UtilizationParameters(Parameters, frozen=True):
 class UtilizationFilter:
     __slots__ = ("_conditions", "_fallback", "name")
 
-    def __init__(self, name: str, parameters: UtilizationParameters) -> None:
+    def __init__(self, name: str, parameters: UtilizationFilterParameters) -> None:
         if not parameters.conditions:
             raise InputError("conditions: at least one is needed")
         self.name = name
@@ -60,8 +60,8 @@ class UtilizationFilter:
         for read, limit, metric in self._conditions:
             value = read(endpoint)
             if value > limit:
-                return Refusal(self.name, Code.REFUSED, "{} is {:g}, above {:g}", (metric, value, limit))
+                return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "{} is {:g}, above {:g}", (metric, value, limit))
         return None
 
 
-TYPES = (plugin_type("utilization-filter", UtilizationFilter, UtilizationParameters, reads=("in-flight load",)),)
+TYPES = (plugin_type("utilization-filter", UtilizationFilter, UtilizationFilterParameters, reads=("in-flight load",)),)

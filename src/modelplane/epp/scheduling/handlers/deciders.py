@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import NoParameters, Parameters, plugin_type
+from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.prefix import prefix_of
@@ -42,7 +42,7 @@ class PrefixBasedDecider:
 class AlwaysDecider:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: NoParameters) -> None:
+    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
         self.name = name
 
     def wants(self, _cycle: Cycle, _primary: Endpoint | None, /) -> bool:
@@ -54,7 +54,7 @@ class MultimodalDecider:
 
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: NoParameters) -> None:
+    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
         self.name = name
 
     def wants(self, cycle: Cycle, _primary: Endpoint | None, /) -> bool:
@@ -63,6 +63,6 @@ class MultimodalDecider:
 
 TYPES = (
     plugin_type("prefix-based-pd-decider", PrefixBasedDecider, PrefixBasedParameters, reads=("prefix",)),
-    plugin_type("always-disagg-pd-decider", AlwaysDecider, NoParameters),
-    plugin_type("always-disagg-multimodal-decider", MultimodalDecider, NoParameters),
+    plugin_type("always-disagg-pd-decider", AlwaysDecider, EmptyParameters),
+    plugin_type("always-disagg-multimodal-decider", MultimodalDecider, EmptyParameters),
 )

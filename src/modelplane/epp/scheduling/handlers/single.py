@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from modelplane.epp.scheduling.catalogue import NoParameters, plugin_type
+from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.conclusions import conclude
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision
@@ -13,7 +13,7 @@ from modelplane.framework import Profile
 class SingleProfileHandler:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: NoParameters) -> None:
+    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
         self.name = name
 
     def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
@@ -29,4 +29,4 @@ class SingleProfileHandler:
         return conclude(profile, result)
 
 
-TYPES = (plugin_type("single-profile-handler", SingleProfileHandler, NoParameters),)
+TYPES = (plugin_type("single-profile-handler", SingleProfileHandler, EmptyParameters),)

@@ -13,7 +13,7 @@ from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
 from modelplane.epp.scheduling.plugins import Served
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN
-from modelplane.epp.scheduling.producers.limits import Limits
+from modelplane.epp.scheduling.producers.limits import PrefixLimits
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.epp.scheduling.requests import Request
 
@@ -46,7 +46,7 @@ class ApproxPrefixProducer:
     def __init__(self, name: str, parameters: ApproxPrefixParameters) -> None:
         self.name = name
         self.index = ApproximateIndex(
-            Limits(
+            PrefixLimits(
                 block_tokens=parameters.block_size // BYTES_A_TOKEN or parameters.block_size_tokens,
                 follow_servers=parameters.auto_tune,
                 most_tokens=parameters.max_prefix_tokens_to_match,

@@ -34,7 +34,7 @@ from types import MappingProxyType
 from modelplane.epp.scheduling.counts import Counts
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN, marks_of_text, seed_of
-from modelplane.epp.scheduling.producers.limits import LEAST_BLOCK_TOKENS, Limits
+from modelplane.epp.scheduling.producers.limits import LEAST_BLOCK_TOKENS, PrefixLimits
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.requests import Request
 
@@ -106,8 +106,8 @@ _NONE: Mapping[int, int] = MappingProxyType({})
 class ApproximateIndex:
     """See the module. Not for several threads."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: PrefixLimits | None = None) -> None:
+        self._limits = limits or PrefixLimits()
         self._held: tuple[dict[int, int], ...] = tuple({} for _ in range(_SHARDS))
         self._servers: dict[Endpoint, _Server] = {}
         self._gone: deque[_Server] = deque()

@@ -54,7 +54,7 @@ class AllBlocksCleared(msgspec.Struct, frozen=True):
 KvEvent = BlockStored | BlockRemoved | AllBlocksCleared
 
 
-class KvBatch(msgspec.Struct, frozen=True):
+class KvEventBatch(msgspec.Struct, frozen=True):
     sequence: int
     """Counts up by one from batch to batch of one server."""
     events: tuple[KvEvent, ...]
@@ -63,7 +63,7 @@ class KvBatch(msgspec.Struct, frozen=True):
     """The data-parallel rank that it is of."""
 
 
-def read_frames(frames: Sequence[bytes]) -> tuple[str, KvBatch]:
+def read_frames(frames: Sequence[bytes]) -> tuple[str, KvEventBatch]:
     """The topic and the batch of one message: topic, sequence number, payload."""
     if len(frames) != 3:  # noqa: PLR2004  the number of frames named above
         raise KvEventError(f"a message of {len(frames)} frames; there must be topic, sequence and payload")
@@ -73,7 +73,7 @@ def read_frames(frames: Sequence[bytes]) -> tuple[str, KvBatch]:
     return topic.decode(errors="replace"), read_batch(payload, int.from_bytes(sequence, "big"))
 
 
-def read_batch(payload: bytes, sequence: int) -> KvBatch:
+def read_batch(payload: bytes, sequence: int) -> KvEventBatch:
     try:
         document: object = msgspec.msgpack.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -81,7 +81,7 @@ def read_batch(payload: bytes, sequence: int) -> KvBatch:
     return _batch(document, sequence)
 
 
-def read_json(line: bytes) -> KvBatch:
+def read_json(line: bytes) -> KvEventBatch:
     """A batch of a simulated engine, which carries its number itself."""
     try:
         document: object = msgspec.json.decode(line)
@@ -100,7 +100,7 @@ def pod_of(topic: str) -> tuple[str, str]:
     return parts[1], parts[2]
 
 
-def _batch(document: object, sequence: int) -> KvBatch:
+def _batch(document: object, sequence: int) -> KvEventBatch:
     if isinstance(document, Mapping):
         document = [document.get("ts", 0.0), document.get("events"), document.get("data_parallel_rank")]
     if not isinstance(document, list) or len(document) < 2 or not isinstance(document[1], list):  # noqa: PLR2004  time and events
@@ -108,7 +108,7 @@ def _batch(document: object, sequence: int) -> KvBatch:
     time_s = document[0] if isinstance(document[0], int | float) else 0.0
     rank = document[2] if len(document) > 2 else None  # noqa: PLR2004  the third is the rank
     events = [_event(each) for each in document[1]]
-    return KvBatch(
+    return KvEventBatch(
         sequence,
         tuple(event for event in events if event is not None),
         float(time_s),

@@ -56,7 +56,7 @@ LATENCY: Slot[Sequence[Prediction | None]] = Slot("latency")
 """A prediction for each endpoint of the cycle; None: not enough was seen."""
 
 
-class LatencyParameters(Parameters, frozen=True):
+class LatencyProducerParameters(Parameters, frozen=True):
     slo_buffer_factor: Annotated[float, msgspec.Meta(gt=0.0)] = 1.0
     context_ttl: int | str = msgspec.field(default="5m", name="contextTTL")
     """How long the end of a request is waited for before it is not learned from. A number is in nanoseconds."""
@@ -101,9 +101,9 @@ class _Pending(msgspec.Struct, frozen=True, eq=False):
 
 
 class LatencyProducer:
-    def __init__(self, name: str, parameters: LatencyParameters | None = None) -> None:
+    def __init__(self, name: str, parameters: LatencyProducerParameters | None = None) -> None:
         self.name = name
-        self._parameters = parameters or LatencyParameters()
+        self._parameters = parameters or LatencyProducerParameters()
         self._context_ttl_s = self._parameters.context_ttl_s
         self._pool = _Lines()
         self._endpoints: dict[Endpoint, _Lines] = {}
@@ -234,6 +234,10 @@ def _tpot_features(endpoint: Endpoint, ahead: int) -> tuple[float, ...]:
 
 TYPES = (
     plugin_type(
-        "predicted-latency-producer", LatencyProducer, LatencyParameters, gives="latency", reads=("in-flight load",)
+        "predicted-latency-producer",
+        LatencyProducer,
+        LatencyProducerParameters,
+        gives="latency",
+        reads=("in-flight load",),
     ),
 )

@@ -5,7 +5,7 @@ import msgspec
 LEAST_BLOCK_TOKENS = 64
 
 
-class Limits(msgspec.Struct, frozen=True):
+class PrefixLimits(msgspec.Struct, frozen=True):
     """What is compared, and how much is remembered."""
 
     block_tokens: int = LEAST_BLOCK_TOKENS

@@ -23,7 +23,7 @@ import msgspec
 
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.hashing import chain_of_blocks, seed_of
-from modelplane.epp.scheduling.producers.kv_events import GPU, BlockRemoved, BlockStored, KvBatch
+from modelplane.epp.scheduling.producers.kv_events import GPU, BlockRemoved, BlockStored, KvEventBatch
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 
 SLOW_TIER_WEIGHT = 0.8
@@ -31,7 +31,7 @@ _SWEPT_A_BATCH = 1024
 _WHOLE_PROMPT_KINDS = ("full", "mla")
 
 
-class Applied(StrEnum):
+class BatchOutcome(StrEnum):
     """What became of a batch.
 
     APPLIED     it was the next one
@@ -114,15 +114,15 @@ class PreciseIndex:
         server = self._servers.get(endpoint)
         return server.expected if server else None
 
-    def apply(self, endpoint: Endpoint, batch: KvBatch) -> Applied:
+    def apply(self, endpoint: Endpoint, batch: KvEventBatch) -> BatchOutcome:
         if self._gone:
             self._sweep()
         server = self._servers.get(endpoint) or self._welcome(endpoint)
         if server.expected is not None and batch.sequence != server.expected:
             if batch.sequence > server.expected:
-                return Applied.GAP
+                return BatchOutcome.GAP
             if batch.sequence:
-                return Applied.REPEATED
+                return BatchOutcome.REPEATED
             self._clear(server)
         server.expected = batch.sequence + 1
         for event in batch.events:
@@ -132,7 +132,7 @@ class PreciseIndex:
                 self._remove(server, event)
             else:
                 self._clear(server)
-        return Applied.APPLIED
+        return BatchOutcome.APPLIED
 
     def start_over(self, endpoint: Endpoint) -> None:
         """Forgets what the endpoint holds; its next batch counts whatever its number."""

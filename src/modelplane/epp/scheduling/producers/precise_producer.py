@@ -59,7 +59,7 @@ class Indexer(Parameters, frozen=True):
         return next(weights, SLOW_TIER_WEIGHT)
 
 
-class PrecisePrefixParameters(Parameters, frozen=True):
+class PrecisePrefixProducerParameters(Parameters, frozen=True):
     token_processor_config: TokenProcessor | None = None
     indexer_config: Indexer = Indexer()
     kv_events_config: Mapping[str, object] = _NOTHING
@@ -75,9 +75,9 @@ class PrecisePrefixParameters(Parameters, frozen=True):
 
 
 class PrecisePrefixProducer:
-    def __init__(self, name: str, parameters: PrecisePrefixParameters | None = None) -> None:
+    def __init__(self, name: str, parameters: PrecisePrefixProducerParameters | None = None) -> None:
         self.name = name
-        self.parameters = parameters or PrecisePrefixParameters()
+        self.parameters = parameters or PrecisePrefixProducerParameters()
         self.index = PreciseIndex(self.parameters.block_size, slow_weight=self.parameters.indexer_config.slow_weight)
 
     def produce(self, cycle: Cycle) -> None:
@@ -105,4 +105,8 @@ class PrecisePrefixProducer:
         self.index.keep(endpoints)
 
 
-TYPES = (plugin_type("precise-prefix-cache-producer", PrecisePrefixProducer, PrecisePrefixParameters, gives="prefix"),)
+TYPES = (
+    plugin_type(
+        "precise-prefix-cache-producer", PrecisePrefixProducer, PrecisePrefixProducerParameters, gives="prefix"
+    ),
+)

@@ -20,7 +20,7 @@ from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Code, Refusal, Slot
+from modelplane.framework import Refusal, RefusalCode, Slot
 
 TOKEN_HEADER = "x-session-token"  # noqa: S105  the name of a header
 ID_HEADER = "x-session-id"
@@ -65,12 +65,12 @@ class SessionBindings:
             del self._bound[session]
 
 
-class Strategy(StrEnum):
+class SessionStrategy(StrEnum):
     TOKEN = "encoded_endpoint_header"  # noqa: S105  the name of a strategy
     SESSION = "session_id"
 
 
-class Source(Parameters, frozen=True):
+class SessionSource(Parameters, frozen=True):
     """Where a session's name is looked for: a header, or what a producer found."""
 
     header: str = ""
@@ -83,14 +83,14 @@ class TokenConfig(Parameters, frozen=True):
 
 
 class SessionConfig(Parameters, frozen=True):
-    sources: tuple[Source, ...] = (Source(header=ID_HEADER),)
+    sources: tuple[SessionSource, ...] = (SessionSource(header=ID_HEADER),)
     eviction_ttl_seconds: Seconds = 300
     eviction_sweep_seconds: Seconds = 10
     """Read, and without effect: bindings are dropped as others are made."""
 
 
 class SessionAffinityParameters(Parameters, frozen=True):
-    strategy: Strategy = Strategy.TOKEN
+    strategy: SessionStrategy = SessionStrategy.TOKEN
     encoded_endpoint_header_config: TokenConfig = TokenConfig()
     session_id_config: SessionConfig = SessionConfig()
     profile_name: str = ""
@@ -104,7 +104,7 @@ class _SessionAffinity:
         self.name = name
         self._parameters = parameters or SessionAffinityParameters()
         self._header = self._parameters.encoded_endpoint_header_config.header.lower() or TOKEN_HEADER
-        self._sources = self._parameters.session_id_config.sources or (Source(header=ID_HEADER),)
+        self._sources = self._parameters.session_id_config.sources or (SessionSource(header=ID_HEADER),)
         self.bindings = SessionBindings(self._parameters.session_id_config.eviction_ttl_seconds)
         self._found: Slot[tuple[Endpoint | None]] = Slot(f"{name}: bound")
 
@@ -125,12 +125,12 @@ class _SessionAffinity:
         cycle.put(self._found, (next((each for each in cycle.endpoints if each.name == remembered), None),))
 
     def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
-        if self._parameters.strategy is Strategy.SESSION and (session := self._session(cycle)):
+        if self._parameters.strategy is SessionStrategy.SESSION and (session := self._session(cycle)):
             self.bindings.bind(session, self.bound(cycle) or self._picked(decision), cycle.now_s)
         return ()
 
     def tell(self, _cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
-        if self._parameters.strategy is Strategy.TOKEN:
+        if self._parameters.strategy is SessionStrategy.TOKEN:
             return ((self._header, token_of(self._picked(decision))),)
         return ()
 
@@ -142,7 +142,7 @@ class _SessionAffinity:
         return next(named, (decision.picked,))[0]
 
     def _find(self, cycle: Cycle) -> Endpoint | None:
-        if self._parameters.strategy is Strategy.TOKEN:
+        if self._parameters.strategy is SessionStrategy.TOKEN:
             name = endpoint_of(cycle.request.headers.get(self._header, ""))
             return next((endpoint for endpoint in cycle.endpoints if endpoint.name == name), None) if name else None
         session = self._session(cycle)
@@ -170,7 +170,7 @@ class SessionAffinityFilter(_SessionAffinity):
         bound = self.bound(cycle)
         if bound is None or endpoint is bound:
             return None
-        return Refusal(self.name, Code.REFUSED, "the session is bound to {}", (bound.name,))
+        return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "the session is bound to {}", (bound.name,))
 
 
 class SessionIdParameters(Parameters, frozen=True):

@@ -9,7 +9,7 @@ from math import isfinite
 
 from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.arithmetic import within_unit
-from modelplane.epp.scheduling.catalogue import NoParameters, Parameters, PluginType, plugin_type
+from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, PluginType, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 
@@ -26,24 +26,24 @@ class FixedRange(Parameters, frozen=True):
 
 class Normalization(Parameters, frozen=True):
     fixed_range: FixedRange | None = None
-    adaptive_range: NoParameters | None = None
+    adaptive_range: EmptyParameters | None = None
 
 
-class Algorithm(Parameters, frozen=True):
+class ScoreAlgorithm(Parameters, frozen=True):
     type: Direction
     normalization: Normalization = Normalization()
 
 
-class AttributeParameters(Parameters, frozen=True):
+class AttributeScorerParameters(Parameters, frozen=True):
     attribute_key: str
-    algorithm: Algorithm
+    algorithm: ScoreAlgorithm
     producer: str | None = None
 
 
 class AttributeScorer:
     __slots__ = ("_fixed", "_key", "_lower", "name")
 
-    def __init__(self, name: str, parameters: AttributeParameters) -> None:
+    def __init__(self, name: str, parameters: AttributeScorerParameters) -> None:
         normalization = parameters.algorithm.normalization
         fixed = normalization.fixed_range
         if not parameters.attribute_key:
@@ -79,16 +79,16 @@ def _number(attributes: Mapping[str, float], key: str) -> float | None:
 
 def _pool_type(name: str, attribute: str, fixed: FixedRange | None = None) -> PluginType:
     """A scorer over what other clusters tell of whole pools: lower is better among those that tell."""
-    algorithm = Algorithm(type=Direction.LOWER, normalization=Normalization(fixed_range=fixed))
+    algorithm = ScoreAlgorithm(type=Direction.LOWER, normalization=Normalization(fixed_range=fixed))
 
-    def make(instance: str, _parameters: NoParameters) -> AttributeScorer:
-        return AttributeScorer(instance, AttributeParameters(attribute_key=attribute, algorithm=algorithm))
+    def make(instance: str, _parameters: EmptyParameters) -> AttributeScorer:
+        return AttributeScorer(instance, AttributeScorerParameters(attribute_key=attribute, algorithm=algorithm))
 
-    return plugin_type(name, make, NoParameters)
+    return plugin_type(name, make, EmptyParameters)
 
 
 TYPES = (
-    plugin_type("endpoint-attribute-scorer", AttributeScorer, AttributeParameters),
+    plugin_type("endpoint-attribute-scorer", AttributeScorer, AttributeScorerParameters),
     _pool_type("multicluster-queue-scorer", "llm-d.ai/multicluster-queue-size"),
     _pool_type(
         "multicluster-kv-cache-utilization-scorer",

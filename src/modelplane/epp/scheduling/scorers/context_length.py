@@ -11,7 +11,7 @@ from functools import lru_cache
 from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.framework import Code, Refusal
+from modelplane.framework import Refusal, RefusalCode
 
 LABEL = "llm-d.ai/context-length-range"
 
@@ -51,7 +51,7 @@ class ContextLengthFilter(ContextLengthScorer):
         limits = _limits(label)
         if limits is None or not limits[0] <= tokens <= limits[1]:
             return Refusal(
-                self.name, Code.EXCLUDED, "is for contexts of {} tokens, the request has {}", (label, tokens)
+                self.name, RefusalCode.UNRESOLVABLE, "is for contexts of {} tokens, the request has {}", (label, tokens)
             )
         return None
 

@@ -29,15 +29,15 @@ _SAME = 1e-9
 _HALF = 0.5
 
 
-class Strategy(StrEnum):
+class HeadroomStrategy(StrEnum):
     LEAST = "least"
     MOST = "most"
 
 
-class LatencyParameters(Parameters, frozen=True):
+class LatencyScorerParameters(Parameters, frozen=True):
     ttft_weight: Weight = 0.8
     tpot_weight: Weight = 0.2
-    headroom_selection_strategy: Strategy = Strategy.LEAST
+    headroom_selection_strategy: HeadroomStrategy = HeadroomStrategy.LEAST
     composite_kv_weight: Weight = msgspec.field(default=1.0, name="compositeKVWeight")
     composite_queue_weight: Weight = 1.0
     composite_prefix_weight: Weight = 1.0
@@ -45,7 +45,7 @@ class LatencyParameters(Parameters, frozen=True):
     prefix_match_info_producer_name: str = ""
 
 
-class Headroom(msgspec.Struct, frozen=True):
+class LatencyHeadroom(msgspec.Struct, frozen=True):
     """How far an endpoint is from the goals, at one position; below 0 it misses one."""
 
     at: int
@@ -61,7 +61,7 @@ class Headroom(msgspec.Struct, frozen=True):
 class LatencyScorer:
     __slots__ = ("_by_latency", "_composite", "_parameters", "_ttft", "name")
 
-    def __init__(self, name: str, parameters: LatencyParameters, *, by_latency: bool = True) -> None:
+    def __init__(self, name: str, parameters: LatencyScorerParameters, *, by_latency: bool = True) -> None:
         """Without `by_latency`, by free KV cache, queue and prefix whatever is predicted."""
         self.name = name
         self._by_latency = by_latency
@@ -78,14 +78,14 @@ class LatencyScorer:
             return self._without_predictions(cycle, endpoints)
         met = [headroom for headroom in known if headroom.is_met]
         tier = met or _best_of_missed(known)
-        strategy = self._parameters.headroom_selection_strategy if met else Strategy.LEAST
+        strategy = self._parameters.headroom_selection_strategy if met else HeadroomStrategy.LEAST
         scores = [0.0] * len(endpoints)
         for headroom, combined in zip(tier, self._combined(tier), strict=True):
-            share = combined if strategy is Strategy.MOST else 1.0 - combined
+            share = combined if strategy is HeadroomStrategy.MOST else 1.0 - combined
             scores[headroom.at] = min(1.0, (int(share * _STEPS) + 1) / _STEPS)
         return scores
 
-    def _combined(self, tier: Sequence[Headroom]) -> list[float]:
+    def _combined(self, tier: Sequence[LatencyHeadroom]) -> list[float]:
         ttft, ttft_differs = _line([abs(headroom.ttft_s) for headroom in tier])
         tpot, tpot_differs = _line([abs(headroom.tpot_s) for headroom in tier])
         weight = self._ttft
@@ -113,7 +113,7 @@ class LatencyScorer:
 
 def _headrooms(
     cycle: Cycle, endpoints: Sequence[Endpoint], predictions: Sequence[Prediction | None]
-) -> Iterator[Headroom]:
+) -> Iterator[LatencyHeadroom]:
     """Of those with a prediction. Without any goal, what is expected is what is missed by."""
     request = cycle.request
     no_goal = request.ttft_goal_s <= 0.0 and request.tpot_goal_s <= 0.0
@@ -121,14 +121,14 @@ def _headrooms(
         if found is None:
             continue
         if no_goal:
-            yield Headroom(at, -found.ttft_s, -found.tpot_s, is_idle=False)
+            yield LatencyHeadroom(at, -found.ttft_s, -found.tpot_s, is_idle=False)
         else:
             ttft_s = found.ttft_headroom_s if request.ttft_goal_s > 0.0 else 0.0
             tpot_s = found.tpot_headroom_s if request.tpot_goal_s > 0.0 else 0.0
-            yield Headroom(at, ttft_s, tpot_s, is_idle=endpoint.requests_in_flight == 0)
+            yield LatencyHeadroom(at, ttft_s, tpot_s, is_idle=endpoint.requests_in_flight == 0)
 
 
-def _best_of_missed(missed: Sequence[Headroom]) -> Sequence[Headroom]:
+def _best_of_missed(missed: Sequence[LatencyHeadroom]) -> Sequence[LatencyHeadroom]:
     tiers = (
         [headroom for headroom in missed if headroom.is_idle],
         [headroom for headroom in missed if headroom.ttft_s >= 0.0],
@@ -149,4 +149,4 @@ def _shorter(waiting: float, longest: float) -> float:
     return (longest - waiting) / longest if longest else 1.0
 
 
-TYPES = (plugin_type("latency-scorer", LatencyScorer, LatencyParameters, reads=("latency", "prefix")),)
+TYPES = (plugin_type("latency-scorer", LatencyScorer, LatencyScorerParameters, reads=("latency", "prefix")),)

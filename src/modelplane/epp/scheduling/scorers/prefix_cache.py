@@ -11,7 +11,7 @@ from modelplane.epp.scheduling.catalogue import plugin_type
 from modelplane.epp.scheduling.counts import Counts
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.parameters import PRECISE, PrecisePrefixParameters, PrefixCacheParameters
+from modelplane.epp.scheduling.parameters import PRECISE, PrecisePrefixScorerParameters, PrefixCacheParameters
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
 from modelplane.framework import Few
@@ -51,7 +51,7 @@ def _shares(held: Sequence[float], total: int) -> Few:
     return Few(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks})
 
 
-def make_precise(name: str, _parameters: PrecisePrefixParameters) -> PrefixCacheScorer:
+def make_precise(name: str, _parameters: PrecisePrefixScorerParameters) -> PrefixCacheScorer:
     return PrefixCacheScorer(name, PrefixCacheParameters(prefix_match_info_producer_name=PRECISE))
 
 
@@ -59,6 +59,6 @@ TYPES = (
     plugin_type("prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
     plugin_type("multicluster-prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
     plugin_type(
-        "precise-prefix-cache-scorer", make_precise, PrecisePrefixParameters, instead="prefix-cache-scorer"
+        "precise-prefix-cache-scorer", make_precise, PrecisePrefixScorerParameters, instead="prefix-cache-scorer"
     ).serving_as("extractor"),
 )

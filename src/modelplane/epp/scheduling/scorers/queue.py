@@ -2,15 +2,15 @@
 
 from operator import attrgetter
 
-from modelplane.epp.scheduling.catalogue import NoParameters, plugin_type
+from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.memo import LeastFirst
 
 
 class QueueScorer(LeastFirst):
     __slots__ = ()
 
-    def __init__(self, name: str, _parameters: NoParameters) -> None:
+    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
         super().__init__(name, attrgetter("waiting"))
 
 
-TYPES = (plugin_type("queue-scorer", QueueScorer, NoParameters),)
+TYPES = (plugin_type("queue-scorer", QueueScorer, EmptyParameters),)

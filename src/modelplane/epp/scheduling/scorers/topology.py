@@ -7,25 +7,25 @@ from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.remembered import Constant
 from modelplane.epp.scheduling.slots import PEER
-from modelplane.epp.scheduling.topology import Level, shared
+from modelplane.epp.scheduling.topology import TopologyLevel, shared
 
-_SCORES: Mapping[Level, float] = {
-    Level.HOST: 1.0,
-    Level.RACK: 0.2,
-    Level.ZONE: 0.05,
-    Level.REGION: 0.02,
-    Level.NONE: 0.0,
+_SCORES: Mapping[TopologyLevel, float] = {
+    TopologyLevel.HOST: 1.0,
+    TopologyLevel.RACK: 0.2,
+    TopologyLevel.ZONE: 0.05,
+    TopologyLevel.REGION: 0.02,
+    TopologyLevel.NONE: 0.0,
 }
 
 
-class TopologyParameters(Parameters, frozen=True):
+class TopologyScorerParameters(Parameters, frozen=True):
     topology_producer_name: str = ""
 
 
 class TopologyScorer:
     __slots__ = ("_none", "name")
 
-    def __init__(self, name: str, _parameters: TopologyParameters) -> None:
+    def __init__(self, name: str, _parameters: TopologyScorerParameters) -> None:
         self.name = name
         self._none = Constant(0.0)
 
@@ -36,4 +36,4 @@ class TopologyScorer:
         return [_SCORES[shared(peer, endpoint)] for endpoint in endpoints]
 
 
-TYPES = (plugin_type("topology-affinity-scorer", TopologyScorer, TopologyParameters),)
+TYPES = (plugin_type("topology-affinity-scorer", TopologyScorer, TopologyScorerParameters),)

@@ -10,11 +10,11 @@ admin           /metrics, /healthz, /readyz, /debug/state
 """
 
 from modelplane.epp.server.observe.admin import AdminServer
-from modelplane.epp.server.observe.collector import PickerCollector, Pool
+from modelplane.epp.server.observe.collector import PickerCollector, PoolStats
 from modelplane.epp.server.observe.decision_log import DecisionLog
 from modelplane.epp.server.observe.heard import Heard
 from modelplane.epp.server.observe.numbers import Numbers
-from modelplane.epp.server.observe.observer import Observer
+from modelplane.epp.server.observe.observer import PickObserver
 from modelplane.epp.server.observe.tracing import Tracing, otlp_provider
 
 __all__ = [
@@ -22,9 +22,9 @@ __all__ = [
     "DecisionLog",
     "Heard",
     "Numbers",
-    "Observer",
+    "PickObserver",
     "PickerCollector",
-    "Pool",
+    "PoolStats",
     "Tracing",
     "otlp_provider",
 ]

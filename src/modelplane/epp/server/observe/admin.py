@@ -20,7 +20,7 @@ from modelplane.epp.server.observe.families import CONTENT_TYPE
 from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
 
 
-class Page(Protocol):
+class MetricsPage(Protocol):
     """Whose numbers are shown."""
 
     def text(self) -> bytes:
@@ -36,7 +36,7 @@ class AdminServer:
 
     def __init__(
         self,
-        page: Page,
+        page: MetricsPage,
         address: tuple[str, int],
         *,
         problem: Problem = str,

@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.server.observe.families import Family, Type, metric_of, text_of
+from modelplane.epp.server.observe.families import Family, MetricType, metric_of, text_of
 from modelplane.epp.server.observe.numbers import Histogram, Numbers, Record
 
 PREFIX = "llm_d_epp_"
@@ -25,7 +25,7 @@ Values = dict[tuple[str, ...], float]
 Histograms = dict[tuple[str, ...], Histogram]
 
 
-class Pool(msgspec.Struct, frozen=True):
+class PoolStats(msgspec.Struct, frozen=True):
     """What is true at the moment of asking."""
 
     name: str = ""
@@ -81,7 +81,9 @@ _HISTOGRAMS = (
 class PickerCollector(Collector):
     """`pool` is asked at each collection."""
 
-    def __init__(self, numbers: Numbers, pool: Callable[[], Pool], *, version: str = "", legacy: bool = False) -> None:
+    def __init__(
+        self, numbers: Numbers, pool: Callable[[], PoolStats], *, version: str = "", legacy: bool = False
+    ) -> None:
         self._numbers = numbers
         self._pool = pool
         self._version = version
@@ -161,7 +163,7 @@ class PickerCollector(Collector):
             old = ("status", "target_model_name", "pod_name", "namespace", "port")
             yield _counter("inference_extension_scheduler_attempts_total", text, old, counts)
 
-    def _pools(self, pool: Pool) -> Iterator[Family]:
+    def _pools(self, pool: PoolStats) -> Iterator[Family]:
         loads = [endpoint.load for endpoint in pool.endpoints if endpoint.load.seen_s >= 0]
         for name, old, values in (
             ("kv_cache_utilization", "inference_pool_average_kv_cache_utilization", [load.kv_use for load in loads]),
@@ -180,7 +182,7 @@ class PickerCollector(Collector):
         if self._legacy:
             yield _gauge("inference_pool_ready_pods", "Endpoints that may be picked.", ("name",), ready)
 
-    def _flow(self, pool: Pool) -> Iterator[Family]:
+    def _flow(self, pool: PoolStats) -> Iterator[Family]:
         base = f"{PREFIX}flow_control_"
         waits = self._numbers.waits
         ended: Values = {(*by, pool.name): count for by, count in waits.ended.items()}
@@ -218,7 +220,7 @@ class PickerCollector(Collector):
             for name, text, histogram in shown:
                 yield _histogram(f"{prefixed}{name}", text, (), {(): histogram})
 
-    def _rest(self, pool: Pool) -> Iterator[Family]:
+    def _rest(self, pool: PoolStats) -> Iterator[Family]:
         numbers = self._numbers
         rewrites: Values = dict(numbers.rewrites.items())
         names = ("model_rewrite_name", "model_name", "target_model")
@@ -263,17 +265,17 @@ class PickerCollector(Collector):
 
 
 def _counter(name: str, text: str, labels: Sequence[str], values: Values) -> Family:
-    return Family(Type.COUNTER, name, text, labels, values)
+    return Family(MetricType.COUNTER, name, text, labels, values)
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], values: Values) -> Family:
-    return Family(Type.GAUGE, name, text, labels, values)
+    return Family(MetricType.GAUGE, name, text, labels, values)
 
 
 def _histogram(name: str, text: str, labels: Sequence[str], found: Histograms) -> Family:
     """Sets of labels that nothing was counted for are left out, as for any other series."""
     counted = {key: histogram for key, histogram in found.items() if not labels or any(histogram.counts)}
-    return Family(Type.HISTOGRAM, name, text, labels, counted)
+    return Family(MetricType.HISTOGRAM, name, text, labels, counted)
 
 
 def _summed(values: Values, kept: Sequence[int]) -> Values:

@@ -19,7 +19,7 @@ _EXPONENT_FROM = 1e6
 """Where %g turns to exponents."""
 
 
-class Type(StrEnum):
+class MetricType(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -28,7 +28,7 @@ class Type(StrEnum):
 class Family(msgspec.Struct, frozen=True):
     """Numbers or histograms of one name, by the values of their labels."""
 
-    type: Type
+    type: MetricType
     name: str
     help: str
     labels: Sequence[str]
@@ -53,14 +53,14 @@ def text_of(families: Iterable[Family]) -> bytes:
 
 def metric_of(family: Family) -> Metric:
     """The family as prometheus_client knows it."""
-    if family.type is Type.HISTOGRAM:
+    if family.type is MetricType.HISTOGRAM:
         histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
         for key, value in family.values.items():
             if isinstance(value, Histogram):
                 counts = zip((*bounds_of(value), "+Inf"), accumulate(value.counts), strict=True)
                 histogram.add_metric(key, list(counts), value.total)
         return histogram
-    make = CounterMetricFamily if family.type is Type.COUNTER else GaugeMetricFamily
+    make = CounterMetricFamily if family.type is MetricType.COUNTER else GaugeMetricFamily
     numbers = make(family.name, family.help, labels=family.labels)
     for key, value in family.values.items():
         if not isinstance(value, Histogram):

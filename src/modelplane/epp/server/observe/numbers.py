@@ -13,11 +13,11 @@ from types import MappingProxyType
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Served, Usage
+from modelplane.epp.scheduling.plugins import ResponseUsage, Served
 from modelplane.epp.scheduling.requests import Request
 
 OTHER = "other"
-UNTOLD = Usage()
+UNTOLD = ResponseUsage()
 DEFAULT_TENANT = "default-flow"
 _NAMES_MOST = 1000
 _RECORDS_MOST = 10_000
@@ -119,7 +119,7 @@ class Bounded:
         return name
 
 
-class Waits:
+class WaitTimes:
     """How long requests waited before they were sent on, by how the wait ended."""
 
     __slots__ = ("ended", "seconds")
@@ -145,7 +145,7 @@ class Numbers:
         self.streams = Histogram(STREAM_S)
         self.streams_by_code: dict[str, int] = {}
         self.streams_open = 0
-        self.waits = Waits()
+        self.waits = WaitTimes()
         self.rewrites: dict[tuple[str, str, str], int] = {}
         self.disaggregated: dict[tuple[str, str], int] = {}
 
@@ -262,7 +262,7 @@ class Numbers:
             record.tpot.add((served.ended_s - served.first_byte_s) / (tokens - 1))
 
 
-def _count_tokens(record: Record, usage: Usage, spent_s: float) -> None:
+def _count_tokens(record: Record, usage: ResponseUsage, spent_s: float) -> None:
     if usage.prompt_tokens >= 0:
         record.inputs.add(usage.prompt_tokens)
     if usage.cached_tokens >= 0:

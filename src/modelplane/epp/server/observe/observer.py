@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from modelplane.epp.config.config import Config
-from modelplane.epp.flowcontrol import Ending
+from modelplane.epp.flowcontrol import WaitOutcome
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import Served
@@ -21,7 +21,7 @@ from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe.decision_log import DecisionLog
 from modelplane.epp.server.observe.heard import Heard, Witnessed
 from modelplane.epp.server.observe.numbers import Numbers
-from modelplane.epp.server.observe.tracing import Trace, Tracing
+from modelplane.epp.server.observe.tracing import RequestTrace, Tracing
 from modelplane.framework import Reporter
 
 DISPATCHED = "Dispatched"
@@ -29,7 +29,7 @@ _TRACES_MOST = 10_000
 """Traced requests under way; more are not traced."""
 
 
-class Observer:
+class PickObserver:
     """One for a picker. One event loop."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Observer:
         self.divides = False
         """Whether requests are divided among stages, so that it is worth counting how."""
         self._clock = clock
-        self._traces: dict[int, Trace] = {}
+        self._traces: dict[int, RequestTrace] = {}
         """By the identity of the decision, which the server holds until the request ends."""
 
     def listen(self, request: Request, chance: float) -> Heard | None:
@@ -93,7 +93,7 @@ class Observer:
         if self._log is not None:
             self._log.evicted(request, self._clock())
 
-    def waited(self, request: Request, ending: Ending, *, model: str = "") -> None:
+    def waited(self, request: Request, ending: WaitOutcome, *, model: str = "") -> None:
         """Once for each request that was offered to flow control."""
         outcome = DISPATCHED if ending.outcome is None else ending.outcome.title
         self.numbers.waited(request, outcome, ending.waited_s, model)
@@ -118,7 +118,7 @@ class Observer:
             self._log.decided(request, decision, spent_s, drawn, now_s)
         if self._tracing is None or heard is None or not heard.traced:
             return
-        trace = Trace(heard, now_s, spent_s)
+        trace = RequestTrace(heard, now_s, spent_s)
         if decision.outcome is not Outcome.PICKED:
             self._tracing.ended(request, decision, trace)
         elif len(self._traces) < _TRACES_MOST:

@@ -33,7 +33,7 @@ Value = str | int | float | Sequence[str] | Sequence[float]
 Attributes = Mapping[str, Value]
 
 
-class Trace:
+class RequestTrace:
     """What is kept of a traced request from its decision to its end."""
 
     __slots__ = ("decided_s", "heard", "spent_s")
@@ -66,7 +66,7 @@ class Tracing:
                 return _is_sampled(parts[3])
         return chance < self._share
 
-    def ended(self, request: Request, decision: Decision, trace: Trace, served: Served | None = None) -> None:
+    def ended(self, request: Request, decision: Decision, trace: RequestTrace, served: Served | None = None) -> None:
         """Make the spans of a traced request: at its end, or at its decision where nothing was picked."""
         offset_s = time.time() - self._clock()
         end_s = served.ended_s if served is not None and served.ended_s >= 0 else trace.decided_s

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.parsing import text
 from modelplane.epp.server.parsing.shapes import (
     ABSENT,
@@ -18,10 +18,10 @@ from modelplane.epp.server.parsing.shapes import (
     Completions,
     Embeddings,
     Generate,
-    Message,
     Messages,
     Number,
     Parsed,
+    PromptMessage,
     Responses,
     Sampling,
 )
@@ -46,7 +46,7 @@ def _read_completions(body: Completions) -> _Said:
 
 
 def _read_responses(body: Responses) -> _Said:
-    turns = [Message("user", body.input)] if isinstance(body.input, str) else body.input or []
+    turns = [PromptMessage("user", body.input)] if isinstance(body.input, str) else body.input or []
     prompt = text.conversation(body.tools, body.instructions, turns)
     return (prompt,), text.has_media(turns), body.max_output_tokens
 
@@ -71,21 +71,29 @@ def _read_generate(body: Generate) -> _Said:
 
 
 _Reader = Callable[..., _Said]
-_SHAPES: Final[dict[Api, tuple[msgspec.json.Decoder[Common], _Reader]]] = {
-    Api.CHAT: (msgspec.json.Decoder(Chat), _read_chat),
-    Api.COMPLETIONS: (msgspec.json.Decoder(Completions), _read_completions),
-    Api.RESPONSES: (msgspec.json.Decoder(Responses), _read_responses),
-    Api.EMBEDDINGS: (msgspec.json.Decoder(Embeddings), _read_embeddings),
-    Api.MESSAGES: (msgspec.json.Decoder(Messages), _read_messages),
-    Api.GENERATE: (msgspec.json.Decoder(Generate), _read_generate),
+_SHAPES: Final[dict[InferenceApi, tuple[msgspec.json.Decoder[Common], _Reader]]] = {
+    InferenceApi.CHAT: (msgspec.json.Decoder(Chat), _read_chat),
+    InferenceApi.COMPLETIONS: (msgspec.json.Decoder(Completions), _read_completions),
+    InferenceApi.RESPONSES: (msgspec.json.Decoder(Responses), _read_responses),
+    InferenceApi.EMBEDDINGS: (msgspec.json.Decoder(Embeddings), _read_embeddings),
+    InferenceApi.MESSAGES: (msgspec.json.Decoder(Messages), _read_messages),
+    InferenceApi.GENERATE: (msgspec.json.Decoder(Generate), _read_generate),
 }
-_NEEDS_MODEL: Final = frozenset((Api.CHAT, Api.COMPLETIONS, Api.RESPONSES, Api.EMBEDDINGS, Api.MESSAGES))
+_NEEDS_MODEL: Final = frozenset(
+    (
+        InferenceApi.CHAT,
+        InferenceApi.COMPLETIONS,
+        InferenceApi.RESPONSES,
+        InferenceApi.EMBEDDINGS,
+        InferenceApi.MESSAGES,
+    )
+)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def parse(api: Api, body: bytes) -> Parsed:
+def parse(api: InferenceApi, body: bytes) -> Parsed:
     """What a body of this API says. Raises ParseError with a sentence for the client."""
-    if api is Api.OTHER:
+    if api is InferenceApi.OTHER:
         return Parsed()
     decoder, reader = _SHAPES[api]
     try:

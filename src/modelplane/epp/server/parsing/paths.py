@@ -3,27 +3,27 @@
 from functools import lru_cache
 from typing import Final
 
-from modelplane.epp.scheduling.requests import Api
+from modelplane.epp.scheduling.requests import InferenceApi
 
 _ENDS: Final = {
-    "chat/completions": Api.CHAT,
-    "chat/completions/render": Api.CHAT,
-    "completions": Api.COMPLETIONS,
-    "completions/render": Api.COMPLETIONS,
-    "responses": Api.RESPONSES,
-    "embeddings": Api.EMBEDDINGS,
-    "v1/messages": Api.MESSAGES,
-    "generate": Api.GENERATE,
+    "chat/completions": InferenceApi.CHAT,
+    "chat/completions/render": InferenceApi.CHAT,
+    "completions": InferenceApi.COMPLETIONS,
+    "completions/render": InferenceApi.COMPLETIONS,
+    "responses": InferenceApi.RESPONSES,
+    "embeddings": InferenceApi.EMBEDDINGS,
+    "v1/messages": InferenceApi.MESSAGES,
+    "generate": InferenceApi.GENERATE,
 }
 _LONGEST: Final = max(end.count("/") for end in _ENDS) + 1
 
 
 @lru_cache(maxsize=256)
-def find_api(path: str) -> Api:
+def find_api(path: str) -> InferenceApi:
     """The API; OTHER for a path that means none. The query does not matter."""
     segments = path.partition("?")[0].rstrip("/").split("/")
     for count in range(_LONGEST, 0, -1):
         found = _ENDS.get("/".join(segments[-count:]))
         if found is not None and len(segments) >= count:
             return found
-    return Api.OTHER
+    return InferenceApi.OTHER

@@ -30,7 +30,7 @@ class Part(msgspec.Struct):
 Content = str | list[Part] | None
 
 
-class Message(msgspec.Struct):
+class PromptMessage(msgspec.Struct):
     """One turn of a conversation."""
 
     role: str = ""
@@ -63,7 +63,7 @@ class Common(msgspec.Struct):
 
 
 class Chat(Common):
-    messages: list[Message] = msgspec.field(default_factory=list)
+    messages: list[PromptMessage] = msgspec.field(default_factory=list)
     tools: msgspec.Raw = ABSENT
     max_completion_tokens: Number = None
 
@@ -73,7 +73,7 @@ class Completions(Common):
 
 
 class Responses(Common):
-    input: str | list[Message] | None = None
+    input: str | list[PromptMessage] | None = None
     instructions: Content = None
     tools: msgspec.Raw = ABSENT
     max_output_tokens: Number = None
@@ -81,11 +81,11 @@ class Responses(Common):
 
 class Embeddings(Common):
     input: Prompt = None
-    messages: list[Message] = msgspec.field(default_factory=list)
+    messages: list[PromptMessage] = msgspec.field(default_factory=list)
 
 
 class Messages(Common):
-    messages: list[Message] = msgspec.field(default_factory=list)
+    messages: list[PromptMessage] = msgspec.field(default_factory=list)
     system: Content = None
     tools: msgspec.Raw = ABSENT
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import xxhash
 
-from modelplane.epp.server.parsing.shapes import ABSENT, Content, Message, Part, Prompt
+from modelplane.epp.server.parsing.shapes import ABSENT, Content, Part, Prompt, PromptMessage
 
 _LARGEST_TOKEN: Final = 0xFFFFFFFF
 _LONGEST_PLAIN: Final = 64
@@ -32,7 +32,7 @@ def _write_part(part: Part, pieces: list[bytes]) -> None:
     pieces.extend([bytes(raw) for raw in (part.content, part.input) if raw is not ABSENT])
 
 
-def _write_message(message: Message, pieces: list[bytes]) -> None:
+def _write_message(message: PromptMessage, pieces: list[bytes]) -> None:
     pieces.append(f"\n{message.role or message.type}\n".encode("utf-8", "replace"))
     content = message.content
     if isinstance(content, str):
@@ -60,7 +60,7 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def conversation(tools: msgspec.Raw, system: Content, messages: Sequence[Message]) -> bytes:
+def conversation(tools: msgspec.Raw, system: Content, messages: Sequence[PromptMessage]) -> bytes:
     """The bytes of a chat, in the order in which an engine reads it."""
     pieces: list[bytes] = []
     if tools is not ABSENT:
@@ -106,7 +106,7 @@ def _token(item: str | int | list[int]) -> int:
     return item
 
 
-def has_media(messages: Sequence[Message]) -> bool:
+def has_media(messages: Sequence[PromptMessage]) -> bool:
     for message in messages:
         content = message.content
         if isinstance(content, list):

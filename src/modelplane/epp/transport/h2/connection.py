@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from modelplane.epp.transport.calls import MakeHandler, Methods, Status
+from modelplane.epp.transport.calls import GrpcStatus, MakeHandler, Methods
 from modelplane.epp.transport.h2 import control, frames, hpack
 from modelplane.epp.transport.h2 import fast_path as usual
 from modelplane.epp.transport.h2.closed_streams import Departed
@@ -26,9 +26,9 @@ from modelplane.epp.transport.h2.frames import (
     LARGEST_WINDOW,
     PADDED,
     PRIORITISED,
-    Code,
     ConnectionFault,
-    Kind,
+    ErrorCode,
+    FrameType,
     Setting,
     StreamFault,
 )
@@ -39,15 +39,15 @@ from modelplane.epp.transport.h2.stream import CallFault, Stream
 
 _LOG = logging.getLogger(__name__)
 _MOST_OPENINGS: Final = 256
-_DATA: Final = int(Kind.DATA)
-_HEADERS: Final = int(Kind.HEADERS)
-_RESET: Final = int(Kind.RST_STREAM)
-_SETTINGS: Final = int(Kind.SETTINGS)
-_CONTINUATION: Final = int(Kind.CONTINUATION)
+_DATA: Final = int(FrameType.DATA)
+_HEADERS: Final = int(FrameType.HEADERS)
+_RESET: Final = int(FrameType.RST_STREAM)
+_SETTINGS: Final = int(FrameType.SETTINGS)
+_CONTINUATION: Final = int(FrameType.CONTINUATION)
 _PREFIX_BYTES: Final = 5
 
 
-class Connection:
+class H2Connection:
     """The server's side. `wake` is called when there is output that nobody asked for by `receive`."""
 
     def __init__(
@@ -128,13 +128,13 @@ class Connection:
         """Let time pass: calls beyond their deadline end, and a peer that stalls is given up."""
         self.now_s = now_s
         for stream in [stream for stream in self.streams.values() if stream.deadline_s <= now_s]:
-            self._give_up(stream, Status.DEADLINE_EXCEEDED, "the time that the caller gave is over")
+            self._give_up(stream, GrpcStatus.DEADLINE_EXCEEDED, "the time that the caller gave is over")
         for identity in self._departed.overdue(now_s):
             self._hush(identity)
         self._close_if_drained()
         limit_s = self.limits.stall_s if self.settled else self.limits.begin_s
         if (self._reader.held_bytes or self.block or not self.settled) and now_s - self._since_s > limit_s:
-            self.abort(Code.ENHANCE_YOUR_CALM, f"nothing complete came within {limit_s:g} s")
+            self.abort(ErrorCode.ENHANCE_YOUR_CALM, f"nothing complete came within {limit_s:g} s")
 
     def drain(self) -> None:
         """Take no new streams and close once the open ones have ended.
@@ -144,11 +144,11 @@ class Connection:
         if self.draining or self.closing:
             return
         self.draining = True
-        self.queue(frames.goaway(frames.LAST_STREAM, Code.NO_ERROR, "stopping"))
-        self.queue(frames.frame(Kind.PING, 0, 0, control.DRAIN_PING))
+        self.queue(frames.goaway(frames.LAST_STREAM, ErrorCode.NO_ERROR, "stopping"))
+        self.queue(frames.frame(FrameType.PING, 0, 0, control.DRAIN_PING))
         self.wake()
 
-    def abort(self, code: Code, sentence: str) -> None:
+    def abort(self, code: ErrorCode, sentence: str) -> None:
         """Give the connection up, and every call with it."""
         if self.closing:
             return
@@ -195,7 +195,7 @@ class Connection:
 
     def _hush(self, identity: int) -> None:
         """A peer that still sends for a call that is over is told to stop."""
-        self.queue(frames.reset(identity, Code.NO_ERROR))
+        self.queue(frames.reset(identity, ErrorCode.NO_ERROR))
         self._departed.reset(identity)
 
     # Frames.
@@ -226,7 +226,7 @@ class Connection:
             begin = place + HEADER_BYTES
             end = begin + (high << 8 | low)
             if end - begin > largest:
-                raise ConnectionFault(Code.FRAME_SIZE_ERROR, f"a frame of {end - begin} bytes")
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {end - begin} bytes")
             if end > size:
                 break
             self._since_s = now_s
@@ -243,9 +243,9 @@ class Connection:
 
     def _frame(self, kind: int, flags: int, identity: int, payload: bytes) -> None:
         if self.block is not None and kind != _CONTINUATION:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "another frame inside a header block")
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "another frame inside a header block")
         if not self.settled and (kind != _SETTINGS or flags & ACK):
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         if kind > _CONTINUATION:
             self.spend_trifle()
             return
@@ -279,7 +279,7 @@ class Connection:
             payload = _unpad(payload)
         stream.room -= size
         if stream.room < 0:
-            raise StreamFault(identity, Code.FLOW_CONTROL_ERROR, "more than the stream's window")
+            raise StreamFault(identity, ErrorCode.FLOW_CONTROL_ERROR, "more than the stream's window")
         stream.withheld += size
         stream.received += len(payload)
         if payload:
@@ -300,12 +300,12 @@ class Connection:
 
     def _on_headers(self, flags: int, identity: int, payload: bytes) -> None:
         if not identity % 2:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, f"a client opens stream {identity}")
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a client opens stream {identity}")
         if flags & PADDED:
             payload = _unpad(payload)
         if flags & PRIORITISED:
             if len(payload) < frames.PRIORITY_BYTES:
-                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "headers too short for their priority")
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "headers too short for their priority")
             payload = payload[frames.PRIORITY_BYTES :]
         if flags & END_HEADERS:
             self._headers(flags, identity, payload)
@@ -315,13 +315,13 @@ class Connection:
     def _on_continuation(self, flags: int, identity: int, payload: bytes) -> None:
         block = self.block
         if block is None or block[1] != identity:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "a continuation of nothing")
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a continuation of nothing")
         if not payload:
             self.spend_trifle()
         gathered = block[2]
         gathered += payload
         if len(gathered) > self.limits.header_block_bytes:
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, f"a header block of more than {len(gathered)} bytes")
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, f"a header block of more than {len(gathered)} bytes")
         if flags & END_HEADERS:
             self.block = None
             self._headers(block[0], identity, bytes(gathered))
@@ -336,10 +336,10 @@ class Connection:
         try:
             headers = self.decoder.read(block)
         except hpack.HpackError as error:
-            raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from error
+            raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, str(error)) from error
         except hpack.TooLongError as excess:
             self.last = max(self.last, identity)
-            raise StreamFault(identity, Code.ENHANCE_YOUR_CALM, str(excess)) from excess
+            raise StreamFault(identity, ErrorCode.ENHANCE_YOUR_CALM, str(excess)) from excess
         if identity > self.last:
             self.last = identity
             opening = judge(headers)
@@ -351,12 +351,12 @@ class Connection:
         stream = self.streams.get(identity)
         if stream is None:
             if not self._departed.was_reset(identity) and not self._departed.ended(identity):
-                raise ConnectionFault(Code.STREAM_CLOSED, f"headers on stream {identity}, which is closed")
+                raise ConnectionFault(ErrorCode.STREAM_CLOSED, f"headers on stream {identity}, which is closed")
             return
         if stream.peer_done:
-            raise StreamFault(identity, Code.STREAM_CLOSED, "headers after the end")
+            raise StreamFault(identity, ErrorCode.STREAM_CLOSED, "headers after the end")
         if not flags & END_STREAM or trailers_malformed(headers):
-            raise StreamFault(identity, Code.PROTOCOL_ERROR, "trailers that are malformed or end nothing")
+            raise StreamFault(identity, ErrorCode.PROTOCOL_ERROR, "trailers that are malformed or end nothing")
         self._guarded(stream, stream.end)
 
     def _remember(self, block: bytes, opening: Opening) -> None:
@@ -368,9 +368,9 @@ class Connection:
         if identity > self.last_served:
             return
         if opening.malformed:
-            raise StreamFault(identity, Code.PROTOCOL_ERROR, opening.malformed)
+            raise StreamFault(identity, ErrorCode.PROTOCOL_ERROR, opening.malformed)
         if len(self.streams) >= self.limits.streams:
-            raise StreamFault(identity, Code.REFUSED_STREAM, "too many streams")
+            raise StreamFault(identity, ErrorCode.REFUSED_STREAM, "too many streams")
         stream = Stream(self, identity, self.first_window, self.limits.stream_window)
         stream.told = opening.length
         self.streams[identity] = stream
@@ -382,7 +382,7 @@ class Connection:
         make = self._methods.get(opening.path)
         if make is None:
             stream.peer_done = ends
-            stream.finish(Status.UNIMPLEMENTED, f"no method {opening.path}")
+            stream.finish(GrpcStatus.UNIMPLEMENTED, f"no method {opening.path}")
             return
         if opening.timeout_s >= 0:
             stream.deadline_s = self.now_s + opening.timeout_s
@@ -392,19 +392,19 @@ class Connection:
 
     def _refuse(self, stream: Stream, status: int) -> None:
         block = b"\x08" + bytes((3,)) + str(status).encode()
-        self.queue(frames.frame(Kind.HEADERS, END_HEADERS | END_STREAM, stream.identity, block))
+        self.queue(frames.frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream.identity, block))
         self.ended(stream)
 
     def _on_reset(self, _flags: int, identity: int, payload: bytes) -> None:
         if len(payload) != frames.RESET_BYTES:
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a reset of the wrong size")
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a reset of the wrong size")
         self.check_opened(identity)
         stream = self.streams.get(identity)
         if stream is None:
             self._reset_again(identity)
             return
         if not stream.answered and not self._resets.try_spend(self.now_s):
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many streams are given up")
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many streams are given up")
         self.remove(stream)
         self._quietly(stream.drop)
 
@@ -437,7 +437,7 @@ class Connection:
     def _take_room(self, size: int) -> None:
         self.room -= size
         if self.room < 0:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more than the connection's window")
+            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more than the connection's window")
         self.withheld += size
         if self.withheld >= self.much:
             self.queue(frames.window_update(0, self.withheld))
@@ -462,17 +462,17 @@ class Connection:
         if stream is None and self._departed.was_reset(identity):
             self.spend_trifle()
             return
-        raise StreamFault(identity, Code.STREAM_CLOSED, "data after the end")
+        raise StreamFault(identity, ErrorCode.STREAM_CLOSED, "data after the end")
 
     def check_opened(self, identity: int) -> None:
         if not identity or identity > self.last or not identity % 2:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, f"a frame for stream {identity}, which was never opened")
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a frame for stream {identity}, which was never opened")
 
     def spend_trifle(self) -> None:
         if not self._trifles.try_spend(self.now_s):
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames that change nothing")
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many frames that change nothing")
 
-    def _reset(self, identity: int, code: Code) -> None:
+    def _reset(self, identity: int, code: ErrorCode) -> None:
         """A stream error: tell the peer, and whoever served it. Causing errors is no way to keep us busy either."""
         self.spend_trifle()
         self.queue(frames.reset(identity, code))
@@ -482,7 +482,7 @@ class Connection:
             self.remove(stream)
             self._quietly(stream.drop)
 
-    def _give_up(self, stream: Stream, status: Status, sentence: str) -> None:
+    def _give_up(self, stream: Stream, status: GrpcStatus, sentence: str) -> None:
         """End a call that its handler has not ended."""
         handler, stream.handler = stream.handler, None
         stream.finish(status, sentence)
@@ -513,7 +513,7 @@ class Connection:
 
     def failed(self, stream: Stream) -> None:
         _LOG.exception("a handler failed")
-        self._give_up(stream, Status.INTERNAL, "the server failed to serve this call")
+        self._give_up(stream, GrpcStatus.INTERNAL, "the server failed to serve this call")
 
     def _quietly(self, step: Callable[[], None]) -> None:
         try:
@@ -524,5 +524,5 @@ class Connection:
 
 def _unpad(payload: bytes) -> bytes:
     if not payload or payload[0] >= len(payload):
-        raise ConnectionFault(Code.PROTOCOL_ERROR, "more padding than there is frame")
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "more padding than there is frame")
     return payload[1 : len(payload) - payload[0]]

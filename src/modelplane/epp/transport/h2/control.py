@@ -4,33 +4,41 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from modelplane.epp.transport.h2 import frames
-from modelplane.epp.transport.h2.frames import ACK, LARGEST_WINDOW, Code, ConnectionFault, Kind, Setting, StreamFault
+from modelplane.epp.transport.h2.frames import (
+    ACK,
+    LARGEST_WINDOW,
+    ConnectionFault,
+    ErrorCode,
+    FrameType,
+    Setting,
+    StreamFault,
+)
 
 if TYPE_CHECKING:
-    from modelplane.epp.transport.h2.connection import Connection
+    from modelplane.epp.transport.h2.connection import H2Connection
 
 DRAIN_PING: Final = b"drained?"
 """The peer has seen that we are stopping when it answers this."""
 
 
-def priority(connection: "Connection", _flags: int, identity: int, payload: bytes) -> None:
+def priority(connection: "H2Connection", _flags: int, identity: int, payload: bytes) -> None:
     connection.spend_trifle()
     if not identity:
-        raise ConnectionFault(Code.PROTOCOL_ERROR, "a priority of the connection")
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a priority of the connection")
     if len(payload) != frames.PRIORITY_BYTES:
-        raise StreamFault(identity, Code.FRAME_SIZE_ERROR, "a priority of the wrong size")
+        raise StreamFault(identity, ErrorCode.FRAME_SIZE_ERROR, "a priority of the wrong size")
 
 
-def settings(connection: "Connection", flags: int, identity: int, payload: bytes) -> None:
+def settings(connection: "H2Connection", flags: int, identity: int, payload: bytes) -> None:
     if identity:
-        raise ConnectionFault(Code.PROTOCOL_ERROR, "settings of a stream")
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "settings of a stream")
     if flags & ACK:
         if payload:
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "settings in an acknowledgement")
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "settings in an acknowledgement")
         connection.decoder.limit(0)
         return
     if len(payload) % frames.SETTING_BYTES:
-        raise ConnectionFault(Code.FRAME_SIZE_ERROR, "settings of the wrong size")
+        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "settings of the wrong size")
     if connection.settled:
         connection.spend_trifle()
     connection.settled = True
@@ -39,57 +47,57 @@ def settings(connection: "Connection", flags: int, identity: int, payload: bytes
     connection.queue(frames.SETTINGS_ACK)
 
 
-def _set(connection: "Connection", number: int, value: int) -> None:
+def _set(connection: "H2Connection", number: int, value: int) -> None:
     if number == Setting.INITIAL_WINDOW_SIZE:
         if value > LARGEST_WINDOW:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, f"an initial window of {value}")
+            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, f"an initial window of {value}")
         _change_windows(connection, value - connection.first_window)
         connection.first_window = value
     elif number == Setting.MAX_FRAME_SIZE:
         if not frames.LEAST_FRAME_BYTES <= value <= frames.MOST_FRAME_BYTES:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, f"a largest frame of {value}")
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a largest frame of {value}")
         connection.largest = min(value, connection.limits.frame_bytes)
     elif number == Setting.ENABLE_PUSH and value > 1:
-        raise ConnectionFault(Code.PROTOCOL_ERROR, f"push set to {value}")
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"push set to {value}")
 
 
-def _change_windows(connection: "Connection", by: int) -> None:
+def _change_windows(connection: "H2Connection", by: int) -> None:
     for stream in connection.streams.values():
         stream.window += by
         if stream.window > LARGEST_WINDOW:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the initial window makes a stream's overflow")
+            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the initial window makes a stream's overflow")
     connection.push_waiting()
 
 
-def push(_connection: "Connection", _flags: int, _identity: int, _payload: bytes) -> None:
-    raise ConnectionFault(Code.PROTOCOL_ERROR, "a client pushes")
+def push(_connection: "H2Connection", _flags: int, _identity: int, _payload: bytes) -> None:
+    raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client pushes")
 
 
-def ping(connection: "Connection", flags: int, identity: int, payload: bytes) -> None:
+def ping(connection: "H2Connection", flags: int, identity: int, payload: bytes) -> None:
     if identity:
-        raise ConnectionFault(Code.PROTOCOL_ERROR, "a ping of a stream")
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a ping of a stream")
     if len(payload) != frames.PING_BYTES:
-        raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a ping of the wrong size")
+        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a ping of the wrong size")
     if not flags & ACK:
         connection.spend_trifle()
-        connection.queue(frames.frame(Kind.PING, ACK, 0, payload))
+        connection.queue(frames.frame(FrameType.PING, ACK, 0, payload))
     elif connection.draining and payload == DRAIN_PING:
         connection.drained = True
         connection.last_served = connection.last
-        connection.queue(frames.goaway(connection.last, Code.NO_ERROR, "stopping"))
+        connection.queue(frames.goaway(connection.last, ErrorCode.NO_ERROR, "stopping"))
 
 
-def goaway(connection: "Connection", _flags: int, identity: int, payload: bytes) -> None:
+def goaway(connection: "H2Connection", _flags: int, identity: int, payload: bytes) -> None:
     if identity:
-        raise ConnectionFault(Code.PROTOCOL_ERROR, "a stream goes away")
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream goes away")
     if len(payload) < frames.GOAWAY_BYTES:
-        raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a goaway of the wrong size")
+        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a goaway of the wrong size")
     connection.drained = True
 
 
-def window(connection: "Connection", _flags: int, identity: int, payload: bytes) -> None:
+def window(connection: "H2Connection", _flags: int, identity: int, payload: bytes) -> None:
     if len(payload) != frames.WINDOW_BYTES:
-        raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a window update of the wrong size")
+        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a window update of the wrong size")
     increment = int.from_bytes(payload, "big") & LARGEST_WINDOW
     if not identity:
         _widen(connection, increment)
@@ -97,36 +105,36 @@ def window(connection: "Connection", _flags: int, identity: int, payload: bytes)
     connection.check_opened(identity)
     stream = connection.streams.get(identity)
     if not increment:
-        raise StreamFault(identity, Code.PROTOCOL_ERROR, "a window grows by nothing")
+        raise StreamFault(identity, ErrorCode.PROTOCOL_ERROR, "a window grows by nothing")
     if stream is None:
         return
     stream.window += increment
     if stream.window > LARGEST_WINDOW:
-        raise StreamFault(identity, Code.FLOW_CONTROL_ERROR, "a window overflows")
+        raise StreamFault(identity, ErrorCode.FLOW_CONTROL_ERROR, "a window overflows")
     if stream.unsent_bytes:
         connection.push(stream)
     else:
         connection.spend_trifle()
 
 
-def _widen(connection: "Connection", increment: int) -> None:
+def _widen(connection: "H2Connection", increment: int) -> None:
     if not increment:
-        raise ConnectionFault(Code.PROTOCOL_ERROR, "the connection's window grows by nothing")
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the connection's window grows by nothing")
     connection.window += increment
     if connection.window > LARGEST_WINDOW:
-        raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window overflows")
+        raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window overflows")
     if connection.waiting:
         connection.push_waiting()
     else:
         connection.spend_trifle()
 
 
-RULES: Final[dict[int, Callable[["Connection", int, int, bytes], None]]] = {
-    Kind.PRIORITY: priority,
-    Kind.SETTINGS: settings,
-    Kind.PUSH_PROMISE: push,
-    Kind.PING: ping,
-    Kind.GOAWAY: goaway,
-    Kind.WINDOW_UPDATE: window,
+RULES: Final[dict[int, Callable[["H2Connection", int, int, bytes], None]]] = {
+    FrameType.PRIORITY: priority,
+    FrameType.SETTINGS: settings,
+    FrameType.PUSH_PROMISE: push,
+    FrameType.PING: ping,
+    FrameType.GOAWAY: goaway,
+    FrameType.WINDOW_UPDATE: window,
 }
 """By type of frame."""

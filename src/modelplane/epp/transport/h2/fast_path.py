@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from modelplane.epp.transport.calls import TakesSeveral
 from modelplane.epp.transport.h2 import frames
-from modelplane.epp.transport.h2.frames import END_HEADERS, END_STREAM, HEADER_BYTES, Kind
+from modelplane.epp.transport.h2.frames import END_HEADERS, END_STREAM, HEADER_BYTES, FrameType
 from modelplane.epp.transport.h2.stream import Stream
 
 if TYPE_CHECKING:
-    from modelplane.epp.transport.h2.connection import Connection
+    from modelplane.epp.transport.h2.connection import H2Connection
 
 _LOG = logging.getLogger(__name__)
-_RESET: Final = int(Kind.RST_STREAM)
+_RESET: Final = int(FrameType.RST_STREAM)
 _PREFIX_BYTES: Final = 5
 _FULL_RESET_BYTES: Final = HEADER_BYTES + frames.RESET_BYTES
 _read_prefix: Final = struct.Struct(">BI").unpack_from
@@ -28,7 +28,7 @@ _read_message_head: Final = struct.Struct(">HBHIBI").unpack_from
 """Of a frame that begins with a message: its length, its type and flags in one, its stream; the message's prefix."""
 
 
-def try_begin(connection: "Connection", identity: int, data: bytes, begin: int, place: int) -> int:
+def try_begin(connection: "H2Connection", identity: int, data: bytes, begin: int, place: int) -> int:
     """A call whose header block is at hand. Where what comes next begins; 0: it is something else."""
     usual = connection.usual.get(data[begin:place])
     if usual is None or identity <= connection.last or not identity & 1 or connection.block is not None:
@@ -59,7 +59,7 @@ def try_begin(connection: "Connection", identity: int, data: bytes, begin: int, 
     return end
 
 
-def _whole_messages(connection: "Connection", identity: int, data: bytes, place: int) -> tuple[list[bytes], int]:
+def _whole_messages(connection: "H2Connection", identity: int, data: bytes, place: int) -> tuple[list[bytes], int]:
     """Messages of a stream from a place on, and where they end: up to what fills a window so far that room is given."""
     messages: list[bytes] = []
     room = min(connection.much_of_one, connection.much - connection.withheld, connection.room)
@@ -78,7 +78,7 @@ def _whole_messages(connection: "Connection", identity: int, data: bytes, place:
     return messages, place
 
 
-def try_message(connection: "Connection", identity: int, data: bytes, begin: int, end: int) -> int:
+def try_message(connection: "H2Connection", identity: int, data: bytes, begin: int, end: int) -> int:
     """A message of an open call that is whole in its frame. Where what comes next begins; 0: it is something else."""
     stream = connection.streams.get(identity)
     size = end - begin
@@ -111,7 +111,7 @@ def try_message(connection: "Connection", identity: int, data: bytes, begin: int
     return end
 
 
-def try_end(connection: "Connection", identity: int, data: bytes, begin: int, place: int) -> int:
+def try_end(connection: "H2Connection", identity: int, data: bytes, begin: int, place: int) -> int:
     """The end of a call and a reset right after it. Where what comes next begins; 0: it is something else."""
     end = place + _FULL_RESET_BYTES
     stream = connection.streams.get(identity)
@@ -136,8 +136,8 @@ def try_end(connection: "Connection", identity: int, data: bytes, begin: int, pl
 
 
 ATTEMPTS: Final = {
-    Kind.DATA << 8: try_message,
-    Kind.DATA << 8 | END_STREAM: try_end,
-    Kind.HEADERS << 8 | END_HEADERS: try_begin,
+    FrameType.DATA << 8: try_message,
+    FrameType.DATA << 8 | END_STREAM: try_end,
+    FrameType.HEADERS << 8 | END_HEADERS: try_begin,
 }
 """By type and flags of a frame: where the usual may begin. All of them take the frame's stream and place."""

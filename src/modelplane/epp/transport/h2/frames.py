@@ -31,7 +31,7 @@ _NUMBER = struct.Struct(">I")
 _PREFIX = struct.Struct(">BI")
 
 
-class Kind(IntEnum):
+class FrameType(IntEnum):
     """Frame types."""
 
     DATA = 0
@@ -57,7 +57,7 @@ class Setting(IntEnum):
     MAX_HEADER_LIST_SIZE = 6
 
 
-class Code(IntEnum):
+class ErrorCode(IntEnum):
     """Error codes."""
 
     NO_ERROR = 0
@@ -76,7 +76,7 @@ class Code(IntEnum):
 class ConnectionFault(Exception):  # noqa: N818  a fault of the peer; the RFC's own name for it is a connection error
     """The peer broke a rule after which the connection cannot go on."""
 
-    def __init__(self, code: Code, sentence: str) -> None:
+    def __init__(self, code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
 
@@ -84,7 +84,7 @@ class ConnectionFault(Exception):  # noqa: N818  a fault of the peer; the RFC's 
 class StreamFault(Exception):  # noqa: N818  as above: a stream error
     """The peer broke a rule of one stream; the others go on."""
 
-    def __init__(self, stream: int, code: Code, sentence: str) -> None:
+    def __init__(self, stream: int, code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)
         self.stream = stream
         self.code = code
@@ -100,19 +100,19 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def settings(values: dict[Setting, int]) -> bytes:
-    return frame(Kind.SETTINGS, 0, 0, b"".join(_SETTING.pack(*pair) for pair in values.items()))
+    return frame(FrameType.SETTINGS, 0, 0, b"".join(_SETTING.pack(*pair) for pair in values.items()))
 
 
 def window_update(stream: int, increment: int) -> bytes:
-    return frame(Kind.WINDOW_UPDATE, 0, stream, _NUMBER.pack(increment))
+    return frame(FrameType.WINDOW_UPDATE, 0, stream, _NUMBER.pack(increment))
 
 
 def reset(stream: int, code: int) -> bytes:
-    return frame(Kind.RST_STREAM, 0, stream, _NUMBER.pack(code))
+    return frame(FrameType.RST_STREAM, 0, stream, _NUMBER.pack(code))
 
 
 def goaway(last: int, code: int, sentence: str = "") -> bytes:
-    return frame(Kind.GOAWAY, 0, 0, _NUMBER.pack(last) + _NUMBER.pack(code) + sentence.encode()[:200])
+    return frame(FrameType.GOAWAY, 0, 0, _NUMBER.pack(last) + _NUMBER.pack(code) + sentence.encode()[:200])
 
 
 def message(payload: bytes) -> bytes:
@@ -128,4 +128,4 @@ def read_settings(payload: bytes) -> list[tuple[int, int]]:
     return list(_SETTING.iter_unpack(payload))
 
 
-SETTINGS_ACK: Final = frame(Kind.SETTINGS, ACK, 0)
+SETTINGS_ACK: Final = frame(FrameType.SETTINGS, ACK, 0)

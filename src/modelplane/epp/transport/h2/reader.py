@@ -1,6 +1,6 @@
 """What is read of a connection before its frames: the preface once, and the rest of a frame that came in pieces."""
 
-from modelplane.epp.transport.h2.frames import PREFACE, Code, ConnectionFault
+from modelplane.epp.transport.h2.frames import PREFACE, ConnectionFault, ErrorCode
 
 
 class FrameReader:
@@ -25,7 +25,7 @@ class FrameReader:
         self._rest = b""
         if not self._begun:
             if data[: len(PREFACE)] != PREFACE[: len(data)]:
-                raise ConnectionFault(Code.PROTOCOL_ERROR, "this is not the beginning of HTTP/2")
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "this is not the beginning of HTTP/2")
             if len(data) < len(PREFACE):
                 self._rest = data
                 return b""

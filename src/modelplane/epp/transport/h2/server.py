@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from modelplane.epp.transport.calls import Methods, Settings
-from modelplane.epp.transport.h2.connection import Connection
-from modelplane.epp.transport.h2.frames import Code
+from modelplane.epp.transport.h2.connection import H2Connection
+from modelplane.epp.transport.h2.frames import ErrorCode
 from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
 from modelplane.epp.transport.tls import server_context
@@ -72,7 +72,7 @@ class H2Server:
             async with asyncio.timeout(grace_s):
                 await self._empty()
         for link in list(self._links):
-            link.abort(Code.NO_ERROR, "stopped")
+            link.abort(ErrorCode.NO_ERROR, "stopped")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TICK_S):
                 await self._empty()
@@ -80,9 +80,9 @@ class H2Server:
             if timer is not None:
                 timer.cancel()
 
-    def connection(self, link: "_Link") -> Connection:
+    def connection(self, link: "_Link") -> H2Connection:
         now_s = asyncio.get_running_loop().time()
-        return Connection(self._methods, self.limits, now_s=now_s, on_output=link.flush)
+        return H2Connection(self._methods, self.limits, now_s=now_s, on_output=link.flush)
 
     def joined(self, link: "_Link") -> None:
         self._links.add(link)
@@ -125,7 +125,7 @@ class _Link(asyncio.Protocol):
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._connection: Connection | None = None
+        self._connection: H2Connection | None = None
         self._stalled_s = float("inf")
         self._socket: socket.socket | None = None
         """Of a connection in plain text, which may doze."""
@@ -281,6 +281,6 @@ class _Link(asyncio.Protocol):
         if self._connection is not None:
             self._connection.drain()
 
-    def abort(self, code: Code, sentence: str) -> None:
+    def abort(self, code: ErrorCode, sentence: str) -> None:
         if self._connection is not None:
             self._connection.abort(code, sentence)

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from modelplane.epp.transport.calls import Handler, Status
+from modelplane.epp.transport.calls import GrpcStatus, Handler
 from modelplane.epp.transport.h2 import frames, hpack
-from modelplane.epp.transport.h2.frames import END_HEADERS, END_STREAM, Code, Kind, StreamFault
+from modelplane.epp.transport.h2.frames import END_HEADERS, END_STREAM, ErrorCode, FrameType, StreamFault
 
 if TYPE_CHECKING:
-    from modelplane.epp.transport.h2.connection import Connection
+    from modelplane.epp.transport.h2.connection import H2Connection
 
 _PREFIX_BYTES: Final = 5
 _NEVER: Final = float("inf")
 _LONGEST_REASON: Final = 1024
 
-_DATA: Final = int(Kind.DATA)
-_HEADERS: Final = int(Kind.HEADERS)
+_DATA: Final = int(FrameType.DATA)
+_HEADERS: Final = int(FrameType.HEADERS)
 _CONTENT_TYPE: Final = hpack.literal(b"content-type", b"application/grpc")
 _STATUS_200: Final = b"\x88"
 HEADERS: Final = _STATUS_200 + _CONTENT_TYPE
@@ -29,9 +29,9 @@ _ANSWER: Final = struct.Struct(f">HBBBI{len(HEADERS)}sHBBBIBI").pack
 """The same after the frame that begins an answer."""
 
 
-def trailers(status: Status, why: str) -> bytes:
+def trailers(status: GrpcStatus, why: str) -> bytes:
     """The block that ends a call."""
-    if status is Status.OK:
+    if status is GrpcStatus.OK:
         return _OK_TRAILERS
     block = hpack.literal(b"grpc-status", str(int(status)).encode())
     if why:
@@ -61,7 +61,7 @@ class Stream:
         "withheld",
     )
 
-    def __init__(self, connection: "Connection", identity: int, window: int, room: int) -> None:
+    def __init__(self, connection: "H2Connection", identity: int, window: int, room: int) -> None:
         self.connection = connection
         self.identity = identity
         self.handler: Handler | None = None
@@ -126,7 +126,7 @@ class Stream:
         self.push()
         self.connection.wake()
 
-    def finish(self, status: Status = Status.OK, why: str = "") -> None:
+    def finish(self, status: GrpcStatus = GrpcStatus.OK, why: str = "") -> None:
         if self.done or self.ending is not None:
             # Of a call that its peer has reset nothing is sent, but its handler is through with it.
             self.ending = self.ending or b""
@@ -155,7 +155,7 @@ class Stream:
                 connection.wait(self)
                 break
             connection.queue(
-                frames.head(Kind.DATA, 0, self.identity, size), bytes(memoryview(unsent)[place : place + size])
+                frames.head(FrameType.DATA, 0, self.identity, size), bytes(memoryview(unsent)[place : place + size])
             )
             self.window -= size
             connection.window -= size
@@ -167,7 +167,9 @@ class Stream:
         if self.ending is None or self._unsent or self.done:
             return
         block = self.ending if self.answered else HEADERS + self.ending
-        self.connection.queue(frames.head(Kind.HEADERS, END_HEADERS | END_STREAM, self.identity, len(block)), block)
+        self.connection.queue(
+            frames.head(FrameType.HEADERS, END_HEADERS | END_STREAM, self.identity, len(block)), block
+        )
         self.connection.ended(self)
 
     def take(self, data: bytes) -> None:
@@ -203,23 +205,23 @@ class Stream:
     def _length(self, data: bytes | bytearray, place: int = 0) -> int:
         length = int.from_bytes(data[place + 1 : place + _PREFIX_BYTES], "big")
         if data[place]:
-            raise CallFault(self, Status.UNIMPLEMENTED, "compressed messages are not accepted")
+            raise CallFault(self, GrpcStatus.UNIMPLEMENTED, "compressed messages are not accepted")
         if length > self.connection.limits.message_bytes:
             most = self.connection.limits.message_bytes
-            raise CallFault(self, Status.RESOURCE_EXHAUSTED, f"a message of {length} bytes; {most} are accepted")
+            raise CallFault(self, GrpcStatus.RESOURCE_EXHAUSTED, f"a message of {length} bytes; {most} are accepted")
         return length
 
     def end(self) -> None:
         """The peer has sent all it will."""
         if self.peer_done:
-            raise StreamFault(self.identity, Code.STREAM_CLOSED, "the stream ends twice")
+            raise StreamFault(self.identity, ErrorCode.STREAM_CLOSED, "the stream ends twice")
         self.peer_done = True
         if self.told >= 0 and self.told != self.received:
             raise StreamFault(
-                self.identity, Code.PROTOCOL_ERROR, f"content-length {self.told}, but {self.received} bytes came"
+                self.identity, ErrorCode.PROTOCOL_ERROR, f"content-length {self.told}, but {self.received} bytes came"
             )
         if self.partial:
-            raise CallFault(self, Status.INTERNAL, "the stream ends in the middle of a message")
+            raise CallFault(self, GrpcStatus.INTERNAL, "the stream ends in the middle of a message")
         handler = self.handler
         if handler is not None:
             handler.closed()
@@ -237,7 +239,7 @@ class Stream:
 class CallFault(Exception):  # noqa: N818  a fault of the peer, told by the call's status
     """A rule of gRPC is broken: HTTP/2 is fine, so the call ends with a status."""
 
-    def __init__(self, stream: Stream, status: Status, sentence: str) -> None:
+    def __init__(self, stream: Stream, status: GrpcStatus, sentence: str) -> None:
         super().__init__(sentence)
         self.stream = stream
         self.status = status

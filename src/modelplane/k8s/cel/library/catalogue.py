@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from modelplane.k8s.cel.declarations import Function, collect, overload
+from modelplane.k8s.cel.declarations import FunctionDecl, collect, overload
 from modelplane.k8s.cel.equality import same_value
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library import (
@@ -24,7 +24,7 @@ MAX_INCLUDES = 48
 
 
 @cache
-def base_functions() -> dict[str, Function]:
+def base_functions() -> dict[str, FunctionDecl]:
     """What every environment of Kubernetes 1.36 has."""
     return collect(
         standard.FUNCTIONS,
@@ -60,7 +60,7 @@ def includes(target: object, wanted: object) -> bool:
 
 
 @cache
-def list_attribute_functions() -> dict[str, Function]:
+def list_attribute_functions() -> dict[str, FunctionDecl]:
     """The base with `includes`, which exists where device attributes may be lists."""
     added = overload("dra_includes_dyn_dyn", "dyn.includes(dyn) -> bool", includes)
     return base_functions() | collect((added,))

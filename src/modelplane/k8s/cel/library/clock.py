@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from modelplane.k8s.cel.declarations import Overload, overload
 from modelplane.k8s.cel.errors import EvaluationError
-from modelplane.k8s.cel.values import MAX_INT, MIN_INT, Duration, Timestamp, no_overload
+from modelplane.k8s.cel.values import MAX_INT, MIN_INT, CelDuration, Timestamp, no_overload
 
 _SECOND = 10**9
 _MIN_SECONDS, _MAX_SECONDS = -62135596800, 253402300799
@@ -37,11 +37,11 @@ _MAX_ZONES = 128
 _LONGEST_ZONE = 255
 
 
-def parse_duration(text: str) -> Duration:
+def parse_duration(text: str) -> CelDuration:
     """A duration such as `1h30m` or `-1.5s`."""
     rest = text[1:] if text[:1] in {"+", "-"} else text
     if rest == "0":
-        return Duration(0)
+        return CelDuration(0)
     total, position = 0, 0
     while position < len(rest):
         match = _DURATION_PART.match(rest, position)
@@ -54,7 +54,7 @@ def parse_duration(text: str) -> Duration:
     nanos = -total if text[:1] == "-" else total
     if not rest or nanos > MAX_INT:
         raise _bad("duration", text)
-    return Duration(nanos)
+    return CelDuration(nanos)
 
 
 def _duration_part(match: re.Match[str], text: str) -> int:
@@ -115,38 +115,38 @@ def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
     raise EvaluationError("timestamp overflow")
 
 
-def checked_duration(nanos: int) -> Duration:
+def checked_duration(nanos: int) -> CelDuration:
     """A duration in the range, or the overflow error."""
     if MIN_INT <= nanos <= MAX_INT:
-        return Duration(nanos)
+        return CelDuration(nanos)
     raise EvaluationError("integer overflow")
 
 
 def add_times(left: object, right: object) -> object:
     """The sum of durations, or of a timestamp and a duration."""
-    if isinstance(left, Duration) and isinstance(right, Duration):
+    if isinstance(left, CelDuration) and isinstance(right, CelDuration):
         return checked_duration(left.nanos + right.nanos)
-    if isinstance(left, Duration):
+    if isinstance(left, CelDuration):
         left, right = right, left
-    if isinstance(left, Timestamp) and isinstance(right, Duration):
+    if isinstance(left, Timestamp) and isinstance(right, CelDuration):
         return checked_timestamp(left.nanos + right.nanos, left.offset)
     raise no_overload("_+_", left, right)
 
 
 def subtract_times(left: object, right: object) -> object:
     """The difference of durations or of timestamps, or a timestamp before another."""
-    if isinstance(left, Duration) and isinstance(right, Duration):
+    if isinstance(left, CelDuration) and isinstance(right, CelDuration):
         return checked_duration(left.nanos - right.nanos)
     if isinstance(left, Timestamp) and isinstance(right, Timestamp):
         # Upstream scales the whole seconds first, so the range is a little narrower than the result's.
         checked_duration((left.nanos // _SECOND - right.nanos // _SECOND) * _SECOND)
         return checked_duration(left.nanos - right.nanos)
-    if isinstance(left, Timestamp) and isinstance(right, Duration):
+    if isinstance(left, Timestamp) and isinstance(right, CelDuration):
         return checked_timestamp(left.nanos - checked_duration(-right.nanos).nanos * -1, left.offset)
     raise no_overload("_-_", left, right)
 
 
-def duration_text(duration: Duration) -> str:
+def duration_text(duration: CelDuration) -> str:
     """The seconds in the shortest decimal form, such as `1.5s`."""
     seconds = _go_seconds(duration.nanos)
     text = repr(seconds)
@@ -240,8 +240,8 @@ _get_minutes = _getter(lambda civil: civil.minute)
 _get_seconds = _getter(lambda civil: civil.second)
 
 
-def _in_units(unit: int) -> Callable[[Duration], int]:
-    def get(duration: Duration) -> int:
+def _in_units(unit: int) -> Callable[[CelDuration], int]:
+    def get(duration: CelDuration) -> int:
         whole = abs(duration.nanos) // unit
         return -whole if duration.nanos < 0 else whole
 

@@ -13,7 +13,7 @@ from modelplane.k8s.cel.library.clock import (
     timestamp_text,
 )
 from modelplane.k8s.cel.library.standard import identity
-from modelplane.k8s.cel.values import MAX_INT, MAX_UINT, MIN_INT, Duration, Timestamp, Uint, no_overload
+from modelplane.k8s.cel.values import MAX_INT, MAX_UINT, MIN_INT, CelDuration, Timestamp, Uint, no_overload
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UINT = re.compile(r"[0-9]+", re.ASCII)
@@ -95,7 +95,7 @@ def _int_to_uint(number: int) -> Uint:
     return Uint(number)
 
 
-def _duration_to_int(duration: Duration) -> int:
+def _duration_to_int(duration: CelDuration) -> int:
     return duration.nanos
 
 
@@ -107,7 +107,7 @@ def _int_to_timestamp(seconds: int) -> Timestamp:
     return checked_timestamp(seconds * 10**9)
 
 
-def _int_to_duration(number: int) -> Duration:
+def _int_to_duration(number: int) -> CelDuration:
     raise no_overload("duration", number)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library.texts import text_of
 from modelplane.k8s.cel.limits import check_text
-from modelplane.k8s.cel.types import Kind
+from modelplane.k8s.cel.types import TypeKind
 from modelplane.k8s.cel.values import ListValue, Uint, list_size, runtime_type
 
 _CLAUSE = re.compile(r"(?:\.([0-9]*))?(.)?", re.DOTALL)
@@ -23,30 +23,30 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SPECIAL = frozenset({"NaN", "Infinity", "-Infinity"})
 
 # Which static types each clause takes; a string may stand for a number that is not finite.
-CLAUSE_KINDS: dict[str, frozenset[Kind]] = {
+CLAUSE_KINDS: dict[str, frozenset[TypeKind]] = {
     "s": frozenset(
         {
-            Kind.LIST,
-            Kind.MAP,
-            Kind.INT,
-            Kind.UINT,
-            Kind.DOUBLE,
-            Kind.BOOL,
-            Kind.STRING,
-            Kind.TIMESTAMP,
-            Kind.BYTES,
-            Kind.DURATION,
-            Kind.TYPE,
-            Kind.NULL,
+            TypeKind.LIST,
+            TypeKind.MAP,
+            TypeKind.INT,
+            TypeKind.UINT,
+            TypeKind.DOUBLE,
+            TypeKind.BOOL,
+            TypeKind.STRING,
+            TypeKind.TIMESTAMP,
+            TypeKind.BYTES,
+            TypeKind.DURATION,
+            TypeKind.TYPE,
+            TypeKind.NULL,
         }
     ),
-    "d": frozenset({Kind.INT, Kind.UINT}),
-    "f": frozenset({Kind.DOUBLE, Kind.STRING}),
-    "e": frozenset({Kind.DOUBLE, Kind.STRING}),
-    "b": frozenset({Kind.INT, Kind.UINT, Kind.BOOL}),
-    "x": frozenset({Kind.INT, Kind.UINT, Kind.STRING, Kind.BYTES}),
-    "X": frozenset({Kind.INT, Kind.UINT, Kind.STRING, Kind.BYTES}),
-    "o": frozenset({Kind.INT, Kind.UINT}),
+    "d": frozenset({TypeKind.INT, TypeKind.UINT}),
+    "f": frozenset({TypeKind.DOUBLE, TypeKind.STRING}),
+    "e": frozenset({TypeKind.DOUBLE, TypeKind.STRING}),
+    "b": frozenset({TypeKind.INT, TypeKind.UINT, TypeKind.BOOL}),
+    "x": frozenset({TypeKind.INT, TypeKind.UINT, TypeKind.STRING, TypeKind.BYTES}),
+    "X": frozenset({TypeKind.INT, TypeKind.UINT, TypeKind.STRING, TypeKind.BYTES}),
+    "o": frozenset({TypeKind.INT, TypeKind.UINT}),
 }
 
 

@@ -2,7 +2,7 @@
 
 from functools import cmp_to_key
 
-from modelplane.k8s.cel.declarations import Body, Function, Overload, overload
+from modelplane.k8s.cel.declarations import Body, FunctionDecl, Overload, overload
 from modelplane.k8s.cel.effort import metered, work
 from modelplane.k8s.cel.equality import compare, contains, is_comparable, same_value
 from modelplane.k8s.cel.errors import EvaluationError
@@ -11,7 +11,7 @@ from modelplane.k8s.cel.library.standard import add
 from modelplane.k8s.cel.limits import check_list
 from modelplane.k8s.cel.values import (
     MAX_INT,
-    Duration,
+    CelDuration,
     ListValue,
     MapValue,
     Uint,
@@ -27,7 +27,12 @@ from modelplane.k8s.cel.values import (
 # Classes whose equality and hash in Python are those of CEL, as long as nothing else is about.
 _HASHABLE = frozenset({str, int, bool, bytes})
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
-_SUMMABLE: tuple[tuple[str, object], ...] = (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", Duration(0)))
+_SUMMABLE: tuple[tuple[str, object], ...] = (
+    ("int", 0),
+    ("uint", Uint(0)),
+    ("double", 0.0),
+    ("duration", CelDuration(0)),
+)
 
 _PER_ELEMENT = 10
 _SORT_EFFORT = 200
@@ -247,9 +252,9 @@ KUBERNETES: tuple[Overload, ...] = (
 # The names of durations and timestamps inside overload identifiers are those of their protobuf messages.
 _KEY_NAMES = {"duration": "google.protobuf.Duration", "timestamp": "google.protobuf.Timestamp"}
 
-EXTENSION: tuple[Overload | Function, ...] = (
+EXTENSION: tuple[Overload | FunctionDecl, ...] = (
     overload("list_slice", "list(T).slice(int, int) -> list(T)", slice_list),
-    Function(
+    FunctionDecl(
         "flatten",
         (
             overload("list_flatten", "list(list(T)).flatten() -> list(T)", flatten),
@@ -257,7 +262,7 @@ EXTENSION: tuple[Overload | Function, ...] = (
         ),
         guarded=False,
     ),
-    Function(
+    FunctionDecl(
         "sort",
         tuple(
             overload(f"list_{_KEY_NAMES.get(kind, kind)}_sort", f"list({kind}).sort() -> list({kind})")
@@ -265,7 +270,7 @@ EXTENSION: tuple[Overload | Function, ...] = (
         ),
         sort,
     ),
-    Function(
+    FunctionDecl(
         "@sortByAssociatedKeys",
         tuple(
             overload(

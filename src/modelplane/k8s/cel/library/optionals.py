@@ -1,9 +1,9 @@
 """Optional values. `or` and `orValue` look at their argument only where they need it, so the evaluator runs them."""
 
-from modelplane.k8s.cel.declarations import Function, Overload, overload
+from modelplane.k8s.cel.declarations import FunctionDecl, Overload, overload
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library.standard import never
-from modelplane.k8s.cel.values import NONE, Duration, ListValue, Optional, Timestamp, list_size, size_of
+from modelplane.k8s.cel.values import NONE, CelDuration, ListValue, Optional, Timestamp, list_size, size_of
 
 _ZERO_TIME = -62135596800 * 10**9
 
@@ -23,7 +23,7 @@ def _is_zero(value: object) -> bool:
         return True
     if isinstance(value, Timestamp):
         return value.nanos == _ZERO_TIME
-    if isinstance(value, Duration):
+    if isinstance(value, CelDuration):
         return value.nanos == 0
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value == 0
@@ -70,7 +70,7 @@ def unwrap(items: ListValue) -> list[object]:
     return values
 
 
-FUNCTIONS: tuple[Overload | Function, ...] = (
+FUNCTIONS: tuple[Overload | FunctionDecl, ...] = (
     overload("optional_of", "optional.of(V) -> optional(V)", of),
     overload("optional_ofNonZeroValue", "optional.ofNonZeroValue(V) -> optional(V)", of_non_zero),
     overload("optional_none", "optional.none() -> optional(V)", none),
@@ -83,7 +83,7 @@ FUNCTIONS: tuple[Overload | Function, ...] = (
     overload("optional_list_optindex_optional_int", "_[?_](optional(list(V)), int) -> optional(V)", never),
     overload("map_optindex_optional_value", "_[?_](map(K, V), K) -> optional(V)", never),
     overload("optional_map_optindex_optional_value", "_[?_](optional(map(K, V)), K) -> optional(V)", never),
-    Function(
+    FunctionDecl(
         "_[_]",
         (
             overload("optional_list_index_int", "_[_](optional(list(V)), int) -> optional(V)"),

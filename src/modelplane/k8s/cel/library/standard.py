@@ -2,18 +2,18 @@
 
 import math
 
-from modelplane.k8s.cel.declarations import Body, Function, Overload, overload
+from modelplane.k8s.cel.declarations import Body, FunctionDecl, Overload, overload
 from modelplane.k8s.cel.equality import compare, contains, equal
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library import regex
 from modelplane.k8s.cel.library.clock import add_times, subtract_times
 from modelplane.k8s.cel.limits import check_text
-from modelplane.k8s.cel.types import Type
+from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.cel.values import (
     MAX_INT,
     MAX_UINT,
     MIN_INT,
-    Duration,
+    CelDuration,
     ListValue,
     Uint,
     concatenated,
@@ -147,8 +147,8 @@ def negate(value: object) -> object:
         return checked_int(-value)
     if type(value) is float:
         return -value
-    if type(value) is Duration:
-        return Duration(checked_int(-value.nanos))
+    if type(value) is CelDuration:
+        return CelDuration(checked_int(-value.nanos))
     raise no_overload("-_", value)
 
 
@@ -232,7 +232,7 @@ def matches(text: object, pattern: object) -> bool:
     raise no_overload("matches", text, pattern)
 
 
-def type_of_value(value: object) -> Type:
+def type_of_value(value: object) -> CelType:
     """`type(value)`."""
     return runtime_type(value)
 
@@ -265,17 +265,17 @@ _ORDERED_PAIRS = (
 )
 
 
-def _operator(name: str, body: Body | None, *signatures: tuple[str, str]) -> Function:
-    return Function(name, tuple([overload(key, f"{name}{rest}") for key, rest in signatures]), body)
+def _operator(name: str, body: Body | None, *signatures: tuple[str, str]) -> FunctionDecl:
+    return FunctionDecl(name, tuple([overload(key, f"{name}{rest}") for key, rest in signatures]), body)
 
 
-def _ordering(name: str, prefix: str, body: Body) -> Function:
+def _ordering(name: str, prefix: str, body: Body) -> FunctionDecl:
     variants = [(f"{prefix}_{key}", f"({one}, {other}) -> bool") for key, one, other in _ORDERED_PAIRS]
     return _operator(name, body, *variants)
 
 
-def _unguarded(signature: Overload) -> Function:
-    return Function(signature.function, (signature,), guarded=False)
+def _unguarded(signature: Overload) -> FunctionDecl:
+    return FunctionDecl(signature.function, (signature,), guarded=False)
 
 
 def never(*args: object) -> object:
@@ -283,7 +283,7 @@ def never(*args: object) -> object:
     raise no_overload("operator", *args)
 
 
-FUNCTIONS: tuple[Function | Overload, ...] = (
+FUNCTIONS: tuple[FunctionDecl | Overload, ...] = (
     _operator("_?_:_", never, ("conditional", "(bool, A, A) -> A")),
     _operator("_&&_", never, ("logical_and", "(bool, bool) -> bool")),
     _operator("_||_", never, ("logical_or", "(bool, bool) -> bool")),
@@ -336,7 +336,7 @@ FUNCTIONS: tuple[Function | Overload, ...] = (
     _ordering("_>=_", "greater_equals", greater_equals),
     _operator("_[_]", never, ("index_list", "(list(A), int) -> A"), ("index_map", "(map(A, B), A) -> B")),
     _operator("@in", is_in, ("in_list", "(A, list(A)) -> bool"), ("in_map", "(A, map(A, B)) -> bool")),
-    Function(
+    FunctionDecl(
         "size",
         (
             overload("size_bytes", "size(bytes) -> int"),
@@ -355,7 +355,7 @@ FUNCTIONS: tuple[Function | Overload, ...] = (
     _unguarded(overload("contains_string", "string.contains(string) -> bool", string_contains)),
     _unguarded(overload("ends_with_string", "string.endsWith(string) -> bool", ends_with)),
     _unguarded(overload("starts_with_string", "string.startsWith(string) -> bool", starts_with)),
-    Function(
+    FunctionDecl(
         "matches",
         (
             overload("matches", "matches(string, string) -> bool"),

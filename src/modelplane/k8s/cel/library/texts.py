@@ -4,8 +4,8 @@ from modelplane.k8s.cel.effort import work
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library.clock import duration_text, timestamp_text
 from modelplane.k8s.cel.library.conversion import bool_to_string, bytes_to_string, double_to_string
-from modelplane.k8s.cel.types import Type
-from modelplane.k8s.cel.values import Duration, Timestamp, Uint, is_list, is_map, list_size, map_items, runtime_type
+from modelplane.k8s.cel.types import CelType
+from modelplane.k8s.cel.values import CelDuration, Timestamp, Uint, is_list, is_map, list_size, map_items, runtime_type
 
 _ESCAPES = {
     "\a": "\\a",
@@ -61,11 +61,11 @@ def _scalar(value: object) -> str:
         return double_to_string(value)
     if isinstance(value, bytes):
         return bytes_to_string(value)
-    if isinstance(value, Duration):
+    if isinstance(value, CelDuration):
         return duration_text(value)
     if isinstance(value, Timestamp):
         return timestamp_text(value)
-    if isinstance(value, Type):
+    if isinstance(value, CelType):
         return value.name
     raise EvaluationError(f"a value of type {runtime_type(value).name} cannot be formatted as a string")
 
@@ -79,7 +79,7 @@ def _literal(value: object) -> str:
         return "b" + quoted(text)
     if isinstance(value, float) and text in _NOT_FINITE:
         return f'"{_NOT_FINITE[text]}"'
-    if isinstance(value, Duration):
+    if isinstance(value, CelDuration):
         return f'duration("{text}")'
     return f'timestamp("{text}")' if isinstance(value, Timestamp) else text
 
