@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.framework import (
-    Few,
     PluginFault,
     Profile,
     Refusal,
@@ -14,6 +13,7 @@ from modelplane.framework import (
     Result,
     Runner,
     RunOutcome,
+    SparseVector,
     StepRecorder,
     Weighted,
     admit,
@@ -81,7 +81,7 @@ class Rare:
 
     def score(self, _state, candidates):
         found = {at: candidate % 4 / 4 for at, candidate in enumerate(candidates) if candidate % 7 == 0}
-        return Few(len(candidates), found)
+        return SparseVector(len(candidates), found, 0.0)
 
 
 @dataclass(frozen=True)
@@ -250,18 +250,17 @@ class TooFew(AtLeast):
         (Profile("p", Best(), (), (Weighted(Fixed((0.5, -math.inf))),)), "plugin fixed: scored -inf"),
         (Profile("p", Best(), (), (Weighted(Fixed((0.5,))),)), "plugin fixed: gave 1 scores for 2 candidates"),
         (Profile("p", Best(), (), (Weighted(Fixed(("a", "b"))),)), "plugin fixed: raised TypeError"),
-        (Profile("p", Best(), (), (Weighted(Fixed(Few(2, {1: math.nan}))),)), "plugin fixed: scored nan"),
-        (Profile("p", Best(), (), (Weighted(Fixed(Few(2, {2: 0.5}))),)), "plugin fixed: scored candidate 2 of 2"),
-        (Profile("p", Best(), (), (Weighted(Fixed(Few(3, {}))),)), "plugin fixed: gave 3 scores for 2 candidates"),
+        (Profile("p", Best(), (), (Weighted(Fixed(SparseVector(2, {1: math.nan}, 0.0))),)), "plugin fixed: scored nan"),
+        (
+            Profile("p", Best(), (), (Weighted(Fixed(SparseVector(2, {2: 0.5}, 0.0))),)),
+            "plugin fixed: scored candidate 2 of 2",
+        ),
+        (
+            Profile("p", Best(), (), (Weighted(Fixed(SparseVector(3, {}, 0.0))),)),
+            "plugin fixed: gave 3 scores for 2 candidates",
+        ),
     ],
 )
 def test_a_plugin_that_breaks_its_contract_is_a_fault(profile, says):
     with pytest.raises(PluginFault, match=says):
         Runner(profile).run(None, (1, 2))
-
-
-def test_a_column_of_few_values_reads_like_any_other():
-    column = Few(4, {1: 0.5, 3: 1.0})
-    assert (list(column), len(column), column[1:], column[-1]) == ([0.0, 0.5, 0.0, 1.0], 4, [0.5, 0.0, 1.0], 1.0)
-    with pytest.raises(IndexError):
-        column[4]

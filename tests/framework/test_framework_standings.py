@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.framework import Few, PluginFault, Profile, Runner, StepRecorder, Weighted
+from modelplane.framework import PluginFault, Profile, Runner, SparseVector, StepRecorder, Weighted
 from modelplane.framework.standings import SHORT, Gauges, LongStanding, ShortStanding, keep_up
 
 
@@ -60,7 +60,7 @@ class Told:
     name: str = "told"
 
     def score(self, state, things):
-        return Few(len(things), state)
+        return SparseVector(len(things), state, 0.0)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import msgspec
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionStatus, ConditionType
-from modelplane.api.identity import ByIdentity
+from modelplane.api.identity import IdentityMemo
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.readiness import serves
@@ -82,7 +82,7 @@ def _known(wanted: ModelReplica, seen: Manifest | None) -> _Known:
     return _Known(wanted, _decoded(seen), serves(seen))
 
 
-_decoded: ByIdentity[Manifest, ModelReplica] = ByIdentity(partial(decode, ModelReplica), 8192)
+_decoded: IdentityMemo[Manifest, ModelReplica] = IdentityMemo(partial(decode, ModelReplica), 8192)
 """Hosts may show what did not change as the same object: it is read once."""
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import xxhash
 
-from modelplane.api.identity import ByIdentity
+from modelplane.api.identity import IdentityMemo
 from modelplane.api.meta import ClusterName, Key
 from modelplane.api.objects import Manifest, text_at, value_at
 from modelplane.placement.snapshot import Fleet
@@ -88,7 +88,7 @@ def _room(fleet: Fleet) -> str:
     return _text([clusters, held])
 
 
-_pools: ByIdentity[object, str] = ByIdentity(lambda pools: xxhash.xxh3_64_hexdigest(repr(pools).encode()), 20_000)
+_pools: IdentityMemo[object, str] = IdentityMemo(lambda pools: xxhash.xxh3_64_hexdigest(repr(pools).encode()), 20_000)
 """Clusters that read alike share one value of their pools, so it is put into words once."""
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from modelplane.api.identity import ByIdentity
+from modelplane.api.identity import IdentityMemo
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.names import make_name
@@ -182,7 +182,7 @@ def _read_back(item: Manifest) -> Carried:
     return Carried(observed, item, reference, outlives)
 
 
-read_back: ByIdentity[Manifest, Carried] = ByIdentity(_read_back, 32_768)
+read_back: IdentityMemo[Manifest, Carried] = IdentityMemo(_read_back, 32_768)
 """The same; objects that did not change are the same objects."""
 
 

@@ -10,7 +10,7 @@ scores outside [0, 1], is a defect and surfaces as `PluginFault` with the plugin
 Who listens pays. Each step is told to a `Reporter` when there is one; without one no text is made.
 """
 
-from modelplane.framework.columns import Few, Runner
+from modelplane.framework.columns import Runner
 from modelplane.framework.faults import PluginFault, ProfileError
 from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import (
@@ -29,11 +29,11 @@ from modelplane.framework.plugins import (
 from modelplane.framework.profile import Profile, Result, admit, rank, run, score
 from modelplane.framework.registry import NoParameters, PluginSpec, ProfileSpec, Registry
 from modelplane.framework.reporters import MultiReporter, StepRecorder
+from modelplane.framework.sparse_vector import SparseVector, zeros
 from modelplane.framework.state import RunState, Slot
 
 __all__ = [
     "Chooser",
-    "Few",
     "Filter",
     "Gauge",
     "MultiReporter",
@@ -57,6 +57,7 @@ __all__ = [
     "Scorer",
     "SetFilter",
     "Slot",
+    "SparseVector",
     "StepRecorder",
     "Taker",
     "Weighted",
@@ -64,4 +65,5 @@ __all__ = [
     "rank",
     "run",
     "score",
+    "zeros",
 ]

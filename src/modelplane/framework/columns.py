@@ -7,50 +7,29 @@ same and tells each step besides, so an explanation is never of another decision
 
 Plugins may help. A filter whose answer depends on who else is there has `narrow`; a picker that only needs the sums has
 `order`, and one that takes one of the best has `take`. A plugin that answers with the *same tuple* as the last time
-says that nothing changed: the tuple was checked when it was new, and what was computed from it stands. A scorer that
-has something to say of a few candidates only says it with `Few`, and one that reads each candidate by itself, whatever
-is asked for, is a `Gauge`. With gauges, columns of few values and a picker that takes one of the best, a run among
+says that nothing changed: the tuple was checked when it was new, and what was computed from it stands. A scorer of
+a few candidates only returns a `SparseVector`, and one that reads each candidate by itself, whatever is asked for, is a
+`Gauge`. With gauges, columns of few values and a picker that takes one of the best, a run among
 candidates that say when they change costs what changed, however many they are: see `standings`.
 
 A runner remembers its last answers, so two runs of one runner must not overlap.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeVar
 
 from modelplane.framework.faults import PluginFault
 from modelplane.framework.gates import Gate
 from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import Answers, Chooser, Gauge, Reporter, Scored, Taker
 from modelplane.framework.profile import Profile, Result, rank
+from modelplane.framework.sparse_vector import SparseVector
 from modelplane.framework.standings import Gauges, Standing, Watch, highest_of, keep_up, lift, out_of_range, raised
 
 S = TypeVar("S")
 C = TypeVar("C")
 
 Parts = tuple[tuple[str, float], ...]
-
-
-class Few(Sequence[float]):
-    """A column of zeros but for a few values, which cost only themselves."""
-
-    __slots__ = ("length", "values")
-
-    def __init__(self, length: int, values: Mapping[int, float]) -> None:
-        self.length = length
-        self.values = values
-
-    def __len__(self) -> int:
-        return self.length
-
-    @overload
-    def __getitem__(self, at: int, /) -> float: ...
-    @overload
-    def __getitem__(self, at: slice, /) -> list[float]: ...
-    def __getitem__(self, at: int | slice, /) -> float | list[float]:
-        if isinstance(at, slice):
-            return [self.values.get(place, 0.0) for place in range(self.length)[at]]
-        return self.values.get(range(self.length)[at], 0.0)
 
 
 _MOST_KEPT = 4
@@ -95,12 +74,12 @@ class _Asked(Generic[S, C]):
         try:
             for at, name, weight, score in self._scorers:
                 column = score(state, candidates)
-                if type(column) is Few and column.length == count and not column.values:
+                if type(column) is SparseVector and column.length == count and not column.values:
                     seen[at] = column
                     continue
                 if said is _NOTHING_SAID:
                     said = _Said()
-                if type(column) is Few:
+                if type(column) is SparseVector:
                     _check_few(name, column, count)
                     said.few.append((weight, column.values))
                     seen[at] = column
@@ -326,7 +305,7 @@ def _check(scorer: str, column: Sequence[float], count: int) -> bool:
     raise out_of_range(scorer, wrong)
 
 
-def _check_few(scorer: str, column: Few, count: int) -> None:
+def _check_few(scorer: str, column: SparseVector[float], count: int) -> None:
     if column.length != count:
         raise PluginFault(scorer, f"gave {column.length} scores for {count} candidates")
     for at, value in column.values.items():

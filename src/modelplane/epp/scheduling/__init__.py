@@ -16,7 +16,7 @@ The front door is `config.load(text, source, catalogue) -> Config` and `schedule
     config       the ecosystem's configuration, from text to plugins that can be made
     catalogue    plugin types by name; `builtin` has all that come with the picker
     explain      a decision again, with everything that was said on the way; `snapshot` is the state it is of
-    filters, scorers, pickers, handlers, admitters, listeners
+    filters, scorers, pickers, handlers, admitters, pre_request
                  the plugins, one module each
     memory       what plugins remember from one request to the next
     flow         requests that wait

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from modelplane.epp.scheduling.catalogue import EmptyParameters, PluginType, plugin_type
 from modelplane.epp.scheduling.endpoints import ROLE_LABEL, Endpoint, Role
-from modelplane.epp.scheduling.steady import SteadyFilter
+from modelplane.epp.scheduling.static_filter import StaticFilter
 from modelplane.framework import Refusal, RefusalCode
 
 _EVERYTHING = frozenset((Role.BOTH, Role.PREFILL_DECODE, Role.ENCODE_PREFILL_DECODE))
@@ -18,8 +18,8 @@ _ENCODES = frozenset((Role.ENCODE, Role.ENCODE_PREFILL, Role.ENCODE_PREFILL_DECO
 
 
 def _type(name: str, roles: frozenset[Role], *, unlabelled: bool) -> PluginType:
-    def make(instance: str, _parameters: EmptyParameters) -> SteadyFilter:
-        return SteadyFilter(instance, _judge(instance, frozenset(map(str, roles)), unlabelled=unlabelled))
+    def make(instance: str, _parameters: EmptyParameters) -> StaticFilter:
+        return StaticFilter(instance, _judge(instance, frozenset(map(str, roles)), unlabelled=unlabelled))
 
     return plugin_type(name, make, EmptyParameters)
 

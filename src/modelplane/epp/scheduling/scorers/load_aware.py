@@ -6,7 +6,7 @@ import msgspec
 
 from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.memo import EndpointGauge
+from modelplane.epp.scheduling.metric_scorers import MetricScorer
 
 _BEST = 0.5
 
@@ -15,7 +15,7 @@ class LoadAwareParameters(Parameters, frozen=True):
     threshold: Annotated[int, msgspec.Meta(gt=0)] = 128
 
 
-class LoadAwareScorer(EndpointGauge):
+class LoadAwareScorer(MetricScorer):
     __slots__ = ("_threshold",)
 
     def __init__(self, name: str, parameters: LoadAwareParameters) -> None:

@@ -3,10 +3,10 @@
 from operator import attrgetter
 
 from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
-from modelplane.epp.scheduling.memo import LeastFirst
+from modelplane.epp.scheduling.metric_scorers import LowestFirstScorer
 
 
-class QueueScorer(LeastFirst):
+class QueueScorer(LowestFirstScorer):
     __slots__ = ()
 
     def __init__(self, name: str, _parameters: EmptyParameters) -> None:

@@ -3,10 +3,10 @@
 from operator import attrgetter
 
 from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
-from modelplane.epp.scheduling.memo import EndpointGauge
+from modelplane.epp.scheduling.metric_scorers import MetricScorer
 
 
-class KvUseScorer(EndpointGauge):
+class KvUseScorer(MetricScorer):
     __slots__ = ()
 
     def __init__(self, name: str, _parameters: EmptyParameters) -> None:
