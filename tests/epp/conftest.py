@@ -43,7 +43,7 @@ class Echo:
             self.call.send(*([b"x" * 1000] * int(message[5:])))
         elif message == b"rest":
             self.call.send(message)
-            self.call.rest()
+            self.call.mark_idle()
         elif message != b"silent":
             self.call.send(message)
 

@@ -39,7 +39,7 @@ def selector():
         yield made
 
 
-def test_what_nobody_reads_straight_is_told_as_ever(selector, pair):
+def test_what_nobody_reads_directly_is_reported_to_the_loop(selector, pair):
     here, there = pair
     key = selector.register(here, selectors.EVENT_READ | selectors.EVENT_WRITE, "data")
     assert selector.select(0) == [(key, selectors.EVENT_WRITE)]
@@ -56,7 +56,7 @@ def test_a_reader_is_called_and_the_loop_hears_nothing(selector, pair):
     here, there = pair
     read = []
     selector.register(here, selectors.EVENT_READ)
-    selector.straight.enter(here.fileno(), lambda: read.append(here.recv(10)) is None)
+    selector.direct.add_reader(here.fileno(), lambda: read.append(here.recv(10)) is None)
     there.send(b"x")
     assert (selector.select(0.01), read) == ([], [b"x"])
 
@@ -64,10 +64,10 @@ def test_a_reader_is_called_and_the_loop_hears_nothing(selector, pair):
 def test_what_a_reader_leaves_is_told(selector, pair):
     here, there = pair
     key = selector.register(here, selectors.EVENT_READ)
-    selector.straight.enter(here.fileno(), lambda: False)
+    selector.direct.add_reader(here.fileno(), lambda: False)
     there.send(b"x")
     assert selector.select(10) == [(key, selectors.EVENT_READ)]
-    selector.straight.leave(here.fileno())
+    selector.direct.remove_reader(here.fileno())
     assert selector.select(10) == [(key, selectors.EVENT_READ)]
 
 
@@ -76,11 +76,11 @@ def test_it_returns_once_the_loop_has_got_something_to_do(selector, pair):
 
     def read():
         here.recv(10)
-        selector.straight.awaited = True
+        selector.direct.has_work = True
         return True
 
     selector.register(here, selectors.EVENT_READ)
-    selector.straight.enter(here.fileno(), read)
+    selector.direct.add_reader(here.fileno(), read)
     there.send(b"x")
     assert selector.select(None) == []
 
@@ -89,8 +89,8 @@ def test_it_returns_in_time_however_much_there_is_to_read(selector, pair):
     here, there = pair
     selector.register(here, selectors.EVENT_READ)
     selector.register(there, selectors.EVENT_READ)
-    selector.straight.enter(here.fileno(), lambda: here.send(here.recv(10)) > 0)
-    selector.straight.enter(there.fileno(), lambda: there.send(there.recv(10)) > 0)
+    selector.direct.add_reader(here.fileno(), lambda: here.send(here.recv(10)) > 0)
+    selector.direct.add_reader(there.fileno(), lambda: there.send(there.recv(10)) > 0)
     there.send(b"x")
     assert selector.select(0.02) == []
 
@@ -117,7 +117,7 @@ def test_a_connection_fares_alike_on_both_loops(loop_factory):
         assert runner.run(ask())
 
 
-def test_timers_threads_and_callbacks_go_on_beside_what_is_read_straight():
+def test_timers_threads_and_callbacks_go_on_beside_what_is_read_directly():
     async def scenario():
         server = H2Server({}, Settings(host="127.0.0.1", port=0))
         _reader, writer = await asyncio.open_connection("127.0.0.1", await server.start())
@@ -142,7 +142,7 @@ def test_what_a_socket_does_not_take_is_written_in_its_order():
         greeting = await reader.readexactly(9)
         (link,) = server._links
         for piece in pieces:
-            link._connection.queue(piece)
+            link._connection._outbound.queue(piece)
             link.flush()
             await asyncio.sleep(0)
         found = bytearray(greeting)
@@ -165,7 +165,7 @@ def test_a_peer_that_resets_is_gone():
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
         await until(lambda: not server._links)
         await server.stop(5.0)
-        return asyncio.get_running_loop().straight._readers
+        return asyncio.get_running_loop().direct._readers
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         assert runner.run(asyncio.wait_for(scenario(), 60)) == {}

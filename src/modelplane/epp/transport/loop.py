@@ -1,6 +1,6 @@
-"""The event loop that the picker serves with: asyncio's own, with a straight way for its connections (`h2.straight`).
+"""The event loop that the picker serves with: asyncio's, whose selector reads some sockets itself (`h2.direct_read`).
 
-Where the kernel has no epoll it is asyncio's as it is, and connections take the usual way.
+Where the kernel has no epoll it is asyncio's as it is, and transports read every connection.
 """
 
 import asyncio
@@ -12,26 +12,26 @@ import time
 from collections.abc import Callable
 from contextvars import Context
 
-from modelplane.epp.transport.h2.direct_read import Straight
+from modelplane.epp.transport.h2.direct_read import DirectReads
 
 if sys.platform == "linux":
 
     class _Selector(selectors.EpollSelector):
         def __init__(self) -> None:
             super().__init__()
-            self.straight = Straight(select.epoll.fromfd(os.dup(self.fileno())), self.get_map())
-            self.select = self.straight.select  # type: ignore[method-assign]  # one call less for each event
+            self.direct = DirectReads(select.epoll.fromfd(os.dup(self.fileno())), self.get_map())
+            self.select = self.direct.select  # type: ignore[method-assign]  # one call less for each event
 
         def close(self) -> None:
-            self.straight.close()
+            self.direct.close()
             super().close()
 
-    class StraightLoop(asyncio.SelectorEventLoop):
+    class DirectReadLoop(asyncio.SelectorEventLoop):
         """Says to its selector when there is something to be done, so that it returns for it."""
 
         def __init__(self) -> None:
             selector = _Selector()
-            self.straight = selector.straight
+            self.direct = selector.direct
             super().__init__(selector)
             # What the method of this name calls, several times for each event.
             self.time = time.monotonic  # type: ignore[method-assign]
@@ -39,15 +39,15 @@ if sys.platform == "linux":
         def call_soon(
             self, callback: Callable[..., object], *args: object, context: Context | None = None
         ) -> asyncio.Handle:
-            self.straight.awaited = True
+            self.direct.has_work = True
             return super().call_soon(callback, *args, context=context)
 
         def call_at(
             self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None
         ) -> asyncio.TimerHandle:
-            self.straight.awaited = True
+            self.direct.has_work = True
             return super().call_at(when, callback, *args, context=context)
 
 
 def make_loop() -> asyncio.AbstractEventLoop:
-    return StraightLoop() if sys.platform == "linux" else asyncio.new_event_loop()
+    return DirectReadLoop() if sys.platform == "linux" else asyncio.new_event_loop()

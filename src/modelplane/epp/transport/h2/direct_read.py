@@ -1,8 +1,8 @@
-"""What comes on some sockets, straight to whoever reads it.
+"""Sockets whose readers the selector calls itself.
 
 asyncio passes the news that a socket can be read through a handle, a queue, a context and a transport. Where requests
 come one at a time, all of that is out of the processor's caches whenever it is needed, and costs as much as the reading
-itself. Here a reader that was entered for a socket is called by the selector, in the moment in which the kernel tells;
+itself. Here a reader that was added for a socket is called by the selector, in the moment in which the kernel tells;
 everything else that happens is asyncio's as ever, and nothing is kept from it: once there is a callback that is due or
 a timer that was set, the selector returns.
 """
@@ -22,26 +22,26 @@ Keys = Mapping[Any, selectors.SelectorKey]
 Ready = list[tuple[selectors.SelectorKey, int]]
 
 
-class Straight:
+class DirectReads:
     """A selector's wait for events, by its epoll and what is registered there, that calls some readers itself."""
 
     def __init__(self, epoll: select.epoll, keys: Keys) -> None:
         self._epoll = epoll
         self._keys = keys
         self._readers: dict[int, Callable[[], bool]] = {}
-        self.awaited = False
+        self.has_work = False
         """Whether the loop has got something to do since it asked last."""
 
-    def enter(self, fd: int, reader: Callable[[], bool]) -> None:
-        """Call the reader once the socket can be read. What it answers False to is told to the loop."""
+    def add_reader(self, fd: int, reader: Callable[[], bool]) -> None:
+        """Call the reader once the socket can be read. What it returns False for is reported to the loop."""
         self._readers[fd] = reader
 
-    def leave(self, fd: int) -> None:
+    def remove_reader(self, fd: int) -> None:
         self._readers.pop(fd, None)
 
     def select(self, timeout: float | None = None) -> Ready:
         """As `selectors.BaseSelector` has it, but for what readers took."""
-        self.awaited = False
+        self.has_work = False
         ready: Ready = []
         until_s = math.inf if timeout is None else time.monotonic() + timeout
         wait_s = -1.0 if timeout is None else _whole_ms(timeout)
@@ -53,8 +53,8 @@ class Straight:
             for fd, event in events:
                 reader = self._readers.get(fd) if event == _READABLE else None
                 if reader is None or not reader():
-                    self._tell(ready, fd, event)
-            if ready or self.awaited or not events:
+                    self._report(ready, fd, event)
+            if ready or self.has_work or not events:
                 return ready
             if timeout is not None:
                 left_s = until_s - time.monotonic()
@@ -62,7 +62,7 @@ class Straight:
                     return ready
                 wait_s = _whole_ms(left_s)
 
-    def _tell(self, ready: Ready, fd: int, event: int) -> None:
+    def _report(self, ready: Ready, fd: int, event: int) -> None:
         key = self._keys.get(fd)
         if key is None:
             return
