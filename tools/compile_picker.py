@@ -47,7 +47,6 @@ MODULES: Final = (
     "modelplane.epp.transport.h2.huffman",
     "modelplane.epp.transport.h2.reader",
     "modelplane.epp.transport.h2.server",
-    "modelplane.epp.transport.h2.direct_read",
     "modelplane.epp.transport.h2.fast_path",
     "modelplane.epp.transport.h2.flood_guard",
     "modelplane.epp.transport.h2.outbound",

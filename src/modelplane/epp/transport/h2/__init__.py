@@ -13,7 +13,6 @@ control          frames that carry no call
 fast_path        calls as nearly all of them are, in one go
 connection       the rules, without IO: bytes in, calls of handlers, bytes out
 server           the same over sockets and TLS
-direct_read      sockets that are read without asyncio's transport
 
 Each part owns its state; parts know those above them in this list, and none knows the connection. Blocks that are
 written are constant, so nothing here codes headers.

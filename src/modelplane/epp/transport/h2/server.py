@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 import ssl
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import msgspec
 
@@ -17,9 +16,6 @@ from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
 from modelplane.epp.transport.tls import server_context
 
-if TYPE_CHECKING:
-    from modelplane.epp.transport.h2.direct_read import DirectReads
-
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 1.0
 _DEFER_S: Final = 0.025
@@ -27,10 +23,6 @@ _MORE_THAN_AN_END: Final = 23
 """An empty frame that ends a stream and a reset after it have 22 bytes together, and no call begins with less."""
 _UNWRITTEN_BYTES: Final = 4 << 20
 """In the transport's buffer, beyond which nothing more is read from the peer."""
-
-
-_READ_BYTES: Final = 64 << 10
-"""At once. More than 128 kB are asked of the kernel and given back each time, page by page, by most allocators."""
 
 
 class H2Server:
@@ -132,11 +124,6 @@ class _Link(asyncio.Protocol):
         self._deferred = False
         self._read_s = 0.0
         """When something was read last."""
-        self._direct: DirectReads | None = getattr(self._loop, "direct", None)
-        self._fd = -1
-        """Of the socket, where it is read and written without the transport."""
-        self._behind = False
-        """Whether the transport may have something to write that comes first."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Loops of other makers have transports of their own that do not inherit from asyncio's.
@@ -146,9 +133,6 @@ class _Link(asyncio.Protocol):
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket = raw if transport.get_extra_info("ssl_object") is None else None
-            if self._socket is not None and self._direct is not None:
-                self._fd = raw.fileno()
-                self._direct.add_reader(self._fd, self.read)
         tls = transport.get_extra_info("ssl_object")
         if isinstance(tls, ssl.SSLObject) and tls.selected_alpn_protocol() != "h2":
             transport.abort()
@@ -156,24 +140,6 @@ class _Link(asyncio.Protocol):
         self._connection = self._server.connection(self)
         self._server.joined(self)
         self.flush()
-
-    def read(self) -> bool:
-        """What there is, from the socket itself. False: it is for the transport to find out what became of it."""
-        try:
-            data = os.read(self._fd, _READ_BYTES)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        if not data:
-            return False
-        try:
-            self.data_received(data)
-        except Exception:  # noqa: BLE001  as the transport has it: what a connection breaks is the connection
-            _LOG.exception("a connection failed")
-            if self._transport is not None:
-                self._transport.abort()
-        return True
 
     def data_received(self, data: bytes) -> None:
         connection, transport = self._connection, self._transport
@@ -183,7 +149,7 @@ class _Link(asyncio.Protocol):
         connection.receive(data, now_s)
         output = connection.take_output()
         if output and not transport.is_closing():
-            self._write(transport, output)
+            transport.write(output)
         if connection.closing:
             transport.close()
         if connection.idle:
@@ -199,23 +165,9 @@ class _Link(asyncio.Protocol):
             return
         output = connection.take_output()
         if output and not transport.is_closing():
-            self._write(transport, output)
+            transport.write(output)
         if connection.closing:
             transport.close()
-
-    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
-        if self._behind:
-            self._behind = transport.get_write_buffer_size() > 0
-        if self._fd >= 0 and not self._behind:
-            # What the socket does not take the transport does, and it meets the same error.
-            try:  # noqa: SIM105  for each answer, suppress would be three calls more
-                data = data[os.write(self._fd, data) :]
-            except OSError:
-                pass
-            if not data:
-                return
-        self._behind = True
-        transport.write(data)
 
     def _defer_reads(self) -> None:
         """Read ends of calls several at a time: to be woken for each costs more than to read it.
@@ -255,9 +207,6 @@ class _Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc  # a peer that resets is as gone as one that closes
         self._socket = None
-        if self._direct is not None:
-            self._direct.remove_reader(self._fd)
-        self._fd = -1
         self._server.left(self)
         if self._connection is not None:
             self._connection.lose()
