@@ -5,7 +5,6 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.conclusions import conclude
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision, Outcome
@@ -13,6 +12,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import DATA_PARALLEL
 from modelplane.epp.scheduling.subsets import join, split
 from modelplane.framework import Profile
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class DataParallelParameters(Parameters, frozen=True):
@@ -52,6 +52,6 @@ TYPES = (
         "data-parallel-profile-handler",
         DataParallelHandler,
         DataParallelParameters,
-        instead="one endpoint a port, which the pool's target ports give",
+        replaced_by="one endpoint a port, which the pool's target ports give",
     ),
 )

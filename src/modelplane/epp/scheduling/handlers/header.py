@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.conclusions import conclude
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Profile
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class HeaderParameters(Parameters, frozen=True):

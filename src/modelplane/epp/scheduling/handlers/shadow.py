@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Making, Parameters, linked_type
 from modelplane.epp.scheduling.conclusions import conclude, picks
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import ChecksProfiles, ProfileHandler
 from modelplane.framework import Profile
+from modelplane.framework.registry import Handle, Parameters, linked_type
 
 
 class ShadowParameters(Parameters, frozen=True):
@@ -72,10 +72,10 @@ class ShadowHandler:
         )
 
 
-def make(name: str, parameters: ShadowParameters, making: Making) -> ShadowHandler:
+def make(name: str, parameters: ShadowParameters, handle: Handle) -> ShadowHandler:
     if not parameters.shadows:
         raise InputError("shadows is empty: nothing would watch")
-    inner = making.find(parameters.handler) if parameters.handler else _OneProfile()
+    inner = handle.plugin(parameters.handler) if parameters.handler else _OneProfile()
     if not isinstance(inner, ProfileHandler):
         raise InputError(f"refers to {parameters.handler} as a profile handler, which it is not")
     return ShadowHandler(name, inner, frozenset(parameters.shadows))

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.conclusions import conclude
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Profile
+from modelplane.framework.registry import NoParameters, plugin_type
 
 
 class SingleProfileHandler:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
     def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
@@ -29,4 +29,4 @@ class SingleProfileHandler:
         return conclude(profile, result)
 
 
-TYPES = (plugin_type("single-profile-handler", SingleProfileHandler, EmptyParameters),)
+TYPES = (plugin_type("single-profile-handler", SingleProfileHandler, NoParameters),)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.prefix import prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class TokenLoadParameters(Parameters, frozen=True):
@@ -40,4 +40,4 @@ def uncached(cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[int]:
     return [max(0, tokens - blocks * match.block_size) for blocks in cycle.aligned(match.matched, endpoints)]
 
 
-TYPES = (plugin_type("token-load-scorer", TokenLoadScorer, TokenLoadParameters, reads=("in-flight load",)),)
+TYPES = (plugin_type("token-load-scorer", TokenLoadScorer, TokenLoadParameters, consumes=("in-flight load",)),)
