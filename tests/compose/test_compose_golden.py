@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.compose.conftest import SCHEDULERS
+
 GOLDEN = Path(__file__).parent / "golden"
 SHAPES = (
     *("single-gpu", "tensor-8", "pipeline-2", "pipeline-4", "data-parallel", "kimi-k2-5p3d", "qwen3-coder-lora"),
@@ -15,7 +17,7 @@ SHAPES = (
 )
 CASES = [
     *((shape, backend, scheduler) for shape in SHAPES for backend in ("native", "kserve")
-      for scheduler in ("none", "kai", "kueue", "volcano")),
+      for scheduler in SCHEDULERS),
     ("single-gpu", "pool", "none"),
     ("gpt-oss-20b", "kserve016", "none"),
     ("pipeline-2", "kserve016", "kueue"),
