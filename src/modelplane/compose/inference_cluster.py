@@ -35,7 +35,7 @@ from modelplane.compose.contract import (
     Requirement,
     Use,
 )
-from modelplane.compose.pod_defaults import scheduling_fault
+from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 
 GATEWAY_CLASS = "envoy"
