@@ -21,7 +21,7 @@ import msgspec
 
 from modelplane.epp.flowcontrol.items import FlowItem
 from modelplane.epp.flowcontrol.queues import FlowQueue, too_many
-from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters
+from modelplane.framework.registry import NoParameters, Parameters
 
 _KEPT_TAGS = 1024
 _MOST_TAGS = 50_000
@@ -51,7 +51,7 @@ class FairnessPolicy(Protocol):
 
 
 class Strict:
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def new_queue(self) -> BandQueue:
@@ -59,7 +59,7 @@ class Strict:
 
 
 class RoundRobin:
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def new_queue(self) -> BandQueue:

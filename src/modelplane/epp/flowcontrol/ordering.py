@@ -3,7 +3,7 @@
 from typing import Protocol, runtime_checkable
 
 from modelplane.epp.flowcontrol.items import FlowItem
-from modelplane.epp.scheduling.catalogue import EmptyParameters
+from modelplane.framework.registry import NoParameters
 
 NEVER = float("inf")
 
@@ -20,7 +20,7 @@ class OrderingPolicy(Protocol):
 class FirstCome:
     """In the order of arrival."""
 
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def order(self, _item: FlowItem, _ttl_s: float) -> float:
@@ -30,7 +30,7 @@ class FirstCome:
 class EarliestDeadline:
     """The one whose TTL expires first."""
 
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def order(self, item: FlowItem, ttl_s: float) -> float:
@@ -40,7 +40,7 @@ class EarliestDeadline:
 class EarliestGoal:
     """The one with the earliest TTFT deadline; those without one come last."""
 
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def order(self, item: FlowItem, _ttl_s: float) -> float:
