@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.compose.contract import Requirement
 from modelplane.crossplane.caches import FunctionCaches
-from modelplane.crossplane.calls import NET_S, CannotCompose, FunctionCall, NoKnowledge, answer
+from modelplane.crossplane.calls import NET_S, CannotCompose, FunctionCall, NoFleetCache, answer
 
 API = "modelplane.ai/v1alpha1"
 CLASS = {
@@ -100,17 +100,17 @@ def test_what_is_on_the_workload_cluster_is_not_asked_of_crossplane():
 
 
 def test_what_the_host_knows_is_not_asked_of_crossplane():
-    class Knows(NoKnowledge):
+    class Cache(NoFleetCache):
         def find(self, requirement):
             return (CLASS,) if requirement.kind == "InferenceClass" else None
 
-    found = answer(FunctionCall(CLUSTER, required={"replicas": ()}), 0.0, Knows())
+    found = answer(FunctionCall(CLUSTER, required={"replicas": ()}), 0.0, Cache())
     assert told(found)["ClusterReady"] != ("Unknown", "Unresolved")
     assert set(found.requirements) == {"replicas"}
 
 
 def test_what_a_composite_required_before_is_looked_up_first_and_what_it_requires_today_is_what_counts():
-    class Knows(NoKnowledge):
+    class Cache(NoFleetCache):
         def __init__(self):
             self.asked = []
 
@@ -125,7 +125,7 @@ def test_what_a_composite_required_before_is_looked_up_first_and_what_it_require
     other_pools = [{"name": "pool", "className": "b200", "nodeCount": 3}]
     asked, caches = [], FunctionCaches()
     for spec in (CLUSTER["spec"], CLUSTER["spec"], {**CLUSTER["spec"], "nodePools": other_pools}):
-        host = Knows()
+        host = Cache()
         call = FunctionCall({**CLUSTER, "metadata": metadata, "spec": spec}, required={"replicas": ()})
         found = answer(call, 0.0, host, caches=caches)
         asked.append((host.asked, found.status["nodes"], set(found.requirements)))

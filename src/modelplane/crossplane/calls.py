@@ -40,24 +40,24 @@ class CannotCompose(Exception):  # noqa: N818  what the user is told, not a defe
     """The composite cannot be composed; what is there stays."""
 
 
-class Knowledge(Protocol):
-    """What the host knows without asking Crossplane."""
+class FleetCache(Protocol):
+    """What a host knows of the fleet, so that Crossplane need not send it with the call."""
 
     def fleet(self) -> Fleet | None:
         """The fleet, where one is kept."""
 
     def find(self, requirement: Requirement) -> tuple[Manifest, ...] | None:
-        """None: not known here, ask Crossplane."""
+        """None: not known here, Crossplane must fetch it."""
 
-    def turn(self, kind: str) -> AbstractContextManager[object]:
+    def decision_lock(self, kind: str) -> AbstractContextManager[object]:
         """Held while a composite of the kind is decided."""
 
-    def decided(self, kind: str, manifests: Sequence[Manifest]) -> None:
-        """Told what a composite of the kind asked for."""
+    def assume(self, kind: str, manifests: Sequence[Manifest]) -> None:
+        """Count what a composite of the kind desires from now on."""
 
 
-class NoKnowledge:
-    """A host that keeps nothing: everything comes with the call."""
+class NoFleetCache:
+    """A host that watches nothing: Crossplane sends everything with the call."""
 
     def fleet(self) -> Fleet | None:
         return None
@@ -66,12 +66,12 @@ class NoKnowledge:
         del requirement
         return None
 
-    def turn(self, kind: str) -> AbstractContextManager[object]:
+    def decision_lock(self, kind: str) -> AbstractContextManager[object]:
         del kind
         return nullcontext()
 
-    def decided(self, kind: str, manifests: Sequence[Manifest]) -> None:
-        """Nothing is kept."""
+    def assume(self, kind: str, manifests: Sequence[Manifest]) -> None:
+        """Nothing is assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class FunctionResult:
 def answer(
     call: FunctionCall,
     now: float,
-    known: Knowledge | None = None,
+    cache: FleetCache | None = None,
     *,
     caches: FunctionCaches | None = None,
     helm: bool = False,
@@ -111,7 +111,7 @@ def answer(
 ) -> FunctionResult:
     """What should be. `helm`: provider-helm is there to be configured; `profile` is what places replicas."""
     caches = caches or FunctionCaches()
-    host = known if known is not None else NoKnowledge()
+    fleet_cache = cache if cache is not None else NoFleetCache()
     composite = _identity(call.composite)
     entry = COMPOSERS.get(composite.kind)
     if entry is None:
@@ -124,10 +124,10 @@ def answer(
     observed = {key: carried.observed for key, carried in seen.items() if not key.startswith(tenants.PREFIX)}
     result, required, asked = _settled(
         lambda required: entry.compose(
-            ComposeRequest(resource, observed, required, host.fleet(), now, profile, caches.decode_replica)
+            ComposeRequest(resource, observed, required, fleet_cache.fleet(), now, profile, caches.decode_replica)
         ),
         call,
-        host,
+        fleet_cache,
         caches.requirements,
     )
     extra: dict[str, Manifest] = {}
@@ -151,34 +151,34 @@ def answer(
 def _settled(
     compose: Callable[[Mapping[str, tuple[Manifest, ...]]], ComposeResult],
     call: FunctionCall,
-    host: Knowledge,
-    cache: BoundedCache[str, Mapping[str, Requirement]],
+    fleet_cache: FleetCache,
+    known: BoundedCache[str, Mapping[str, Requirement]],
 ) -> tuple[ComposeResult, Mapping[str, tuple[Manifest, ...]], dict[str, Requirement]]:
-    """Composes with what the host knows added to what came with the call, and says what Crossplane must fetch.
+    """Composes with what the host knows found to what came with the call, and says what Crossplane must fetch.
 
     What a composer requires follows from its resource alone, so one look tells what to add; and what it required last
     time mostly saves the look.
     """
     uid = text_at(call.composite, "metadata", "uid")
-    wanted = cache.get(uid) or {}
-    added = _added(wanted, host)
-    required = {**call.required, **added}
+    wanted = known.get(uid) or {}
+    found = _found(wanted, fleet_cache)
+    required = {**call.required, **found}
     result = compose(required)
     if result.requirements != wanted:
-        added = _added(result.requirements, host)
-        required = {**call.required, **added}
+        found = _found(result.requirements, fleet_cache)
+        required = {**call.required, **found}
         result = compose(required)
-        cache.put(uid, result.requirements)
+        known.put(uid, result.requirements)
     asked = {
         name: requirement
         for name, requirement in result.requirements.items()
-        if name not in added and requirement.cluster is None
+        if name not in found and requirement.cluster is None
     }
     return result, required, asked
 
 
-def _added(wanted: Mapping[str, Requirement], host: Knowledge) -> dict[str, tuple[Manifest, ...]]:
-    known = ((name, host.find(requirement)) for name, requirement in wanted.items())
+def _found(wanted: Mapping[str, Requirement], fleet_cache: FleetCache) -> dict[str, tuple[Manifest, ...]]:
+    known = ((name, fleet_cache.find(requirement)) for name, requirement in wanted.items())
     return {name: found for name, found in known if found is not None}
 
 

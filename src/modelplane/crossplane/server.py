@@ -23,7 +23,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 
 from modelplane.api.errors import InputError
 from modelplane.crossplane.caches import FunctionCaches
-from modelplane.crossplane.calls import CannotCompose, FunctionCall, FunctionResult, Knowledge, NoKnowledge, answer
+from modelplane.crossplane.calls import CannotCompose, FleetCache, FunctionCall, FunctionResult, NoFleetCache, answer
+from modelplane.crossplane.fleet_informers import FleetInformers
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.messages import read, refuse, write
 from modelplane.kube import KubeClient, load_config
@@ -35,7 +36,7 @@ _log = structlog.get_logger()
 _MEGABYTE = 1024 * 1024
 _SERVICE = "apiextensions.fn.proto.v1.FunctionRunnerService"
 _LISTED_WITHIN_S = 8.0
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 class CannotStartError(InputError):
@@ -130,7 +131,7 @@ class CompositionFunction:
         self._limits = limits
         self._log_calls = log_calls
         self._profile = profile
-        self._known: Knowledge = NoKnowledge()
+        self._fleet_cache: FleetCache = NoFleetCache()
         self._ready: Callable[[], Awaitable[None]] | None = None
         self._helm = helm
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
@@ -138,9 +139,9 @@ class CompositionFunction:
         self.caches = FunctionCaches()
         self.figures = FunctionMetrics()
 
-    def knows(self, known: Knowledge) -> None:
-        """Answer with what the host knows from now on."""
-        self._known = known
+    def use(self, fleet_cache: FleetCache) -> None:
+        """Answer from this cache from now on."""
+        self._fleet_cache = fleet_cache
 
     def waits_for(self, ready: Callable[[], Awaitable[None]]) -> None:
         """Hold calls until this returns."""
@@ -203,9 +204,11 @@ class CompositionFunction:
         return response
 
     def _decide(self, kind: str, call: FunctionCall) -> FunctionResult:
-        with self._known.turn(kind):
-            found = answer(call, time.time(), self._known, caches=self.caches, helm=self._helm, profile=self._profile)
-            self._known.decided(kind, [composed.manifest for composed in found.resources.values()])
+        with self._fleet_cache.decision_lock(kind):
+            found = answer(
+                call, time.time(), self._fleet_cache, caches=self.caches, helm=self._helm, profile=self._profile
+            )
+            self._fleet_cache.assume(kind, [composed.manifest for composed in found.resources.values()])
         return found
 
     def _count(self, kind: str, outcome: str, seconds: float, received: int, sent: int) -> None:
@@ -218,11 +221,11 @@ class CompositionFunction:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def _listed(live: Live) -> None:
-    """Lists of a fleet take a moment, in which Crossplane would have to send all of it with each call."""
+async def _wait_listed(informers: FleetInformers) -> None:
+    """Before the fleet is listed, Crossplane would have to send all of it with each call."""
     deadline = time.monotonic() + _LISTED_WITHIN_S
-    while not live.synced and not live.problems and time.monotonic() < deadline:  # noqa: ASYNC110  problems ring no bell
-        await asyncio.sleep(_LOOK_S)
+    while not informers.synced and not informers.problems and time.monotonic() < deadline:  # noqa: ASYNC110  problems ring no bell
+        await asyncio.sleep(_POLL_S)
 
 
 def _identity(request: fnv1.RunFunctionRequest) -> tuple[str, str]:
@@ -269,14 +272,16 @@ class FunctionServer:
     def _watch(self) -> None:
         """Keep the fleet. Without the right to look at it, calls are answered from what Crossplane fetches."""
         self._client = KubeClient(load_config(self._options.kubeconfig))
-        self._live = Live(self._client, self.function.figures.registry, observe=self._options.observe)
-        self.function.knows(self._live)
-        self.function.waits_for(partial(_listed, self._live))
+        self._live = Live(
+            self._client, self.function.figures.registry, self.function.caches, observe=self._options.observe
+        )
+        self.function.use(self._live.cache)
+        self.function.waits_for(partial(_wait_listed, self._live.informers))
         self._watching = asyncio.create_task(self._live.run())
         self._settling = asyncio.create_task(self._settle(self._live))
 
     async def _settle(self, live: Live) -> None:
-        await live.wait_synced()
+        await live.informers.wait_synced()
         calm_collector()
 
     def _listen(self, server: grpc.aio.Server) -> int:
@@ -318,7 +323,7 @@ class FunctionServer:
     async def _ready(self, _request: web.Request) -> web.Response:
         if self._stopping:
             return web.Response(status=503, text="stopping\n")
-        if self._live is not None and not self._live.synced and not self._live.problems:
+        if self._live is not None and not self._live.informers.synced and not self._live.informers.problems:
             return web.Response(status=503, text="reading the fleet\n")
         return web.Response(text="ok\n")
 
