@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.compose.contract import Requirement
 from modelplane.crossplane.caches import FunctionCaches
-from modelplane.crossplane.calls import NET_S, CannotCompose, FunctionCall, NoFleetCache, answer
+from modelplane.crossplane.calls import RESYNC_S, CannotCompose, FunctionCall, NoFleetCache, answer
 
 API = "modelplane.ai/v1alpha1"
 CLASS = {
@@ -55,7 +55,7 @@ def test_a_cluster_gets_its_provider_configuration_and_gateway(problems):
     assert [problems(composed.manifest) for composed in found.resources.values()] == [[]] * 4
     assert found.status["nodes"] == 2
     assert not found.ready
-    assert found.ttl_s == NET_S
+    assert found.ttl_s == RESYNC_S
 
 
 def test_helm_gets_access_too_where_it_is_installed():
@@ -217,14 +217,14 @@ def test_a_cluster_that_replicas_run_on_protects_itself(replicas, held_before, h
         usage = found.resources["usage-of-itself"].manifest
         of = {"apiVersion": API, "kind": "InferenceCluster", "resourceRef": {"name": "east"}}
         assert usage["kind"] == "ClusterUsage"
-        assert usage["spec"] == {"of": of, "reason": "replicas run on it", "replayDeletion": True}
+        assert usage["spec"] == {"of": of, "reason": "replicas run on this cluster", "replayDeletion": True}
         assert problems(usage) == []
 
 
 @pytest.mark.parametrize(
     ("composite", "words"),
     [
-        ({"kind": "Unheard", "metadata": {"name": "x"}}, "nothing composes the kind Unheard"),
+        ({"kind": "Unheard", "metadata": {"name": "x"}}, "no composer for kind Unheard"),
         ({"metadata": {"name": "x"}}, "no kind or no name"),
         ({**CLUSTER, "spec": {"cluster": 7}}, "InferenceCluster east: .*spec.cluster"),
     ],
@@ -242,7 +242,7 @@ def test_when_time_alone_changes_the_answer_the_call_comes_back_sooner():
         "spec": {"replicas": 1, "workers": {"template": {"spec": {"containers": [{"name": "engine", "image": "v"}]}}}},
     }
     found = answer(FunctionCall(deployment, required={"clusters": (), "replicas": (), "caches": ()}), now=0.0)
-    assert found.ttl_s <= NET_S
+    assert found.ttl_s <= RESYNC_S
     assert set(found.requirements) == {"clusters", "replicas", "caches"}
 
 

@@ -25,6 +25,6 @@ def changed(**spec):
         (None, True),
     ],
 )
-def test_a_replica_changes_by_what_it_is_made_from(cluster, changes):
+def test_the_digest_of_a_replica_changes_with_what_it_is_made_from(cluster, changes):
     before, after = (dependency_digest.of_replica(each, (), "east") for each in (CLUSTER, cluster))
     assert (before != after) is changes
