@@ -59,7 +59,7 @@ class CompiledSelector:
         if self._step is None:
             planner = Planner(self._functions, ("device",))
             self._step = with_room(lambda: planned(self.text, planner, self._node))
-            self._slot_count = planner.slots.count
+            self._slot_count = planner.slot_count
         return self._step
 
     def evaluate(self, device: Device) -> Evaluation:
