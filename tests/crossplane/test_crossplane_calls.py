@@ -3,6 +3,7 @@
 import pytest
 
 from modelplane.compose.contract import Requirement
+from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import NET_S, CannotCompose, FunctionCall, NoKnowledge, answer
 
 API = "modelplane.ai/v1alpha1"
@@ -122,12 +123,11 @@ def test_what_a_composite_required_before_is_looked_up_first_and_what_it_require
     classes = {name: {**CLASS, "metadata": {"name": name}} for name in ("h200", "b200")}
     metadata = {**CLUSTER["metadata"], "uid": "requires-once"}
     other_pools = [{"name": "pool", "className": "b200", "nodeCount": 3}]
-    asked = []
+    asked, caches = [], FunctionCaches()
     for spec in (CLUSTER["spec"], CLUSTER["spec"], {**CLUSTER["spec"], "nodePools": other_pools}):
         host = Knows()
-        found = answer(
-            FunctionCall({**CLUSTER, "metadata": metadata, "spec": spec}, required={"replicas": ()}), 0.0, host
-        )
+        call = FunctionCall({**CLUSTER, "metadata": metadata, "spec": spec}, required={"replicas": ()})
+        found = answer(call, 0.0, host, caches=caches)
         asked.append((host.asked, found.status["nodes"], set(found.requirements)))
     assert asked == [
         (["h200"], 2, {"replicas"}),

@@ -20,8 +20,9 @@ from modelplane.api.objects import Manifest, name_of, text_at
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Event, Requirement
 from modelplane.compose.registry import COMPOSERS
 from modelplane.crossplane import access, protection, tenants
-from modelplane.crossplane.memory import Memory
-from modelplane.crossplane.provider_objects import Carried, Composite, carry, read_back
+from modelplane.crossplane.bounded_cache import BoundedCache
+from modelplane.crossplane.caches import FunctionCaches
+from modelplane.crossplane.provider_objects import Carried, Composite, carry
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
@@ -33,9 +34,6 @@ _SOONEST_S = 1.0
 _OURS = (protection.PREFIX, access.PREFIX)
 _REPLICAS = "replicas"
 """What the composer of a cluster calls the replicas on it, where it requires them."""
-_MOST_WANTED = 65_536
-_wanted: Memory[str, Mapping[str, Requirement]] = Memory(2 * _MOST_WANTED)
-"""What each composite required last time, by its uid."""
 
 
 class CannotCompose(Exception):  # noqa: N818  what the user is told, not a defect
@@ -107,10 +105,12 @@ def answer(
     now: float,
     known: Knowledge | None = None,
     *,
+    caches: FunctionCaches | None = None,
     helm: bool = False,
     profile: PlacementProfile = DEFAULT_PROFILE,
 ) -> FunctionResult:
     """What should be. `helm`: provider-helm is there to be configured; `profile` is what places replicas."""
+    caches = caches or FunctionCaches()
     host = known if known is not None else NoKnowledge()
     composite = _identity(call.composite)
     entry = COMPOSERS.get(composite.kind)
@@ -120,12 +120,15 @@ def answer(
         resource = decode(entry.resource, call.composite)
     except InputError as error:
         raise CannotCompose(f"{composite.kind} {composite.name}: {error}") from error
-    seen = {key: read_back(item) for key, item in call.composed.items() if not key.startswith(_OURS)}
+    seen = {key: caches.read_back(item) for key, item in call.composed.items() if not key.startswith(_OURS)}
     observed = {key: carried.observed for key, carried in seen.items() if not key.startswith(tenants.PREFIX)}
     result, required, asked = _settled(
-        lambda required: entry.compose(ComposeRequest(resource, observed, required, host.fleet(), now, profile)),
+        lambda required: entry.compose(
+            ComposeRequest(resource, observed, required, host.fleet(), now, profile, caches.decode_replica)
+        ),
         call,
         host,
+        caches.requirements,
     )
     extra: dict[str, Manifest] = {}
     desired = dict(result.desired)
@@ -149,6 +152,7 @@ def _settled(
     compose: Callable[[Mapping[str, tuple[Manifest, ...]]], ComposeResult],
     call: FunctionCall,
     host: Knowledge,
+    cache: BoundedCache[str, Mapping[str, Requirement]],
 ) -> tuple[ComposeResult, Mapping[str, tuple[Manifest, ...]], dict[str, Requirement]]:
     """Composes with what the host knows added to what came with the call, and says what Crossplane must fetch.
 
@@ -156,7 +160,7 @@ def _settled(
     time mostly saves the look.
     """
     uid = text_at(call.composite, "metadata", "uid")
-    wanted = _wanted.get(uid) or {}
+    wanted = cache.get(uid) or {}
     added = _added(wanted, host)
     required = {**call.required, **added}
     result = compose(required)
@@ -164,7 +168,7 @@ def _settled(
         added = _added(result.requirements, host)
         required = {**call.required, **added}
         result = compose(required)
-        _wanted.put(uid, result.requirements, 1)
+        cache.put(uid, result.requirements)
     asked = {
         name: requirement
         for name, requirement in result.requirements.items()

@@ -8,12 +8,11 @@ Equal facts give equal text, whichever server works it out, so nobody is woken f
     ModelDeployment    which of the clusters that its replicas are on are amiss; and while some wait for room, all room
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 import xxhash
 
-from modelplane.api.identity import ByIdentity
 from modelplane.api.meta import ClusterName, Key
 from modelplane.api.objects import Manifest, text_at, value_at
 from modelplane.placement.snapshot import Fleet
@@ -58,11 +57,13 @@ def of_cluster(replicas: Iterable[Manifest], observed: str = "") -> str:
     )
 
 
-def of_deployment(fleet: Fleet, deployment: Key, *, waiting: bool) -> str:
+def of_deployment(
+    fleet: Fleet, deployment: Key, *, waiting: bool, digest_pools: Callable[[object], str] | None = None
+) -> str:
     """Clusters that are well say nothing, so that a deployment is not woken by its own placements."""
     clusters = sorted({holding.cluster for holding in fleet.owned_by(deployment)})
     amiss = [state for name in clusters if (state := _amiss(fleet, name)) is not None]
-    return _text([amiss, _room(fleet) if waiting else None])
+    return _text([amiss, _room(fleet, digest_pools or pools_digest) if waiting else None])
 
 
 def _amiss(fleet: Fleet, name: ClusterName) -> object:
@@ -75,10 +76,10 @@ def _amiss(fleet: Fleet, name: ClusterName) -> object:
     return [name, cluster.ready, cluster.cordoned, taints]
 
 
-def _room(fleet: Fleet) -> str:
+def _room(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
     """Everything that may let a waiting replica in: pools, who may use them, and what is held."""
     clusters = [
-        [cluster.name, cluster.ready, cluster.cordoned, sorted(cluster.labels.items()), _pools(cluster.pools)]
+        [cluster.name, cluster.ready, cluster.cordoned, sorted(cluster.labels.items()), digest_pools(cluster.pools)]
         for cluster in fleet.clusters
     ]
     held = [
@@ -88,8 +89,9 @@ def _room(fleet: Fleet) -> str:
     return _text([clusters, held])
 
 
-_pools: ByIdentity[object, str] = ByIdentity(lambda pools: xxhash.xxh3_64_hexdigest(repr(pools).encode()), 20_000)
-"""Clusters that read alike share one value of their pools, so it is put into words once."""
+def pools_digest(pools: object) -> str:
+    """Clusters whose pools are equal share one value of them, so hosts cache this by identity."""
+    return xxhash.xxh3_64_hexdigest(repr(pools).encode())
 
 
 def _text(facts: object) -> str:

@@ -8,7 +8,7 @@ from modelplane.api.conditions import Condition, ConditionStatus
 from modelplane.api.objects import Manifest, value_at
 from modelplane.compose.contract import Event, EventType, Requirement
 from modelplane.crossplane.calls import FunctionCall, FunctionResult
-from modelplane.crossplane.structs import fill, plain, seen
+from modelplane.crossplane.structs import StructCodec
 
 MOST_BYTES = 4 * 1024 * 1024
 """What Crossplane takes in one response; it has no flag for more."""
@@ -23,28 +23,27 @@ _RESERVED = frozenset({"Ready", "Synced", "Healthy", "UpToDate", "Responsive"})
 SIZE_CONDITION = "WithinMessageLimit"
 
 
-def read(request: fnv1.RunFunctionRequest) -> FunctionCall:
+def read(request: fnv1.RunFunctionRequest, structs: StructCodec) -> FunctionCall:
     return FunctionCall(
-        composite=plain(request.observed.composite.resource),
-        composed={key: seen(item.resource) for key, item in request.observed.resources.items()},
-        required={key: tuple(_items(found)) for key, found in request.required_resources.items()},
+        composite=structs.decode(request.observed.composite.resource),
+        composed={key: structs.decode_observed(item.resource) for key, item in request.observed.resources.items()},
+        required={
+            key: tuple([structs.decode(item.resource) for item in found.items])
+            for key, found in request.required_resources.items()
+        },
     )
 
 
-def _items(found: fnv1.Resources) -> list[Manifest]:
-    return [plain(item.resource) for item in found.items]
-
-
-def write(request: fnv1.RunFunctionRequest, call: FunctionCall, answer: FunctionResult) -> bytes:
+def write(request: fnv1.RunFunctionRequest, call: FunctionCall, answer: FunctionResult, structs: StructCodec) -> bytes:
     """The response, packed: what earlier functions of the pipeline asked for, with ours over it."""
     response = _begun(request)
     response.meta.ttl.FromTimedelta(timedelta(seconds=answer.ttl_s))
     for key, composed in answer.resources.items():
         resource = response.desired.resources[key]
         resource.resource.Clear()
-        fill(resource.resource, composed.manifest)
+        structs.encode_into(resource.resource, composed.manifest)
         resource.ready = fnv1.READY_TRUE if composed.ready else fnv1.READY_FALSE
-    fill(response.desired.composite.resource, {"status": answer.status})
+    structs.encode_into(response.desired.composite.resource, {"status": answer.status})
     response.desired.composite.ready = fnv1.READY_TRUE if answer.ready else fnv1.READY_FALSE
     for condition in answer.conditions:
         if condition.type not in _RESERVED:

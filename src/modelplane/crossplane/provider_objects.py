@@ -14,9 +14,7 @@ to it is not ours to state.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
-from modelplane.api.identity import ByIdentity
 from modelplane.api.labels import SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.names import make_name
@@ -174,16 +172,12 @@ class Carried:
         return _stated(self.item)
 
 
-def _read_back(item: Manifest) -> Carried:
+def read_back(item: Manifest) -> Carried:
     """What a composed object says of the thing that it carries."""
     outlives = tuple(_annotation(item, OUTLIVES).split())
     reference = (text_at(item, "apiVersion"), text_at(item, "kind"), name_of(item))
     observed = _read_target(item)
     return Carried(observed, item, reference, outlives)
-
-
-read_back: ByIdentity[Manifest, Carried] = ByIdentity(_read_back, 32_768)
-"""The same; objects that did not change are the same objects."""
 
 
 def _read_target(item: Manifest) -> Observed:
@@ -264,6 +258,5 @@ def _foreign_free(marks: object) -> dict[str, object]:
     return {name: text for name, text in marks.items() if not _is_foreign(name)}
 
 
-@lru_cache(maxsize=1024)
 def _is_foreign(mark: str) -> bool:
     return mark != EXTERNAL_NAME and mark.partition("/")[0].endswith(_CROSSPLANE)

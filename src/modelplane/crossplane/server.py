@@ -22,6 +22,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from modelplane.api.errors import InputError
+from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import CannotCompose, FunctionCall, FunctionResult, Knowledge, NoKnowledge, answer
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.messages import read, refuse, write
@@ -134,6 +135,7 @@ class CompositionFunction:
         self._helm = helm
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
         self._in_hand = 0
+        self.caches = FunctionCaches()
         self.figures = FunctionMetrics()
 
     def knows(self, known: Knowledge) -> None:
@@ -177,8 +179,9 @@ class CompositionFunction:
         namespace, name = _identity(request)
         log = _log.bind(kind=kind, namespace=namespace, name=name, tag=request.meta.tag)
         try:
-            call = read(request)
-            response, outcome = write(request, call, self._decide(kind, call)), "composed"
+            call = read(request, self.caches.structs)
+            response = write(request, call, self._decide(kind, call), self.caches.structs)
+            outcome = "composed"
         except CannotCompose as why:
             log.warning("refused", why=str(why))
             response, outcome = refuse(request, str(why)), "refused"
@@ -201,7 +204,7 @@ class CompositionFunction:
 
     def _decide(self, kind: str, call: FunctionCall) -> FunctionResult:
         with self._known.turn(kind):
-            found = answer(call, time.time(), self._known, helm=self._helm, profile=self._profile)
+            found = answer(call, time.time(), self._known, caches=self.caches, helm=self._helm, profile=self._profile)
             self._known.decided(kind, [composed.manifest for composed in found.resources.values()])
         return found
 
