@@ -138,11 +138,11 @@ class _World:
             wanted = requirement.labels["modelplane.ai/cluster"]
             yield from (item for item in self._replicas.values() if text_at(item, "spec", "clusterName") == wanted)
 
-    def turn(self, kind: str) -> AbstractContextManager[object]:
+    def decision_lock(self, kind: str) -> AbstractContextManager[object]:
         del kind
         return nullcontext()
 
-    def decided(self, kind: str, manifests: Sequence[Manifest]) -> None:
+    def assume(self, kind: str, manifests: Sequence[Manifest]) -> None:
         """Nothing is assumed here."""
 
 

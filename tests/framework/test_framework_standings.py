@@ -122,6 +122,7 @@ def best_of(sums):
     return max(sums), [at for at, total in enumerate(sums) if total == max(sums)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", GAUGES)
 @pytest.mark.parametrize("kind", [ShortStanding, LongStanding])
 @given(st.lists(st.tuples(changes, few), max_size=12))
@@ -159,6 +160,7 @@ def test_grades_that_are_kept_are_bounded():
     assert len(kept._grades) < 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", GAUGES)
 @given(st.sampled_from([COUNT, SHORT + 2]), st.lists(st.tuples(changes, few), min_size=1, max_size=8))
 def test_a_runner_that_keeps_up_decides_as_one_that_does_not(which, count, steps):
@@ -172,6 +174,7 @@ def test_a_runner_that_keeps_up_decides_as_one_that_does_not(which, count, steps
         assert [(found.candidate, found.total) for found in ours] == [(plain.candidate, plain.total)] * 2
 
 
+@pytest.mark.slow
 @given(st.lists(changes, min_size=1, max_size=6))
 def test_columns_and_gauges_add_up(steps):
     column = Column((0.5, 0.25, 0.0, 1.0, 0.5, 0.125))

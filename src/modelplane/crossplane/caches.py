@@ -16,7 +16,7 @@ from modelplane.api.objects import Manifest
 from modelplane.compose.contract import Requirement
 from modelplane.crossplane.bounded_cache import BoundedCache
 from modelplane.crossplane.dependency_digest import pools_digest
-from modelplane.crossplane.provider_objects import Carried, read_back
+from modelplane.crossplane.provider_objects import ComposedObject, read_back
 from modelplane.crossplane.structs import StructCodec
 
 STRUCT_BYTES: Final = 64 * 1024 * 1024
@@ -32,7 +32,7 @@ class FunctionCaches:
     """Decoded and encoded protobuf Structs."""
     requirements: BoundedCache[str, Mapping[str, Requirement]] = field(default_factory=lambda: BoundedCache(COMPOSITES))
     """What each composite required last time, by its uid."""
-    read_back: IdentityMemo[Manifest, Carried] = field(
+    read_back: IdentityMemo[Manifest, ComposedObject] = field(
         default_factory=lambda: IdentityMemo(read_back, COMPOSED_OBJECTS)
     )
     """Composed objects as composers see them. An object that did not change is decoded to the same mapping."""
