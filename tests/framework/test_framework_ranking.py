@@ -122,6 +122,7 @@ def best_of(sums):
     return max(sums), [at for at, total in enumerate(sums) if total == max(sums)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", SCORERS)
 @given(st.lists(st.tuples(changes, few), max_size=12))
 def test_what_is_kept_up_is_what_is_made_anew(which, steps):
@@ -142,6 +143,7 @@ def test_what_is_kept_up_is_what_is_made_anew(which, steps):
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", SCORERS)
 @given(st.sampled_from([COUNT, 40]), st.lists(st.tuples(changes, few), min_size=1, max_size=8))
 def test_a_runner_that_keeps_up_decides_as_one_that_does_not(which, count, steps):

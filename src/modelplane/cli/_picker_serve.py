@@ -97,13 +97,12 @@ def run(arguments: argparse.Namespace) -> int:
     import logging
 
     from modelplane.cli.terminal import run_until_signal
-    from modelplane.epp.transport.loop import make_loop
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     # A line for each call to the API is no news.
     for library in ("httpx", "httpx2"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    return run_until_signal(_serve(arguments), make_loop)
+    return run_until_signal(_serve(arguments))
 
 
 async def _serve(arguments: argparse.Namespace) -> int:

@@ -9,13 +9,16 @@ cluster is being deleted itself, it is not waited for longer than pods are waite
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, fails
 from modelplane.api.errors import ConflictError
+from modelplane.api.identity import ByIdentity
 from modelplane.api.meta import ClusterName
+from modelplane.api.models import ModelReplica
 from modelplane.api.objects import GROUP, INFRASTRUCTURE_GROUP, Manifest, labels_of, metadata_of, text_at
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
@@ -49,6 +52,8 @@ _MAX_ROUNDS = 5
 _WAIT_FOR_REMOVAL_S = 1.0
 _WAIT_FOR_CLUSTER_S = 5.0
 _GIVE_UP_S = 300.0
+_REPLICAS = 8_192
+"""ModelReplicas that are kept decoded."""
 
 
 class NotOursError(ConflictError):
@@ -75,6 +80,9 @@ class Composition:
     missed: Callable[[ObjectRef, ClusterName], None]
     """Told of a composite that has something for a cluster which cannot be reached."""
     profile: PlacementProfile = DEFAULT_PROFILE
+    decode_replica: Callable[[Manifest], ModelReplica] = field(
+        default_factory=lambda: ByIdentity(partial(decode, ModelReplica), _REPLICAS)
+    )
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         composite = self.plane.get(ref)
@@ -104,7 +112,9 @@ class Composition:
         wanted = self.requirements.asked_by(owner.ref)
         for _ in range(_MAX_ROUNDS):
             required = self.requirements.fetch(owner.ref, wanted)
-            request = ComposeRequest(resource, observed, required, self.fleet(), self.clock.now(), self.profile)
+            request = ComposeRequest(
+                resource, observed, required, self.fleet(), self.clock.now(), self.profile, self.decode_replica
+            )
             result = entry.compose(request)
             if result.requirements == wanted:
                 return result

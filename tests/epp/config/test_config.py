@@ -492,7 +492,7 @@ class Mine:
     def __init__(self, name, _parameters):
         self.name = name
 
-    def score(self, _cycle, endpoints):
+    def score(self, _context, endpoints):
         return [1.0] * len(endpoints)
 
 

@@ -38,11 +38,11 @@ from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.declared import INERT
 from modelplane.epp.scheduling.plugins import (
     Decider,
-    PickListener,
-    PoolListener,
+    EndpointsChanged,
+    PreRequest,
     Producer,
     ProfileHandler,
-    ResponseListener,
+    ResponseComplete,
 )
 from modelplane.epp.scheduling.units import convert
 from modelplane.framework import Filter, Picker, Scorer
@@ -85,7 +85,7 @@ class Config(msgspec.Struct, frozen=True, eq=False):
         So a configuration can change without forgetting which server holds what.
         """
         made_from = {entry.name: (entry.type, entry.parameters) for entry in self.entries}
-        kept = {name: before.remembering(name, of) for name, of in made_from.items()} if before is not None else {}
+        kept = {name: before.stateful(name, of) for name, of in made_from.items()} if before is not None else {}
         there = {name: plugin for name, plugin in kept.items() if plugin is not None}
         built = build_plugins(self.entries, self.registry, _never, there)
         handler = built.instances[self.handler]
@@ -288,7 +288,7 @@ class _Loader:
 def _only_decides(plugin: object) -> bool:
     """Whether it does nothing unless something refers to it."""
     decides = isinstance(plugin, Filter | Scorer | Picker | ProfileHandler | Decider)
-    return decides and not isinstance(plugin, Producer | PickListener | ResponseListener | PoolListener)
+    return decides and not isinstance(plugin, Producer | PreRequest | ResponseComplete | EndpointsChanged)
 
 
 def _without(value: object, path: Path) -> object:

@@ -20,8 +20,8 @@ from modelplane.epp.config.outline import outline
 from modelplane.epp.replay.explain import PickExplanation, explain_by
 from modelplane.epp.replay.recording import RecordedOutcome, Recording, RequestFacts, digest_of
 from modelplane.epp.replay.snapshot import PoolState, read_endpoint
-from modelplane.epp.scheduling.cycle import Cycle
-from modelplane.epp.scheduling.plugins import Producer, Remembers
+from modelplane.epp.scheduling.context import SchedulingContext
+from modelplane.epp.scheduling.plugins import Producer, Replayable
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.framework.registry import Registry
@@ -127,9 +127,9 @@ def replay(config: Config, recording: Recording, request: str = "", at: str = ""
 def _reminded(config: Config, memories: Mapping[str, object]) -> Scheduler:
     """One that decides by what others remembered."""
     scheduler = Scheduler(config.build())
-    asked: list[tuple[str, Callable[[Cycle], None]]] = []
+    asked: list[tuple[str, Callable[[SchedulingContext], None]]] = []
     for plugin in scheduler.assembly.plugins.values():
-        if isinstance(plugin, Remembers):
+        if isinstance(plugin, Replayable):
             if plugin.name in memories:
                 asked.append((plugin.name, partial(_remind, plugin, memories[plugin.name])))
         elif isinstance(plugin, Producer):
@@ -138,8 +138,8 @@ def _reminded(config: Config, memories: Mapping[str, object]) -> Scheduler:
     return scheduler
 
 
-def _remind(plugin: Remembers, memory: object, cycle: Cycle) -> None:
-    plugin.remind(cycle, memory)
+def _remind(plugin: Replayable, memory: object, context: SchedulingContext) -> None:
+    plugin.restore(context, memory)
 
 
 def _request(facts: RequestFacts, identity: str) -> Request:

@@ -13,7 +13,7 @@ from modelplane.epp.replay.replay import Replayer, read_log
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Adapters, Load
-from modelplane.epp.scheduling.plugins import Admitter, PickListener, Producer, ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import Admitter, EndpointResponse, PreRequest, Producer, ResponseUsage
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -84,7 +84,7 @@ def types_of(*parts):
 
 
 IN_PROFILES = types_of(Filter, Scorer)
-BESIDE = [name for name in types_of(Producer, PickListener, Admitter) if name not in IN_PROFILES]
+BESIDE = [name for name in types_of(Producer, PreRequest, Admitter) if name not in IN_PROFILES]
 
 
 def config_of(in_profiles, beside=(), handler="single-profile-handler", picker="max-score-picker"):
@@ -162,7 +162,7 @@ class Live:
         self._scheduler = Scheduler(config.build())
         self._counts = not any(isinstance(one, InFlightProducer) for one in self._scheduler.assembly.plugins.values())
         self._pool = pool
-        self._scheduler.changed(pool)
+        self._scheduler.endpoints_changed(pool)
         self._random = random
         self._under_way = []
         self.decisions = []
@@ -194,8 +194,8 @@ class Live:
                 decision.picked.requests_in_flight -= 1
                 decision.picked.tokens_in_flight -= request.tokens
             usage = ResponseUsage(request.tokens, random.randrange(1, 90))
-            served = Served(decision.picked, 200, sent_s, self.now_s - 0.01, self.now_s, usage)
-            self._scheduler.ended(request, decision, served)
+            served = EndpointResponse(decision.picked, 200, sent_s, self.now_s - 0.01, self.now_s, usage)
+            self._scheduler.response_complete(request, decision, served)
         if self._pool and random.random() < 0.5:
             endpoint = random.choice(self._pool)
             endpoint.load = look(random, self.now_s)
@@ -302,7 +302,7 @@ class Forgetful:
         self.name = name
         self._turn = 0
 
-    def score(self, _cycle, endpoints):
+    def score(self, _context, endpoints):
         self._turn += 1
         return [1.0 if (at + self._turn) % 2 else 0.0 for at in range(len(endpoints))]
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework.registry import Parameters, plugin_type
 
@@ -35,7 +35,7 @@ class ActiveRequestScorer:
     def relative_score(self, count: float, _least: float, busiest: float, /) -> float:
         return 1.0 if count <= self._idle else (busiest - count) / busiest * self._most
 
-    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         counts = [endpoint.requests_in_flight for endpoint in endpoints]
         busiest = max(counts)
         return [self.relative_score(count, 0, busiest) for count in counts]

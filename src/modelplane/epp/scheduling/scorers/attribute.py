@@ -9,7 +9,7 @@ from math import isfinite
 
 from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.arithmetic import within_unit
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework.registry import NoParameters, Parameters, PluginType, plugin_type
 
@@ -57,7 +57,7 @@ class AttributeScorer:
         self._lower = parameters.algorithm.type is Direction.LOWER
         self._fixed = fixed
 
-    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         values = [_number(endpoint.attributes, self._key) for endpoint in endpoints]
         known = [value for value in values if value is not None]
         if not known:

@@ -6,7 +6,7 @@ name, so requests for a base model score as those for an adapter that nobody has
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Adapters
 from modelplane.framework.registry import NoParameters, plugin_type
@@ -20,9 +20,9 @@ class LoraAffinityScorer:
     def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
-        model = cycle.request.model
-        return [_score(load.adapters, model) for load in cycle.loads(endpoints)]
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
+        model = context.request.model
+        return [_score(load.adapters, model) for load in context.loads(endpoints)]
 
 
 def _score(adapters: Adapters, model: str) -> float:

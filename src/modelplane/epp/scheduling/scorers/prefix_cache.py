@@ -7,8 +7,8 @@ than half of a short one.
 
 from collections.abc import Mapping, Sequence
 
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.counts import Counts
-from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import PRECISE, PrecisePrefixScorerParameters, PrefixCacheParameters
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
@@ -28,13 +28,13 @@ class PrefixCacheScorer:
         self._producer = parameters.prefix_match_info_producer_name
         self._none = SparseScores(0, _NOTHING)
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
-        match = prefix_of(cycle, self._producer) if self._producer else cycle.get(PREFIX)
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
+        match = prefix_of(context, self._producer) if self._producer else context.get(PREFIX)
         if match is None or not match.total_blocks or not any_held(match):
             if self._none.length != len(endpoints):
                 self._none = SparseScores(len(endpoints), _NOTHING)
             return self._none
-        held = cycle.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
+        held = context.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
         weight = self._parameters.match_length_weight
         if not weight:
             return _shares(held, match.total_blocks)
