@@ -80,10 +80,10 @@ MODULES: Final = (
     "modelplane.epp.transport.h2.server",
     "modelplane.epp.transport.h2.streams",
     "modelplane.epp.transport.wire",
-    "modelplane.framework.columns",
-    "modelplane.framework.gates",
+    "modelplane.framework.filtering",
+    "modelplane.framework.ranking",
+    "modelplane.framework.runner",
     "modelplane.framework.sparse_vector",
-    "modelplane.framework.standings",
     "modelplane.framework.state",
 )
 """What each request passes through. Values (msgspec structs) stay out: their classes are C as they are."""

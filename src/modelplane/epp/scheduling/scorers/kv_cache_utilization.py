@@ -2,11 +2,11 @@
 
 from operator import attrgetter
 
-from modelplane.epp.scheduling.metric_scorers import MetricScorer
+from modelplane.epp.scheduling.metric_scorers import EndpointMetricScorer
 from modelplane.framework.registry import NoParameters, plugin_type
 
 
-class KvCacheUtilizationScorer(MetricScorer):
+class KvCacheUtilizationScorer(EndpointMetricScorer):
     __slots__ = ()
 
     def __init__(self, name: str, _parameters: NoParameters) -> None:
