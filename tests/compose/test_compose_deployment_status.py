@@ -7,7 +7,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import ModelDeployment
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}

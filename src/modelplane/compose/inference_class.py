@@ -4,7 +4,7 @@ from modelplane.api.conditions import ConditionType, fails, holds, summarise
 from modelplane.api.models import InferenceClass, InferenceClassStatus
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult
-from modelplane.compose.inventory import class_kinds
+from modelplane.compose.fleet_snapshot import class_kinds
 
 
 def compose(request: ComposeRequest[InferenceClass]) -> ComposeResult:

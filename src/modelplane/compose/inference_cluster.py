@@ -58,7 +58,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     address = first_address(gateway.manifest) if gateway else None
     answers = gateway is not None and gateway.ready
     conditions = (_cluster_condition(request, classes), _gateway_condition(address, answers=answers))
-    # What is wrong with the marks of pods keeps new replicas from being rendered; those that run are none the worse.
+    # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster)
     return ComposeResult(
         desired={"namespace": Desired(_namespace(cluster), ready=True), _GATEWAY: Desired(_gateway(cluster), answers)},

@@ -32,7 +32,6 @@ from modelplane.api.models import (
 from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
 from modelplane.api.objects import API_VERSION, Manifest, manifest, name_of, text_at, value_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.asking import ask_of
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -43,10 +42,11 @@ from modelplane.compose.contract import (
     Observed,
     ReadyWhen,
     Requirement,
-    kept,
+    keep_observed,
 )
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.lowering import EngineSpec, Lowered, lower
+from modelplane.compose.placement_request import placement_request
 from modelplane.compose.readiness import serves, stopped_at
 from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.k8s.cel import CompileError, compile_selector
@@ -82,7 +82,7 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
     if fleet is None:
         waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet was not read yet")
         return _undecided(request, waiting, requirements)
-    decided = schedule(ask_of(deployment, lowered), fleet, request.now, profile=request.profile)
+    decided = schedule(placement_request(deployment, lowered), fleet, request.now, profile=request.profile)
     return _decided(request, lowered, fleet, decided, requirements)
 
 
@@ -124,7 +124,7 @@ def _undecided(
 
 def _kept_serving(request: ComposeRequest[ModelDeployment]) -> dict[str, Desired]:
     """What is there, less the endpoints of replicas that cannot serve: requests must not go there meanwhile."""
-    return {key: item for key, item in kept(request).items() if not _leads_nowhere(request, key)}
+    return {key: item for key, item in keep_observed(request).items() if not _leads_nowhere(request, key)}
 
 
 def _leads_nowhere(request: ComposeRequest[ModelDeployment], key: str) -> bool:

@@ -14,7 +14,7 @@ from modelplane.api.models import ModelEndpoint, ModelEndpointStatus, Routing
 from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest, value_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, kept
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, keep_observed
 from modelplane.compose.external import ExternalAddress, target_of
 
 _BACKEND, _CREDENTIAL, _FILTER = "backend", "credential", "filter"
@@ -108,5 +108,5 @@ def _key(secret: Mapping[str, object], name: str) -> str | None:
 def _short(request: ComposeRequest[ModelEndpoint], problem: Condition) -> ComposeResult:
     requirements = _requirements(request.resource)
     return ComposeResult(
-        desired=kept(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
+        desired=keep_observed(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
     )

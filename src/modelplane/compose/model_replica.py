@@ -22,7 +22,7 @@ from modelplane.compose.backends import BACKENDS
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import KEY_PREFIX, claim_templates
 from modelplane.compose.context import Context, RenderError
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, kept
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.pod_defaults import priority_fault
 from modelplane.compose.readiness import SERVING
@@ -80,14 +80,14 @@ def render(context: Context) -> tuple[dict[str, Desired], Rendered]:
 def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tuple[dict[str, Desired], Condition]:
     if inputs.cluster is None or inputs.caches is None:
         waiting = "the cluster or a cache is missing; what runs stays"
-        return kept(request), unknown(ConditionType.ACCEPTED, Reason.UNRESOLVED, waiting)
+        return keep_observed(request), unknown(ConditionType.ACCEPTED, Reason.UNRESOLVED, waiting)
     try:
         volumes = volumes_of(request.resource.spec.caches, inputs.caches)
         context = Context(request.resource, inputs.cluster, volumes)
         _check(context)
         desired, rendered = render(context)
     except RenderError as error:
-        return kept(request), fails(ConditionType.ACCEPTED, error.reason, f"{error}; what runs stays")
+        return keep_observed(request), fails(ConditionType.ACCEPTED, error.reason, f"{error}; what runs stays")
     staged = inputs.caches_ready.status is ConditionStatus.TRUE
     started = {key for key in rendered.workloads if staged or key in request.observed}
     current = {

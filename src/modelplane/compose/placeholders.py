@@ -23,7 +23,7 @@ _MAX_PREFIX = 253
 
 
 @dataclass(frozen=True, slots=True)
-class TokenValues:
+class PlaceholderValues:
     """What the tokens stand for on one pod."""
 
     namespace: str
@@ -38,12 +38,12 @@ class TokenValues:
         return MappingProxyType(dict(zip(NAMES, values, strict=True)))
 
 
-def expand(text: str, values: TokenValues) -> str:
+def expand(text: str, values: PlaceholderValues) -> str:
     known = values.mapping()
     return _TOKEN.sub(lambda found: known[found[1]], text)
 
 
-def unknown_token(text: str) -> str | None:
+def unknown_placeholder(text: str) -> str | None:
     """The first thing that looks like a token and is none."""
     if _TEXT.fullmatch(text):
         return None
@@ -69,7 +69,7 @@ def template_fault(scheduling: Scheduling) -> str | None:
         for key, text in entries.items():
             if not is_label_key(key):
                 return f"spec.scheduling.{field}: {key!r} is no {field.removeprefix('default').lower()[:-1]} key"
-            token = unknown_token(text)
+            token = unknown_placeholder(text)
             if token is not None:
                 return f"spec.scheduling.{field}[{key}]: {token!r} is no known token; these are: {_listed()}"
     return None
