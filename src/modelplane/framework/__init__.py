@@ -26,8 +26,7 @@ from modelplane.framework.plugins import (
     Taker,
     Weighted,
 )
-from modelplane.framework.profile import Profile, Result, admit, rank, run, score
-from modelplane.framework.registry import NoParameters, PluginSpec, ProfileSpec, Registry
+from modelplane.framework.profile import Profile, Result, admit, make_profile, rank, run, score
 from modelplane.framework.reporters import MultiReporter, StepRecorder
 from modelplane.framework.state import RunState, Slot
 
@@ -37,16 +36,12 @@ __all__ = [
     "Filter",
     "Gauge",
     "MultiReporter",
-    "NoParameters",
     "Picker",
     "PluginFault",
-    "PluginSpec",
     "Profile",
     "ProfileError",
-    "ProfileSpec",
     "Refusal",
     "RefusalCode",
-    "Registry",
     "RelativeGauge",
     "Reporter",
     "Result",
@@ -61,6 +56,7 @@ __all__ = [
     "Taker",
     "Weighted",
     "admit",
+    "make_profile",
     "rank",
     "run",
     "score",

@@ -7,14 +7,14 @@ The total of a candidate is the mean of its scores weighted by the scorers' weig
 profile without scorers, or with weights of 0 only, gives every admitted candidate the same total.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
 
 from modelplane.framework.faults import PluginFault, ProfileError
 from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
-from modelplane.framework.plugins import Filter, Picker, Reporter, Scored, Weighted
+from modelplane.framework.plugins import Filter, Picker, Reporter, Scored, Scorer, Weighted
 
 S = TypeVar("S")
 C = TypeVar("C")
@@ -39,6 +39,28 @@ class Profile(msgspec.Struct, Generic[S, C], frozen=True, eq=False):
                     f"profile {self.name}: the weight of {weighted.scorer.name} is {weighted.weight}; "
                     "it must be a number of at least 0"
                 )
+
+
+def make_profile(name: str, plugins: Iterable[tuple[tuple[str, object], float | None]]) -> Profile[S, C]:
+    """A profile of named plugins in their order, with the weights of scorers; None is a weight of 1."""
+    filters: list[Filter[S, C]] = []
+    scorers: list[Weighted[S, C]] = []
+    pickers: list[Picker[S, C]] = []
+    for (label, plugin), weight in plugins:
+        if not isinstance(plugin, Filter | Scorer | Picker):
+            raise ProfileError(f"plugin {label} is neither a filter, a scorer nor a picker")
+        if weight is not None and not isinstance(plugin, Scorer):
+            raise ProfileError(f"profile {name}: {label} has a weight and is not a scorer")
+        if isinstance(plugin, Filter):
+            filters.append(plugin)
+        if isinstance(plugin, Scorer):
+            scorers.append(Weighted(plugin, 1.0 if weight is None else weight))
+        if isinstance(plugin, Picker):
+            pickers.append(plugin)
+    if len(pickers) != 1:
+        names = ", ".join(picker.name for picker in pickers) or "none"
+        raise ProfileError(f"profile {name}: exactly one picker is needed, there are {len(pickers)} ({names})")
+    return Profile(name, pickers[0], tuple(filters), tuple(scorers))
 
 
 class Result(msgspec.Struct, Generic[C], frozen=True, eq=False):

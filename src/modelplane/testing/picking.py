@@ -5,7 +5,7 @@ from itertools import cycle as repeat
 from random import Random
 
 from modelplane.api.errors import InputError
-from modelplane.epp.config.builtin import catalogue
+from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import NOTHING, Endpoint
 from modelplane.epp.scheduling.loads import Adapters, Load
@@ -78,7 +78,7 @@ class _Alone:
     def __init__(self, others: Mapping[str, object]) -> None:
         self._others = others
 
-    def find(self, name: str, /) -> object:
+    def plugin(self, name: str, /) -> object:
         if name not in self._others:
             raise InputError(f"refers to plugin {name}, which is not listed")
         return self._others[name]
@@ -86,5 +86,5 @@ class _Alone:
 
 def make(type_name: str, others: Mapping[str, object] | None = None, /, **parameters: object) -> object:
     """A plugin by its type, with parameters as configuration spells them."""
-    kind = catalogue()[type_name]
+    kind = builtin_registry()[type_name]
     return kind.make(type_name, convert(parameters, kind.parameters), _Alone(others or {}))

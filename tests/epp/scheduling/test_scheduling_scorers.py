@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
-from modelplane.epp.config.builtin import catalogue
+from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.slots import PEER
@@ -363,7 +363,7 @@ def pools(draw):
 @cache
 def every_scorer():
     found = []
-    for kind in catalogue().values():
+    for kind in builtin_registry().values():
         try:
             found.append(make(kind.name, **SCORERS.get(kind.name, {})))
         except (InputError, ValueError):

@@ -6,13 +6,13 @@ from typing import cast
 
 import msgspec
 
-from modelplane.epp.config.building import PluginEntry
 from modelplane.epp.config.fields import ConfigFields, ProfileFields, WeightedRef
 from modelplane.epp.config.places import ConfigProblem, ConfigProblems
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import ProfileHandler, ProfilesValidator
 from modelplane.framework import Filter, Picker, Profile, Scorer, Weighted
+from modelplane.framework.registry import PluginEntry
 
 DEFAULT_PROFILE = "default"
 DEFAULT_SCORERS = (("queue-scorer", 2.0), ("kv-cache-utilization-scorer", 2.0), ("prefix-cache-scorer", 3.0))

@@ -17,12 +17,12 @@ import msgspec
 
 from modelplane.epp.config.config import Config
 from modelplane.epp.replay.snapshot import EndpointState, write_exactly
-from modelplane.epp.scheduling.catalogue import Parameters
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import ROUTING
 from modelplane.epp.scheduling.requests import InferenceApi, Request
+from modelplane.framework.registry import Parameters
 
 _SECRET: Final = frozenset(("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"))
 _HEADER_MOST: Final = 4096

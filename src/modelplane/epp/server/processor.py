@@ -92,7 +92,7 @@ class Processor(TakesSeveral):
             return
         self._call.send(*step.replies)
         if exchange.rests:
-            self._call.rest()
+            self._call.mark_idle()
 
     def evict(self) -> None:
         self._act(self._exchange.evict())

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from modelplane.epp.config.builtin import catalogue
+from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
-from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -23,6 +22,7 @@ from modelplane.epp.scheduling.producers.sessions import (
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.units import convert
+from modelplane.framework.registry import NoParameters, plugin_type
 
 POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(3))
 BY_ID = convert({"strategy": "session_id", "sessionIdConfig": {"evictionTtlSeconds": 10}}, SessionAffinityParameters)
@@ -111,9 +111,9 @@ class Mistaken:
 
 
 def test_a_teller_that_fails_costs_the_request_nothing():
-    known = catalogue().extended([plugin_type("mistaken", Mistaken, EmptyParameters)])
+    known = builtin_registry().extended([plugin_type("mistaken", Mistaken, NoParameters)])
     text = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{type: mistaken}]\n"
-    scheduler = Scheduler(load(text, catalogue=known).build())
+    scheduler = Scheduler(load(text, registry=known).build())
     decision = scheduler.schedule(Request("r"), POOL, 0.0, lambda: 0.5)
     assert (decision.outcome, decision.response_headers) == (Outcome.PICKED, ())
     assert scheduler.faults == {"mistaken": 1}

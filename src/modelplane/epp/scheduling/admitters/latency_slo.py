@@ -4,9 +4,9 @@ Only requests with a priority below 0 and with goals can be turned away. They ar
 meet the goals, runs nothing, or has an empty cache; and where nothing can be said of any.
 """
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.producers.latency import LATENCY
+from modelplane.framework.registry import Parameters, plugin_type
 
 _COLD = 0.02
 
@@ -34,4 +34,4 @@ class LatencySloAdmitter:
         return "no endpoint is expected to meet the request's goals"
 
 
-TYPES = (plugin_type("latency-slo-admitter", LatencySloAdmitter, LatencySloParameters, reads=("latency",)),)
+TYPES = (plugin_type("latency-slo-admitter", LatencySloAdmitter, LatencySloParameters, consumes=("latency",)),)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.loads import Load
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class ProbabilisticParameters(Parameters, frozen=True):

@@ -5,10 +5,10 @@ with a header that lists accelerators.
 """
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 LABEL = "modelplane.ai/accelerator"
 HEADER = "x-modelplane-accelerator"

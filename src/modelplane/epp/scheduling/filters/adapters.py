@@ -3,11 +3,11 @@
 A server that does not tell which names it answers to, or how many adapters it takes, is not kept out for it.
 """
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import OtherModel
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import NoParameters, Parameters, plugin_type
 
 
 class LoraParameters(Parameters, frozen=True):
@@ -18,7 +18,7 @@ class LoraParameters(Parameters, frozen=True):
 class ModelFilter:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
     def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
@@ -51,6 +51,6 @@ class LoraFilter:
 
 
 TYPES = (
-    plugin_type("model-filter", ModelFilter, EmptyParameters),
+    plugin_type("model-filter", ModelFilter, NoParameters),
     plugin_type("lora-filter", LoraFilter, LoraParameters),
 )

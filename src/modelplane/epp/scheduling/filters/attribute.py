@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import Literal
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class ThresholdOperator(StrEnum):

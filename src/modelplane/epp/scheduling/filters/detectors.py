@@ -13,12 +13,12 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.units import Duration
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 _NOT_NEGATIVE = msgspec.Meta(ge=0.0)
 REQUESTS_WITHOUT_METRICS = 100
@@ -113,6 +113,6 @@ class ConcurrencyDetector:
 TYPES = (
     plugin_type("utilization-detector", UtilizationDetector, UtilizationDetectorParameters).serving_as("detector"),
     plugin_type(
-        "concurrency-detector", ConcurrencyDetector, ConcurrencyParameters, reads=("in-flight load",)
+        "concurrency-detector", ConcurrencyDetector, ConcurrencyParameters, consumes=("in-flight load",)
     ).serving_as("detector"),
 )

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class FailingParameters(Parameters, frozen=True):

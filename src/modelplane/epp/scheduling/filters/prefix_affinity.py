@@ -12,12 +12,12 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.latency import LATENCY
 from modelplane.epp.scheduling.producers.prefix import prefix_of
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 _MS = 1000.0
 
@@ -103,6 +103,6 @@ TYPES = (
         "prefix-cache-affinity-filter",
         PrefixAffinityFilter,
         PrefixAffinityParameters,
-        reads=("prefix", "in-flight load"),
+        consumes=("prefix", "in-flight load"),
     ),
 )

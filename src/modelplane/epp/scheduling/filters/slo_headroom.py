@@ -9,11 +9,11 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.latency import LATENCY
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class SloHeadroomParameters(Parameters, frozen=True):
@@ -48,4 +48,4 @@ class SloHeadroomFilter:
         return [no if meets is explores else None for meets in met]
 
 
-TYPES = (plugin_type("slo-headroom-tier-filter", SloHeadroomFilter, SloHeadroomParameters, reads=("latency",)),)
+TYPES = (plugin_type("slo-headroom-tier-filter", SloHeadroomFilter, SloHeadroomParameters, consumes=("latency",)),)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.subsets import narrow, parse
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import NoParameters, plugin_type
 
 HEADER = "test-epp-endpoint-selection"
 
@@ -16,7 +16,7 @@ class HeaderBasedTestingFilter:
 
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
     def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
@@ -30,4 +30,4 @@ class HeaderBasedTestingFilter:
         return [None if endpoint in kept else no for endpoint in endpoints]
 
 
-TYPES = (plugin_type("header-based-testing-filter", HeaderBasedTestingFilter, EmptyParameters),)
+TYPES = (plugin_type("header-based-testing-filter", HeaderBasedTestingFilter, NoParameters),)

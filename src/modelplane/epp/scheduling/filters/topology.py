@@ -6,12 +6,12 @@ Nobody is kept out where there is no such endpoint, or none is near enough.
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.slots import PEER
 from modelplane.epp.scheduling.topology import TopologyLevel, shared
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class TopologyAffinity(StrEnum):

@@ -7,10 +7,10 @@ from typing import Annotated
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class UtilizationMetric(StrEnum):
@@ -64,4 +64,6 @@ class UtilizationFilter:
         return None
 
 
-TYPES = (plugin_type("utilization-filter", UtilizationFilter, UtilizationFilterParameters, reads=("in-flight load",)),)
+TYPES = (
+    plugin_type("utilization-filter", UtilizationFilter, UtilizationFilterParameters, consumes=("in-flight load",)),
+)

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.headers import DATA_PARALLEL
 from modelplane.epp.scheduling.results import decision_from
 from modelplane.epp.scheduling.subsets import join, split
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class DataParallelParameters(Parameters, frozen=True):
@@ -50,6 +50,6 @@ TYPES = (
         "data-parallel-profile-handler",
         DataParallelHandler,
         DataParallelParameters,
-        instead="one endpoint a port, which the pool's target ports give",
+        replaced_by="one endpoint a port, which the pool's target ports give",
     ),
 )

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.prefix import prefix_of
+from modelplane.framework.registry import NoParameters, Parameters, plugin_type
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -42,7 +42,7 @@ class PrefixBasedDecider:
 class AlwaysDecider:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
     def disaggregate(self, _context: SchedulingContext, _primary: Endpoint | None, /) -> bool:
@@ -54,7 +54,7 @@ class MultimodalDecider:
 
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
     def disaggregate(self, context: SchedulingContext, _primary: Endpoint | None, /) -> bool:
@@ -62,7 +62,7 @@ class MultimodalDecider:
 
 
 TYPES = (
-    plugin_type("prefix-based-pd-decider", PrefixBasedDecider, PrefixBasedParameters, reads=("prefix",)),
-    plugin_type("always-disagg-pd-decider", AlwaysDecider, EmptyParameters),
-    plugin_type("always-disagg-multimodal-decider", MultimodalDecider, EmptyParameters),
+    plugin_type("prefix-based-pd-decider", PrefixBasedDecider, PrefixBasedParameters, consumes=("prefix",)),
+    plugin_type("always-disagg-pd-decider", AlwaysDecider, NoParameters),
+    plugin_type("always-disagg-multimodal-decider", MultimodalDecider, NoParameters),
 )

@@ -14,13 +14,13 @@ from enum import StrEnum
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Making, Parameters, linked_type
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.headers import ENCODERS, PREFILLER
 from modelplane.epp.scheduling.plugins import Decider
 from modelplane.epp.scheduling.results import Others, decision_from, picks
 from modelplane.epp.scheduling.slots import PEER
+from modelplane.framework.registry import Handle, Parameters, linked_type
 
 
 class StageOrder(StrEnum):
@@ -146,18 +146,18 @@ class DisaggregatedHandler:
         return (names.decode,)
 
 
-def make(name: str, parameters: DisaggregatedParameters, making: Making) -> DisaggregatedHandler:
+def make(name: str, parameters: DisaggregatedParameters, handle: Handle) -> DisaggregatedHandler:
     deciding = parameters.deciding
     if parameters.stage_order is StageOrder.PREFILL_FIRST and deciding.prefill:
         raise InputError("deciders.prefill cannot be used where prefill comes first")
-    prefill, encode = find_decider(deciding.prefill, making), find_decider(deciding.encode, making)
+    prefill, encode = find_decider(deciding.prefill, handle), find_decider(deciding.encode, handle)
     return DisaggregatedHandler(name, Stages(parameters.stage_order, parameters.stages, prefill, encode))
 
 
-def find_decider(name: str, making: Making) -> Decider | None:
+def find_decider(name: str, handle: Handle) -> Decider | None:
     if not name:
         return None
-    found = making.find(name)
+    found = handle.plugin(name)
     if not isinstance(found, Decider):
         raise InputError(f"refers to {name} as a decider, which it is not")
     return found

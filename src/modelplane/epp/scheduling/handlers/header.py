@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.results import decision_from
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class HeaderParameters(Parameters, frozen=True):

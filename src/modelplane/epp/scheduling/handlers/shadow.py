@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Making, Parameters, linked_type
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.plugins import ProfileHandler, ProfilesValidator
 from modelplane.epp.scheduling.results import decision_from, picks
+from modelplane.framework.registry import Handle, Parameters, linked_type
 
 
 class ShadowParameters(Parameters, frozen=True):
@@ -70,10 +70,10 @@ class ShadowHandler:
         )
 
 
-def make(name: str, parameters: ShadowParameters, making: Making) -> ShadowHandler:
+def make(name: str, parameters: ShadowParameters, handle: Handle) -> ShadowHandler:
     if not parameters.shadows:
         raise InputError("shadows is empty: nothing would watch")
-    inner = making.find(parameters.handler) if parameters.handler else _OneProfile()
+    inner = handle.plugin(parameters.handler) if parameters.handler else _OneProfile()
     if not isinstance(inner, ProfileHandler):
         raise InputError(f"refers to {parameters.handler} as a profile handler, which it is not")
     return ShadowHandler(name, inner, frozenset(parameters.shadows))

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.results import decision_from
+from modelplane.framework.registry import NoParameters, plugin_type
 
 
 class SingleProfileHandler:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
     def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
@@ -27,4 +27,4 @@ class SingleProfileHandler:
         return decision_from(profile, result)
 
 
-TYPES = (plugin_type("single-profile-handler", SingleProfileHandler, EmptyParameters),)
+TYPES = (plugin_type("single-profile-handler", SingleProfileHandler, NoParameters),)

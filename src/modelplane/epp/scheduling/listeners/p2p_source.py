@@ -5,12 +5,12 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import CACHE_SOURCE
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class PeerSourceParameters(Parameters, frozen=True):
@@ -45,4 +45,4 @@ class PeerSourceListener:
         return others[0] if others else decision.picked
 
 
-TYPES = (plugin_type("p2p-source-producer", PeerSourceListener, PeerSourceParameters, reads=("prefix",)),)
+TYPES = (plugin_type("p2p-source-producer", PeerSourceListener, PeerSourceParameters, consumes=("prefix",)),)

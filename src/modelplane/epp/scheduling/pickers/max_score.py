@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from heapq import nlargest
 
-from modelplane.epp.scheduling.catalogue import plugin_type
 from modelplane.epp.scheduling.chances import ByName, shuffled
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import MaxScoreParameters
 from modelplane.framework import Scored
+from modelplane.framework.registry import plugin_type
 
 
 class BestPicker:

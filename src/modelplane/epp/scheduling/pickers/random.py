@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.chances import ByName, shuffled
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Scored
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class RandomParameters(Parameters, frozen=True):

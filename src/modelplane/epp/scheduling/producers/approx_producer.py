@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -16,6 +15,7 @@ from modelplane.epp.scheduling.producers.limits import PrefixLimits
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.results import picked_of
+from modelplane.framework.registry import plugin_type
 
 PREFILL = "prefill"
 """The profile whose pick computes the prompt's KV blocks beside the primary one."""
@@ -98,4 +98,4 @@ def computing(decision: Decision) -> tuple[Endpoint, ...]:
     return (picked_of(decision), *(endpoint for endpoint in prefill if endpoint is not picked_of(decision)))
 
 
-TYPES = (plugin_type("approx-prefix-cache-producer", ApproxPrefixProducer, ApproxPrefixParameters, gives="prefix"),)
+TYPES = (plugin_type("approx-prefix-cache-producer", ApproxPrefixProducer, ApproxPrefixParameters, produces="prefix"),)

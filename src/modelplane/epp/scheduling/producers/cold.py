@@ -10,12 +10,12 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.approx_producer import computing
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
 
 NEUTRAL = 0.5
 
@@ -78,4 +78,4 @@ class NoHitLruScorer:
         return match is None or not any_held(match)
 
 
-TYPES = (plugin_type("no-hit-lru-scorer", NoHitLruScorer, NoHitLruParameters, reads=("prefix",)),)
+TYPES = (plugin_type("no-hit-lru-scorer", NoHitLruScorer, NoHitLruParameters, consumes=("prefix",)),)

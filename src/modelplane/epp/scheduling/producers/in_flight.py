@@ -13,7 +13,6 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -21,6 +20,7 @@ from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.approx_producer import computing
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
+from modelplane.framework.registry import Parameters, plugin_type
 
 LOST_AFTER_S = 86_400.0
 
@@ -123,4 +123,4 @@ class InFlightProducer:
             self.release(oldest)
 
 
-TYPES = (plugin_type("inflight-load-producer", InFlightProducer, InFlightParameters, gives="in-flight load"),)
+TYPES = (plugin_type("inflight-load-producer", InFlightProducer, InFlightParameters, produces="in-flight load"),)

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -23,6 +22,7 @@ from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regres
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.units import Duration, decode
 from modelplane.framework import Slot
+from modelplane.framework.registry import Parameters, plugin_type
 
 NO_GOAL = float("inf")
 _TTFT_FEATURES = 6
@@ -237,7 +237,7 @@ TYPES = (
         "predicted-latency-producer",
         LatencyProducer,
         LatencyProducerParameters,
-        gives="latency",
-        reads=("in-flight load",),
+        produces="latency",
+        consumes=("in-flight load",),
     ),
 )

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -19,6 +18,7 @@ from modelplane.epp.scheduling.producers.kv_events import GPU
 from modelplane.epp.scheduling.producers.precise import SLOW_TIER_WEIGHT, PreciseIndex
 from modelplane.epp.scheduling.producers.prefix import TOKENS, prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.epp.scheduling.units import Duration
+from modelplane.framework.registry import Parameters, plugin_type
 
 _NOTHING: Mapping[str, object] = {}
 
@@ -107,6 +107,6 @@ class PrecisePrefixProducer:
 
 TYPES = (
     plugin_type(
-        "precise-prefix-cache-producer", PrecisePrefixProducer, PrecisePrefixProducerParameters, gives="prefix"
+        "precise-prefix-cache-producer", PrecisePrefixProducer, PrecisePrefixProducerParameters, produces="prefix"
     ),
 )

@@ -16,11 +16,11 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode, Slot
+from modelplane.framework.registry import Parameters, plugin_type
 
 TOKEN_HEADER = "x-session-token"  # noqa: S105  the name of a header
 ID_HEADER = "x-session-id"
@@ -227,5 +227,5 @@ def _cookies(headers: Mapping[str, str]) -> dict[str, str]:
 TYPES = (
     plugin_type("session-affinity-scorer", SessionAffinityScorer, SessionAffinityParameters),
     plugin_type("session-affinity-filter", SessionAffinityFilter, SessionAffinityParameters),
-    plugin_type("session-id-producer", SessionIdProducer, SessionIdParameters, gives="session"),
+    plugin_type("session-id-producer", SessionIdProducer, SessionIdParameters, produces="session"),
 )

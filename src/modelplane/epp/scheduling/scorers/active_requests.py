@@ -8,9 +8,9 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class ActiveRequestParameters(Parameters, frozen=True):
@@ -41,4 +41,6 @@ class ActiveRequestScorer:
         return [self.grade(count, 0, busiest) for count in counts]
 
 
-TYPES = (plugin_type("active-request-scorer", ActiveRequestScorer, ActiveRequestParameters, reads=("in-flight load",)),)
+TYPES = (
+    plugin_type("active-request-scorer", ActiveRequestScorer, ActiveRequestParameters, consumes=("in-flight load",)),
+)

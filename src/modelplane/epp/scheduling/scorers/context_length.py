@@ -8,10 +8,10 @@ A label that is no range scores 0. As a filter it keeps out endpoints whose rang
 from collections.abc import Sequence
 from functools import lru_cache
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 LABEL = "llm-d.ai/context-length-range"
 

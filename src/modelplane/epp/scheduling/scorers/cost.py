@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from math import isfinite
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework.registry import Parameters, plugin_type
 
 PRICE = "price-per-hour"
 RATE = "prefill-tokens-per-second"

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.remembered import Constant
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class HeaderLabelParameters(Parameters, frozen=True):

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.declared import INERT
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.remembered import Constant
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class MultimodalParameters(Parameters, frozen=True):

@@ -16,11 +16,11 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.latency import LATENCY, Prediction
 from modelplane.epp.scheduling.producers.prefix import prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
 
 Weight = Annotated[float, msgspec.Meta(ge=0.0)]
 
@@ -149,4 +149,4 @@ def _shorter(waiting: float, longest: float) -> float:
     return (longest - waiting) / longest if longest else 1.0
 
 
-TYPES = (plugin_type("latency-scorer", LatencyScorer, LatencyScorerParameters, reads=("latency", "prefix")),)
+TYPES = (plugin_type("latency-scorer", LatencyScorer, LatencyScorerParameters, consumes=("latency", "prefix")),)

@@ -7,7 +7,6 @@ than half of a short one.
 
 from collections.abc import Mapping, Sequence
 
-from modelplane.epp.scheduling.catalogue import plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.counts import Counts
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -15,6 +14,7 @@ from modelplane.epp.scheduling.parameters import PRECISE, PrecisePrefixScorerPar
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
 from modelplane.framework import Few
+from modelplane.framework.registry import plugin_type
 
 _NOTHING: Mapping[int, float] = {}
 
@@ -56,9 +56,9 @@ def make_precise(name: str, _parameters: PrecisePrefixScorerParameters) -> Prefi
 
 
 TYPES = (
-    plugin_type("prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
-    plugin_type("multicluster-prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
+    plugin_type("prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, consumes=("prefix",)),
+    plugin_type("multicluster-prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, consumes=("prefix",)),
     plugin_type(
-        "precise-prefix-cache-scorer", make_precise, PrecisePrefixScorerParameters, instead="prefix-cache-scorer"
+        "precise-prefix-cache-scorer", make_precise, PrecisePrefixScorerParameters, replaced_by="prefix-cache-scorer"
     ).serving_as("extractor"),
 )

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.prefix import prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class TokenLoadParameters(Parameters, frozen=True):
@@ -41,4 +41,4 @@ def uncached(context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Seque
     return [max(0, tokens - blocks * match.block_size) for blocks in context.aligned(match.matched, endpoints)]
 
 
-TYPES = (plugin_type("token-load-scorer", TokenLoadScorer, TokenLoadParameters, reads=("in-flight load",)),)
+TYPES = (plugin_type("token-load-scorer", TokenLoadScorer, TokenLoadParameters, consumes=("in-flight load",)),)

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.remembered import Constant
 from modelplane.epp.scheduling.slots import PEER
 from modelplane.epp.scheduling.topology import TopologyLevel, shared
+from modelplane.framework.registry import Parameters, plugin_type
 
 _SCORES: Mapping[TopologyLevel, float] = {
     TopologyLevel.HOST: 1.0,
