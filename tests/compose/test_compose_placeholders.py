@@ -91,7 +91,7 @@ def test_label_keys(key, expected):
         (Scheduling(default_labels={"team": "{{ .Namespace }}"}), None),
         (
             Scheduling(default_annotations={"a": "{{ .Team }}"}),
-            "spec.scheduling.defaultAnnotations[a]: '{{ .Team }}' is no known token; these are: " + TOKENS,
+            "spec.scheduling.defaultAnnotations[a]: '{{ .Team }}' is not a placeholder; known are " + TOKENS,
         ),
         (Scheduling(default_labels={"a b": "c"}), "spec.scheduling.defaultLabels: 'a b' is no label key"),
     ],
