@@ -32,7 +32,7 @@ from modelplane.epp.server.director import Director
 from modelplane.epp.server.interfaces import RoutingResult
 from modelplane.epp.server.observe import Numbers, PickObserver
 from modelplane.epp.server.steps import PickRequest
-from modelplane.framework import run
+from tests.support.simple_runner import run
 
 ROUNDS, PICKS = 30, 200
 LIMIT_US = 30.0

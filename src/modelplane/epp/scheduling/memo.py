@@ -29,9 +29,9 @@ class LeastFirst:
         self.name = name
         self.read = read
 
-    grade = staticmethod(least_first)
+    relative_score = staticmethod(least_first)
 
     def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         numbers = list(map(self.read, endpoints))
         least, most = min(numbers), max(numbers)
-        return [self.grade(number, least, most) for number in numbers]
+        return [self.relative_score(number, least, most) for number in numbers]

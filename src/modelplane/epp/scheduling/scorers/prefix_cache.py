@@ -13,7 +13,7 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import PRECISE, PrecisePrefixScorerParameters, PrefixCacheParameters
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
-from modelplane.framework import Few
+from modelplane.framework import SparseScores
 from modelplane.framework.registry import plugin_type
 
 _NOTHING: Mapping[int, float] = {}
@@ -26,13 +26,13 @@ class PrefixCacheScorer:
         self.name = name
         self._parameters = parameters
         self._producer = parameters.prefix_match_info_producer_name
-        self._none = Few(0, _NOTHING)
+        self._none = SparseScores(0, _NOTHING)
 
     def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
         match = prefix_of(context, self._producer) if self._producer else context.get(PREFIX)
         if match is None or not match.total_blocks or not any_held(match):
             if self._none.length != len(endpoints):
-                self._none = Few(len(endpoints), _NOTHING)
+                self._none = SparseScores(len(endpoints), _NOTHING)
             return self._none
         held = context.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
         weight = self._parameters.match_length_weight
@@ -45,10 +45,10 @@ class PrefixCacheScorer:
         return weight * length * length + (1.0 - weight) * min(1.0, blocks / match.total_blocks)
 
 
-def _shares(held: Sequence[float], total: int) -> Few:
+def _shares(held: Sequence[float], total: int) -> SparseScores:
     if type(held) is Counts:
-        return Few(held.length, {at: min(1.0, blocks / total) for at, blocks in held.values.items()})
-    return Few(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks})
+        return SparseScores(held.length, {at: min(1.0, blocks / total) for at, blocks in held.values.items()})
+    return SparseScores(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks})
 
 
 def make_precise(name: str, _parameters: PrecisePrefixScorerParameters) -> PrefixCacheScorer:
