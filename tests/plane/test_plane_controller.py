@@ -10,8 +10,8 @@ import yaml
 from modelplane.api.codec import decode
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceClass
+from modelplane.api.objects import with_metadata
 from modelplane.apiserver.store.database import Database
-from modelplane.apiserver.values import with_metadata
 from modelplane.plane.controller import PlaneController
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster import ClusterSettings, NodePoolSpec

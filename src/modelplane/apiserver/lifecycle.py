@@ -12,18 +12,21 @@ Who depends on whom is an index over ownerReferences, kept by listening to the s
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from modelplane.api.objects import Manifest
-from modelplane.apiserver.objects import HOLD, NAME_LABEL
-from modelplane.apiserver.store.database import SqliteStore
-from modelplane.apiserver.values import (
+from modelplane.api.objects import (
+    Manifest,
+    as_list,
+    as_mapping,
     finalizers_of,
+    group_of,
     is_deleting,
-    items,
-    mapping,
     metadata_of,
-    text_of,
+    name_of,
+    namespace_of,
+    uid_of,
     with_metadata,
 )
+from modelplane.apiserver.objects import HOLD, NAME_LABEL
+from modelplane.apiserver.store.database import SqliteStore
 from modelplane.apiserver.writes import ALWAYS_THERE
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
@@ -54,7 +57,7 @@ class Lifecycle:
         self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, workers=1)
         for group, kind in store.kinds():
             for manifest in store.list(group, kind):
-                ref = ObjectRef(group, kind, text_of(manifest, "namespace"), text_of(manifest, "name"))
+                ref = ObjectRef(group, kind, namespace_of(manifest), name_of(manifest))
                 self._heard(StoreChange(ChangeType.ADDED, ref, manifest, None, 0))
         store.subscribe(self._heard)
 
@@ -72,7 +75,7 @@ class Lifecycle:
             self.loop.add(change.ref)
 
     def _gone(self, change: StoreChange) -> None:
-        for ref in self._dependents.pop(text_of(change.manifest, "uid"), ()):
+        for ref in self._dependents.pop(uid_of(change.manifest), ()):
             self.loop.add(ref)
         for owner in _owners(change.manifest):
             self.loop.add(_owner_ref(change.ref.namespace, owner))
@@ -98,9 +101,9 @@ class Lifecycle:
                 return
             self._release(item, HOLD)
         elif ORPHAN in finalizers:
-            self._cut_loose(text_of(item, "uid"))
+            self._cut_loose(uid_of(item))
             self._release(item, ORPHAN)
-        elif FOREGROUND in finalizers and not self._remove_dependents(text_of(item, "uid")):
+        elif FOREGROUND in finalizers and not self._remove_dependents(uid_of(item)):
             self._release(item, FOREGROUND)
 
     def _release(self, item: Manifest, finalizer: str) -> None:
@@ -111,7 +114,7 @@ class Lifecycle:
         """Asks everything in a namespace to go. Returns whether all of it is gone."""
         for group, kind in self._store.kinds():
             for item in self._store.list(group, kind, namespace=namespace):
-                self._delete(ObjectRef(group, kind, namespace, text_of(item, "name")), item)
+                self._delete(ObjectRef(group, kind, namespace, name_of(item)), item)
         return not any(self._store.list(group, kind, namespace=namespace) for group, kind in self._store.kinds())
 
     def _delete(self, ref: ObjectRef, item: Manifest) -> None:
@@ -159,11 +162,11 @@ class Lifecycle:
     def _exists(self, namespace: str, owner: Mapping[str, object]) -> bool:
         places = (_owner_ref(namespace, owner), _owner_ref("", owner))
         found = (self._store.get(place) for place in places)
-        return any(item is not None and text_of(item, "uid") == owner.get("uid") for item in found)
+        return any(item is not None and uid_of(item) == owner.get("uid") for item in found)
 
 
 def _owners(manifest: Manifest) -> list[Mapping[str, object]]:
-    return [mapping(owner) for owner in items(metadata_of(manifest).get("ownerReferences"))]
+    return [as_mapping(owner) for owner in as_list(metadata_of(manifest).get("ownerReferences"))]
 
 
 def _owner_uids(manifest: Manifest) -> list[str]:
@@ -171,5 +174,5 @@ def _owner_uids(manifest: Manifest) -> list[str]:
 
 
 def _owner_ref(namespace: str, owner: Mapping[str, object]) -> ObjectRef:
-    group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+    group = group_of(owner.get("apiVersion"))
     return ObjectRef(group, str(owner.get("kind")), namespace, str(owner.get("name")))

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.objects import Json, Manifest
+from modelplane.api.objects import Json, Manifest, annotations_of, as_list, as_mapping, metadata_of, with_metadata
 from modelplane.apiserver.failures import ApiError, StatusCause, apply_conflict, bad_request
 from modelplane.apiserver.field_sets import EMPTY, Field, FieldSet, read, spelled, under, written
 from modelplane.apiserver.resources import Resource
@@ -32,7 +32,6 @@ from modelplane.apiserver.typed import (
     remove,
     with_parents,
 )
-from modelplane.apiserver.values import items, mapping, metadata_of, texts_of, with_metadata
 from modelplane.k8s.admission.schemas import Schema
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -103,8 +102,8 @@ def read_owners(manifest: Manifest) -> Owners | None:
     """The owners that an object names; None where what it says cannot be read."""
     found: dict[Writer, ManagedFieldsEntry] = {}
     try:
-        for entry in items(metadata_of(manifest).get("managedFields")):
-            each = mapping(entry)
+        for entry in as_list(metadata_of(manifest).get("managedFields")):
+            each = as_mapping(entry)
             writer = Writer(
                 str(each.get("manager", "")),
                 each.get("operation") == "Apply",
@@ -227,7 +226,7 @@ def _applied(live: Manifest | None, config: Manifest, door: Door, *, force: bool
     left = _kept(_yielded(owners, changes, door.writer))
     if former is not None and door.writer in left and former.fields == left[door.writer].fields and changes.is_same:
         left[door.writer] = former
-    return with_metadata(_noted(mapping(pruned), config, door), managedFields=write_owners(left) or None)
+    return with_metadata(_noted(as_mapping(pruned), config, door), managedFields=write_owners(left) or None)
 
 
 def _check_config(config: Manifest, door: Door) -> None:
@@ -266,11 +265,11 @@ def _pruned(merged: object, former: ManagedFieldsEntry | None, stated: FieldSet,
 
 def _noted(merged: Manifest, config: Manifest, door: Door) -> Manifest:
     """Where kubectl keeps its last configuration as an annotation, and applies here instead, the annotation follows."""
-    if door.writer.manager != "kubectl" or LAST_APPLIED not in texts_of(merged, "annotations"):
+    if door.writer.manager != "kubectl" or LAST_APPLIED not in annotations_of(merged):
         return merged
-    kept = {key: text for key, text in texts_of(config, "annotations").items() if key != LAST_APPLIED}
+    kept = {key: text for key, text in annotations_of(config).items() if key != LAST_APPLIED}
     noted = with_metadata(config, annotations=kept or None)
-    annotations = {**texts_of(merged, "annotations"), LAST_APPLIED: f"{_sorted.encode(noted).decode()}\n"}
+    annotations = {**annotations_of(merged), LAST_APPLIED: f"{_sorted.encode(noted).decode()}\n"}
     return with_metadata(merged, annotations=annotations)
 
 

@@ -15,18 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.api.objects import Json, Manifest
+from modelplane.api.objects import Json, Manifest, with_metadata
 from modelplane.apiserver import tables
 from modelplane.apiserver.failures import ApiError, expired, too_many
 from modelplane.apiserver.media import ObjectForm
 from modelplane.apiserver.objects import shown, tabled_of
 from modelplane.apiserver.options import ListOptions
 from modelplane.apiserver.paths import RequestInfo
-from modelplane.apiserver.reads import Reads, ref_of
+from modelplane.apiserver.reads import Reads, ref_in
 from modelplane.apiserver.resources import Resource
 from modelplane.apiserver.selectors import ListSelector
 from modelplane.apiserver.store.database import Expired, SqliteStore
-from modelplane.apiserver.values import with_metadata
 from modelplane.apiserver.wire import Wire, encode
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
@@ -181,7 +180,7 @@ class WatchStream:
             self._fail(beginning)
             return
         for event in beginning:
-            self._append(self._line(ref_of(self.target, event.manifest), event))
+            self._append(self._line(ref_in(self.target, event.manifest), event))
         if self._shape.options.initial_events:
             self._append(self._bookmark({INITIAL_EVENTS_END: "true"}))
         # What there was to begin with is no lag.

@@ -12,8 +12,7 @@ from modelplane.k8s.admission.names import NAME_LENGTH
 from modelplane.k8s.admission.objectmeta import check_metadata
 from modelplane.k8s.admission.references import Severity
 from modelplane.k8s.admission.review import review
-from modelplane.plane.composition import ref_of
-from modelplane.reconcile.store import ObjectRef
+from modelplane.reconcile.store import ObjectRef, ref_of
 
 _SHOWN = 5
 _OTHERS = frozenset((("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "Namespace")))

@@ -16,7 +16,19 @@ from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, fails
 from modelplane.api.errors import ConflictError
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import GROUP, INFRASTRUCTURE_GROUP, Manifest, labels_of, metadata_of, text_at
+from modelplane.api.objects import (
+    GROUP,
+    INFRASTRUCTURE_GROUP,
+    Manifest,
+    annotations_of,
+    finalizers_of,
+    group_of,
+    is_deleting,
+    labels_of,
+    metadata_of,
+    text_at,
+    with_metadata,
+)
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Remote, Target
@@ -31,7 +43,6 @@ from modelplane.plane.ownership import (
     Ownership,
     Place,
     UsageIndex,
-    annotations,
     marked,
     marks_of,
     use_mark,
@@ -40,7 +51,7 @@ from modelplane.plane.requirements import Requirements
 from modelplane.plane.status import conditions_of, merged_status
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, Store
+from modelplane.reconcile.store import ObjectRef, Store, ref_of
 
 FINALIZER = "modelplane.ai/composition"
 _SHOWN = 3
@@ -82,7 +93,7 @@ class Composition:
             self.requirements.forget(ref)
             return Done()
         owner = Owner(ref, text_at(composite, "metadata", "uid"))
-        if metadata_of(composite).get("deletionTimestamp"):
+        if is_deleting(composite):
             return self._finalize(owner, composite)
         composite = self._with_finalizer(composite)
         result = self._compose(owner, composite)
@@ -152,7 +163,10 @@ class Composition:
         """Most passes want what they wanted before; then there is nothing to admit, copy or compare."""
         if not self.ownership.is_written(owner.uid, key, wanted, existing):
             return False
-        return labels_of(existing) == labels_of(wanted) and annotations(wanted).items() <= annotations(existing).items()
+        return (
+            labels_of(existing) == labels_of(wanted)
+            and annotations_of(wanted).items() <= annotations_of(existing).items()
+        )
 
     def _remove(self, place: Place) -> None:
         store = self.plane if place.cluster is None else self.clusters(place.cluster)
@@ -172,9 +186,9 @@ class Composition:
             return self._held_up(composite, Reason.WAITING_FOR_CLUSTER, self._silence(silent, left))
         if left:
             return RequeueAfter(_WAIT_FOR_REMOVAL_S)
-        kept = [name for name in _finalizers(composite) if name != FINALIZER]
-        if len(kept) < len(_finalizers(composite)):
-            self.plane.replace({**composite, "metadata": {**metadata_of(composite), "finalizers": kept}})
+        kept = [name for name in finalizers_of(composite) if name != FINALIZER]
+        if len(kept) < len(finalizers_of(composite)):
+            self.plane.replace(with_metadata(composite, finalizers=kept))
         return Done()
 
     def _held_up(self, composite: Manifest, reason: Reason, why: str) -> Outcome:
@@ -210,19 +224,18 @@ class Composition:
 
     def _note_uses(self, composite: Manifest, result: ComposeResult) -> None:
         """Written on the user itself; see Uses."""
-        marks = sorted(use_mark(ObjectRef(_group(u.api_version), u.kind, u.namespace, u.name)) for u in result.uses)
-        known = annotations(composite)
+        marks = sorted(use_mark(ObjectRef(group_of(u.api_version), u.kind, u.namespace, u.name)) for u in result.uses)
+        known = annotations_of(composite)
         if known.get(USES, "").split() == marks:
             return
         changed = {**known, USES: " ".join(marks)} if marks else {k: v for k, v in known.items() if k != USES}
-        self.plane.replace({**composite, "metadata": {**metadata_of(composite), "annotations": changed}})
+        self.plane.replace(with_metadata(composite, annotations=changed))
 
     def _with_finalizer(self, composite: Manifest) -> Manifest:
-        finalizers = _finalizers(composite)
+        finalizers = finalizers_of(composite)
         if FINALIZER in finalizers:
             return composite
-        metadata = {**metadata_of(composite), "finalizers": [*finalizers, FINALIZER]}
-        return self.plane.replace({**composite, "metadata": metadata})
+        return self.plane.replace(with_metadata(composite, finalizers=[*finalizers, FINALIZER]))
 
     def _write_status(self, ref: ObjectRef, result: ComposeResult) -> None:
         composite = self.plane.get(ref)
@@ -233,33 +246,15 @@ class Composition:
         self.plane.replace_status({**composite, "status": status})
 
 
-def _group(api_version: str) -> str:
-    return api_version.rpartition("/")[0]
-
-
-def ref_of(manifest: Manifest) -> ObjectRef:
-    return ObjectRef(
-        _group(str(manifest["apiVersion"])),
-        str(manifest["kind"]),
-        text_at(manifest, "metadata", "namespace"),
-        text_at(manifest, "metadata", "name"),
-    )
-
-
 def _updated(existing: Manifest, wanted: Manifest) -> dict[str, object]:
     """What is stored with everything that we state: its own metadata and status stay, foreign annotations too."""
     stated, kept = metadata_of(wanted), metadata_of(existing)
     metadata = {
         **kept,
         "labels": stated.get("labels", {}),
-        "annotations": {**annotations(existing), **annotations(wanted)},
+        "annotations": {**annotations_of(existing), **annotations_of(wanted)},
     }
     if not metadata["labels"]:
         del metadata["labels"]
     body = {name: value for name, value in wanted.items() if name not in {"metadata", "status"}}
     return {**body, "metadata": metadata, **({"status": existing["status"]} if "status" in existing else {})}
-
-
-def _finalizers(manifest: Manifest) -> list[str]:
-    found = metadata_of(manifest).get("finalizers", ())
-    return [str(name) for name in found] if isinstance(found, list | tuple) else []

@@ -11,7 +11,7 @@ from hashlib import blake2b
 import msgspec
 
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import Manifest
+from modelplane.api.objects import Manifest, annotations_of
 from modelplane.compose.contract import Local, Observed, ReadyWhen, Remote
 from modelplane.compose.readiness import is_ready
 from modelplane.reconcile.store import ChangeType, ObjectRef, Store, StoreChange
@@ -52,7 +52,7 @@ class CompositionMetadata(msgspec.Struct, frozen=True):
 
 def marks_of(manifest: Manifest) -> CompositionMetadata | None:
     """The marks of an object; None for one that the plane did not compose, whatever somebody wrote on it."""
-    found = annotations(manifest)
+    found = annotations_of(manifest)
     parts = found.get(OWNER, "").split("/")
     when = found.get(READY_WHEN, ReadyWhen.CREATED)
     if len(parts) != _MARK_PARTS or KEY not in found or when not in set(ReadyWhen):
@@ -202,24 +202,14 @@ def use_mark(ref: ObjectRef) -> str:
 
 
 def _uses(manifest: Manifest) -> frozenset[str]:
-    return frozenset(annotations(manifest).get(USES, "").split())
+    return frozenset(annotations_of(manifest).get(USES, "").split())
 
 
 def marked(manifest: Manifest, marks: CompositionMetadata) -> dict[str, object]:
     """The object as it is written, with the marks of its owner."""
     metadata = manifest["metadata"]
     assert isinstance(metadata, Mapping)  # noqa: S101  composers always give metadata
-    return {**manifest, "metadata": {**metadata, "annotations": {**annotations(manifest), **marks.annotations()}}}
-
-
-def annotations(manifest: Manifest) -> dict[str, str]:
-    return _texts_in(manifest, "annotations")
-
-
-def _texts_in(manifest: Manifest, field: str) -> dict[str, str]:
-    metadata = manifest.get("metadata")
-    found = metadata.get(field) if isinstance(metadata, Mapping) else None
-    return dict(found) if isinstance(found, Mapping) else {}
+    return {**manifest, "metadata": {**metadata, "annotations": {**annotations_of(manifest), **marks.annotations()}}}
 
 
 def _digest(wanted: Manifest, stored: Manifest) -> bytes:

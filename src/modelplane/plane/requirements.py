@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import Manifest, labels_of
+from modelplane.api.objects import Manifest, group_of, labels_of
 from modelplane.compose.contract import Requirement
 from modelplane.reconcile.store import ObjectRef, Store, StoreChange
 
@@ -74,7 +74,7 @@ def _shelf(requirement: Requirement) -> tuple[_Asked, _Hint]:
 
 
 def _find(store: Store, requirement: Requirement) -> tuple[Manifest, ...]:
-    group = _group(requirement.api_version)
+    group = group_of(requirement.api_version)
     if requirement.name is not None:
         ref = ObjectRef(group, requirement.kind, requirement.namespace or "", requirement.name)
         found = store.get(ref)
@@ -83,13 +83,9 @@ def _find(store: Store, requirement: Requirement) -> tuple[Manifest, ...]:
 
 
 def _matches(requirement: Requirement, ref: ObjectRef, manifest: Manifest) -> bool:
-    if _group(requirement.api_version) != ref.group or requirement.namespace not in {None, ref.namespace}:
+    if group_of(requirement.api_version) != ref.group or requirement.namespace not in {None, ref.namespace}:
         return False
     if requirement.name is not None:
         return requirement.name == ref.name
     labels = labels_of(manifest)
     return all(labels.get(key) == value for key, value in requirement.labels.items())
-
-
-def _group(api_version: str) -> str:
-    return api_version.rpartition("/")[0]

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from modelplane.api.objects import name_of
+from modelplane.reconcile.store import ref_of
 from modelplane.sim import cluster as front_door
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.sim.cluster.objects import condition_is
@@ -119,7 +120,7 @@ def test_what_was_asked_for_while_it_was_down_is_done_afterwards():
         lab.apply(claim_template(), deployment(replicas=4))
         await lab.settle()
         await lab.cluster.fail()
-        found = lab.store.get(lab.ref(deployment()))
+        found = lab.store.get(ref_of(deployment()))
         lab.store.replace({**found, "spec": {**found["spec"], "replicas": 1}})
         await lab.settle()
         down = len(lab.pods())

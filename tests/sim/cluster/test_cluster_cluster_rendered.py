@@ -5,6 +5,7 @@ from modelplane.api.models import InferenceCluster, ModelReplica
 from modelplane.compose import inference_cluster, model_replica
 from modelplane.compose.contract import ComposeRequest, Remote
 from modelplane.compose.readiness import is_ready
+from modelplane.reconcile.store import ref_of
 from modelplane.testing.cluster import gpu_pool, run_cluster
 
 REPLICA = {
@@ -76,7 +77,7 @@ def test_every_rendered_object_becomes_ready_and_goes():
         carried = len(lab.cluster.edge_view().routes), len(lab.cluster.edge_view().slices)
         for target in targets:
             if target.manifest["kind"] != "Namespace":
-                lab.store.delete(lab.ref(target.manifest))
+                lab.store.delete(ref_of(target.manifest))
         await lab.settle()
         return early, late, carried, lab.store.kinds()
 

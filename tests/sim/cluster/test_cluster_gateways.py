@@ -3,6 +3,7 @@ import copy
 import pytest
 
 from modelplane.api.objects import manifest
+from modelplane.reconcile.store import ref_of
 from modelplane.testing.cluster import TENANT_NAMESPACE, gateway, route, run_cluster, service
 
 NOW = "2025-06-15T15:06:40Z"
@@ -186,7 +187,7 @@ def test_a_route_follows_its_service_and_its_gateway():
         lab.apply(service())
         await lab.settle()
         states.append(lab.get(route())["status"]["parents"][0]["conditions"][1]["status"])
-        lab.store.delete(lab.ref(gateway()))
+        lab.store.delete(ref_of(gateway()))
         await lab.settle()
         return states, lab.get(route())["status"]
 

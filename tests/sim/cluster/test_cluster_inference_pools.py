@@ -5,6 +5,7 @@ import pytest
 from modelplane.api.labels import CLUSTER_GATEWAY
 from modelplane.api.objects import manifest
 from modelplane.envoy import render
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.inference_pools import target_port
 from modelplane.testing.cluster import (
     TENANT_NAMESPACE,
@@ -103,7 +104,7 @@ def test_a_pool_that_nobody_routes_to_has_no_parents():
     async def story(lab):
         lab.apply(pool(), service("picker"))
         await lab.settle()
-        lab.store.delete(lab.ref(to_pool()))
+        lab.store.delete(ref_of(to_pool()))
         await lab.settle()
         return lab.get(pool())["status"]
 

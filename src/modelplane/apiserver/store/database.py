@@ -390,7 +390,7 @@ def _collector_paused() -> Iterator[None]:
 
 def _readable(file: StoreFile, row: ObjectRow) -> bytes:
     try:
-        ref = rules.ref_of(rules.decode(row.body or b""))
+        ref = rules.checked_ref(rules.decode(row.body or b""))
     except (ValueError, InputError) as error:
         raise file.damaged(f"the content of {row.ref} cannot be read: {error}") from None
     if ref != row.ref:

@@ -89,7 +89,7 @@ def decode(body: bytes) -> Json:
 def read(manifest: Manifest) -> Given:
     """Copy a writer's manifest and check the little that the store needs to know of it."""
     body = _copied(manifest)
-    ref = ref_of(body)
+    ref = checked_ref(body)
     metadata: Json = {field: value for field, value in metadata_of(body).items() if value not in (None, "", [], {})}
     typed = _typed(metadata, ref)
     return Given(
@@ -102,7 +102,7 @@ def read(manifest: Manifest) -> Given:
     )
 
 
-def ref_of(body: Json) -> ObjectRef:
+def checked_ref(body: Json) -> ObjectRef:
     """Where the object belongs; the name is empty when it is to be generated."""
     api_version, kind, metadata = body.get("apiVersion"), body.get("kind"), body.get("metadata")
     if not (isinstance(api_version, str) and api_version):

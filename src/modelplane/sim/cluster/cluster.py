@@ -36,13 +36,13 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from modelplane.api.errors import NotFoundError
-from modelplane.api.objects import Json, Manifest, manifest
+from modelplane.api.objects import Json, Manifest, is_deleting, manifest
 from modelplane.envoy.view import GatewayView
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop, LoopStats
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.settings import LoopSettings
-from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.api import ClusterApi
 from modelplane.sim.cluster.claims import Claims
 from modelplane.sim.cluster.controller import ClusterController, ClusterStore, ControllerContext, Work
@@ -59,7 +59,7 @@ from modelplane.sim.cluster.kueue import Kueue
 from modelplane.sim.cluster.lws import LeaderWorkerSets
 from modelplane.sim.cluster.node_lifecycle import NodeLifecycle, node_of, node_ref
 from modelplane.sim.cluster.nodes import Nodes
-from modelplane.sim.cluster.objects import annotated, is_deleting, ref_of, with_spec
+from modelplane.sim.cluster.objects import annotated, with_spec
 from modelplane.sim.cluster.podgrouper import PodGrouper
 from modelplane.sim.cluster.pools import NodePoolSpec
 from modelplane.sim.cluster.prerequisites import put_furniture

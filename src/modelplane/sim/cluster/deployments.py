@@ -14,6 +14,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     labels_of,
     manifest,
     mapping_at,
@@ -24,7 +25,7 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about
 from modelplane.sim.cluster.deployment_status import RolloutState, deployment_status, progress_due_s, replicas_of
 from modelplane.sim.cluster.objects import (
@@ -33,8 +34,6 @@ from modelplane.sim.cluster.objects import (
     controller_of,
     controller_ref,
     controller_reference,
-    is_deleting,
-    ref_of,
     with_spec,
 )
 from modelplane.sim.cluster.rollout import (

@@ -7,11 +7,19 @@ while one of them is there. One that is deleted in the foreground waits, by a fi
 
 from collections.abc import Iterable, Mapping
 
-from modelplane.api.objects import Manifest, items_at, namespace_of, uid_of
+from modelplane.api.objects import (
+    Manifest,
+    finalizers_of,
+    group_of,
+    is_deleting,
+    items_at,
+    namespace_of,
+    uid_of,
+    with_metadata,
+)
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, is_about
-from modelplane.sim.cluster.objects import finalizers_of, is_deleting, ref_of, with_metadata
 
 FOREGROUND = "foregroundDeletion"
 
@@ -74,7 +82,7 @@ class Garbage:
         return bool(owners) and not any(self._exists(namespace_of(item), owner) for owner in owners)
 
     def _exists(self, namespace: str, owner: Mapping[str, object]) -> bool:
-        group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+        group = group_of(owner.get("apiVersion"))
         kind, name = str(owner.get("kind")), str(owner.get("name"))
         places = (ObjectRef(group, kind, namespace, name), ObjectRef(group, kind, "", name))
         found = (self._store.get(place) for place in places)
@@ -116,7 +124,7 @@ def _owner_uids(item: Manifest) -> list[str]:
 def _owner_refs(item: Manifest) -> list[ObjectRef]:
     """Where the owners are: in the same namespace, or in none."""
     owners = [
-        (str(owner.get("apiVersion", "")).rpartition("/")[0], str(owner.get("kind")), str(owner.get("name")))
+        (group_of(owner.get("apiVersion")), str(owner.get("kind")), str(owner.get("name")))
         for owner in items_at(item, "metadata", "ownerReferences")
     ]
     return [ObjectRef(group, kind, namespace_of(item), name) for group, kind, name in owners]

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from modelplane.api.objects import Json, Manifest, int_at, items_at, labels_of, mapping_at, namespace_of, text_at
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about, versions
-from modelplane.sim.cluster.objects import merged_conditions, ref_of, selector_matches
+from modelplane.sim.cluster.objects import merged_conditions, selector_matches
 
 GATEWAY_GROUP = "gateway.networking.k8s.io"
 _POOL_GROUPS = ("inference.networking.k8s.io", "inference.networking.x-k8s.io")

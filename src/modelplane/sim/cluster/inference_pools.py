@@ -19,10 +19,10 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.gateways import CONTROLLER, GATEWAY_GROUP, backends_of
-from modelplane.sim.cluster.objects import merged_conditions, ref_of
+from modelplane.sim.cluster.objects import merged_conditions
 from modelplane.sim.cluster.phases import PREFILL, phase_of
 from modelplane.sim.cluster.services import is_serving
 

@@ -10,6 +10,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     mapping_at,
@@ -21,7 +22,7 @@ from modelplane.api.objects import (
 )
 from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, is_about, owned
 from modelplane.sim.cluster.garbage import delete_in_foreground
@@ -29,9 +30,7 @@ from modelplane.sim.cluster.objects import (
     condition_is,
     condition_of,
     controller_reference,
-    is_deleting,
     merged_conditions,
-    ref_of,
     seconds_of,
     with_status,
 )

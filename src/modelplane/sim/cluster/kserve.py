@@ -17,6 +17,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     manifest,
@@ -24,9 +25,10 @@ from modelplane.api.objects import (
     name_of,
     namespace_of,
     uid_of,
+    with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about
 from modelplane.sim.cluster.deployments import APPS
 from modelplane.sim.cluster.inference_pools import POOL_GROUP
@@ -39,10 +41,7 @@ from modelplane.sim.cluster.objects import (
     controller_of,
     controller_ref,
     controller_reference,
-    is_deleting,
     merged_conditions,
-    ref_of,
-    with_metadata,
 )
 from modelplane.sim.cluster.pod_status import KSERVE_PART, KSERVE_SERVICE
 

@@ -24,23 +24,27 @@ from dataclasses import replace
 from functools import partial
 
 from modelplane.api.labels import ENGINE_PORT
-from modelplane.api.objects import Manifest, int_at, items_at, labels_of, namespace_of, text_at, uid_of, value_at
+from modelplane.api.objects import (
+    Manifest,
+    finalizers_of,
+    int_at,
+    is_deleting,
+    items_at,
+    labels_of,
+    namespace_of,
+    text_at,
+    uid_of,
+    value_at,
+    with_metadata,
+)
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, Wake, changed, is_about
 from modelplane.sim.cluster.engines import EngineFactory, faults_of, with_gpus
 from modelplane.sim.cluster.lws_pods import GROUP_KEY, LEADER_NAME, group_size, is_leader
 from modelplane.sim.cluster.node_lifecycle import lost_since, node_of, node_ref
-from modelplane.sim.cluster.objects import (
-    annotated,
-    annotation,
-    finalizers_of,
-    is_deleting,
-    ref_of,
-    with_metadata,
-    with_status,
-)
+from modelplane.sim.cluster.objects import annotated, annotation, with_status
 from modelplane.sim.cluster.pickers import picker_container, picker_port
 from modelplane.sim.cluster.pod_runs import Addresses, Run
 from modelplane.sim.cluster.pod_status import Exit, PodStage, ended_status, engine_container, pod_status, restart_count

@@ -18,6 +18,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     manifest,
@@ -27,9 +28,10 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, is_about
 from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS, digest_of
@@ -49,15 +51,7 @@ from modelplane.sim.cluster.lws_pods import (
 )
 from modelplane.sim.cluster.lws_rollout import LwsGroup, Sizing, Wanted, next_sizing
 from modelplane.sim.cluster.lws_status import SeenGroup, lws_status
-from modelplane.sim.cluster.objects import (
-    annotation,
-    condition_is,
-    controller_of,
-    controller_reference,
-    is_deleting,
-    ref_of,
-    with_metadata,
-)
+from modelplane.sim.cluster.objects import annotation, condition_is, controller_of, controller_reference
 from modelplane.sim.cluster.rollout import scaled
 from modelplane.sim.cluster.statefulsets import is_healthy, is_whole, number_of
 

@@ -13,20 +13,13 @@ The default tolerations that admission gives to pods are assumed and not written
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.api.objects import Json, Manifest, items_at, mapping_at, value_at
+from modelplane.api.objects import Json, Manifest, is_deleting, items_at, mapping_at, value_at, with_metadata
 from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.nodes import LIFECYCLE_TAINTS, ready_condition
-from modelplane.sim.cluster.objects import (
-    annotation,
-    is_deleting,
-    merged_conditions,
-    ref_of,
-    with_metadata,
-    with_status,
-)
+from modelplane.sim.cluster.objects import annotation, merged_conditions, with_status
 from modelplane.sim.cluster.settings import LOST
 
 UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -22,12 +22,13 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about
-from modelplane.sim.cluster.objects import controller_reference, ref_of, with_metadata
+from modelplane.sim.cluster.objects import controller_reference
 from modelplane.sim.cluster.pools import NodePoolSpec, device_classes, drivers_of, published_devices
 
 RESOURCE_API = "resource.k8s.io/v1"

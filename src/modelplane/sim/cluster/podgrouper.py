@@ -13,6 +13,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     manifest,
@@ -21,9 +22,10 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about
 from modelplane.sim.cluster.gangs import (
@@ -48,10 +50,7 @@ from modelplane.sim.cluster.objects import (
     controller_of,
     controller_ref,
     controller_reference,
-    is_deleting,
     merged_conditions,
-    ref_of,
-    with_metadata,
     with_spec,
     with_status,
 )

@@ -7,10 +7,10 @@ the knob says, or without an end. Objects that others made under the same name a
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.models import InferenceCluster
-from modelplane.api.objects import Json, labels_of, manifest
+from modelplane.api.objects import Json, labels_of, manifest, with_metadata
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.cluster.nodes import PUBLISHED
-from modelplane.sim.cluster.objects import ref_of, with_metadata
 from modelplane.sim.cluster.pools import NodePoolSpec, device_classes
 from modelplane.sim.cluster.volumes import DEFAULT_CLASS
 

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.objects import Manifest, int_at, labels_of, mapping_at, name_of, namespace_of, text_at
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, changed, is_about
 from modelplane.sim.cluster.demand import Demand, demand_of
 from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, group_ref, queue_of, scheduler_of
 from modelplane.sim.cluster.lws_pods import SET_NAME
 from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.objects import ref_of, with_status
+from modelplane.sim.cluster.objects import with_status
 
 _GROUPS = (KAI_GROUP, VOLCANO_GROUP)
 _NO_END = -1

@@ -12,6 +12,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     mapping_at,
@@ -22,21 +23,13 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, owned
 from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS
 from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.objects import (
-    condition_is,
-    condition_of,
-    controller_of,
-    controller_reference,
-    is_deleting,
-    ref_of,
-    seconds_of,
-)
+from modelplane.sim.cluster.objects import condition_is, condition_of, controller_of, controller_reference, seconds_of
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 

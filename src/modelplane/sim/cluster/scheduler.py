@@ -22,7 +22,9 @@ from dataclasses import dataclass
 
 from modelplane.api.objects import (
     Manifest,
+    finalizers_of,
     int_at,
+    is_deleting,
     items_at,
     mapping_at,
     name_of,
@@ -30,6 +32,7 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.api.timestamps import timestamp
 from modelplane.k8s.dra import Fatal, GaveUp, NodeAllocation
@@ -50,15 +53,7 @@ from modelplane.sim.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, is_withi
 from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, PodGroup, gang_of, group_ref
 from modelplane.sim.cluster.node_lifecycle import node_of
 from modelplane.sim.cluster.nodes import RESOURCE_GROUP
-from modelplane.sim.cluster.objects import (
-    controller_of,
-    finalizers_of,
-    is_deleting,
-    merged_conditions,
-    with_metadata,
-    with_spec,
-    with_status,
-)
+from modelplane.sim.cluster.objects import controller_of, merged_conditions, with_spec, with_status
 from modelplane.sim.cluster.quotas import book_of
 from modelplane.sim.cluster.settings import KUBELET_FINALIZER
 from modelplane.sim.cluster.volumes import volume_fault

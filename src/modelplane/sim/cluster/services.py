@@ -13,6 +13,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     manifest,
@@ -24,11 +25,11 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.objects import condition_is, controller_reference, is_deleting, ref_of
+from modelplane.sim.cluster.objects import condition_is, controller_reference
 
 DISCOVERY = "discovery.k8s.io"
 SERVICE_NAME = "kubernetes.io/service-name"

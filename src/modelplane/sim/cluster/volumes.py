@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from modelplane.api.objects import (
     Json,
     Manifest,
+    is_deleting,
     items_at,
     manifest,
     mapping_at,
@@ -19,10 +20,10 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, changed, is_about
 from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.objects import annotation, is_deleting, ref_of, with_spec, with_status
+from modelplane.sim.cluster.objects import annotation, with_spec, with_status
 
 STORAGE_GROUP = "storage.k8s.io"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
