@@ -93,7 +93,7 @@ def test_the_demo_answers_a_request_and_leaves_nothing_behind(tmp_path):
     assert re.search(r"answered  .*simulated answer from qwen3-8b", output)
     assert re.search(r"served by (east|west)/qwen3-8b-", output)
     assert "streamed  the same question in 48 pieces" in output
-    assert "why there: 1 on east, 1 on west" in output
+    assert "placement: 1 on east, 1 on west" in output
     assert children
     assert gone(children)
     assert list(tmp_path.iterdir()) == []
@@ -135,7 +135,7 @@ def test_a_restart_goes_on_where_the_plane_was(tmp_path):
     after = read_until(again, "ModelService default/chat: Available")
     again.terminate()
     again.communicate(timeout=200)
-    assert "going on with 2 InferenceClusters, 1 ModelDeployment, 1 ModelService" in after
+    assert "continuing with 2 InferenceClusters, 1 ModelDeployment, 1 ModelService" in after
     for line in ("API", "gateway"):
         assert re.search(rf"{line} +(\S+)", before)[1] == re.search(rf"{line} +(\S+)", after)[1]
 
@@ -182,15 +182,15 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
     for command in ("status", "down"):
         again = call(command, "--data", tmp_path)
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
-        assert f"no plane runs on {tmp_path}" in again.stderr
+        assert f"no plane runs with the data folder {tmp_path}" in again.stderr
 
 
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
         ("--data", "/dev/null", "modelplane up: /dev/null: File exists"),
-        ("--api-port", "abc", "'abc' is no port"),
-        ("--clusters", "0", "'0' is no count of clusters"),
+        ("--api-port", "abc", "'abc' is not a port"),
+        ("--clusters", "0", "'0' is not a number of clusters"),
     ],
 )
 def test_a_start_that_cannot_be_is_one_sentence(tmp_path, option, value, says):
@@ -216,7 +216,7 @@ def test_a_port_in_use_is_named(tmp_path, option):
     [
         ("kind: [", r"modelplane demo: .*bad.yaml:\d+:\d+: "),
         ("apiVersion: modelplane.ai/v1alpha1\nkind: ModelService\nmetadata: {name: a}\nspec: {}\n", "spec.endpoints"),
-        ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", "has no ModelService to send a request to"),
+        ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", "no ModelService to send a request to"),
     ],
 )
 def test_bad_manifests_end_the_demo_with_one_sentence(tmp_path, text, says):

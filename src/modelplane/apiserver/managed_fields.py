@@ -80,7 +80,7 @@ Owners = Mapping[Writer, ManagedFieldsEntry]
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class WriteContext:
     """What a write came through: the kind, the fields that this way of writing resets, and the moment."""
 
     resource: Resource
@@ -140,7 +140,7 @@ def _entry(writer: Writer, holding: ManagedFieldsEntry) -> Json:
     return {name: value for name, value in entry.items() if value != ""}
 
 
-def updated(before: Manifest | None, after: Manifest, door: Door) -> Json:
+def updated(before: Manifest | None, after: Manifest, door: WriteContext) -> Json:
     """The object after an update, with its owners."""
     owners = _base(before, after)
     if before is not None and not owners:
@@ -197,11 +197,11 @@ def _capped(owners: dict[Writer, ManagedFieldsEntry]) -> dict[Writer, ManagedFie
     return owners
 
 
-def _tracked(fields: FieldSet, door: Door) -> FieldSet:
+def _tracked(fields: FieldSet, door: WriteContext) -> FieldSet:
     return fields - _UNTRACKED - under(fields, door.resets)
 
 
-def apply(live: Manifest | None, config: Manifest, door: Door, *, force: bool) -> Json:
+def apply(live: Manifest | None, config: Manifest, door: WriteContext, *, force: bool) -> Json:
     """The live object with a configuration applied to it; without one, the configuration itself."""
     _check_config(config, door)
     try:
@@ -210,7 +210,7 @@ def apply(live: Manifest | None, config: Manifest, door: Door, *, force: bool) -
         raise _untyped(str(error), door, config) from None
 
 
-def _applied(live: Manifest | None, config: Manifest, door: Door, *, force: bool) -> Json:
+def _applied(live: Manifest | None, config: Manifest, door: WriteContext, *, force: bool) -> Json:
     schema = door.resource.schema
     owners = dict(_first_owners(live, door))
     former = owners.get(door.writer)
@@ -229,19 +229,19 @@ def _applied(live: Manifest | None, config: Manifest, door: Door, *, force: bool
     return with_metadata(_noted(as_mapping(pruned), config, door), managedFields=write_owners(left) or None)
 
 
-def _check_config(config: Manifest, door: Door) -> None:
+def _check_config(config: Manifest, door: WriteContext) -> None:
     for wrong in check_declared(dict(config), door.resource.schema):
         raise _untyped(wrong, door, config)
 
 
-def _untyped(wrong: str, door: Door, config: Manifest) -> ApiError:
+def _untyped(wrong: str, door: WriteContext, config: Manifest) -> ApiError:
     metadata = metadata_of(config)
     place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     kind = f"{door.resource.api_version}, Kind={door.resource.kind}"
     return bad_request(f"failed to create typed patch object ({place}; {kind}): {wrong}")
 
 
-def _first_owners(live: Manifest | None, door: Door) -> Owners:
+def _first_owners(live: Manifest | None, door: WriteContext) -> Owners:
     if live is None:
         return {}
     owners = read_owners(live) or {}
@@ -263,7 +263,7 @@ def _pruned(merged: object, former: ManagedFieldsEntry | None, stated: FieldSet,
     return remove(merged, with_parents(former.fields, schema) - needed, schema)
 
 
-def _noted(merged: Manifest, config: Manifest, door: Door) -> Manifest:
+def _noted(merged: Manifest, config: Manifest, door: WriteContext) -> Manifest:
     """Where kubectl keeps its last configuration as an annotation, and applies here instead, the annotation follows."""
     if door.writer.manager != "kubectl" or LAST_APPLIED not in annotations_of(merged):
         return merged

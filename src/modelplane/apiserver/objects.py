@@ -38,11 +38,11 @@ from modelplane.k8s.admission.schemas import META_FIELDS, properties_of
 T = TypeVar("T")
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
-HOLD: Final = "kubernetes"
+NAMESPACE_FINALIZER: Final = "kubernetes"
 """The finalizer that keeps a Namespace while there is something in it."""
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-_FINALIZERS_OF_KUBERNETES: Final = {"foregroundDeletion", "orphan", HOLD}
+_FINALIZERS_OF_KUBERNETES: Final = {"foregroundDeletion", "orphan", NAMESPACE_FINALIZER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +189,13 @@ def _prepare_namespace(given: Json, old: Manifest | None) -> Json:
     """Labelled with its name; held while it is being deleted, whatever a writer says."""
     name = name_of(given)
     labels = {**as_mapping(as_mapping(given.get("metadata")).get("labels")), **({NAME_LABEL: name} if name else {})}
-    held = [HOLD] if old is not None and HOLD in finalizers_of(old) else []
-    finalizers = [*(each for each in finalizers_of(given) if each != HOLD), *held]
+    held = [NAMESPACE_FINALIZER] if old is not None and NAMESPACE_FINALIZER in finalizers_of(old) else []
+    finalizers = [*(each for each in finalizers_of(given) if each != NAMESPACE_FINALIZER), *held]
     if not isinstance(given.get("metadata"), dict):
         return given
     named = with_metadata(given, labels=labels, finalizers=finalizers or None)
     status = as_mapping(given.get("status")) if old is not None else {}
-    return {**named, "spec": {"finalizers": [HOLD]}, "status": {"phase": "Active", **status}}
+    return {**named, "spec": {"finalizers": [NAMESPACE_FINALIZER]}, "status": {"phase": "Active", **status}}
 
 
 _PREPARE: Final[Mapping[str, Callable[[Json, Manifest | None], Json]]] = {
@@ -266,7 +266,7 @@ def shown(resource: Resource, manifest: Manifest) -> Manifest:
     if resource.is_view:
         return event_views.as_view(with_metadata(manifest, generation=None))
     hidden: dict[str, object] = {"generation": None}
-    if resource.kind == "Namespace" and HOLD in finalizers_of(manifest):
-        hidden["finalizers"] = [name for name in finalizers_of(manifest) if name != HOLD] or None
+    if resource.kind == "Namespace" and NAMESPACE_FINALIZER in finalizers_of(manifest):
+        hidden["finalizers"] = [name for name in finalizers_of(manifest) if name != NAMESPACE_FINALIZER] or None
         hidden["deletionGracePeriodSeconds"] = None
     return with_metadata(manifest, **hidden)

@@ -25,8 +25,8 @@ from modelplane.api.timestamps import timestamp
 from modelplane.apiserver import failures
 from modelplane.apiserver.bodies import Body, read_json, read_yaml
 from modelplane.apiserver.failures import ApiError, StatusCause, bad_request
-from modelplane.apiserver.managed_fields import Door, Writer, apply, updated
-from modelplane.apiserver.objects import HOLD, Ready, StrictError, admitted
+from modelplane.apiserver.managed_fields import WriteContext, Writer, apply, updated
+from modelplane.apiserver.objects import NAMESPACE_FINALIZER, Ready, StrictError, admitted
 from modelplane.apiserver.options import DeleteOptions, ListOptions, Propagation, WriteOptions
 from modelplane.apiserver.patches import PatchError, json_patch, merge_patch, strategic_patch
 from modelplane.apiserver.paths import RequestInfo
@@ -79,9 +79,11 @@ class Writes:
             raise bad_request("resourceVersion should not be set on objects to be created")
         self._check_namespace(target, name_of(given))
         ready = admitted(target.resource, given, None, unknown=options.validation, duplicates=body.duplicates)
-        return self._created(target, ready, self._door(target, options), options)
+        return self._created(target, ready, self._write_context(target, options), options)
 
-    def _created(self, target: RequestInfo, ready: Ready, door: Door | None, options: WriteOptions) -> WriteResult:
+    def _created(
+        self, target: RequestInfo, ready: Ready, door: WriteContext | None, options: WriteOptions
+    ) -> WriteResult:
         value, name = ready.value, name_of(ready.value)
         if target.resource.custom:
             value = {field: item for field, item in value.items() if field != "status"}
@@ -144,7 +146,7 @@ class Writes:
         else:
             wanted = given
         ready = admitted(resource, wanted, before, unknown=options.validation, duplicates=duplicates)
-        value = updated(before, ready.value, self._door(target, options))
+        value = updated(before, ready.value, self._write_context(target, options))
         return self._stored(target, before, value, options, ready.warnings)
 
     def _stored(
@@ -177,7 +179,7 @@ class Writes:
             self._check_namespace(target, target.name)
         else:
             self._check_known(target, live, config)
-        door = self._door(target, options, applies=True)
+        door = self._write_context(target, options, applies=True)
         merged = apply(live, config, door, force=options.force)
         ready = admitted(target.resource, merged, live, unknown=options.validation, duplicates=duplicates)
         if live is None:
@@ -190,7 +192,7 @@ class Writes:
         self._check_known(target, before, scale)
         wanted = with_replicas(target.resource, before, scale)
         ready = admitted(target.resource, wanted, before, unknown=options.validation)
-        value = updated(before, ready.value, self._door(target, options))
+        value = updated(before, ready.value, self._write_context(target, options))
         done = self._stored(RequestInfo(target.resource, target.namespace, target.name, ""), before, value, options, ())
         return WriteResult(scale_of(target.resource, done.manifest), ready.warnings)
 
@@ -206,16 +208,16 @@ class Writes:
     def _delete(self, ref: ObjectRef, before: Manifest, options: DeleteOptions) -> Manifest | None:
         with self._store.batch():
             if not is_deleting(before):
-                self._hold(ref, before, options)
+                self._begin_deletion(ref, before, options)
             self._store.delete(ref)
         return self._store.get(ref)
 
-    def _hold(self, ref: ObjectRef, before: Manifest, options: DeleteOptions) -> None:
+    def _begin_deletion(self, ref: ObjectRef, before: Manifest, options: DeleteOptions) -> None:
         """The finalizers that a deletion of this sort waits for."""
         held = {Propagation.FOREGROUND: "foregroundDeletion", Propagation.ORPHAN: "orphan"}
         wanted = [held[options.propagation]] if options.propagation in held else []
         if (ref.group, ref.kind) == ("", "Namespace"):
-            wanted = [HOLD]
+            wanted = [NAMESPACE_FINALIZER]
             self._store.replace_status(
                 {**before, "status": {**as_mapping(before.get("status")), "phase": "Terminating"}}
             )
@@ -263,11 +265,11 @@ class Writes:
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise failures.forbidden(target.resource, name, why, [cause])
 
-    def _door(self, target: RequestInfo, options: WriteOptions, *, applies: bool = False) -> Door:
+    def _write_context(self, target: RequestInfo, options: WriteOptions, *, applies: bool = False) -> WriteContext:
         """Upstream leaves the time out of what is written through scale; so do we."""
         now = "" if target.subresource == "scale" else timestamp(self._clock.now())
         writer = Writer(options.manager, applies, target.resource.api_version, target.subresource)
-        return Door(target.resource, writer, now)
+        return WriteContext(target.resource, writer, now)
 
     def _attempt(self, write: Callable[[], T], *, dry_run: bool) -> T:
         if not dry_run:

@@ -17,7 +17,7 @@ def condition(kind, reason, message="", *, status="True"):
 
 def settled(*items, address="127.0.0.1:10080"):
     async def main(lab):
-        lab.cluster.set_edge_address(address)
+        lab.cluster.set_gateway_address(address)
         lab.apply(*items)
         await lab.settle()
         return {item["kind"]: item.get("status") for item in (lab.get(given) for given in items)}
@@ -49,7 +49,7 @@ def test_a_gateway_without_an_edge_says_so_until_there_is_one():
         lab.apply(gateway())
         await lab.settle()
         before = lab.get(gateway())["status"]
-        lab.cluster.set_edge_address("127.0.0.1:1")
+        lab.cluster.set_gateway_address("127.0.0.1:1")
         await lab.settle()
         return before, lab.get(gateway())["status"]
 

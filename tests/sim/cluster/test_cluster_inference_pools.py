@@ -36,7 +36,7 @@ def to_pool():
 
 def in_cluster(story):
     async def main(lab):
-        lab.cluster.set_edge_address("127.0.0.1:1")
+        lab.cluster.set_gateway_address("127.0.0.1:1")
         lab.apply(claim_template(), deployment(replicas=2), gateway(), to_pool())
         return await story(lab)
 
@@ -57,7 +57,7 @@ def test_requests_go_to_the_ready_pods_of_the_pool():
     async def story(lab):
         lab.apply(pool(), service("picker"))
         await lab.settle()
-        view = lab.cluster.edge_view()
+        view = lab.cluster.gateway_view()
         config = render([view])
         (cluster,) = config.clusters.values()
         (group,) = cluster["load_assignment"]["endpoints"]
@@ -82,7 +82,7 @@ def test_without_its_picker_a_pool_gets_requests_only_where_it_fails_open(failur
     async def story(lab):
         lab.apply(pool(failure=failure), service("picker"))
         await lab.settle()
-        return len(render([lab.cluster.edge_view()]).clusters)
+        return len(render([lab.cluster.gateway_view()]).clusters)
 
     assert in_cluster(story) == pools
 

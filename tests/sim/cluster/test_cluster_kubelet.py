@@ -49,10 +49,10 @@ def test_a_pod_is_pulled_then_loads_then_serves():
 
 
 def test_annotations_of_the_pod_decide_over_settings():
-    knobs = {"sim.modelplane.ai/pull-seconds": "1", "sim.modelplane.ai/load-seconds": "2.5"}
+    sim_settings = {"sim.modelplane.ai/pull-seconds": "1", "sim.modelplane.ai/load-seconds": "2.5"}
 
     async def main(lab):
-        lab.apply(claim_template(), deployment(annotations=knobs))
+        lab.apply(claim_template(), deployment(annotations=sim_settings))
         return [(await at(lab, second))[1] for second in (3.4, 3.6)]
 
     assert run_cluster(main, pools=POOLS, settings=SLOW) == [False, True]

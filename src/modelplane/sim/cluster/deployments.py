@@ -67,11 +67,11 @@ class Deployments:
     name = "deployments"
     kinds = frozenset({(APPS, "Deployment"), (APPS, "ReplicaSet")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, APPS, "Deployment"):
             return (change.ref,)
         if is_about(change, APPS, "ReplicaSet"):
@@ -133,7 +133,7 @@ class Deployments:
 
     def _report(self, deployment: Manifest, sets: Sequence[Manifest], *, created: bool) -> Outcome:
         new = _current(deployment, sets)
-        now = self._site.clock.now()
+        now = self._context.clock.now()
         seen = RolloutState(sets, new, least_available=bounds_of(deployment).least_available, created=created)
         status = deployment_status(deployment, seen, now)
         shown = self._store.replace_status({**deployment, "status": status})

@@ -67,11 +67,11 @@ class LeaderWorkerSets:
     name = "leaderworkersets"
     kinds = frozenset({(LWS_GROUP, KIND), (APPS, "StatefulSet"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, LWS_GROUP, KIND):
             return (change.ref,)
         if is_about(change, "", "Pod") or is_about(change, APPS, "StatefulSet"):
@@ -189,7 +189,7 @@ class LeaderWorkerSets:
         leaders = self._set(item, name_of(item))
         count = int_at(leaders or {}, "status", "replicas")
         seen = self._seen(item, revision)
-        self._store.replace_status({**item, "status": lws_status(item, count, seen, self._site.clock.now())})
+        self._store.replace_status({**item, "status": lws_status(item, count, seen, self._context.clock.now())})
         done = sum(group.updated and group.ready for group in seen) == replicas_of(item)
         if done and not wanted_of(item).partition:
             self._forget(item, revision)

@@ -45,7 +45,7 @@ def with_status(item: Manifest, **fields: object) -> Json:
 
 
 def controller_reference(owner: Manifest, *, block_deletion: bool = True) -> Json:
-    """What an object that `owner` controls carries in its ownerReferences."""
+    """The controller owner reference to `owner`."""
     reference: Json = {
         "apiVersion": text_at(owner, "apiVersion"),
         "kind": text_at(owner, "kind"),
@@ -65,7 +65,7 @@ def controller_of(item: Manifest) -> Mapping[str, object]:
 
 
 def controller_ref(item: Manifest) -> ObjectRef | None:
-    """Where the object's controller is: in the same namespace."""
+    """The reference of the object's controller, in the same namespace."""
     owner = controller_of(item)
     if not owner:
         return None

@@ -47,10 +47,10 @@ class Services:
     name = "services"
     kinds = frozenset({("", "Service"), (DISCOVERY, "EndpointSlice"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Service"):
             return (change.ref,)
         if is_about(change, DISCOVERY, "EndpointSlice"):

@@ -44,10 +44,10 @@ class StatefulSets:
     name = "statefulsets"
     kinds = frozenset({(APPS, "StatefulSet"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, APPS, "StatefulSet"):
             return (change.ref,)
         if is_about(change, "", "Pod"):

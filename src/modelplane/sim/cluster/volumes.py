@@ -38,10 +38,10 @@ class Volumes:
         {("", "PersistentVolumeClaim"), ("", "PersistentVolume"), (STORAGE_GROUP, "StorageClass"), ("", "Pod")}
     )
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "PersistentVolumeClaim"):
             return (change.ref, ObjectRef("", "PersistentVolume", "", f"pvc-{uid_of(change.manifest)}"))
         if is_about(change, STORAGE_GROUP, "StorageClass"):
