@@ -90,9 +90,9 @@ def test_the_demo_answers_a_request_and_leaves_nothing_behind(tmp_path):
     children = children_of(process.pid)
     output += process.communicate(timeout=200)[0]
     assert process.returncode == 0, output
-    assert re.search(r"answered  .*simulated answer from qwen3-8b", output)
+    assert re.search(r"response  .*simulated answer from qwen3-8b", output)
     assert re.search(r"served by (east|west)/qwen3-8b-", output)
-    assert "streamed  the same question in 48 pieces" in output
+    assert "streamed  the same prompt, response in 48 chunks" in output
     assert "placement: 1 on east, 1 on west" in output
     assert children
     assert gone(children)
@@ -116,7 +116,7 @@ def test_a_plane_goes_on_when_another_comes_and_when_nobody_listens_any_more(tmp
     children = children_of(first.pid)
     second = run("up", "--data", tmp_path)
     assert second.returncode == 1
-    assert second.stderr == f"modelplane up: a plane already runs on {tmp_path} (process {first.pid})\n"
+    assert second.stderr == f"modelplane up: a plane already runs with the data folder {tmp_path} (process {first.pid})\n"
     first.stdout.close()
     STARTED.remove(first)
     assert call("status", "--data", tmp_path).returncode == 0
@@ -176,7 +176,7 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
         assert (planned.returncode, re.findall(r"^\w+(?= +default)", planned.stdout, re.MULTILINE)) == (0, ["keep"] * 2)
     assert call("replay", tmp_path / "snapshot.yaml").returncode == 0
     ended = call("down", "--data", tmp_path)
-    assert (ended.returncode, ended.stdout) == (0, f"stopped the plane on {tmp_path} (process {process.pid})\n")
+    assert (ended.returncode, ended.stdout) == (0, f"stopped the plane of {tmp_path} (process {process.pid})\n")
     process.communicate(timeout=200)
     assert process.returncode == 143
     for command in ("status", "down"):

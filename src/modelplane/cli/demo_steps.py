@@ -27,7 +27,7 @@ class Steps:
         self._progress = progress
 
     async def apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
-        """The platform team's objects, then, once they are ready, the ML team's, so that replicas spread over clusters."""
+        """The platform team's objects, then, once they are ready, the ML team's, so that replicas spread."""
         platform = [document for document in documents if _is_platform(document)]
         others = [document for document in documents if not _is_platform(document)]
         first = self._apply(platform)

@@ -140,7 +140,7 @@ def test_stopping_ends_every_engine_and_starting_takes_up_the_work():
         await lab.cluster.stop()
         lab.store.replace({**lab.get(deployment()), "spec": deployment(replicas=3)["spec"]})
         await lab.cluster.start()
-        with pytest.raises(RuntimeError, match="cluster east runs already"):
+        with pytest.raises(RuntimeError, match="cluster east is already running"):
             await lab.cluster.start()
         await lab.settle()
         return stopped, outcome(lab)

@@ -56,7 +56,7 @@ def test_a_gateway_without_an_edge_says_so_until_there_is_one():
     before, after = run_cluster(main)
     assert "addresses" not in before
     assert before["conditions"][1] == condition(
-        "Programmed", "AddressNotAssigned", "the edge has no address yet", status="False"
+        "Programmed", "AddressNotAssigned", "the Gateway has no address yet", status="False"
     )
     assert after["addresses"] == [{"type": "Hostname", "value": "127.0.0.1:1"}]
 
@@ -133,7 +133,7 @@ BACKEND = "rules__0__backendRefs"
             [changed(gateway(), listeners__0__allowedRoutes={}), route(), service()],
             "Accepted",
             "NotAllowedByListeners",
-            "no listener takes routes of namespace team",
+            "no listener allows routes of namespace team",
         ),
         (
             "no such listener",

@@ -329,7 +329,7 @@ def test_an_engine_that_ends_by_itself_is_restarted_at_once_and_then_later_each_
     ]
     assert after[:3] == ("Running", True, "running")
     assert running == 1
-    assert warned == [("BackOff", "Back-off restarting failed container: the engine ended by itself", 2)]
+    assert warned == [("BackOff", "Back-off restarting failed container: the engine exited", 2)]
 
 
 def warnings(lab):
