@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test lint types bench generate lock package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
+.PHONY: help setup setup-dev demo test test-core golden lint types bench generate lock package compiled uncompiled test-compiled lab lab-status lab-down e2e e2e-full clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,13 @@ demo: setup ## two clusters, one model, one answered request; ends by itself
 
 test: setup-dev lint ## everything CI checks: lint, types, rooms, generated files, tests
 	@$(BIN)/python -m pytest -n 2 -q
+
+test-core: setup-dev ## the core's tests without those marked slow, in under 30 s
+	@$(BIN)/python -m pytest -n 2 -q -m 'not slow' tests/api tests/framework tests/placement tests/compose tests/crossplane
+
+golden: setup-dev ## write the golden files anew; read the difference before you commit it
+	@$(BIN)/python -m pytest -q --update-golden
+	@git status --short -- tests
 
 lint: setup-dev ## ruff, mypy, import rooms, generated files up to date
 	@$(BIN)/ruff check .

@@ -14,9 +14,9 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from modelplane.api.objects import Manifest, text_at
 from modelplane.compose.contract import Requirement
 from modelplane.compose.inventory import fleet_of
+from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import answer
 from modelplane.crossplane.messages import read, write
-from modelplane.crossplane.structs import fill, plain
 from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.collector import calm_collector
 
@@ -64,8 +64,9 @@ def _measured(world: "_World", kind: str) -> tuple[float, int]:
         message = request.SerializeToString()
         started = time.process_time()
         received = fnv1.RunFunctionRequest.FromString(message)
-        call = read(received)
-        response = write(received, call, answer(call, _NOW, world))
+        call = read(received, world.caches.structs)
+        decided = answer(call, _NOW, world, caches=world.caches)
+        response = write(received, call, decided, world.caches.structs)
         spent.append((time.process_time() - started) * 1_000)
         largest = max(largest, len(message), len(response))
     spent.sort()
@@ -76,6 +77,7 @@ class _World:
     """A fleet in its steady state: every replica is there and serves."""
 
     def __init__(self, clusters: int) -> None:
+        self.caches = FunctionCaches()
         self._clusters = {name: _cluster(name) for name in (f"cluster-{number:04d}" for number in range(clusters))}
         empty = fleet_of(self._clusters.values(), ())
         self._deployments = [_deployment(number) for number in range(clusters)]
@@ -95,9 +97,11 @@ class _World:
     def _remember(self, composite: Manifest) -> Mapping[str, Manifest]:
         """Compose it until nothing new comes, and keep what Crossplane would show next time."""
         request = self.request(composite)
-        call = read(request)
-        response = fnv1.RunFunctionResponse.FromString(write(request, call, answer(call, _NOW, self)))
-        made = {key: {**plain(item.resource), **_seen()} for key, item in response.desired.resources.items()}
+        structs = self.caches.structs
+        call = read(request, structs)
+        decided = answer(call, _NOW, self, caches=self.caches)
+        response = fnv1.RunFunctionResponse.FromString(write(request, call, decided, structs))
+        made = {key: {**structs.decode(item.resource), **_seen()} for key, item in response.desired.resources.items()}
         self._composed[text_at(composite, "kind") + text_at(composite, "metadata", "name")] = made
         return made
 
@@ -111,10 +115,10 @@ class _World:
 
     def request(self, composite: Manifest) -> fnv1.RunFunctionRequest:
         request = fnv1.RunFunctionRequest()
-        fill(request.observed.composite.resource, composite)
+        self.caches.structs.encode_into(request.observed.composite.resource, composite)
         key = text_at(composite, "kind") + text_at(composite, "metadata", "name")
         for name, item in self._composed.get(key, {}).items():
-            fill(request.observed.resources[name].resource, item)
+            self.caches.structs.encode_into(request.observed.resources[name].resource, item)
         return request
 
     def fleet(self) -> Fleet | None:
@@ -134,11 +138,11 @@ class _World:
             wanted = requirement.labels["modelplane.ai/cluster"]
             yield from (item for item in self._replicas.values() if text_at(item, "spec", "clusterName") == wanted)
 
-    def turn(self, kind: str) -> AbstractContextManager[object]:
+    def decision_lock(self, kind: str) -> AbstractContextManager[object]:
         del kind
         return nullcontext()
 
-    def decided(self, kind: str, manifests: Sequence[Manifest]) -> None:
+    def assume(self, kind: str, manifests: Sequence[Manifest]) -> None:
         """Nothing is assumed here."""
 
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe import Numbers, PickerCollector, PickObserver, PoolStats
 
@@ -33,7 +33,7 @@ def _observed(observer: PickObserver) -> Callable[[], None]:
     endpoint = Endpoint("default/pod-0", "10.0.0.1:8000")
     request = Request("id", "model", size=1000, streaming=True, received_s=1.0, tenant="tenant")
     decision = Decision(Outcome.PICKED, ((endpoint,),))
-    served = Served(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20))
+    served = EndpointResponse(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20))
 
     def count() -> None:
         heard = observer.listen(request, 0.5)
@@ -81,7 +81,7 @@ def _collect_ms() -> tuple[float, float]:
     for at, endpoint in enumerate(endpoints):
         request = Request("id", f"model-{at % 10}", tenant=f"tenant-{at // 10}")
         numbers.decided(request, Decision(Outcome.PICKED, ((endpoint,),)), 0.00003)
-        numbers.ended(request, Served(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20)))
+        numbers.ended(request, EndpointResponse(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20)))
     collector = PickerCollector(numbers, lambda: PoolStats("pool", endpoints))
     registry = CollectorRegistry()
     registry.register(collector)

@@ -22,17 +22,17 @@ import msgspec
 
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.interfaces import RoutingResult
 from modelplane.epp.server.observe import Numbers, PickObserver
 from modelplane.epp.server.steps import PickRequest
-from modelplane.framework import run
+from tests.support.simple_runner import run
 
 ROUNDS, PICKS = 30, 200
 LIMIT_US = 30.0
@@ -202,7 +202,7 @@ def _decide_us(count: int) -> float:
 
 
 def _end(director: Director, verdict: RoutingResult) -> None:
-    director.ended(verdict, Served(verdict.decision.picked, 200, 1.0, 1.1, 1.5))
+    director.ended(verdict, EndpointResponse(verdict.decision.picked, 200, 1.0, 1.1, 1.5))
 
 
 def _ask() -> PickRequest:
@@ -229,10 +229,10 @@ def _plain_us(count: int) -> float:
         requests = _requests(PICKS // 8)
         started = time.process_time()
         for request in requests:
-            cycle = Cycle(request, endpoints, 0.0, _CHANCE.random)
+            context = SchedulingContext(request, endpoints, 0.0, _CHANCE.random)
             for producer in scheduler.assembly.producers:
-                producer.produce(cycle)
-            run(profile, cycle, endpoints)
+                producer.produce(context)
+            run(profile, context, endpoints)
         return (time.process_time() - started) / len(requests) * 1e6
 
     return _least_us(one_round)

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from modelplane.epp.flowcontrol import BandSettings, FlowControl, FlowSettings
 from modelplane.epp.flowcontrol.fairness import FairnessPolicy, RoundRobin, Strict, TokenFair
 from modelplane.epp.flowcontrol.least_served import LeastServed
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.producers.kv_events import BlockStored, KvEventBatch
@@ -123,12 +123,14 @@ def _predictor() -> Row:
     for number in range(20 * len(pool)):
         endpoint = pool[number % len(pool)]
         request = Request("r", prompts=(b"x" * (400 + number),))
-        cycle, decision = _sent(request, pool, endpoint)
-        producer.produce(cycle)
-        producer.sent(cycle, decision)
-        producer.ended(request, decision, Served(endpoint, 200, 0.0, 0.1, 0.5, ResponseUsage(output_tokens=10)))
-    cycle, _ = _sent(Request("r", prompts=(b"x" * 800,), ttft_goal_s=1.0), pool, pool[0])
-    return _row("picker-latency-predict-100", _best(lambda: producer.produce(cycle), 50), "µs", 1_000.0)
+        context, decision = _sent(request, pool, endpoint)
+        producer.produce(context)
+        producer.pre_request(context, decision)
+        producer.response_complete(
+            request, decision, EndpointResponse(endpoint, 200, 0.0, 0.1, 0.5, ResponseUsage(output_tokens=10))
+        )
+    context, _ = _sent(Request("r", prompts=(b"x" * 800,), ttft_goal_s=1.0), pool, pool[0])
+    return _row("picker-latency-predict-100", _best(lambda: producer.produce(context), 50), "µs", 1_000.0)
 
 
 def _in_flight() -> Row:
@@ -137,16 +139,16 @@ def _in_flight() -> Row:
 
     def one() -> None:
         request = Request("r", prompts=(b"x" * 800,))
-        cycle, decision = _sent(request, pool, pool[0])
-        producer.sent(cycle, decision)
+        context, decision = _sent(request, pool, pool[0])
+        producer.pre_request(context, decision)
         producer.release(request)
 
     return _row("picker-in-flight-count-and-release", _best(one, 500), "µs", 20.0)
 
 
-def _sent(request: Request, pool: tuple[Endpoint, ...], endpoint: Endpoint) -> tuple[Cycle, Decision]:
-    cycle = Cycle(request, pool, 0.0, lambda: 0.0)
-    return cycle, Decision(Outcome.PICKED, ((endpoint,),))
+def _sent(request: Request, pool: tuple[Endpoint, ...], endpoint: Endpoint) -> tuple[SchedulingContext, Decision]:
+    context = SchedulingContext(request, pool, 0.0, lambda: 0.0)
+    return context, Decision(Outcome.PICKED, ((endpoint,),))
 
 
 def _flow() -> Iterator[Row]:

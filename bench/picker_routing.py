@@ -33,7 +33,7 @@ from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -166,7 +166,7 @@ class Ours(Policy):
         self._sent: dict[Prompt, _Sent] = {}
         self.endpoints = tuple(Endpoint(f"pool/{at}", f"10.0.0.{at}:8000") for at in range(len(pool.engines)))
         self._places = {endpoint: at for at, endpoint in enumerate(self.endpoints)}
-        self._scheduler.changed(self.endpoints)
+        self._scheduler.endpoints_changed(self.endpoints)
         self._chance = trial.chance().random
         for at in range(len(self.endpoints)):
             # Looks at different servers fall at different moments.
@@ -185,14 +185,14 @@ class Ours(Policy):
         if self._counts:
             sent.decision.picked.count(0, -sent.tokens)
             sent.tokens = 0
-        self._scheduler.began(sent.request, sent.decision)
+        self._scheduler.response_received(sent.request, sent.decision)
 
     def ended(self, prompt: Prompt) -> None:
         sent = self._sent.pop(prompt)
         if self._counts:
             sent.decision.picked.count(-1, -sent.tokens)
-        served = Served(sent.decision.picked, _OK, started_s=0.0)
-        self._scheduler.ended(sent.request, sent.decision, served)
+        served = EndpointResponse(sent.decision.picked, _OK, started_s=0.0)
+        self._scheduler.response_complete(sent.request, sent.decision, served)
 
     def _look(self, at: int) -> None:
         engine, now_s = self._pool.engines[at], self._clock.now()

@@ -1,9 +1,51 @@
-"""How properties are tried: no wall-clock deadline on a shared machine; the same examples each time where CI judges."""
+"""What all tests share: how properties are tried, and how golden files are compared and written."""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
+# No wall-clock deadline on a shared machine; the same examples each time where CI judges.
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="write golden files, and run no other tests")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--update-golden"):
+        others = [item for item in items if "golden" not in item.fixturenames]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if "golden" in item.fixturenames]
+
+
+class Golden:
+    """Golden files: results as they were last reviewed."""
+
+    def __init__(self, *, update):
+        self._update = update
+
+    def check(self, path: Path, text: str):
+        """The file has this text."""
+        if self._update:
+            path.write_text(text)
+        assert text == path.read_text(), f"{path.name} differs; `make golden` writes it anew"
+
+    def check_folder(self, folder: Path, names: set[str]):
+        """The folder has these files and no others."""
+        others = {path.name for path in folder.iterdir()} ^ names
+        if self._update:
+            for name in others - names:
+                (folder / name).unlink()
+        else:
+            assert not others
+
+
+@pytest.fixture(scope="session")
+def golden(request):
+    """Compares with golden files; `make golden` runs the tests that take it, and writes the files instead."""
+    return Golden(update=request.config.getoption("--update-golden"))

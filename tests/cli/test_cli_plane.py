@@ -116,7 +116,8 @@ def test_a_plane_goes_on_when_another_comes_and_when_nobody_listens_any_more(tmp
     children = children_of(first.pid)
     second = run("up", "--data", tmp_path)
     assert second.returncode == 1
-    assert second.stderr == f"modelplane up: a plane already runs with the data folder {tmp_path} (process {first.pid})\n"
+    already = f"a plane already runs with the data folder {tmp_path} (process {first.pid})"
+    assert second.stderr == f"modelplane up: {already}\n"
     first.stdout.close()
     STARTED.remove(first)
     assert call("status", "--data", tmp_path).returncode == 0

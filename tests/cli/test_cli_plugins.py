@@ -4,17 +4,17 @@ import sys
 
 import pytest
 
-from modelplane.cli._plugins import known_types, profile_of
+from modelplane.cli._plugins import full_registry, profile_of
 from modelplane.framework import ProfileError
-from modelplane.placement.profile import DEFAULT_PROFILE, own_types
+from modelplane.placement.profile import DEFAULT_PROFILE, builtin_types
 
 CODE = """
-from modelplane.placement.plugins import Stage
-from modelplane.framework import NoParameters
+from modelplane.placement.plugins import FilterStage
+from modelplane.framework.registry import NoParameters, plugin_type
 
 
 class Anywhere:
-    stage = Stage.CLUSTER
+    stage = FilterStage.CLUSTER
 
     def __init__(self, name, _parameters):
         self.name = name
@@ -23,52 +23,49 @@ class Anywhere:
         return None
 
 
-def register(registry):
-    registry.register("anywhere", Anywhere, NoParameters)
+TYPES = (plugin_type("anywhere", Anywhere, NoParameters),)
+AGAIN = plugin_type("capacity-filter", Anywhere, NoParameters)
 
 
-def fails(registry):
+def fails():
     raise RuntimeError("no licence")
-
-
-def again(registry):
-    registry.register("Capacity", Anywhere, NoParameters)
 """
 
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    def package(function):
+    def package(attribute, group="modelplane.placement.plugins"):
         (tmp_path / "acme_placement.py").write_text(CODE)
         about = tmp_path / "acme_placement-1.0.dist-info"
         about.mkdir()
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-placement\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text(f"[modelplane.placement]\nacme = acme_placement:{function}\n")
+        (about / "entry_points.txt").write_text(f"[{group}]\nacme = acme_placement:{attribute}\n")
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.delitem(sys.modules, "acme_placement", raising=False)
 
     return package
 
 
-def test_types_of_other_packages_are_known_and_can_be_named(install, tmp_path):
-    install("register")
-    assert set(known_types().type_names) == {*own_types().type_names, "anywhere"}
+@pytest.mark.parametrize("group", ["modelplane.placement.plugins", "modelplane.placement"])
+def test_types_of_other_packages_are_known_and_can_be_named(install, tmp_path, group):
+    install("TYPES", group)
+    assert set(full_registry()) == {*builtin_types(), "anywhere"}
     profile = tmp_path / "profile.yaml"
-    profile.write_text("kind: PlacementProfile\nplugins: [{type: anywhere}, {type: Devices}, {type: Capacity}, "
-                       "{type: best-first}]")  # fmt: skip
+    profile.write_text("kind: PlacementProfile\nplugins: [{type: anywhere}, {type: devices-filter}, "
+                       "{type: capacity-filter}, {type: best-first-picker}]")  # fmt: skip
     assert [plugin.name for plugin in profile_of(profile).cluster_filters] == ["anywhere"]
     assert profile_of(None) is DEFAULT_PROFILE
 
 
 @pytest.mark.parametrize(
-    ("function", "says"),
+    ("attribute", "says"),
     [
-        ("fails", r"plugins acme \(acme_placement:fails\): RuntimeError: no licence"),
-        ("missing", r"plugins acme \(acme_placement:missing\): AttributeError"),
-        ("again", "plugin type Capacity is registered twice"),
+        ("fails", r"entry point acme \(acme_placement:fails\): RuntimeError: no licence"),
+        ("missing", r"entry point acme \(acme_placement:missing\): AttributeError"),
+        ("AGAIN", "plugin type capacity-filter is registered twice"),
     ],
 )
-def test_a_package_that_goes_wrong_is_named(install, function, says):
-    install(function)
+def test_a_package_that_goes_wrong_is_named(install, attribute, says):
+    install(attribute)
     with pytest.raises(ProfileError, match=says):
-        known_types()
+        full_registry()

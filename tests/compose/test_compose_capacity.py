@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from modelplane.api.codec import decode
 from modelplane.api.models import Attribute, GpuPool, InferenceCluster, NodePool, PoolDevice, Queue
 from modelplane.compose import capacity
-from modelplane.compose.capacity import kai, kueue, volcano
-from modelplane.compose.capacity.devices import ObservedPool, observed_pools
-from modelplane.compose.capacity.refine import refined, requeue_after_s
+from modelplane.compose.capacity import ObservedPool, kai, kueue, refined, requeue_after_s, volcano
+from modelplane.compose.capacity.devices import observed_pools
 from modelplane.compose.contract import ComposeRequest
 
 DRIVER = "gpu.nvidia.com"

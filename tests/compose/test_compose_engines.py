@@ -35,7 +35,7 @@ def ask(**given) -> LaunchAsk:
 
 
 def launched(kind: str, **given) -> Launch:
-    return ENGINES[kind](ask(**given))
+    return ENGINES[kind].launch(ask(**given))
 
 
 @pytest.mark.parametrize(

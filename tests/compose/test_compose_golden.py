@@ -1,13 +1,14 @@
 """Every rendered set as it was last reviewed, and each object in it against the real definitions' structure.
 
-`MODELPLANE_UPDATE_GOLDEN=1 pytest tests/compose/test_compose_golden.py` writes the files anew; read the difference.
+`make golden` writes the files anew; read the difference.
 """
 
-import os
 from pathlib import Path
 
 import pytest
 import yaml
+
+from tests.compose.conftest import SCHEDULERS
 
 GOLDEN = Path(__file__).parent / "golden"
 SHAPES = (
@@ -16,7 +17,7 @@ SHAPES = (
 )
 CASES = [
     *((shape, backend, scheduler) for shape in SHAPES for backend in ("native", "kserve")
-      for scheduler in ("none", "kai", "kueue", "volcano")),
+      for scheduler in SCHEDULERS),
     ("single-gpu", "pool", "none"),
     ("gpt-oss-20b", "kserve016", "none"),
     ("pipeline-2", "kserve016", "kueue"),
@@ -53,17 +54,12 @@ def as_text(result) -> str:
 
 
 @pytest.mark.parametrize(("shape", "backend", "scheduler"), CASES)
-def test_rendered_set_is_as_reviewed_and_well_formed(scene, problems, shape, backend, scheduler):
+def test_rendered_set_is_as_reviewed_and_well_formed(scene, problems, golden, shape, backend, scheduler):
     result = scene(shape, backend, scheduler).compose()
-    text = as_text(result)
-    path = GOLDEN / f"{shape}.{backend}.{scheduler}.yaml"
-    if os.environ.get("MODELPLANE_UPDATE_GOLDEN"):
-        path.write_text(text)
     assert not [found for item in result.desired.values() for found in problems(item.target.manifest)]
     assert result.conditions[0].status == "True", result.conditions[0].message
-    assert text == path.read_text()
+    golden.check(GOLDEN / f"{shape}.{backend}.{scheduler}.yaml", as_text(result))
 
 
-def test_no_golden_file_is_left_over():
-    expected = {f"{shape}.{backend}.{scheduler}.yaml" for shape, backend, scheduler in CASES}
-    assert {path.name for path in GOLDEN.iterdir()} == expected
+def test_no_golden_file_is_left_over(golden):
+    golden.check_folder(GOLDEN, {f"{shape}.{backend}.{scheduler}.yaml" for shape, backend, scheduler in CASES})

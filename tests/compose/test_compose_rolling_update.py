@@ -1,6 +1,7 @@
 """A change reaches the replicas of a deployment one at a time, and reaches all of them."""
 
 import copy
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed
 from modelplane.compose.rolling_update import roll
 
+READ = partial(decode, ModelReplica)
 OLD, NEW, NEWER = "engine:1", "engine:2", "engine:3"
 SERVING = {"WorkloadReady": "True", "RouteReady": "True"}
 DOWN = {"WorkloadReady": "False", "RouteReady": "True"}
@@ -39,7 +41,7 @@ def replica(index: int, image: str, *, generation: int = 0, served: int | None =
 
 def images(seen: list[dict | None], image: str = NEW) -> tuple[list[str], str]:
     wanted = [decode(ModelReplica, replica(index, image)) for index in range(len(seen))]
-    found = roll(wanted, {item["metadata"]["name"]: item for item in seen if item is not None})
+    found = roll(wanted, {item["metadata"]["name"]: item for item in seen if item is not None}, READ)
     containers = [item.spec.engines[0].members[0].template.spec.containers[0] for item in found.replicas]
     return [container.image for container in containers], found.message
 
@@ -120,9 +122,14 @@ def test_what_is_no_matter_of_the_pods_reaches_every_replica():
     seen = {item["metadata"]["name"]: item for item in (replica(at, OLD, **SERVING) for at in range(3))}
     wanted = [decode(ModelReplica, {**item, "spec": {**item["spec"], "protected": True}})
               for item in (replica(at, NEW) for at in range(3))]  # fmt: skip
-    assert [item.spec.protected for item in roll(wanted, seen).replicas] == [True, True, True]
+    assert [item.spec.protected for item in roll(wanted, seen, READ).replicas] == [
+        True,
+        True,
+        True,
+    ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.booleans(), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_every_change_arrives_and_never_stops_two_that_serve(serving, random):
     """Replicas restart in any order and at any speed; in each pass at most one that served is down for the change."""

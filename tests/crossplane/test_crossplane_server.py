@@ -17,9 +17,10 @@ from structlog.testing import capture_logs
 
 from modelplane.crossplane import messages
 from modelplane.crossplane.server import CannotStartError, FunctionServer, Options, ServerLimits
-from modelplane.crossplane.structs import fill, plain
+from modelplane.crossplane.structs import StructCodec
 
 API = "modelplane.ai/v1alpha1"
+STRUCTS = StructCodec(2**20)
 GATEWAY = {
     "apiVersion": API,
     "kind": "InferenceGateway",
@@ -30,11 +31,11 @@ GATEWAY = {
 
 def request_for(composite, **required):
     made = fnv1.RunFunctionRequest(meta=fnv1.RequestMeta(tag="t1"))
-    fill(made.observed.composite.resource, composite)
+    STRUCTS.encode_into(made.observed.composite.resource, composite)
     for name, items in required.items():
         made.required_resources[name].SetInParent()
         for item in items:
-            fill(made.required_resources[name].items.add().resource, item)
+            STRUCTS.encode_into(made.required_resources[name].items.add().resource, item)
     return made
 
 
@@ -69,7 +70,7 @@ def test_a_call_is_answered_whole(run):
     assert response.meta.tag == "t1"
     assert response.meta.ttl.seconds == 300
     assert set(response.desired.resources) == {"from-before", "gateway"}
-    gateway = plain(response.desired.resources["gateway"].resource)
+    gateway = STRUCTS.decode(response.desired.resources["gateway"].resource)
     assert gateway["kind"] == "Gateway"
     assert gateway["spec"]["listeners"][0]["port"] == 80
     assert response.desired.resources["gateway"].ready == fnv1.READY_FALSE
@@ -121,14 +122,14 @@ def test_what_was_required_and_is_not_there_is_told_apart_from_what_was_not_fetc
 def test_what_cannot_be_composed_applies_nothing_and_says_why(run):
     response = run(over(request_for({"apiVersion": API, "kind": "Unheard", "metadata": {"name": "x"}})))
     assert [result.severity for result in response.results] == [fnv1.SEVERITY_FATAL]
-    assert "nothing composes the kind Unheard" in response.results[0].message
+    assert "no composer for kind Unheard" in response.results[0].message
 
 
 def test_a_response_that_crossplane_would_refuse_is_not_sent(run, monkeypatch):
     monkeypatch.setattr(messages, "MOST_BYTES", 400)
     response = run(over(request_for(GATEWAY)))
     assert [result.severity for result in response.results] == [fnv1.SEVERITY_FATAL]
-    assert "What runs stays" in response.results[0].message
+    assert "Nothing is changed" in response.results[0].message
     assert not response.desired.resources
 
 
@@ -155,10 +156,10 @@ def test_a_call_that_takes_too_long_is_given_up_while_others_are_answered(run, m
     async def work(server):
         loop = asyncio.get_running_loop()
 
-        def read(request):
+        def read(request, structs):
             if request.observed.composite.resource["metadata"]["name"] == "slow":
                 asyncio.run_coroutine_threadsafe(release.wait(), loop).result(30)
-            return real(request)
+            return real(request, structs)
 
         monkeypatch.setattr("modelplane.crossplane.server.read", read)
         async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
@@ -181,9 +182,9 @@ def test_more_calls_than_may_wait_are_turned_away(run, monkeypatch):
     async def work(server):
         loop = asyncio.get_running_loop()
 
-        def read(request):
+        def read(request, structs):
             asyncio.run_coroutine_threadsafe(release.wait(), loop).result(30)
-            return real(request)
+            return real(request, structs)
 
         monkeypatch.setattr("modelplane.crossplane.server.read", read)
         async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
@@ -200,7 +201,7 @@ def test_more_calls_than_may_wait_are_turned_away(run, monkeypatch):
 
 
 def test_a_defect_is_told_to_the_composite_and_the_server_goes_on(run, monkeypatch):
-    def broken(_request):
+    def broken(_request, _structs):
         raise ZeroDivisionError("oh")
 
     with monkeypatch.context() as patched:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from modelplane.epp.config.builtin import catalogue
+from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.replay.snapshot import decode
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -17,7 +17,7 @@ def fences(language, word):
 
 
 def test_every_plugin_type_is_told():
-    assert [name for name in catalogue() if f"`{name}`" not in PAGE] == []
+    assert [name for name in builtin_registry() if f"`{name}`" not in PAGE] == []
 
 
 def test_configurations_that_are_shown_load_without_a_warning():
@@ -38,6 +38,6 @@ def test_the_plugin_that_is_shown_works():
     (text,) = fences("python", "plugin_type")
     names = {}
     exec(compile(text, "picker.md", "exec"), names)  # noqa: S102  our own page
-    known = catalogue().extended(names["TYPES"])
+    known = builtin_registry().extended(names["TYPES"])
     head = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
-    assert load(head + "plugins: [{type: gold-first}]", catalogue=known).profiles[0].scorers == (("gold-first", 1.0),)
+    assert load(head + "plugins: [{type: gold-first}]", registry=known).profiles[0].scorers == (("gold-first", 1.0),)

@@ -2,93 +2,147 @@ import msgspec
 import pytest
 
 import modelplane.framework as front_door
-from modelplane.framework import PluginSpec, ProfileError, ProfileSpec, Registry, RunState, Slot, run
-from modelplane.framework.registry import NoParameters
+from modelplane.framework import ProfileError, Refusal, RefusalCode, Runner, RunState, Slot, make_profile
+from modelplane.framework.registry import (
+    BuiltPlugins,
+    DeclaredPlugin,
+    NoParameters,
+    Parameters,
+    PluginEntry,
+    Registry,
+    build_plugins,
+    declared_type,
+    linked_type,
+    plugin_type,
+)
 
 
-class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    limit: int
+class Limit(Parameters, frozen=True):
+    upper_limit: int
+
+
+class Other(Parameters, frozen=True):
+    other: str
 
 
 class Low:
     def __init__(self, name, parameters):
         self.name = name
-        self.limit = parameters.limit
+        self.limit = parameters.upper_limit
 
     def refuse(self, _state, candidate):
-        return (
-            None
-            if candidate <= self.limit
-            else front_door.Refusal(self.name, front_door.RefusalCode.UNSCHEDULABLE, "too high")
-        )
+        return None if candidate <= self.limit else Refusal(self.name, RefusalCode.UNSCHEDULABLE, "too high")
 
     def score(self, _state, candidates):
         return [1 - candidate / 100 for candidate in candidates]
 
 
 class First:
-    def __init__(self, name, _parameters):
+    def __init__(self, name, _parameters=None):
         self.name = name
 
     def pick(self, _state, scored):
         return sorted(scored, key=lambda found: -found.total)
 
 
-def registry():
-    made = Registry()
-    made.register("low", Low, Limit)
-    made.register("first", First, NoParameters)
-    made.register("nothing", lambda name, _: name, NoParameters)
-    return made
+def impossible(_name, _parameters):
+    raise ValueError("no")
 
 
-LOW = PluginSpec("low", parameters={"limit": 10})
-FIRST = PluginSpec("first")
+REGISTRY = Registry(
+    [
+        plugin_type("low", Low, Limit, produces="height"),
+        plugin_type("first", First, NoParameters, consumes=("height",)),
+        plugin_type("impossible", impossible, NoParameters),
+        linked_type("wrapped", lambda name, given, handle: (name, handle.plugin(given.other)), Other),
+        declared_type("parser", "parsing"),
+    ]
+)
+
+
+def built(*entries, existing=None):
+    problems = []
+    made = build_plugins(entries, REGISTRY, lambda entry, sentence: problems.append((entry.name, sentence)), existing)
+    return made, problems
 
 
 def test_a_plugin_may_filter_and_score_and_a_profile_runs_it():
-    built = registry().build([LOW, FIRST], [ProfileSpec("default", (("low", 2.0), ("first", None)))])
-    result = run(built["default"], None, [20, 7, 3])
-    assert [found.candidate for found in result.ranked] == [3, 7]
+    made, problems = built(
+        PluginEntry("low", "low", Limit(upper_limit=10)), PluginEntry("first", "first", NoParameters())
+    )
+    profile = make_profile("default", zip(made.instances.items(), (2.0, None), strict=True))
+    assert [found.candidate for found in Runner(profile).run(None, [20, 7, 3]).ranked] == [3, 7]
+    assert problems == []
+
+
+def test_an_instance_is_made_after_those_it_refers_to():
+    made, problems = built(
+        PluginEntry("b", "wrapped", Other(other="a")),
+        PluginEntry("a", "wrapped", Other(other="kept")),
+        PluginEntry("kept", "first", NoParameters()),
+        existing={"kept": "it"},
+    )
+    assert made == BuiltPlugins({"b": ("b", ("a", "it")), "a": ("a", "it"), "kept": "it"}, frozenset({"a", "kept"}))
+    assert problems == []
 
 
 @pytest.mark.parametrize(
-    ("plugins", "profiles", "says"),
+    ("entries", "problems"),
     [
-        ([PluginSpec("high")], [], "plugin high: no type high; the types are first, low, nothing"),
-        ([PluginSpec("low", parameters={"limit": "x"})], [], "plugin low: parameters: Expected `int`"),
-        ([PluginSpec("low", parameters={"limit": 1, "more": 2})], [], "plugin low: parameters: .*unknown field `more`"),
-        ([LOW, LOW], [], "plugin low is listed twice"),
-        ([PluginSpec("nothing")], [], "plugin nothing: type nothing is neither a filter, a scorer nor a picker"),
-        ([LOW], [ProfileSpec("p", (("low", None),))], "exactly one picker is needed, there are 0"),
+        ([PluginEntry("x", "wrapped", Other(other="y"))], [("x", "refers to plugin y, which is not listed")]),
         (
-            [FIRST, PluginSpec("first", "second")],
-            [ProfileSpec("p", (("first", None), ("second", None)))],
-            r"exactly one picker is needed, there are 2 \(first, second\)",
+            [PluginEntry("x", "wrapped", Other(other="y")), PluginEntry("y", "wrapped", Other(other="x"))],
+            [
+                ("x", "plugins refer to each other in a cycle: x -> y -> x"),
+                ("y", "plugins refer to each other in a cycle: y -> x -> y"),
+            ],
         ),
-        ([FIRST], [ProfileSpec("p", (("other", None),))], "profile p: no plugin is named other"),
-        ([FIRST], [ProfileSpec("p", (("first", 2.0),))], "profile p: first has a weight and is not a scorer"),
-        ([FIRST], [ProfileSpec("p", (("first", None),))] * 2, "profile p is listed twice"),
+        ([PluginEntry("x", "impossible", NoParameters())], [("x", "no")]),
     ],
 )
-def test_what_is_wrong_is_found_when_the_program_starts(plugins, profiles, says):
+def test_what_cannot_be_made_is_reported_for_each_entry(entries, problems):
+    made, found = built(*entries)
+    assert (made.instances, found) == ({}, problems)
+
+
+def test_a_declared_plugin_is_its_parameters():
+    made, _ = built(PluginEntry("mine", "parser", NoParameters()))
+    assert made.instances == {"mine": DeclaredPlugin("mine", "parser", NoParameters())}
+    assert REGISTRY["parser"].parts == {"parsing"}
+    assert REGISTRY["parser"].serving_as("source").parts == {"parsing", "source"}
+
+
+@pytest.mark.parametrize(
+    ("plugins", "says"),
+    [
+        ([(("first", First("first")), None), (("x", object()), None)], "plugin x is neither a filter, a scorer nor a"),
+        ([], "profile p: exactly one picker is needed, there are 0 .none."),
+        (
+            [(("first", First("first")), None), (("second", First("second")), None)],
+            r"exactly one picker is needed, there are 2 \(first, second\)",
+        ),
+        ([(("first", First("first")), 2.0)], "profile p: first has a weight and is not a scorer"),
+    ],
+)
+def test_what_is_wrong_with_a_profile_is_found_when_it_is_made(plugins, says):
     with pytest.raises(ProfileError, match=says):
-        registry().build(plugins, profiles)
+        make_profile("p", plugins)
 
 
 def test_a_type_name_is_taken_once():
-    made = registry()
     with pytest.raises(ProfileError, match="plugin type low is registered twice"):
-        made.register("low", Low, Limit)
+        REGISTRY.extended([plugin_type("low", Low, Limit)])
+    assert list(REGISTRY.extended([plugin_type("more", First, NoParameters)])) == [*REGISTRY, "more"]
 
 
-def test_two_instances_of_one_type_have_names_of_their_own():
-    specs = [PluginSpec("low", "strict", {"limit": 1}), PluginSpec("low", "lax", {"limit": 50}), FIRST]
-    built = registry().build(
-        specs,
-        [ProfileSpec("a", (("strict", None), ("first", None))), ProfileSpec("b", (("lax", None), ("first", None)))],
-    )
-    assert [len(run(built[name], None, [1, 20]).ranked) for name in ("a", "b")] == [1, 2]
+def test_data_has_a_default_producer():
+    assert (REGISTRY.producer_of("height"), REGISTRY.producer_of("weight"), len(REGISTRY)) == ("low", "", 5)
+
+
+def test_parameters_are_camel_case_and_closed():
+    assert msgspec.convert({"upperLimit": 3}, Limit) == Limit(upper_limit=3)
+    with pytest.raises(msgspec.ValidationError, match="unknown field `more`"):
+        msgspec.convert({"upperLimit": 3, "more": 1}, Limit)
 
 
 def test_slots_are_typed_places_of_one_run():

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from modelplane.framework import NoParameters, PluginFault, ProfileError, Refusal, RefusalCode, StepRecorder
+from modelplane.framework import PluginFault, ProfileError, Refusal, RefusalCode, StepRecorder
+from modelplane.framework.registry import NoParameters, plugin_type
 from modelplane.placement.plugins import FilterStage
-from modelplane.placement.profile import PluginUse, build_profile, default_spec, own_types, read_profile
+from modelplane.placement.profile import PluginUse, build_profile, builtin_types, default_spec, read_profile
 from modelplane.placement.request import ScoreWeights, SpreadRule
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
@@ -101,18 +102,16 @@ class Stageless:
 
 
 def registry():
-    known = own_types()
-    known.register("on-tier", OnTier, Tier)
-    for name, made in {
+    bare = {
         "no-old": NoOld,
         "at-most-two": AtMostTwo,
         "together": Together,
         "worst-first": WorstFirst,
         "broken": Broken,
         "stageless": Stageless,
-    }.items():
-        known.register(name, made, NoParameters)
-    return known
+    }
+    types = [plugin_type(name, made, NoParameters) for name, made in bare.items()]
+    return builtin_types().extended([plugin_type("on-tier", OnTier, Tier), *types])
 
 
 def document(*uses, without=(), **fields):
@@ -129,21 +128,31 @@ def where(decided):
 
 
 def test_every_filter_scorer_and_picker_of_placement_is_a_registered_plugin():
-    assert set(OWN) == set(own_types().type_names)
+    assert [name for name, kind in builtin_types().items() if not kind.replaced_by] == OWN
     built = build_profile(default_spec())
     staged = (*built.cluster_filters, *built.pool_filters, *built.offer_filters)
     named = {plugin.name for plugin in staged} | {known.scorer.name for known in built.scorers} | {built.picker.name}
-    assert named | {"Devices", "Capacity"} == set(OWN)
+    older = {kind.name: kind.replaced_by for kind in builtin_types().values() if kind.replaced_by}
+    assert (named | {"Devices", "Capacity"}, sorted(OWN)) == (set(older), sorted(older.values()))
+    assert (older["ClusterReady"], older["spread"]) == ("cluster-ready-filter", "spread-scorer")
+
+
+def test_a_profile_may_use_the_names_of_instances_as_types():
+    written = {
+        "kind": "PlacementProfile",
+        "plugins": [{"type": name} for name in ("Devices", "Capacity", "best-first")],
+    }
+    assert read_profile(written).picker.name == "best-first"
 
 
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        pytest.param(document(without=["Capacity"]), "profile place: Capacity cannot be left out", id="the ledger"),
-        pytest.param(document(without=["best-first"]), "exactly one picker is needed, there are 0", id="no picker"),
+        pytest.param(document(without=["capacity-filter"]), "place: Capacity cannot be left out", id="the ledger"),
+        pytest.param(document(without=["best-first-picker"]), "one picker is needed, there are 0", id="no picker"),
         pytest.param(document({"type": "worst-first"}), "there are 2", id="two pickers"),
         pytest.param(document({"type": "price2"}), "plugin price2: no type price2; the types are", id="unknown type"),
-        pytest.param(document({"type": "spread"}), "plugin spread is listed twice", id="twice"),
+        pytest.param(document({"type": "spread-scorer"}), "plugin spread-scorer is listed twice", id="twice"),
         pytest.param(document({"type": "no-old", "weight": 2}), "no-old has a weight and is not a scorer", id="weight"),
         pytest.param(document({"type": "stageless"}), "filter stageless does not say its stage", id="no stage"),
         pytest.param(document({"type": "on-tier"}), "plugin on-tier: parameters: .*`tier`", id="parameters"),
@@ -164,6 +173,7 @@ FLEET = Fleet.of(
         cluster("c", pool("old", 4, hardware(kind(product="H100")), price=10.0), labels={"tier": "gold"}),
     ]
 )
+PACKING = profile({"type": "spread-scorer", "weight": 0}, without=["spread-scorer"])
 ONE = ask(1, engine(request(1)))
 
 
@@ -175,9 +185,12 @@ ONE = ask(1, engine(request(1)))
         pytest.param(profile({"type": "no-old"}), ask(2), ["a", "b"], id="pool"),
         pytest.param(profile({"type": "at-most-two"}), ask(3), ["b", "c"], id="offer"),
         pytest.param(profile({"type": "together", "weight": 9}), ask(3), ["b", "b", "b"], id="score"),
-        pytest.param(profile({"type": "worst-first"}, without=["best-first"]), ONE, ["a"], id="picker"),
+        pytest.param(profile({"type": "worst-first"}, without=["best-first-picker"]), ONE, ["a"], id="picker"),
         pytest.param(
-            profile({"type": "spread", "weight": 0}, without=["spread"]), ask(3), ["b", "b", "c"], id="weights"
+            profile({"type": "spread-scorer", "weight": 0}, without=["spread-scorer"]),
+            ask(3),
+            ["b", "b", "c"],
+            id="weights",
         ),
     ],
 )
@@ -186,9 +199,8 @@ def test_plugins_of_others_take_part_in_the_decision(built, asked, expected):
 
 
 def test_what_a_deployment_says_of_a_weight_comes_before_the_profile():
-    packing = profile({"type": "spread", "weight": 0}, without=["spread"])
     spread = ask(3, weights=ScoreWeights(spread=100))
-    assert where(schedule(spread, FLEET, profile=packing)) == ["a", "b", "c"]
+    assert where(schedule(spread, FLEET, profile=PACKING)) == ["a", "b", "c"]
 
 
 def test_the_refusal_of_a_plugin_is_in_the_trace_with_its_numbers():

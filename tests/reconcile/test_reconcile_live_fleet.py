@@ -64,7 +64,7 @@ def heard():
         metadata = manifest["metadata"]
         ref = ObjectRef(GROUP, manifest["kind"], metadata.get("namespace", ""), metadata["name"])
         before = len(woken)
-        live.heard(StoreChange(change, ref, manifest, None, 1))
+        live.apply(StoreChange(change, ref, manifest, None, 1))
         return len(woken) - before
 
     return live, tell

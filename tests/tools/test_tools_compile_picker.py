@@ -77,14 +77,20 @@ def test_nothing_inherits_from_what_is_compiled():
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("from modelplane.epp.scheduling.cycle import Cycle\nclass A(Cycle):\n    pass\n", ["A inherits from Cycle"]),
+        (
+            "from modelplane.epp.scheduling.context import SchedulingContext\nclass A(SchedulingContext):\n    pass\n",
+            ["A inherits from SchedulingContext"],
+        ),
         ("from modelplane.framework import Runner\nclass A(Runner[S, C]):\n    pass\n", ["A inherits from Runner"]),
         (
-            "from modelplane.epp.scheduling.cycle import Cycle as Base\nclass A(Base):\n    pass\n",
+            "from modelplane.epp.scheduling.context import SchedulingContext as Base\nclass A(Base):\n    pass\n",
             ["A inherits from Base"],
         ),
-        ("from elsewhere import Cycle\nclass A(Cycle):\n    pass\n", []),
-        ("from modelplane.epp.scheduling.cycle import Cycle\nclass A:\n    cycle: Cycle\n", []),
+        ("from elsewhere import SchedulingContext\nclass A(SchedulingContext):\n    pass\n", []),
+        (
+            "from modelplane.epp.scheduling.context import SchedulingContext\nclass A:\n    cycle: SchedulingContext\n",
+            [],
+        ),
     ],
     ids=["directly", "by a package", "by another name", "another one", "holds one"],
 )

@@ -30,10 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
     from modelplane.epp.config.config import load
     from modelplane.epp.config.outline import outline
     from modelplane.epp.config.places import ConfigError
-    from modelplane.epp.server.third_party import full_catalogue
+    from modelplane.epp.server.third_party import full_registry
 
     try:
-        config = load(read(arguments.file), shown(arguments.file), full_catalogue())
+        config = load(read(arguments.file), shown(arguments.file), full_registry())
     except ConfigError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)

@@ -64,10 +64,10 @@ def _explain(arguments: argparse.Namespace) -> int:
     from modelplane.epp.config.config import load
     from modelplane.epp.replay.explain import explain
     from modelplane.epp.replay.snapshot import decode, decode_request
-    from modelplane.epp.server.third_party import full_catalogue
+    from modelplane.epp.server.third_party import full_registry
 
     text, source = (read(arguments.config), shown(arguments.config)) if arguments.config else (b"", "defaults")
-    config = load(text, source, full_catalogue())
+    config = load(text, source, full_registry())
     state = decode(read(arguments.state), shown(arguments.state))
     request = decode_request(read(arguments.request), shown(arguments.request))
     found = explain(config, request, state, Random(arguments.seed).random)  # noqa: S311  repeatable on purpose

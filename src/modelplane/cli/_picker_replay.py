@@ -48,11 +48,11 @@ def _replayer(arguments: argparse.Namespace, texts: dict[str, str]) -> "Replayer
     from modelplane.cli.manifests import read, shown
     from modelplane.epp.config.config import load
     from modelplane.epp.replay.replay import Replayer
-    from modelplane.epp.server.third_party import full_catalogue
+    from modelplane.epp.server.third_party import full_registry
 
-    catalogue = full_catalogue()
-    given = load(read(arguments.config), shown(arguments.config), catalogue) if arguments.config else None
-    return Replayer(texts, catalogue, given)
+    registry = full_registry()
+    given = load(read(arguments.config), shown(arguments.config), registry) if arguments.config else None
+    return Replayer(texts, registry, given)
 
 
 def _show_all(decisions: "list[Logged]", replayer: "Replayer") -> int:

@@ -97,13 +97,12 @@ def run(arguments: argparse.Namespace) -> int:
     import logging
 
     from modelplane.cli.terminal import run_until_signal
-    from modelplane.epp.transport.loop import make_loop
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     # A line for each call to the API is no news.
     for library in ("httpx", "httpx2"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    return run_until_signal(_serve(arguments), make_loop)
+    return run_until_signal(_serve(arguments))
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
@@ -217,17 +216,17 @@ def _settings(arguments: argparse.Namespace) -> "PickerSettings":
 
 def _config(arguments: argparse.Namespace) -> "Config":
     from modelplane.epp.config.config import load
-    from modelplane.epp.server.third_party import full_catalogue
+    from modelplane.epp.server.third_party import full_registry
 
     if arguments.config is not None and arguments.config_text:
         raise InputError("--config and --config-text are two configurations; give one")
     if arguments.config is None:
-        return load(arguments.config_text, "--config-text", full_catalogue())
+        return load(arguments.config_text, "--config-text", full_registry())
     try:
         text = arguments.config.read_bytes()
     except OSError as error:
         raise InputError(f"{arguments.config}: {error.strerror}") from error
-    return load(text, str(arguments.config), full_catalogue())
+    return load(text, str(arguments.config), full_registry())
 
 
 def _source(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointSource, KeptRules | None]":

@@ -1,40 +1,26 @@
-"""Plugins of placement: those that come with it, those that other packages bring, and the profile made of them.
+"""Plugins of placement: those that come with it, those of other packages, and the profile made of them."""
 
-A package offers plugins under the entry point group `modelplane.placement`: a function that is given the registry and
-registers its types there.
-"""
-
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from modelplane.api.errors import InputError
 from modelplane.cli.manifests import read_documents
-from modelplane.framework import ProfileError
+from modelplane.framework.entry_points import discover_types
+from modelplane.framework.registry import Registry
 from modelplane.placement.plugins import PlacementProfile
-from modelplane.placement.profile import DEFAULT_PROFILE, PlacementRegistry, own_types, read_profile
+from modelplane.placement.profile import DEFAULT_PROFILE, builtin_types, read_profile
 
-GROUP = "modelplane.placement"
-
-
-def known_types() -> PlacementRegistry:
-    registry = own_types()
-    for entry in sorted(entry_points(group=GROUP), key=lambda found: found.name):
-        _register(entry, registry)
-    return registry
+GROUPS = ("modelplane.placement.plugins", "modelplane.placement")
+"""Groups of entry points; the second is an older name of the first."""
 
 
-def _register(entry: EntryPoint, registry: PlacementRegistry) -> None:
-    try:
-        entry.load()(registry)
-    except ProfileError:
-        raise
-    except Exception as error:
-        raise ProfileError(f"plugins {entry.name} ({entry.value}): {type(error).__name__}: {error}") from error
+def full_registry() -> Registry:
+    """The types that come with placement, and those of other packages."""
+    return builtin_types().extended(discover_types(*GROUPS))
 
 
 def profile_of(path: Path | None) -> PlacementProfile:
-    """The profile of a file, or the usual one."""
-    return DEFAULT_PROFILE if path is None else read_profile(read_profile_document(path), known_types())
+    """The profile of a file, or the default one."""
+    return DEFAULT_PROFILE if path is None else read_profile(read_profile_document(path), full_registry())
 
 
 def read_profile_document(path: Path) -> dict[str, object]:

@@ -73,10 +73,10 @@ def read_inputs(arguments: argparse.Namespace) -> FleetManifests:
     base = gather(_observed(arguments), now=time.time())
     found = merge(base, _reviewed(arguments.manifests)) if arguments.manifests else base
     if arguments.profile is not None or found.profile_document is not None:
-        from modelplane.cli._plugins import known_types, read_profile_document
+        from modelplane.cli._plugins import full_registry, read_profile_document
 
         given = read_profile_document(arguments.profile) if arguments.profile is not None else None
-        found = found.placed_by(given or found.profile_document or {}, known_types())
+        found = found.placed_by(given or found.profile_document or {}, full_registry())
     return found if arguments.now is None else msgspec.structs.replace(found, now=arguments.now)
 
 
@@ -129,9 +129,9 @@ def print_value(value: object, output: str) -> None:
         json.dump(plain, sys.stdout, indent=2, ensure_ascii=False)
         print()
         return
-    import yaml
+    from modelplane.k8s.yaml import to_yaml
 
-    yaml.dump(plain, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False, width=120, allow_unicode=True)
+    sys.stdout.write(to_yaml(plain))
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

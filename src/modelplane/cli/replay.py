@@ -3,7 +3,7 @@
 import argparse
 
 from modelplane.api.errors import InputError
-from modelplane.cli._plugins import known_types
+from modelplane.cli._plugins import full_registry
 from modelplane.cli._shown import add_output, print_table, print_value
 from modelplane.cli.manifests import read_documents
 from modelplane.views.replay import replay
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     documents = read_documents([arguments.snapshot])
     if len(documents) != 1 or not isinstance(documents[0].value, dict):
         raise InputError(f"{arguments.snapshot}: expected one FleetSnapshot")
-    found = replay(documents[0].value, known_types())
+    found = replay(documents[0].value, full_registry())
     if arguments.output == "table":
         print_table(("DEPLOYMENT", "DECISION", "PLACEMENTS"), [_cells(one) for one in found])
     else:

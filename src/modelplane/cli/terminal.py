@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TextIO
 
@@ -19,9 +19,7 @@ class Progress:
         _print(f"{time.monotonic() - self._started:6.1f}s  {text}", sys.stdout)
 
 
-def run_until_signal(
-    main: Coroutine[object, object, int], make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
-) -> int:
+def run_until_signal(main: Coroutine[object, object, int]) -> int:
     """Run to the end. SIGINT, SIGTERM and SIGHUP cancel it, so that it stops what it started, and give 128 + n."""
 
     async def guarded() -> int:
@@ -45,7 +43,7 @@ def run_until_signal(
             _print("stopped", sys.stderr)
             return 128 + received[0]
 
-    with asyncio.Runner(loop_factory=make_loop) as runner:
+    with asyncio.Runner() as runner:
         return runner.run(guarded())
 
 

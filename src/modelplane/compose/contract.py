@@ -12,12 +12,15 @@ malformed or late.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
 
+from modelplane.api.codec import decode
 from modelplane.api.conditions import Condition
 from modelplane.api.meta import ClusterName
+from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.api.reasons import Reason
 from modelplane.placement.plugins import PlacementProfile
@@ -25,6 +28,7 @@ from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
 
 Resource = TypeVar("Resource", bound=msgspec.Struct)
+_decode_replica = partial(decode, ModelReplica)
 
 
 class ReadyWhen(StrEnum):
@@ -118,6 +122,8 @@ class ComposeRequest(Generic[Resource]):
     """The moment of the call in seconds of the epoch. 0 where the host does not say: no grace period runs out."""
     profile: PlacementProfile = DEFAULT_PROFILE
     """The plugins that place replicas, where the host was given others than the usual ones."""
+    decode_replica: Callable[[Manifest], ModelReplica] = _decode_replica
+    """How an observed ModelReplica is read. A host that shows an unchanged object again may cache it by identity."""
 
     def fetched(self, name: str) -> tuple[Manifest, ...] | None:
         """None while it was not fetched; never to be read as absent."""

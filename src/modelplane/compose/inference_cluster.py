@@ -26,7 +26,6 @@ from modelplane.api.models import (
 from modelplane.api.objects import API_VERSION, manifest
 from modelplane.api.reasons import Reason
 from modelplane.compose import capacity
-from modelplane.compose.capacity.refine import refined, requeue_after_s
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -36,7 +35,7 @@ from modelplane.compose.contract import (
     Requirement,
     Use,
 )
-from modelplane.compose.pod_defaults import scheduling_fault
+from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.readiness import first_address
 
 GATEWAY_CLASS = "envoy"
@@ -51,7 +50,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     known = {pool.name: pool for pool in cluster.status.gpu_pools}
     seen = capacity.pools_of(request, replicas.keys())
     pools = tuple(
-        refined(shown, pool, seen, known.get(pool.name), request.now)
+        capacity.refined(shown, pool, seen, known.get(pool.name), request.now)
         for pool in cluster.spec.node_pools
         if (shown := _pool(pool, classes[pool.class_name], known.get(pool.name), held)) is not None
     )
@@ -68,7 +67,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
         ready=summarise(conditions),
         requirements=_requirements(cluster),
         uses=_uses(cluster),
-        requeue_after_s=requeue_after_s(pools, cluster.spec.node_pools, request.now),
+        requeue_after_s=capacity.requeue_after_s(pools, cluster.spec.node_pools, request.now),
     )
 
 

@@ -214,7 +214,7 @@ def _targets(
         wanted[key] = _replica(request.resource, lowered, placement.holding)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
-    rollout = roll(tuple(wanted.values()), seen)
+    rollout = roll(tuple(wanted.values()), seen, request.decode_replica)
     rolled = {
         key: Local(encode(replica), ReadyWhen.READY) for key, replica in zip(wanted, rollout.replicas, strict=True)
     }

@@ -23,7 +23,8 @@ from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import KEY_PREFIX, claim_templates
 from modelplane.compose.context import Context, RenderError
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, kept
-from modelplane.compose.pod_defaults import priority_fault, scheduling_fault
+from modelplane.compose.gang import scheduling_fault
+from modelplane.compose.pod_defaults import priority_fault
 from modelplane.compose.readiness import SERVING
 from modelplane.compose.replica_inputs import ReplicaInputs, gather, requirements, uses
 from modelplane.compose.routes import http_route

@@ -15,7 +15,7 @@ from modelplane.api.objects import value_at
 from modelplane.api.reasons import Reason
 from modelplane.compose.claims import CLAIM, template_name
 from modelplane.compose.context import Context, RenderError, grace_seconds, group_size, is_gang
-from modelplane.compose.engines import ENGINES
+from modelplane.compose.engines import ENGINES, NIXL
 from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
 from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.placeholders import TokenValues, expand, result_fault
@@ -30,7 +30,6 @@ START_BUDGET_S = START_PERIOD_S * START_ATTEMPTS
 _PROBE_TIMEOUT_S = 5
 _SHARED_MEMORY = "shared-memory"
 _PHASE_ROLE = {"Prefill": "prefill", "Decode": "decode"}
-_ENGINE_TYPE = {"vLLM": "vllm", "SGLang": "sglang"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,8 @@ def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -
         labels[SERVING] = context.name
     if engine.phase is not None:
         labels["llm-d.ai/role"] = _PHASE_ROLE[engine.phase]
-    if engine.type_ in _ENGINE_TYPE:
-        labels["llm-d.ai/engine-type"] = _ENGINE_TYPE[engine.type_]
+    if ENGINES[engine.type_].label:
+        labels["llm-d.ai/engine-type"] = ENGINES[engine.type_].label
     return labels
 
 
@@ -116,7 +115,7 @@ def launch_of(context: Context, engine: ReplicaEngine, member: ReplicaMember) ->
         adapters=tuple((volume.cache, volume.mount_path) for volume in context.adapters),
         moved=is_routed(context, engine),
     )
-    return ENGINES[engine.type_](ask)
+    return ENGINES[engine.type_].launch(ask)
 
 
 def drain_seconds(member: ReplicaMember) -> int:
@@ -234,7 +233,7 @@ def _env(context: Context, engine: ReplicaEngine, container: Container, launch: 
     ours: list[dict[str, object]] = [*launch.env]
     if is_gang(engine):
         ours = [*group_env(), *ours]
-    if context.disaggregated and engine.type_ != "SGLang":
+    if context.disaggregated and ENGINES[engine.type_].kv_connector == NIXL:
         ours.append(pod_ip("VLLM_NIXL_SIDE_CHANNEL_HOST"))
     given = {variable.name for variable in container.env}
     return [*(entry for entry in ours if entry["name"] not in given), *(encode(entry) for entry in container.env)]

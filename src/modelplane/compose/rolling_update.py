@@ -13,16 +13,13 @@ of the deployment reaches it at once. Replicas that are new start with the new v
 whether they find their devices says nothing of the version.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
 
 import msgspec
 
-from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionStatus, ConditionType
-from modelplane.api.identity import ByIdentity
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.readiness import serves
@@ -66,9 +63,11 @@ class _Known:
         return self.seen.status.served_generation < self.seen.metadata.generation
 
 
-def roll(wanted: Sequence[ModelReplica], seen: Mapping[str, Manifest]) -> Rollout:
-    """Which of the replicas change in this pass. `seen` has those that are there, by name."""
-    known = [_known(replica, seen.get(replica.metadata.name)) for replica in wanted]
+def roll(
+    wanted: Sequence[ModelReplica], seen: Mapping[str, Manifest], decode: Callable[[Manifest], ModelReplica]
+) -> Rollout:
+    """Which of the replicas change in this pass. `seen` has the observed ones by name, which `decode` reads."""
+    known = [_known(replica, seen.get(replica.metadata.name), decode) for replica in wanted]
     waiting = [item for item in known if item.outdated and item.serving and not item.changing]
     held = waiting if any(item.changing for item in known) else waiting[1:]
     names = {item.wanted.metadata.name for item in held}
@@ -76,14 +75,10 @@ def roll(wanted: Sequence[ModelReplica], seen: Mapping[str, Manifest]) -> Rollou
     return Rollout(replicas, len(known) - len(held))
 
 
-def _known(wanted: ModelReplica, seen: Manifest | None) -> _Known:
+def _known(wanted: ModelReplica, seen: Manifest | None, decode: Callable[[Manifest], ModelReplica]) -> _Known:
     if seen is None:
         return _Known(wanted, None, serving=False)
-    return _Known(wanted, _decoded(seen), serves(seen))
-
-
-_decoded: ByIdentity[Manifest, ModelReplica] = ByIdentity(partial(decode, ModelReplica), 8192)
-"""Hosts may show what did not change as the same object: it is read once."""
+    return _Known(wanted, decode(seen), serves(seen))
 
 
 def _as_it_runs(item: _Known) -> ModelReplica:

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context
+from modelplane.compose.engines import ENGINES
 from modelplane.compose.picker import SERVICE_ACCOUNT, pool_name
 from modelplane.compose.pods import HTTP, RenderedPod, drain_seconds, probes
 from modelplane.compose.ports import engine_port, is_routed, serving_port
 from modelplane.compose.tenancy import OWN_SECURITY
 
 CONTAINER = "routing-sidecar"
-_CONNECTOR = {"SGLang": "sglang"}
-_DEFAULT_CONNECTOR = "nixlv2"
 
 
 def with_sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember, pod: RenderedPod) -> RenderedPod:
@@ -39,7 +38,7 @@ def _sidecar(context: Context, engine: ReplicaEngine, member: ReplicaMember) -> 
         "args": [
             f"--port={port}",
             f"--vllm-port={engine_port(context, engine)}",
-            f"--kv-connector={_CONNECTOR.get(engine.type_, _DEFAULT_CONNECTOR)}",
+            f"--kv-connector={ENGINES[engine.type_].kv_connector}",
             "--secure-proxy=false",
             "--enable-ssrf-protection=true",
             "--pool-group=inference.networking.k8s.io",

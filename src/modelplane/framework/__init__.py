@@ -10,44 +10,38 @@ scores outside [0, 1], is a defect and surfaces as `PluginFault` with the plugin
 Who listens pays. Each step is told to a `Reporter` when there is one; without one no text is made.
 """
 
-from modelplane.framework.columns import Few, Runner
 from modelplane.framework.faults import PluginFault, ProfileError
 from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import (
-    Chooser,
     Filter,
-    Gauge,
+    MetricScorer,
+    OrderingPicker,
     Picker,
-    RelativeGauge,
+    RelativeMetricScorer,
     Reporter,
     Scored,
     Scorer,
     SetFilter,
-    Taker,
+    TieBreakingPicker,
     Weighted,
 )
-from modelplane.framework.profile import Profile, Result, admit, rank, run, score
-from modelplane.framework.registry import NoParameters, PluginSpec, ProfileSpec, Registry
+from modelplane.framework.profile import Profile, Result, admit, make_profile
 from modelplane.framework.reporters import MultiReporter, StepRecorder
+from modelplane.framework.runner import Runner, SparseScores
 from modelplane.framework.state import RunState, Slot
 
 __all__ = [
-    "Chooser",
-    "Few",
     "Filter",
-    "Gauge",
+    "MetricScorer",
     "MultiReporter",
-    "NoParameters",
+    "OrderingPicker",
     "Picker",
     "PluginFault",
-    "PluginSpec",
     "Profile",
     "ProfileError",
-    "ProfileSpec",
     "Refusal",
     "RefusalCode",
-    "Registry",
-    "RelativeGauge",
+    "RelativeMetricScorer",
     "Reporter",
     "Result",
     "RunOutcome",
@@ -57,11 +51,10 @@ __all__ = [
     "Scorer",
     "SetFilter",
     "Slot",
+    "SparseScores",
     "StepRecorder",
-    "Taker",
+    "TieBreakingPicker",
     "Weighted",
     "admit",
-    "rank",
-    "run",
-    "score",
+    "make_profile",
 ]

@@ -1,118 +1,192 @@
-"""Plugins by type name, and profiles made of them; everything that can be wrong is found at start-up.
+"""Plugin types by the names that configuration uses, and the instances made of them.
 
-A plugin type is registered with a factory and the struct of its parameters. Configuration lists instances (a name, a
-type, parameters) and profiles (names of instances, weights). Building checks that types and names exist, that
-parameters fit their struct, that each instance has the method of at least one part, that a weight stands on scorers
-only, and that each profile has exactly one picker.
+A type has a name, the struct of its parameters and a factory. Both schedulers list theirs as `PluginType` values and
+keep them in a `Registry`; packages add their own by entry points (`entry_points`). Everything that can be wrong with a
+plugin is found at start-up, when `build_plugins` makes the instances.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar, cast
 
 import msgspec
 
+from modelplane.api.errors import InputError
 from modelplane.framework.faults import ProfileError
-from modelplane.framework.plugins import Filter, Picker, Scorer, Weighted
-from modelplane.framework.profile import Profile
 
-S = TypeVar("S")
-C = TypeVar("C")
 P = TypeVar("P", bound=msgspec.Struct)
 
 
-class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """The base of parameter structs: camel case names, and unknown fields are errors."""
+
+
+class NoParameters(Parameters, frozen=True):
     """For plugins that take none."""
 
 
-class PluginSpec(msgspec.Struct, frozen=True):
-    """An instance of a plugin type. The name is the type's unless there are several of it."""
+class Handle(Protocol):
+    """What a factory may use beside its parameters."""
 
-    type: str
-    name: str = ""
-    parameters: Mapping[str, object] = msgspec.field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        return self.name or self.type
+    def plugin(self, name: str, /) -> object:
+        """Another instance by its name, made first if need be; InputError if there is none, or if they form a cycle."""
 
 
-class ProfileSpec(msgspec.Struct, frozen=True):
+class DeclaredPlugin(msgspec.Struct, frozen=True):
+    """A plugin that takes no part in decisions; the component that it configures reads its parameters."""
+
     name: str
-    plugins: tuple[tuple[str, float | None], ...]
-    """Names of instances, each with its weight where it is a scorer; None is a weight of 1."""
+    type: str
+    parameters: msgspec.Struct
 
 
-class _Type(msgspec.Struct, frozen=True):
-    factory: Callable[[str, msgspec.Struct], object]
+class PluginType(msgspec.Struct, frozen=True):
+    name: str
     parameters: type[msgspec.Struct]
+    make: Callable[[str, msgspec.Struct, Handle], object]
+    consumes: tuple[str, ...] = ()
+    """Data of the cycle that it reads; a producer of each is added where none is configured."""
+    produces: str = ""
+    """Data of the cycle that it produces."""
+    replaced_by: str = ""
+    """What to use instead of a deprecated type."""
+    parts: frozenset[str] = frozenset()
+    """What sections other than profiles may refer to it as: `parser`, `source`, `extractor`, `detector`, …"""
+
+    def serving_as(self, *parts: str) -> "PluginType":
+        return msgspec.structs.replace(self, parts=self.parts.union(parts))
 
 
-class Registry(Generic[S, C]):
-    """The plugin types that a program knows."""
+def plugin_type(
+    name: str,
+    make: Callable[[str, P], object],
+    parameters: type[P],
+    *,
+    consumes: tuple[str, ...] = (),
+    produces: str = "",
+    replaced_by: str = "",
+) -> PluginType:
+    """A type whose factory needs nothing but the instance's name and its parameters."""
 
-    def __init__(self) -> None:
-        self._types: dict[str, _Type] = {}
+    def made(instance: str, given: msgspec.Struct, _handle: Handle) -> object:
+        return make(instance, cast("P", given))
 
-    def register(self, type_name: str, factory: Callable[[str, P], object], parameters: type[P]) -> None:
-        """`factory` gets the instance's name and its parameters. A type name is taken once."""
-        if type_name in self._types:
-            raise ProfileError(f"plugin type {type_name} is registered twice")
-        # Each factory takes its own parameters; the entry pairs them, so it never gets another's.
-        self._types[type_name] = _Type(cast("Callable[[str, msgspec.Struct], object]", factory), parameters)
+    return PluginType(name, parameters, made, consumes, produces, replaced_by)
 
-    @property
-    def type_names(self) -> tuple[str, ...]:
-        return tuple(sorted(self._types))
 
-    def build(self, plugins: Iterable[PluginSpec], profiles: Iterable[ProfileSpec]) -> dict[str, Profile[S, C]]:
-        instances: dict[str, object] = {}
-        for spec in plugins:
-            if spec.label in instances:
-                raise ProfileError(f"plugin {spec.label} is listed twice")
-            instances[spec.label] = self._instance(spec)
-        built: dict[str, Profile[S, C]] = {}
-        for wanted in profiles:
-            if wanted.name in built:
-                raise ProfileError(f"profile {wanted.name} is listed twice")
-            # What a plugin takes is not known at run time; whoever registers types for one registry sees to it.
-            built[wanted.name] = cast("Profile[S, C]", _profile(wanted, instances))
-        return built
+def linked_type(
+    name: str,
+    make: Callable[[str, P, Handle], object],
+    parameters: type[P],
+    *,
+    consumes: tuple[str, ...] = (),
+    replaced_by: str = "",
+) -> PluginType:
+    """A type whose instances refer to other instances."""
 
-    def _instance(self, spec: PluginSpec) -> object:
-        known = self._types.get(spec.type)
-        if known is None:
-            raise ProfileError(f"plugin {spec.label}: no type {spec.type}; the types are {', '.join(self.type_names)}")
+    def made(instance: str, given: msgspec.Struct, handle: Handle) -> object:
+        return make(instance, cast("P", given), handle)
+
+    return PluginType(name, parameters, made, consumes, "", replaced_by)
+
+
+def declared_type(
+    name: str, part: str, parameters: type[msgspec.Struct] = NoParameters, *, replaced_by: str = ""
+) -> PluginType:
+    """A type that is only declared: its parameters are checked, and `part` says who reads them."""
+
+    def made(instance: str, given: msgspec.Struct, _handle: Handle) -> object:
+        return DeclaredPlugin(instance, name, given)
+
+    return PluginType(name, parameters, made, replaced_by=replaced_by, parts=frozenset((part,)))
+
+
+class Registry(Mapping[str, PluginType]):
+    """Types by name. A name is taken once."""
+
+    __slots__ = ("_types",)
+
+    def __init__(self, types: Iterable[PluginType]) -> None:
+        self._types: dict[str, PluginType] = {}
+        for each in types:
+            if each.name in self._types:
+                raise ProfileError(f"plugin type {each.name} is registered twice")
+            self._types[each.name] = each
+
+    def __getitem__(self, name: str) -> PluginType:
+        return self._types[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    def producer_of(self, data: str) -> str:
+        """The first type that produces the data; empty where none does."""
+        return next((each.name for each in self._types.values() if each.produces == data), "")
+
+    def extended(self, types: Iterable[PluginType]) -> "Registry":
+        return Registry([*self._types.values(), *types])
+
+
+class PluginEntry(msgspec.Struct, frozen=True):
+    """One plugin of a configuration, its parameters decoded."""
+
+    name: str
+    type: str
+    parameters: msgspec.Struct
+    at: int = -1
+    """Its index in the list of plugins; -1: added by default."""
+
+
+class BuiltPlugins(msgspec.Struct, frozen=True):
+    instances: Mapping[str, object]
+    referred: frozenset[str]
+    """Names of instances that others refer to."""
+
+
+def build_plugins(
+    entries: Sequence[PluginEntry],
+    registry: Registry,
+    on_error: Callable[[PluginEntry, str], None],
+    existing: Mapping[str, object] | None = None,
+) -> BuiltPlugins:
+    """All instances in the order of the entries. `on_error` hears of each that cannot be made."""
+    builder = _Builder(entries, registry, existing or {})
+    for entry in entries:
         try:
-            parameters = msgspec.convert(spec.parameters, known.parameters)
-        except msgspec.ValidationError as error:
-            raise ProfileError(f"plugin {spec.label}: parameters: {error}") from error
-        instance = known.factory(spec.label, parameters)
-        if not isinstance(instance, Filter | Scorer | Picker):
-            raise ProfileError(f"plugin {spec.label}: type {spec.type} is neither a filter, a scorer nor a picker")
-        return instance
+            builder.plugin(entry.name)
+        except (InputError, ValueError) as error:
+            on_error(entry, str(error))
+    made = builder.made
+    return BuiltPlugins(
+        {entry.name: made[entry.name] for entry in entries if entry.name in made}, frozenset(builder.referred)
+    )
 
 
-def _profile(wanted: ProfileSpec, instances: Mapping[str, object]) -> Profile[object, object]:
-    filters: list[Filter[object, object]] = []
-    scorers: list[Weighted[object, object]] = []
-    pickers: list[Picker[object, object]] = []
-    for name, weight in wanted.plugins:
-        if name not in instances:
-            raise ProfileError(f"profile {wanted.name}: no plugin is named {name}")
-        plugin = instances[name]
-        if weight is not None and not isinstance(plugin, Scorer):
-            raise ProfileError(f"profile {wanted.name}: {name} has a weight and is not a scorer")
-        if isinstance(plugin, Filter):
-            filters.append(plugin)
-        if isinstance(plugin, Scorer):
-            scorers.append(Weighted(plugin, 1.0 if weight is None else weight))
-        if isinstance(plugin, Picker):
-            pickers.append(plugin)
-    return Profile(wanted.name, _only(wanted.name, pickers), tuple(filters), tuple(scorers))
+class _Builder:
+    """Makes each instance once, those it refers to before it."""
 
+    def __init__(self, entries: Sequence[PluginEntry], registry: Registry, existing: Mapping[str, object]) -> None:
+        self._entries = {entry.name: entry for entry in entries}
+        self._registry = registry
+        self._in_progress: list[str] = []
+        self.made = dict(existing)
+        self.referred: set[str] = set()
 
-def _only(profile: str, pickers: Sequence[Picker[object, object]]) -> Picker[object, object]:
-    if len(pickers) != 1:
-        names = ", ".join(picker.name for picker in pickers) or "none"
-        raise ProfileError(f"profile {profile}: exactly one picker is needed, there are {len(pickers)} ({names})")
-    return pickers[0]
+    def plugin(self, name: str, /) -> object:
+        if self._in_progress:
+            self.referred.add(name)
+        if name in self.made:
+            return self.made[name]
+        if name in self._in_progress:
+            raise InputError(f"plugins refer to each other in a cycle: {' -> '.join((*self._in_progress, name))}")
+        entry = self._entries.get(name)
+        if entry is None:
+            raise InputError(f"refers to plugin {name}, which is not listed")
+        self._in_progress.append(name)
+        try:
+            self.made[name] = self._registry[entry.type].make(name, entry.parameters, self)
+        finally:
+            self._in_progress.pop()
+        return self.made[name]

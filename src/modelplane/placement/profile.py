@@ -8,23 +8,23 @@ Others bring their own: they register a type under a name, with a factory and th
 name it like any other. Everything that can be wrong with a profile is found when it is built.
 """
 
+import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
-from typing import cast
+from typing import Protocol, cast
 
 import msgspec
 
 from modelplane.api.objects import API_VERSION
-from modelplane.framework import (
-    Filter,
+from modelplane.framework import Filter, Picker, Profile, ProfileError, Weighted, make_profile
+from modelplane.framework.registry import (
     NoParameters,
-    Picker,
-    PluginSpec,
-    Profile,
-    ProfileError,
-    ProfileSpec,
+    PluginEntry,
+    PluginType,
     Registry,
-    Weighted,
+    build_plugins,
+    plugin_type,
 )
 from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.filters import (
@@ -56,9 +56,15 @@ from modelplane.placement.scorers import (
 )
 
 Candidate = ClusterView | PoolView | PlacementOption
-PlacementRegistry = Registry[SchedulingCycle, Candidate]
 KIND = "PlacementProfile"
-_OWN: tuple[Callable[[], object], ...] = (
+
+
+class _Builtin(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_BUILTIN: tuple[type[_Builtin], ...] = (
     ClusterSelectorFilter,
     AffinityFilter,
     CachesFilter,
@@ -106,19 +112,18 @@ class PlacementSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     kind: str = KIND
 
 
-def own_types() -> PlacementRegistry:
-    """A registry with every plugin type that comes with placement, to which others may be added."""
-    registry: PlacementRegistry = Registry()
-    for make in _OWN:
-        registry.register(_type_name(make()), _factory(make), NoParameters)
-    return registry
+@cache
+def builtin_types() -> Registry:
+    """Every plugin type that comes with placement, by its name and by the name that its instances have."""
+    types = [plugin_type(_type_name(make), _factory(make), NoParameters) for make in _BUILTIN]
+    return Registry([*types, *(_older_name(make, found) for make, found in zip(_BUILTIN, types, strict=True))])
 
 
 def default_spec() -> PlacementSpec:
-    return PlacementSpec(tuple(PluginUse(_type_name(make())) for make in _OWN))
+    return PlacementSpec(tuple(PluginUse(_type_name(make)) for make in _BUILTIN))
 
 
-def read_profile(document: Mapping[str, object], registry: PlacementRegistry | None = None) -> PlacementProfile:
+def read_profile(document: Mapping[str, object], registry: Registry | None = None) -> PlacementProfile:
     """The profile that a document spells out."""
     try:
         spec = msgspec.convert(document, PlacementSpec)
@@ -129,11 +134,32 @@ def read_profile(document: Mapping[str, object], registry: PlacementRegistry | N
     return build_profile(spec, registry)
 
 
-def build_profile(spec: PlacementSpec, registry: PlacementRegistry | None = None) -> PlacementProfile:
-    instances = [PluginSpec(use.type, use.name, use.parameters) for use in spec.plugins]
-    names = tuple((use.name or use.type, use.weight) for use in spec.plugins)
-    built = (registry or own_types()).build(instances, [ProfileSpec(spec.name, names)])[spec.name]
-    return _by_stage(built)
+def build_profile(spec: PlacementSpec, registry: Registry | None = None) -> PlacementProfile:
+    known = builtin_types() if registry is None else registry
+    entries: dict[str, PluginEntry] = {}
+    for use in spec.plugins:
+        entry = _entry(use, known)
+        if entry.name in entries:
+            raise ProfileError(f"plugin {entry.name} is listed twice")
+        entries[entry.name] = entry
+    instances = build_plugins(tuple(entries.values()), known, _raise).instances
+    weights = [use.weight for use in spec.plugins]
+    return _by_stage(make_profile(spec.name, zip(instances.items(), weights, strict=True)))
+
+
+def _entry(use: PluginUse, registry: Registry) -> PluginEntry:
+    name = use.name or use.type
+    if use.type not in registry:
+        types = ", ".join(sorted(found for found, kind in registry.items() if not kind.replaced_by))
+        raise ProfileError(f"plugin {name}: no type {use.type}; the types are {types}")
+    try:
+        return PluginEntry(name, use.type, msgspec.convert(use.parameters, registry[use.type].parameters))
+    except msgspec.ValidationError as error:
+        raise ProfileError(f"plugin {name}: parameters: {error}") from error
+
+
+def _raise(entry: PluginEntry, sentence: str) -> None:
+    raise ProfileError(f"plugin {entry.name}: {sentence}")
 
 
 def _by_stage(built: Profile[SchedulingCycle, Candidate]) -> PlacementProfile:
@@ -174,11 +200,16 @@ def _stage(profile: str, plugin: Filter[SchedulingCycle, Candidate]) -> FilterSt
     return stage
 
 
-def _type_name(plugin: object) -> str:
-    return str(getattr(plugin, "name", ""))
+def _type_name(make: type[_Builtin]) -> str:
+    """`ClusterReadyFilter` is `cluster-ready-filter`."""
+    return "-".join(re.findall("[A-Z][a-z]*", make.__name__)).lower()
 
 
-def _factory(make: Callable[[], object]) -> Callable[[str, NoParameters], object]:
+def _older_name(make: type[_Builtin], found: PluginType) -> PluginType:
+    return msgspec.structs.replace(found, name=make().name, replaced_by=found.name)
+
+
+def _factory(make: type[_Builtin]) -> Callable[[str, NoParameters], object]:
     return lambda _name, _parameters: make()
 
 

@@ -9,13 +9,16 @@ itself is being deleted, the wait ends after 300 s, the time that pods stay on a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, fails
 from modelplane.api.errors import ConflictError
+from modelplane.api.identity import ByIdentity
 from modelplane.api.meta import ClusterName
+from modelplane.api.models import ModelReplica
 from modelplane.api.objects import (
     GROUP,
     INFRASTRUCTURE_GROUP,
@@ -60,6 +63,8 @@ _MAX_ROUNDS = 5
 _REMOVAL_REQUEUE_S = 1.0
 _CLUSTER_REQUEUE_S = 5.0
 _ABANDON_AFTER_S = 300.0
+_REPLICAS = 8_192
+"""ModelReplicas that are kept decoded."""
 
 
 class NotOursError(ConflictError):
@@ -86,6 +91,9 @@ class Composition:
     on_unreachable: Callable[[ObjectRef, ClusterName], None]
     """Called with a composite that has an object for an unreachable cluster."""
     profile: PlacementProfile = DEFAULT_PROFILE
+    decode_replica: Callable[[Manifest], ModelReplica] = field(
+        default_factory=lambda: ByIdentity(partial(decode, ModelReplica), _REPLICAS)
+    )
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
         composite = self.plane.get(ref)
@@ -115,7 +123,9 @@ class Composition:
         wanted = self.requirements.requirements_of(owner.ref)
         for _ in range(_MAX_ROUNDS):
             required = self.requirements.fetch(owner.ref, wanted)
-            request = ComposeRequest(resource, observed, required, self.fleet(), self.clock.now(), self.profile)
+            request = ComposeRequest(
+                resource, observed, required, self.fleet(), self.clock.now(), self.profile, self.decode_replica
+            )
             result = entry.compose(request)
             if result.requirements == wanted:
                 return result

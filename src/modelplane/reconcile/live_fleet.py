@@ -23,7 +23,7 @@ class LiveFleet:
         self._holdings: dict[ObjectRef, PlacedReplica] = {}
         self._capacity_changed = capacity_changed
 
-    def heard(self, change: StoreChange) -> None:
+    def apply(self, change: StoreChange) -> None:
         manifest = None if change.type is ChangeType.DELETED else change.manifest
         if change.ref.kind == "InferenceCluster":
             self._follow_cluster(change.ref, manifest)

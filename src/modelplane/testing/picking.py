@@ -5,8 +5,8 @@ from itertools import cycle as repeat
 from random import Random
 
 from modelplane.api.errors import InputError
-from modelplane.epp.config.builtin import catalogue
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.config.builtin import builtin_registry
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import NOTHING, Endpoint
 from modelplane.epp.scheduling.loads import Adapters, Load
 from modelplane.epp.scheduling.producers.latency import LATENCY, Prediction
@@ -49,25 +49,27 @@ def seeded(seed: int) -> Callable[[], float]:
     return Random(seed).random  # noqa: S311  repeatable on purpose
 
 
-def cycle_of(
+def context_of(
     endpoints: Sequence[Endpoint],
     request: Request | None = None,
     *,
     now_s: float = 0.0,
     chance: Callable[[], float] | None = None,
-) -> Cycle:
-    return Cycle(request or Request("r"), endpoints, now_s, chance or chances())
+) -> SchedulingContext:
+    return SchedulingContext(request or Request("r"), endpoints, now_s, chance or chances())
 
 
-def with_prefix(cycle: Cycle, matched: Sequence[int], total: int, block_size: int = 1) -> Cycle:
-    put_prefix(cycle, "prefix", PrefixMatch(total, block_size, matched))
-    return cycle
+def with_prefix(
+    context: SchedulingContext, matched: Sequence[int], total: int, block_size: int = 1
+) -> SchedulingContext:
+    put_prefix(context, "prefix", PrefixMatch(total, block_size, matched))
+    return context
 
 
-def with_headroom(cycle: Cycle, headrooms: Sequence[tuple[float, float] | None]) -> Cycle:
+def with_headroom(context: SchedulingContext, headrooms: Sequence[tuple[float, float] | None]) -> SchedulingContext:
     """Predictions by their headrooms in seconds; None: there is no prediction."""
-    cycle.put(LATENCY, [pair and Prediction(1.0 - pair[0], 1.0 - pair[1], *pair, 1.0) for pair in headrooms])
-    return cycle
+    context.put(LATENCY, [pair and Prediction(1.0 - pair[0], 1.0 - pair[1], *pair, 1.0) for pair in headrooms])
+    return context
 
 
 class _Alone:
@@ -76,7 +78,7 @@ class _Alone:
     def __init__(self, others: Mapping[str, object]) -> None:
         self._others = others
 
-    def find(self, name: str, /) -> object:
+    def plugin(self, name: str, /) -> object:
         if name not in self._others:
             raise InputError(f"refers to plugin {name}, which is not listed")
         return self._others[name]
@@ -84,5 +86,5 @@ class _Alone:
 
 def make(type_name: str, others: Mapping[str, object] | None = None, /, **parameters: object) -> object:
     """A plugin by its type, with parameters as configuration spells them."""
-    kind = catalogue()[type_name]
+    kind = builtin_registry()[type_name]
     return kind.make(type_name, convert(parameters, kind.parameters), _Alone(others or {}))

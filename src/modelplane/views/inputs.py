@@ -17,8 +17,9 @@ from modelplane.api.models import InferenceCluster, InferenceClusterStatus, Mode
 from modelplane.api.objects import Manifest, metadata_of, name_of, namespace_of
 from modelplane.api.reasons import Reason
 from modelplane.compose.inventory import fleet_of
+from modelplane.framework.registry import Registry
 from modelplane.placement.plugins import PlacementProfile
-from modelplane.placement.profile import DEFAULT_PROFILE, PlacementRegistry, read_profile
+from modelplane.placement.profile import DEFAULT_PROFILE, read_profile
 from modelplane.placement.snapshot import Fleet
 from modelplane.views.repool import pools_of, repooled
 
@@ -50,7 +51,7 @@ class FleetManifests(msgspec.Struct, frozen=True, kw_only=True):
     profile_document: Manifest | None = None
     """The profile as it is written down, where it is not the usual one. A snapshot brings it; see `placed_by`."""
 
-    def placed_by(self, document: Manifest, registry: PlacementRegistry | None = None) -> "FleetManifests":
+    def placed_by(self, document: Manifest, registry: Registry | None = None) -> "FleetManifests":
         """The same, with the plugins that a PlacementProfile names."""
         built = read_profile(document, registry)
         return msgspec.structs.replace(self, profile=built, profile_document=document)

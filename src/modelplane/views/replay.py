@@ -14,7 +14,7 @@ from modelplane.api.errors import InputError
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import API_VERSION, Manifest
 from modelplane.compose.asking import ask_of
-from modelplane.placement.profile import PlacementRegistry
+from modelplane.framework.registry import Registry
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
@@ -47,7 +47,7 @@ def decide(inputs: FleetManifests) -> tuple[RecordedDecision, ...]:
     return tuple(_decision(ask_of(decode(ModelDeployment, item)), fleet, inputs) for item in inputs.deployments)
 
 
-def replay(document: Mapping[str, object], registry: PlacementRegistry | None = None) -> tuple[ReplayedDecision, ...]:
+def replay(document: Mapping[str, object], registry: Registry | None = None) -> tuple[ReplayedDecision, ...]:
     """Decides again. The registry has the plugins that the snapshot's profile may name."""
     if document.get("kind") != SNAPSHOT_KIND:
         raise InputError(f"this is a {document.get('kind')}, not a {SNAPSHOT_KIND}")

@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
-from modelplane.epp.config.builtin import catalogue
+from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.config.outline import outline
 from modelplane.epp.config.places import ConfigError
 from modelplane.epp.config.profiles import ProfilePlan
-from modelplane.epp.scheduling.catalogue import Catalogue, EmptyParameters, plugin_type
 from modelplane.epp.scheduling.declared import ScrapeParameters
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.units import Amount, Duration
+from modelplane.framework.registry import NoParameters, Registry, plugin_type
 from modelplane.testing.picking import chances, endpoints_with
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
@@ -269,8 +269,8 @@ def problems(text, head=HEAD):
             "plugins:\n- {type: shadow-profile-handler, name: a, parameters: {shadows: [x], handler: b}}\n"
             "- {type: shadow-profile-handler, name: b, parameters: {shadows: [x], handler: a}}\n",
             [
-                "epp.yaml:4: plugins[0].parameters: a: plugins refer to each other in a ring: a -> b -> a",
-                "epp.yaml:5: plugins[1].parameters: b: plugins refer to each other in a ring: b -> a -> b",
+                "epp.yaml:4: plugins[0].parameters: a: plugins refer to each other in a cycle: a -> b -> a",
+                "epp.yaml:5: plugins[1].parameters: b: plugins refer to each other in a cycle: b -> a -> b",
             ],
             id="a ring of references",
         ),
@@ -492,19 +492,19 @@ class Mine:
     def __init__(self, name, _parameters):
         self.name = name
 
-    def score(self, _cycle, endpoints):
+    def score(self, _context, endpoints):
         return [1.0] * len(endpoints)
 
 
 def test_types_of_other_packages():
-    known = catalogue().extended([plugin_type("mine", Mine, EmptyParameters)])
+    known = builtin_registry().extended([plugin_type("mine", Mine, NoParameters)])
     assert (
-        Scheduler(load(HEAD + "plugins: [{type: mine}]", catalogue=known).build()).assembly.profiles["default"].scorers
+        Scheduler(load(HEAD + "plugins: [{type: mine}]", registry=known).build()).assembly.profiles["default"].scorers
     )
     with pytest.raises(InputError, match="plugin type mine is registered twice"):
-        known.extended([plugin_type("mine", Mine, EmptyParameters)])
+        known.extended([plugin_type("mine", Mine, NoParameters)])
     with pytest.raises(InputError, match="queue-scorer is registered twice"):
-        Catalogue([*catalogue().values(), plugin_type("queue-scorer", Mine, EmptyParameters)])
+        Registry([*builtin_registry().values(), plugin_type("queue-scorer", Mine, NoParameters)])
 
 
 def test_the_outline_of_a_configuration():

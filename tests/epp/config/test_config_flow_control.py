@@ -6,13 +6,13 @@ from modelplane.api.errors import InputError
 from modelplane.epp.config.fields import FlowControlFields
 from modelplane.epp.config.flow_control import settings_of
 from modelplane.epp.flowcontrol.types import TYPES
-from modelplane.epp.scheduling.catalogue import Catalogue
 from modelplane.epp.scheduling.units import convert
+from modelplane.framework.registry import Registry
 
 
 def plugins(*types: str) -> dict[str, object]:
-    catalogue = Catalogue(TYPES)
-    return {name: catalogue[name].make(name, catalogue[name].parameters(), None) for name in types}
+    registry = Registry(TYPES)
+    return {name: registry[name].make(name, registry[name].parameters(), None) for name in types}
 
 
 def section(document: dict[str, object], *types: str):

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.counts import Counts
-from modelplane.testing.picking import cycle_of, endpoint
+from modelplane.testing.picking import context_of, endpoint
 
 
 def test_counts_read_like_a_list():
@@ -20,8 +20,8 @@ def test_counts_are_aligned_as_lists_are(held, kept):
     pool = tuple(endpoint(name) for name in "abcde")
     some = tuple(pool[at] for at in sorted(kept, reverse=True))
     counts = Counts(5, {at: count for at, count in enumerate(held) if count})
-    cycle = cycle_of(pool)
-    assert list(cycle.aligned(counts, some)) == cycle.aligned(held, some)
-    assert cycle.aligned(counts, pool) is counts
-    assert cycle.aligned(counts, [some[0]]) == [held[max(kept)]]
-    assert [cycle.value(counts, each) for each in pool] == [cycle.value(held, each) for each in pool] == held
+    context = context_of(pool)
+    assert list(context.aligned(counts, some)) == context.aligned(held, some)
+    assert context.aligned(counts, pool) is counts
+    assert context.aligned(counts, [some[0]]) == [held[max(kept)]]
+    assert [context.value(counts, each) for each in pool] == [context.value(held, each) for each in pool] == held

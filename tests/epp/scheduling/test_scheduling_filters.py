@@ -15,7 +15,7 @@ from modelplane.epp.scheduling.slots import PEER
 from modelplane.framework import Profile, RefusalCode, Runner, RunOutcome, StepRecorder
 from modelplane.testing.picking import (
     chances,
-    cycle_of,
+    context_of,
     endpoint,
     endpoints_with,
     lora,
@@ -28,16 +28,16 @@ ROLE = "llm-d.ai/role"
 EVERY_ROLE = [*(endpoint(str(role), labels={ROLE: str(role)}) for role in Role), endpoint("none")]
 
 
-def kept(plugin, cycle, endpoints):
+def kept(plugin, context, endpoints):
     """Names that a profile of this filter alone admits, and what it says of the others."""
     told = StepRecorder()
-    Runner(Profile("p", make("max-score-picker"), (plugin,))).run(cycle, endpoints, told)
+    Runner(Profile("p", make("max-score-picker"), (plugin,))).run(context, endpoints, told)
     assert {found.name for found, _ in told.refusals}.isdisjoint(found.name for found, *_ in told.scores)
     return [found.name for found, *_ in told.scores], {found.name: refusal for found, refusal in told.refusals}
 
 
-def names_kept(type_name, endpoints, request=None, /, prepare=lambda cycle: cycle, chance=None, **parameters):
-    return kept(make(type_name, **parameters), prepare(cycle_of(endpoints, request, chance=chance)), endpoints)[0]
+def names_kept(type_name, endpoints, request=None, /, prepare=lambda context: context, chance=None, **parameters):
+    return kept(make(type_name, **parameters), prepare(context_of(endpoints, request, chance=chance)), endpoints)[0]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_roles(type_name, expected):
 
 
 def test_a_role_that_nobody_has_is_excluded_and_never_refused():
-    _, refusals = kept(make("prefill-filter"), cycle_of(EVERY_ROLE), EVERY_ROLE)
+    _, refusals = kept(make("prefill-filter"), context_of(EVERY_ROLE), EVERY_ROLE)
     assert {name: (refusal.code, refusal.reason) for name, refusal in refusals.items()} == {
         "decode": (RefusalCode.UNRESOLVABLE, "has the role decode"),
         "encode": (RefusalCode.UNRESOLVABLE, "has the role encode"),
@@ -203,10 +203,10 @@ def test_all_above_their_limits(fallback, expected):
 def test_where_figures_are_old_requests_in_flight_count():
     pool = endpoints_with([Load(seen_s=0.0), Load(seen_s=9.9), Load()])
     detector = make("utilization-detector")
-    cycle = cycle_of(pool, now_s=10.0)
-    assert kept(detector, cycle, pool)[0] == ["a", "b", "c"]
+    context = context_of(pool, now_s=10.0)
+    assert kept(detector, context, pool)[0] == ["a", "b", "c"]
     pool[0].requests_in_flight = 100
-    names, refusals = kept(detector, cycle, pool)
+    names, refusals = kept(detector, context, pool)
     assert names == ["b", "c"]
     assert refusals["a"].reason == "its figures are too old, and 100 requests are in flight"
 
@@ -242,7 +242,7 @@ def sticky(shares, tokens=(0, 0, 0), **parameters):
     return names_kept(
         "prefix-cache-affinity-filter",
         pool[: len(shares)],
-        prepare=lambda cycle: with_prefix(cycle, shares, 100),
+        prepare=lambda context: with_prefix(context, shares, 100),
         **parameters,
     )
 
@@ -267,8 +267,8 @@ def test_prefix_affinity(shares, tokens, parameters, expected):
 def test_prefix_affinity_by_expected_latency():
     pool = [endpoint("a"), endpoint("b")]
 
-    def prepare(cycle):
-        return with_headroom(with_prefix(cycle, [90, 10], 100), [(-5.0, 0.0), (0.5, 0.0)])
+    def prepare(context):
+        return with_headroom(with_prefix(context, [90, 10], 100), [(-5.0, 0.0), (0.5, 0.0)])
 
     parameters = {"ttftSource": "latencyPredictor", "maxTTFTPenaltyMs": 1000}
     assert names_kept("prefix-cache-affinity-filter", pool, prepare=prepare, **parameters) == ["a", "b"]
@@ -293,7 +293,7 @@ def test_headroom_tiers(request_, headrooms, chance, expected):
         "slo-headroom-tier-filter",
         pool,
         request_,
-        prepare=lambda cycle: with_headroom(cycle, headrooms),
+        prepare=lambda context: with_headroom(context, headrooms),
         chance=chances(chance),
     )
     assert found == expected
@@ -314,9 +314,9 @@ def test_topology_keeps_those_near_the_peer():
     pool = [endpoint("a", labels={host: "h1", zone: "z"}), endpoint("b", labels={host: "h2", zone: "z"}), endpoint("c")]
 
     def near(peer):
-        def prepare(cycle):
-            cycle.put(PEER, peer)
-            return cycle
+        def prepare(context):
+            context.put(PEER, peer)
+            return context
 
         return prepare
 
@@ -396,8 +396,8 @@ def test_filters_that_only_prefer_leave_somebody(states, matched, headrooms, cha
         each = endpoint(str(at), load=load, in_flight=(0, tokens))
         each.failures = failures
         pool.append(each)
-    cycle = cycle_of(pool, GOALS, now_s=5.0, chance=chances(chance))
-    with_headroom(with_prefix(cycle, matched[: len(pool)], 10), headrooms[: len(pool)])
-    cycle.put(PEER, endpoint("peer", labels={"kubernetes.io/hostname": "h"}))
+    context = context_of(pool, GOALS, now_s=5.0, chance=chances(chance))
+    with_headroom(with_prefix(context, matched[: len(pool)], 10), headrooms[: len(pool)])
+    context.put(PEER, endpoint("peer", labels={"kubernetes.io/hostname": "h"}))
     profile = Profile("p", make("max-score-picker"), tuple(make(name) for name in NEVER_EMPTY))
-    assert Runner(profile).run(cycle, pool).outcome is RunOutcome.PICKED
+    assert Runner(profile).run(context, pool).outcome is RunOutcome.PICKED

@@ -7,7 +7,7 @@ from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.testing.picking import chances, cycle_of, endpoint, make, with_prefix
+from modelplane.testing.picking import chances, context_of, endpoint, make, with_prefix
 
 ROLE = "llm-d.ai/role"
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
@@ -133,15 +133,15 @@ schedulingProfiles:
 )
 def test_the_decider_by_what_is_cached(least, prompt, cached, expected):
     pool = [endpoint("a")]
-    cycle = with_prefix(cycle_of(pool, Request("r", prompts=(b"x" * 40,))), [cached], 10)
+    context = with_prefix(context_of(pool, Request("r", prompts=(b"x" * 40,))), [cached], 10)
     decider = make("prefix-based-pd-decider", nonCachedTokens=least, promptTokens=prompt)
-    assert decider.wants(cycle, pool[0]) is expected
+    assert decider.disaggregate(context, pool[0]) is expected
 
 
 def test_the_decider_by_what_is_cached_knows_nothing_without_an_index():
     pool = [endpoint("a")]
-    cycle = cycle_of(pool, Request("r", prompts=(b"x" * 40,)))
-    assert make("prefix-based-pd-decider", nonCachedTokens=1).wants(cycle, pool[0]) is False
+    context = context_of(pool, Request("r", prompts=(b"x" * 40,)))
+    assert make("prefix-based-pd-decider", nonCachedTokens=1).disaggregate(context, pool[0]) is False
 
 
 def test_ranks_of_one_server_are_told_by_a_header():

@@ -7,8 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.framework import Profile, Runner, Weighted
-from modelplane.framework.standings import SHORT
-from modelplane.testing.picking import cycle_of, endpoint, make, seeded, with_prefix
+from modelplane.testing.picking import context_of, endpoint, make, seeded, with_prefix
 
 SCORERS = {
     "queue-scorer": 2.0,
@@ -38,7 +37,7 @@ def profile_of(names):
 
 
 class Pool(RuleBasedStateMachine):
-    @initialize(names=st.sets(st.sampled_from(sorted(SCORERS))), count=st.sampled_from([1, 2, 5, SHORT + 1]))
+    @initialize(names=st.sets(st.sampled_from(sorted(SCORERS))), count=st.sampled_from([1, 2, 5, 33]))
     def begin(self, names, count):
         self.profile = profile_of(names)
         self.kept = Runner(self.profile, Endpoint.watch)
@@ -92,8 +91,8 @@ class Pool(RuleBasedStateMachine):
         self.seed += 1
         found = []
         for runner in (self.kept, Runner(self.profile)):
-            cycle = with_prefix(cycle_of(self.endpoints, chance=seeded(self.seed)), held, 2)
-            (one,) = runner.run(cycle, self.endpoints).ranked
+            context = with_prefix(context_of(self.endpoints, chance=seeded(self.seed)), held, 2)
+            (one,) = runner.run(context, self.endpoints).ranked
             found.append((one.candidate, one.total))
         assert found[0] == found[1]
 

@@ -5,7 +5,7 @@ import pytest
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.requests import Request
-from modelplane.testing.picking import cycle_of, endpoint, endpoints_with, make, with_headroom, with_prefix
+from modelplane.testing.picking import context_of, endpoint, endpoints_with, make, with_headroom, with_prefix
 
 POOL = tuple(endpoint(name) for name in "abc")
 
@@ -22,15 +22,15 @@ POOL = tuple(endpoint(name) for name in "abc")
     ],
 )
 def test_where_to_fetch_blocks(matched, picked, prefill, parameters, expected):
-    cycle = with_prefix(cycle_of(POOL), matched, 8, block_size=16)
+    context = with_prefix(context_of(POOL), matched, 8, block_size=16)
     others = () if prefill is None else (("prefill", (POOL[prefill],)),)
     decision = Decision(Outcome.PICKED, ((POOL[picked],),), others=others)
-    found = make("p2p-source-producer", **parameters).sent(cycle, decision)
+    found = make("p2p-source-producer", **parameters).pre_request(context, decision)
     assert list(found) == ([("x-kv-cache-source-host-port", expected.address)] if expected else [])
 
 
 def test_nothing_is_known_of_blocks_without_an_index():
-    assert make("p2p-source-producer").sent(cycle_of(POOL), Decision(Outcome.PICKED, ((POOL[0],),))) == ()
+    assert make("p2p-source-producer").pre_request(context_of(POOL), Decision(Outcome.PICKED, ((POOL[0],),))) == ()
 
 
 BUSY = endpoints_with([Load(running=3, kv_use=0.5, seen_s=0.0), Load(running=1, kv_use=0.2, seen_s=0.0)])
@@ -50,9 +50,9 @@ SHED = Request("r", priority=-1, ttft_goal_s=1.0)
     ],
 )
 def test_requests_whose_goals_nobody_would_meet(request_, pool, headrooms, away):
-    cycle = with_headroom(cycle_of(pool, request_), headrooms)
-    assert bool(make("latency-slo-admitter").turn_away(cycle)) is away
+    context = with_headroom(context_of(pool, request_), headrooms)
+    assert bool(make("latency-slo-admitter").admit(context)) is away
 
 
 def test_without_predictions_everybody_is_taken():
-    assert make("latency-slo-admitter").turn_away(cycle_of(BUSY, SHED)) == ""
+    assert make("latency-slo-admitter").admit(context_of(BUSY, SHED)) == ""

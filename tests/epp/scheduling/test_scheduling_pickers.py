@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.framework import Scored
-from modelplane.testing.picking import cycle_of, endpoint, make, seeded
+from modelplane.testing.picking import context_of, endpoint, make, seeded
 
 PICKERS = ("max-score-picker", "random-picker", "weighted-random-picker")
 
 
 def order(type_name, sums, seed=0, **parameters):
     pool = [endpoint(chr(ord("a") + at)) for at in range(len(sums))]
-    found = make(type_name, **parameters).order(cycle_of(pool, chance=seeded(seed)), pool, sums)
+    found = make(type_name, **parameters).order(context_of(pool, chance=seeded(seed)), pool, sums)
     return [pool[at].name for at in found]
 
 
@@ -72,8 +72,8 @@ def test_the_same_pick_whatever_the_order_of_endpoints(type_name, sums, seed, mo
 
     def names(positions):
         listed = [pool[at] for at in positions]
-        cycle = cycle_of(listed, chance=seeded(seed))
-        return [listed[at].name for at in picker.order(cycle, listed, [sums[at] for at in positions])]
+        context = context_of(listed, chance=seeded(seed))
+        return [listed[at].name for at in picker.order(context, listed, [sums[at] for at in positions])]
 
     found = names(range(len(pool)))
     assert found == names(mixed)
@@ -85,6 +85,6 @@ def test_picking_from_scored_values_is_the_same(type_name, sums, seed):
     pool = [endpoint(f"e{at}") for at in range(len(sums))]
     picker = make(type_name, maxNumOfEndpoints=2)
     scored = [Scored(each, total, ()) for each, total in zip(pool, sums, strict=True)]
-    by_value = picker.pick(cycle_of(pool, chance=seeded(seed)), scored)
-    by_place = picker.order(cycle_of(pool, chance=seeded(seed)), pool, sums)
+    by_value = picker.pick(context_of(pool, chance=seeded(seed)), scored)
+    by_place = picker.order(context_of(pool, chance=seeded(seed)), pool, sums)
     assert [found.candidate for found in by_value] == [pool[at] for at in by_place]

@@ -1,7 +1,7 @@
 from modelplane.epp.scheduling.arithmetic import within_unit
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.remembered import Constant, RememberedFor
-from modelplane.testing.picking import cycle_of, endpoints_with, make
+from modelplane.testing.picking import context_of, endpoints_with, make
 
 
 class Counting:
@@ -33,9 +33,9 @@ def test_constants():
 def test_a_scorer_sees_a_load_that_was_replaced():
     pool = endpoints_with([Load(waiting=1), Load(waiting=3)])
     scorer = make("queue-scorer")
-    before = scorer.score(cycle_of(pool), pool)
+    before = scorer.score(context_of(pool), pool)
     pool[0].load = Load(waiting=9)
-    assert (list(before), list(scorer.score(cycle_of(pool), pool))) == ([1.0, 0.0], [0.0, 1.0])
+    assert (list(before), list(scorer.score(context_of(pool), pool))) == ([1.0, 0.0], [0.0, 1.0])
 
 
 def test_numbers_within_the_unit():

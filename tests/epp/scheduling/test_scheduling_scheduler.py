@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.assembly import Assembly
-from modelplane.epp.scheduling.conclusions import conclude
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.results import decision_from
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.framework import Profile, Refusal, RefusalCode, Result, RunOutcome, StepRecorder, Weighted
-from modelplane.testing.picking import chances, cycle_of, endpoint, endpoints_with, make, seeded
+from modelplane.testing.picking import chances, context_of, endpoint, endpoints_with, make, seeded
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
 
@@ -33,7 +33,7 @@ class Refuses:
         self.name = name
         self._code = code
 
-    def refuse(self, _cycle, candidate):
+    def refuse(self, _context, candidate):
         return Refusal(self.name, self._code, "{} is not wanted", (candidate.name,))
 
 
@@ -55,7 +55,7 @@ class Scores:
     def __init__(self, value):
         self._value = value
 
-    def score(self, _cycle, endpoints):
+    def score(self, _context, endpoints):
         return [self._value] * len(endpoints)
 
 
@@ -67,12 +67,12 @@ class Handler:
     def __init__(self, *named):
         self._named = named
 
-    def profiles(self, cycle, _profiles):
-        return self._named[len(cycle.results)] if len(cycle.results) < len(self._named) else ()
+    def pick_profiles(self, context, _profiles):
+        return self._named[len(context.results)] if len(context.results) < len(self._named) else ()
 
-    def conclude(self, cycle):
-        ((profile, result),) = cycle.results.items()
-        return conclude(profile, result)
+    def process_results(self, context):
+        ((profile, result),) = context.results.items()
+        return decision_from(profile, result)
 
 
 class Concludes:
@@ -81,10 +81,10 @@ class Concludes:
     def __init__(self, decision):
         self._decision = decision
 
-    def profiles(self, _cycle, _profiles):
+    def pick_profiles(self, _context, _profiles):
         return ()
 
-    def conclude(self, _cycle):
+    def process_results(self, _context):
         return self._decision
 
 
@@ -160,7 +160,7 @@ def test_headers_of_the_client_that_say_where_to_go_are_removed():
 class AddsHeader:
     name = "adds"
 
-    def sent(self, _cycle, _decision):
+    def pre_request(self, _context, _decision):
         return (("x-kv-cache-source-host-port", "10.0.0.1:8000"),)
 
 
@@ -228,17 +228,17 @@ class BreaksLater:
     name = "later"
     reads_bodies = True
 
-    def sent(self, *_arguments):
+    def pre_request(self, *_arguments):
         raise RuntimeError("boom")
 
-    ended = changed = sent
+    response_complete = endpoints_changed = pre_request
 
 
 def test_listeners_that_break_cost_nobody_anything():
     found = built(plugins=(BreaksLater(),))
     decision = found.schedule(Request("r"), POOL, 0.0, chances())
-    found.changed(POOL)
-    found.ended(Request("r"), decision, Served(POOL[0], 200, 0.0))
+    found.endpoints_changed(POOL)
+    found.response_complete(Request("r"), decision, EndpointResponse(POOL[0], 200, 0.0))
     assert (decision.outcome, found.faults, found.reads_bodies) == (Outcome.PICKED, {"later": 3}, True)
 
 
@@ -263,7 +263,7 @@ def test_only_if_the_prompt_is_cached():
 def test_what_was_sent_is_remembered_when_it_is_told():
     found = scheduler()
     request = Request("r", model="m", prompts=(b"tides " * 100,))
-    found.recall(cycle_of(POOL, request), Decision(Outcome.PICKED, ((POOL[2],),)))
+    found.record_sent(context_of(POOL, request), Decision(Outcome.PICKED, ((POOL[2],),)))
     assert found.schedule(request, POOL, 0.0, chances()).picked is POOL[2]
 
 
@@ -399,13 +399,13 @@ class Named:
     def __init__(self, rounds):
         self._rounds = iter(rounds)
 
-    def profiles(self, _cycle, profiles):
+    def pick_profiles(self, _context, profiles):
         wanted = next(self._rounds, ("p",))
         return [name for name in wanted if name in profiles] or ["p"]
 
-    def conclude(self, cycle):
-        profile, result = next(iter(cycle.results.items()))
-        return conclude(profile, result)
+    def process_results(self, context):
+        profile, result = next(iter(context.results.items()))
+        return decision_from(profile, result)
 
 
 @given(st.lists(st.lists(st.sampled_from("pqr"), max_size=3), max_size=6))
@@ -418,14 +418,14 @@ def test_rounds_end_whatever_a_handler_names(rounds):
 
 
 def test_a_cycle_reads_loads_once_and_aligns_columns():
-    cycle = Cycle(Request("r"), POOL, 0.0, chances())
-    assert cycle.loads(POOL) is cycle.loads(POOL)
-    assert cycle.aligned([1, 2, 3], POOL) == [1, 2, 3]
-    assert cycle.aligned([1, 2, 3], (POOL[2], POOL[0])) == [3, 1]
+    context = SchedulingContext(Request("r"), POOL, 0.0, chances())
+    assert context.loads(POOL) is context.loads(POOL)
+    assert context.aligned([1, 2, 3], POOL) == [1, 2, 3]
+    assert context.aligned([1, 2, 3], (POOL[2], POOL[0])) == [3, 1]
 
 
 def test_an_end_without_a_pick_says_why():
-    assert conclude("p", Result(RunOutcome.NOTHING_OFFERED)).outcome is Outcome.NO_ENDPOINTS
+    assert decision_from("p", Result(RunOutcome.NOTHING_OFFERED)).outcome is Outcome.NO_ENDPOINTS
 
 
 @pytest.mark.parametrize(

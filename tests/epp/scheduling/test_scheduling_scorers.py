@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
-from modelplane.epp.config.builtin import catalogue
+from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.slots import PEER
 from modelplane.framework import Scorer
-from modelplane.testing.picking import cycle_of, endpoint, endpoints_with, lora, make, with_headroom, with_prefix
+from modelplane.testing.picking import context_of, endpoint, endpoints_with, lora, make, with_headroom, with_prefix
 
 TOKENS_8 = Request("r", prompts=(b"x" * 32,))
 LABEL = "llm-d.ai/context-length-range"
 
 
-def scores(type_name, endpoints, request=None, /, prepare=lambda cycle: cycle, **parameters):
-    cycle = prepare(cycle_of(endpoints, request))
-    return [round(value, 4) for value in make(type_name, **parameters).score(cycle, endpoints)]
+def scores(type_name, endpoints, request=None, /, prepare=lambda context: context, **parameters):
+    context = prepare(context_of(endpoints, request))
+    return [round(value, 4) for value in make(type_name, **parameters).score(context, endpoints)]
 
 
 def waiting(*counts):
@@ -175,7 +175,10 @@ def test_lora_affinity(load, expected):
 def test_prefix_cache(parameters, matched, total, block, expected):
     endpoints = endpoints_with(Load() for _ in matched)
     found = scores(
-        "prefix-cache-scorer", endpoints, prepare=lambda cycle: with_prefix(cycle, matched, total, block), **parameters
+        "prefix-cache-scorer",
+        endpoints,
+        prepare=lambda context: with_prefix(context, matched, total, block),
+        **parameters,
     )
     assert found == expected
 
@@ -186,16 +189,16 @@ def test_prefix_cache_without_a_producer_scores_nothing():
 
 def test_prefix_cache_is_aligned_with_the_endpoints_that_filters_left():
     endpoints = endpoints_with(Load() for _ in range(3))
-    cycle = with_prefix(cycle_of(endpoints), [1, 2, 3], 4)
-    assert list(make("prefix-cache-scorer").score(cycle, (endpoints[2], endpoints[0]))) == [0.75, 0.25]
+    context = with_prefix(context_of(endpoints), [1, 2, 3], 4)
+    assert list(make("prefix-cache-scorer").score(context, (endpoints[2], endpoints[0]))) == [0.75, 0.25]
 
 
 def test_prefix_cache_reads_the_producer_it_names():
     endpoints = endpoints_with([Load()])
-    cycle = with_prefix(cycle_of(endpoints), [2], 4)
+    context = with_prefix(context_of(endpoints), [2], 4)
     named = make("prefix-cache-scorer", prefixMatchInfoProducerName="prefix")
     other = make("prefix-cache-scorer", prefixMatchInfoProducerName="other")
-    assert (list(named.score(cycle, endpoints)), list(other.score(cycle, endpoints))) == ([0.5], [0.0])
+    assert (list(named.score(context, endpoints)), list(other.score(context, endpoints))) == ([0.5], [0.0])
 
 
 @pytest.mark.parametrize(
@@ -208,8 +211,8 @@ def test_prefix_cache_reads_the_producer_it_names():
     ],
 )
 def test_token_load(ahead, matched, expected):
-    def prepare(cycle):
-        return cycle if matched is None else with_prefix(cycle, matched, 8)
+    def prepare(context):
+        return context if matched is None else with_prefix(context, matched, 8)
 
     endpoints = busy(*((0, tokens) for tokens in ahead))
     assert scores("token-load-scorer", endpoints, TOKENS_8, prepare=prepare, queueThresholdTokens=1000) == expected
@@ -248,9 +251,9 @@ def test_topology_affinity():
     near = [endpoint(f"n{level}", labels=dict.fromkeys(places[level:], "here")) for level in range(4)]
     peer = endpoint("peer", labels=dict.fromkeys(places, "here"))
 
-    def prepare(cycle):
-        cycle.put(PEER, peer)
-        return cycle
+    def prepare(context):
+        context.put(PEER, peer)
+        return context
 
     assert scores("topology-affinity-scorer", near, prepare=prepare) == [1.0, 0.2, 0.05, 0.0]
     assert scores("topology-affinity-scorer", near) == [0.0] * 4
@@ -278,7 +281,7 @@ GOALS = Request("r", ttft_goal_s=1.0, tpot_goal_s=1.0)
 def test_latency(request_, headrooms, parameters, expected):
     endpoints = busy(*((1, 0) for _ in headrooms))
     found = scores(
-        "latency-scorer", endpoints, request_, prepare=lambda cycle: with_headroom(cycle, headrooms), **parameters
+        "latency-scorer", endpoints, request_, prepare=lambda context: with_headroom(context, headrooms), **parameters
     )
     assert found == expected
 
@@ -286,8 +289,8 @@ def test_latency(request_, headrooms, parameters, expected):
 def test_latency_where_none_meets_the_goals():
     headrooms = [(-0.5, -0.5), (-0.1, 0.2), (0.3, -0.2), (0.3, -0.4)]
 
-    def prepare(cycle):
-        return with_headroom(cycle, headrooms)
+    def prepare(context):
+        return with_headroom(context, headrooms)
 
     at_work = busy(*((1, 0) for _ in headrooms))
     assert scores("latency-scorer", at_work, GOALS, prepare=prepare) == [0.0, 0.0, 1.0, 0.01]
@@ -297,7 +300,7 @@ def test_latency_where_none_meets_the_goals():
 
 def test_latency_without_predictions_goes_by_load_and_prefix():
     endpoints = endpoints_with([Load(waiting=0, kv_use=0.5), Load(waiting=4, kv_use=0.0)])
-    assert scores("latency-scorer", endpoints, prepare=lambda cycle: with_prefix(cycle, [0, 4], 4)) == [0.5, 0.67]
+    assert scores("latency-scorer", endpoints, prepare=lambda context: with_prefix(context, [0, 4], 4)) == [0.5, 0.67]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +363,7 @@ def pools(draw):
 @cache
 def every_scorer():
     found = []
-    for kind in catalogue().values():
+    for kind in builtin_registry().values():
         try:
             found.append(make(kind.name, **SCORERS.get(kind.name, {})))
         except (InputError, ValueError):
@@ -381,11 +384,11 @@ def test_every_scorer_is_tried_below():
 def test_no_score_leaves_its_range_and_none_is_nan(endpoints, prompt, headrooms, matched):
     request = Request("r", model="m", prompts=(prompt,), headers={"h": "0-50"}, ttft_goal_s=1.0, tpot_goal_s=0.1)
     finite = [pair if pair and all(map(math.isfinite, pair)) else None for pair in headrooms]
-    cycle = with_headroom(
-        with_prefix(cycle_of(endpoints, request), matched[: len(endpoints)], 8), finite[: len(endpoints)]
+    context = with_headroom(
+        with_prefix(context_of(endpoints, request), matched[: len(endpoints)], 8), finite[: len(endpoints)]
     )
     for scorer in every_scorer():
-        found = list(scorer.score(cycle, endpoints))
+        found = list(scorer.score(context, endpoints))
         assert len(found) == len(endpoints), scorer.name
         assert all(0.0 <= value <= 1.0 for value in found), (scorer.name, found)
 
@@ -395,5 +398,5 @@ def test_the_order_of_endpoints_does_not_change_their_scores(endpoints, random):
     mixed = list(endpoints)
     random.shuffle(mixed)
     for scorer in every_scorer():
-        one = dict(zip(endpoints, scorer.score(cycle_of(endpoints), endpoints), strict=True))
-        assert one == dict(zip(mixed, scorer.score(cycle_of(mixed), mixed), strict=True)), scorer.name
+        one = dict(zip(endpoints, scorer.score(context_of(endpoints), endpoints), strict=True))
+        assert one == dict(zip(mixed, scorer.score(context_of(mixed), mixed), strict=True)), scorer.name

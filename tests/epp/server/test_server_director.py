@@ -12,7 +12,7 @@ from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.director import DEFAULT_TENANT, Director
 from modelplane.epp.server.server import apis_of, assemble
@@ -115,7 +115,7 @@ class Desk:
         return verdict, asker
 
     def end(self, verdict, status=200, told=""):
-        served = Served(verdict.decision.picked, status, self.clock(), ended_s=self.clock())
+        served = EndpointResponse(verdict.decision.picked, status, self.clock(), ended_s=self.clock())
         self.director.ended(verdict, served, told=told)
 
     @property
@@ -407,7 +407,9 @@ def test_the_prompt_weighs_until_the_response_begins():
     verdict, _ = desk.ask()
     desk.director.began(verdict)
     assert desk.counts[0][:2] == (1, 0)
-    served = Served(verdict.decision.picked, 200, desk.clock(), first_byte_s=desk.clock(), ended_s=desk.clock())
+    served = EndpointResponse(
+        verdict.decision.picked, 200, desk.clock(), first_byte_s=desk.clock(), ended_s=desk.clock()
+    )
     desk.director.ended(verdict, served)
     assert desk.counts[0][:2] == (0, 0)
 
@@ -453,7 +455,7 @@ def test_what_a_request_came_to_counts_against_its_tenant(used, next_up):
     for tenant in ("a", "b"):
         _, waiting[tenant] = desk.ask(x_llm_d_inference_fairness_id=tenant)
     usage = ResponseUsage(prompt_tokens=used, output_tokens=used)
-    served = Served(first.decision.picked, 200, desk.clock(), ended_s=desk.clock(), usage=usage)
+    served = EndpointResponse(first.decision.picked, 200, desk.clock(), ended_s=desk.clock(), usage=usage)
     desk.director.ended(first, served)
     assert [tenant for tenant, asker in waiting.items() if asker.answers] == [next_up]
 

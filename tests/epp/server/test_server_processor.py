@@ -42,7 +42,7 @@ class Call:
     def finish(self, status=GrpcStatus.OK, why=""):
         self.ends.append((status, why))
 
-    def rest(self):
+    def mark_idle(self):
         self.rests = True
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from modelplane.epp.transport.calls import GrpcStatus, TakesSeveral
 from modelplane.epp.transport.h2 import frames, hpack
 from modelplane.epp.transport.h2.connection import H2Connection
+from modelplane.epp.transport.h2.flood_guard import TokenBucket
 from modelplane.epp.transport.h2.frames import PREFACE, ErrorCode, FrameType, frame
-from modelplane.epp.transport.h2.limits import H2Limits, Patience
+from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.h2.opening import Opening, judge
 
 PATH = "/test.Echo/Talk"
@@ -25,7 +26,7 @@ CALL = (
 )
 LIMITS = H2Limits(
     streams=4, frame_bytes=16_384, message_bytes=50_000, header_list_bytes=1000, header_block_bytes=2000,
-    stream_window=100_000, connection_window=200_000, unsent_bytes=1000, resets=5, trifles=50,
+    stream_window=100_000, connection_window=200_000, unsent_bytes=1000, resets=5, no_op_frames=50,
 )  # fmt: skip
 
 
@@ -63,19 +64,20 @@ class EchoOfSeveral(Echo, TakesSeveral):
 class Peer:
     """A client made of frames. One that was `met` begins its calls with a block that is known."""
 
-    def __init__(self, limits=LIMITS, *, begun=True, met=False):
+    def __init__(self, limits=LIMITS, *, begun=True, met=False, fast=True):
         self.log = []
         self.woken = 0
         self.now_s = 0.0
         self.calls = []
-        self.connection = H2Connection({PATH: self._make}, limits, now_s=0.0, on_output=self._wake)
+        self.connection = H2Connection({PATH: self._make}, limits, now_s=0.0, on_output=self._wake, fast=fast)
         self.greeting = self.connection.take_output()
         if begun:
             self.sends(PREFACE, frame(FrameType.SETTINGS, 0, 0), frame(FrameType.SETTINGS, 1, 0))
         if met:
             # As after a first call with this block, whose stream would be in the way here.
-            self.connection.decoder.read(block())
-            self.connection.usual[block()] = (self._make, -1.0)
+            self.connection._decoder.read(block())
+            if fast:
+                self.connection._fast_path.learn(block(), self._make, -1.0)
 
     def _make(self, call):
         self.calls.append(call)
@@ -447,7 +449,7 @@ def test_what_is_sent_waits_for_the_windows():
     assert peer.sends(frames.window_update(1, 5)) == []
     assert peer.sends(frames.window_update(1, 8), frame(FrameType.DATA, 1, 1)) == ["DATA 1 3"]
     assert peer.sends(setting(4, 100)) == ["DATA 1 17", "HEADERS 1 0 end", "SETTINGS 0 ack"]
-    assert not peer.connection.streams
+    assert peer.connection._streams.count == 0
 
 
 def test_streams_share_the_window_of_the_connection():
@@ -587,7 +589,7 @@ def test_a_call_that_is_reset_right_after_its_end_gets_no_trailers_and_one_that_
     assert peer.sends(ends(), frames.reset(1, 8), ends(3)) == ["HEADERS 3 0 end"]
     assert peer.sends(frames.reset(3, 8)) == []
     assert peer.log == [b"x", b"x", "closed", "closed"]
-    assert peer.connection.streams == {}
+    assert peer.connection._streams.count == 0
 
 
 @pytest.mark.parametrize(
@@ -621,25 +623,25 @@ def test_ends_with_a_reset_that_are_not_usual(sent, heard, log, met):
 def test_a_handler_that_does_not_finish_hears_of_the_reset():
     peer = Peer(met=True)
     peer.sends(opens(), data(b"x"))
-    peer.calls[0].handler.closed = lambda: peer.log.append("heard")
+    peer.calls[0]._handler.closed = lambda: peer.log.append("heard")
     peer.sends(ends(), frames.reset(1, 8))
     assert peer.log == [b"x", "heard", "cancelled"]
-    assert peer.connection.restless == 0
+    assert peer.connection._streams.active == 0
 
 
 def test_a_handler_that_fails_at_its_end_ends_nothing_else(caplog):
     caplog.set_level("CRITICAL")
     peer = Peer(met=True)
     peer.sends(opens(), data(b"x"), opens(3), data(b"x", 3))
-    peer.calls[0].handler.closed = lambda: 1 / 0
+    peer.calls[0]._handler.closed = lambda: 1 / 0
     assert peer.sends(ends(), frames.reset(1, 8), data(b"x2", 3)) == ["DATA 3 7"]
-    assert list(peer.connection.streams) == [3]
+    assert list(peer.connection._streams._streams) == [3]
 
 
 def test_messages_that_come_with_the_beginning_are_taken_together_by_those_who_want_to():
     peer = Peer(met=True)
     make = lambda call: EchoOfSeveral(call, peer.log)  # noqa: E731  what a method's maker is
-    peer.connection.usual[block()] = (make, -1.0)
+    peer.connection._fast_path.learn(block(), make, -1.0)
     heard = peer.sends(opens(), data(b"x"), data(b"y"), data(b"xz"), opens(3), opens(5), data(b"x", 5)[:-1])
     assert heard == ["HEADERS 1 200", "DATA 1 6", "DATA 1 7"]
     assert peer.log == [3, b"x", b"y", b"xz"]
@@ -662,7 +664,7 @@ def test_a_known_block_is_remembered_with_its_deadline():
     call = opens(headers=(*CALL, (b"grpc-timeout", b"1500m")))
     peer.sends(call, ends())
     peer.sends(frame(FrameType.HEADERS, 4, 3, block((*CALL, (b"grpc-timeout", b"1500m")))))
-    assert [usual[1] for usual in peer.connection.usual.values()] == [1.5]
+    assert [timeout_s for _, timeout_s in peer.connection._fast_path._known.values()] == [1.5]
     peer.connection.tick(1.6)
     assert peer.hears() == ["HEADERS 3 200+4 end"]
 
@@ -685,27 +687,27 @@ def test_limits_hold_for_calls_that_begin_as_usual(limits):
 
 def test_resets_of_what_is_over_are_an_offence_beyond_one_a_call():
     peer = Peer()
-    peer.sends(opens(), data(b"x"), ends(), *[frames.reset(1, 0)] * LIMITS.trifles)
+    peer.sends(opens(), data(b"x"), ends(), *[frames.reset(1, 0)] * LIMITS.no_op_frames)
     assert peer.sends(frames.reset(1, 0)) == []
     assert peer.sends(frames.reset(1, 0)) == ["GOAWAY 0 1 ENHANCE_YOUR_CALM"]
 
 
-def test_a_connection_dozes_while_all_its_calls_rest():
+def test_a_connection_is_idle_while_all_its_calls_are():
     peer = Peer()
-    assert peer.connection.dozes
+    assert not peer.connection.idle
     seen = []
 
     def sends(*parts):
         peer.sends(*parts)
-        seen.append((len(peer.connection.streams), peer.connection.dozes))
+        seen.append((peer.connection._streams.count, peer.connection.idle))
 
     sends(opens())
     sends(data(b"x"))
-    peer.calls[0].rest()
-    peer.calls[0].rest()
+    peer.calls[0].mark_idle()
+    peer.calls[0].mark_idle()
     sends(opens(3))
     sends(data(b"x", 3)[:10])
-    peer.calls[1].rest()
+    peer.calls[1].mark_idle()
     sends()
     sends(data(b"x", 3)[10:])
     sends(ends(), frames.reset(3, 8))
@@ -718,16 +720,19 @@ def test_a_connection_dozes_while_all_its_calls_rest():
         (2, False),
         (2, False),
         (2, True),
-        (0, True),
+        (0, False),
         (1, False),
-        (0, True),
+        (0, False),
     ]
 
 
-def test_a_connection_that_drains_does_not_doze():
+def test_a_connection_that_drains_is_not_idle():
     peer = Peer()
+    peer.sends(opens(), data(b"x"))
+    peer.calls[0].mark_idle()
+    assert peer.connection.idle
     peer.connection.drain()
-    assert not peer.connection.dozes
+    assert not peer.connection.idle
 
 
 def test_a_deadline():
@@ -812,10 +817,10 @@ def test_a_connection_that_is_lost_cancels_its_calls_once():
     assert peer.sends(data(b"a")) == []
 
 
-def test_patience_comes_back_a_tenth_a_second():
-    patience = Patience(10, 0.0)
-    assert [patience.try_spend(0.0) for _ in range(11)] == [True] * 10 + [False]
-    assert [patience.try_spend(2.0) for _ in range(3)] == [True, True, False]
+def test_a_tenth_of_the_tokens_comes_back_every_second():
+    bucket = TokenBucket(10, 0.0)
+    assert [bucket.try_spend(0.0) for _ in range(11)] == [True] * 10 + [False]
+    assert [bucket.try_spend(2.0) for _ in range(3)] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -879,7 +884,7 @@ def test_whatever_comes_nothing_breaks_and_little_is_held(parts, cut, met):
         peer.connection.receive(whole[place : place + cut], peer.now_s)
         peer.connection.tick(peer.now_s)
         assert held(peer.connection) <= LIMITS.frame_bytes * 2 + LIMITS.streams * 2 * LIMITS.stream_window
-        assert len(peer.connection.streams) <= LIMITS.streams
+        assert peer.connection._streams.count <= LIMITS.streams
     list(told(peer.connection.take_output()))
     peer.connection.lose()
     opened = len(peer.calls)
@@ -887,8 +892,8 @@ def test_whatever_comes_nothing_breaks_and_little_is_held(parts, cut, met):
 
 
 def held(connection):
-    inside = sum(len(stream.partial or b"") + stream.unsent_bytes for stream in connection.streams.values())
-    return connection._reader.held_bytes + inside + (len(connection.block[2]) if connection.block else 0)
+    block = len(connection._block[2]) if connection._block else 0
+    return connection._reader.held_bytes + connection._streams.held_bytes + block
 
 
 @given(st.lists(anything, max_size=40), st.booleans())
@@ -907,3 +912,17 @@ def test_bytes_in_one_piece_or_in_many_lead_to_the_same(parts, met):
 def without_trailers(heard, sent):
     resets = {f"HEADERS {identity} 0 end" for identity in (1, 3, 5, 7) if frames.reset(identity, 0)[:9] in sent}
     return [words for words in heard if words not in resets]
+
+
+@given(st.lists(anything, max_size=40), st.integers(13, 400))
+def test_the_fast_path_and_the_rules_lead_to_the_same(parts, cut):
+    """But for trailers of a stream that is reset, as above."""
+    whole = b"".join(parts)
+    fast, slow = Peer(met=True), Peer(met=True, fast=False)
+    for place in range(0, len(whole), cut):
+        for peer in (fast, slow):
+            peer.connection.receive(whole[place : place + cut], 0.0)
+    assert without_trailers(fast.hears(), whole) == without_trailers(slow.hears(), whole)
+    assert fast.log == slow.log
+    assert fast.connection.closing == slow.connection.closing
+    assert fast.connection._streams.active == slow.connection._streams.active

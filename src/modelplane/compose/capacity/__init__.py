@@ -1,8 +1,7 @@
-"""What a cluster says it has left, in one shape whoever says it.
+"""The capacity of an InferenceCluster as its API shows it. The one entry: the modules in here are private to it.
 
-Its scheduler's queues become `status.queues`; what its DRA drivers publish and its claims hold refine
-`status.gpuPools`. Both are asked of the cluster itself. Until they were read, what was declared and what was known
-before count.
+The queues of its scheduler become `status.queues`. Its Nodes, ResourceSlices and ResourceClaims refine
+`status.gpuPools`. Until they are read, the declared capacity and the last status count.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -16,8 +15,11 @@ from modelplane.api.models import InferenceCluster, Queue, Scheduling
 from modelplane.api.objects import Manifest
 from modelplane.compose.capacity import kai, kueue, volcano
 from modelplane.compose.capacity.devices import CLAIMS, NODES, SLICES, ObservedPool, held_by_replicas, observed_pools
+from modelplane.compose.capacity.refine import refined, requeue_after_s
 from modelplane.compose.contract import ComposeRequest, Requirement
 from modelplane.compose.pod_defaults import kueue_api
+
+__all__ = ["READERS", "ObservedPool", "pools_of", "queues_of", "refined", "requeue_after_s", "requirements"]
 
 _NODES, _SLICES, _CLAIMS, _QUEUES = "observed-nodes", "observed-slices", "observed-claims", "observed-queues"
 _LOCAL_QUEUES = "observed-local-queues"
@@ -30,7 +32,7 @@ class QueueReader:
     kind: str
     read: Callable[[Manifest, Scheduling], Queue]
     claimed: Callable[[Manifest], int] | None = None
-    """How many of the devices in its books may be claimed ones; all of them where it does not tell them apart."""
+    """Of the devices that the queue counts as used, those that ResourceClaims hold. None: it does not distinguish."""
 
 
 READERS: Mapping[str, QueueReader] = MappingProxyType(
@@ -64,9 +66,9 @@ def requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
 
 
 def queues_of(request: ComposeRequest[InferenceCluster], held: Mapping[str, int] | None = None) -> tuple[Queue, ...]:
-    """The queue that we submit to, then the others by name; those known before, while they cannot be read.
+    """The queue that replicas submit to, then the others by name. While they cannot be read, those of the last status.
 
-    `held` has the devices of each replica that is known on the cluster.
+    `held` has the devices of each ModelReplica on the cluster.
     """
     cluster = request.resource
     reader = READERS.get(cluster.spec.scheduling.type_)
@@ -78,35 +80,33 @@ def queues_of(request: ComposeRequest[InferenceCluster], held: Mapping[str, int]
     items = (*found, *(request.fetched(_LOCAL_QUEUES) or ()))
     scheduling = cluster.spec.scheduling
     ours = scheduling.queue
-    accounted = _accounted(request, held or {})
+    by_replicas = _used_by_replicas(request, held or {})
     read = [(reader.read(item, scheduling), item) for item in items]
-    queues = [_told_apart(queue, item, reader, accounted) if queue.name == ours else queue for queue, item in read]
+    queues = [
+        _with_used_by_others(queue, item, reader, by_replicas) if queue.name == ours else queue for queue, item in read
+    ]
     return tuple(sorted(queues, key=lambda queue: (queue.name != ours, queue.name))[:MAX_QUEUES])
 
 
-def _accounted(request: ComposeRequest[InferenceCluster], held: Mapping[str, int]) -> int:
-    """Devices that our replicas account for in the books of their queue.
-
-    Those whose pods were given devices are in the books for sure. Whether others are is not known: where claims cannot
-    be read, all are taken to be.
-    """
+def _used_by_replicas(request: ComposeRequest[InferenceCluster], held: Mapping[str, int]) -> int:
+    """Devices of replicas that the queue counts as used: those of allocated claims; all, until claims are read."""
     claims = request.fetched(_CLAIMS)
     return sum(held.values()) if claims is None else held_by_replicas(claims, held.keys())
 
 
-def _told_apart(queue: Queue, item: Manifest, reader: QueueReader, accounted: int) -> Queue:
-    """Our replicas claim their devices, so in books without claims nothing is theirs."""
+def _with_used_by_others(queue: Queue, item: Manifest, reader: QueueReader, by_replicas: int) -> Queue:
+    """Replicas hold devices by ResourceClaim only, so use without a claim is never theirs."""
     used = queue.used or 0
     claimed = used if reader.claimed is None else reader.claimed(item)
-    return msgspec.structs.replace(queue, used_by_others=max(used - min(accounted, claimed), 0))
+    return msgspec.structs.replace(queue, used_by_others=max(used - min(by_replicas, claimed), 0))
 
 
 def pools_of(
     request: ComposeRequest[InferenceCluster], replicas: Collection[str] = frozenset()
 ) -> dict[str, ObservedPool] | None:
-    """What was observed of the pools. None while some of it was not read: half of it would mislead.
+    """The observed pools by name. None until Nodes, ResourceSlices and ResourceClaims are all read.
 
-    `replicas` are the names of those that are known on the cluster.
+    `replicas` are the names of the ModelReplicas on the cluster.
     """
     nodes, slices, claims = (request.fetched(key) for key in (_NODES, _SLICES, _CLAIMS))
     if nodes is None or slices is None or claims is None:

@@ -1,9 +1,9 @@
-"""Declared capacity, as far as what was observed bears it out.
+"""Declared capacity, lowered to what is observed.
 
-A pool of a fixed size has no more nodes than can be seen; one that scales may still grow to its declared size, unless
-it was short of the nodes that its replicas need for so long that its provider is not taken to have any. What replicas
-hold is known from the replicas, so only what others hold is read from the cluster: a replica that was promised devices
-and did not start yet hides nobody. Devices that a driver does not publish cannot be had either.
+A pool of fixed size counts its observed nodes. A pool that scales counts its declared maximum, until it has lacked
+nodes that its replicas need for SCALE_UP_TIMEOUT_S; then it counts its observed nodes too. Devices that replicas hold
+are read from the ModelReplicas, devices that others hold from the ResourceClaims, so a replica that has not started yet
+keeps its devices. Devices that no driver publishes are missing.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from modelplane.api.models import GpuPool, NodePool, PoolDevice
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.capacity.devices import ObservedPool
 
-SCALE_UP_PATIENCE_S = 900.0
-"""How long a pool that scales may lack nodes that it needs before it counts with those that are there."""
+SCALE_UP_TIMEOUT_S = 900.0
+"""How long a pool that scales may lack nodes that its replicas need before it counts its observed nodes only."""
 
 
 def refined(
@@ -26,26 +26,26 @@ def refined(
     now: float = 0.0,
 ) -> GpuPool:
     if seen is None:
-        return _as_known(pool, known)
+        return _as_last_observed(pool, known)
     observed = seen.get(pool.name, ObservedPool())
     short = observed.nodes < _needed(pool, declared, observed)
     since = _short_since(known, now) if short else None
-    fixed = declared.max_node_count is None or _given_up(since, now)
+    fixed = declared.max_node_count is None or _timed_out(since, now)
     nodes = min(pool.nodes, observed.nodes) if fixed else pool.nodes
     devices = tuple(_device(device, nodes, observed, fixed=fixed) for device in pool.devices)
     return msgspec.structs.replace(pool, nodes=nodes, observed_nodes=observed.nodes, short_since=since, devices=devices)
 
 
 def requeue_after_s(pools: tuple[GpuPool, ...], declared: tuple[NodePool, ...], now: float) -> float | None:
-    """When time alone changes what a pool counts with."""
+    """Seconds until the first pool that is short of nodes reaches SCALE_UP_TIMEOUT_S."""
     scaling = {pool.name for pool in declared if pool.max_node_count is not None}
     since = [epoch_s(pool.short_since) for pool in pools if pool.name in scaling]
-    left = [moment + SCALE_UP_PATIENCE_S - now for moment in since if moment is not None]
+    left = [moment + SCALE_UP_TIMEOUT_S - now for moment in since if moment is not None]
     return min((wait for wait in left if wait > 0), default=None)
 
 
-def _as_known(pool: GpuPool, known: GpuPool | None) -> GpuPool:
-    """What was seen last still counts while nothing can be seen."""
+def _as_last_observed(pool: GpuPool, known: GpuPool | None) -> GpuPool:
+    """While nothing can be observed, the last observation counts."""
     if known is None:
         return pool
     before = {device.name: device for device in known.devices}
@@ -63,10 +63,7 @@ def _as_known(pool: GpuPool, known: GpuPool | None) -> GpuPool:
 
 
 def _needed(pool: GpuPool, declared: NodePool, observed: ObservedPool) -> int:
-    """Nodes that should be there: those that were asked for, or, where the pool scales, those that devices are held on.
-
-    Pods may need more than that for want of a better packing, so a pool is not called short too early.
-    """
+    """Nodes that the pool should have: its declared size; where it scales, the fewest that hold its used devices."""
     if declared.max_node_count is None:
         return declared.node_count
     held = [
@@ -83,9 +80,9 @@ def _short_since(known: GpuPool | None, now: float) -> str | None:
     return timestamp(now) if now else None
 
 
-def _given_up(since: str | None, now: float) -> bool:
+def _timed_out(since: str | None, now: float) -> bool:
     moment = epoch_s(since)
-    return moment is not None and now >= moment + SCALE_UP_PATIENCE_S
+    return moment is not None and now >= moment + SCALE_UP_TIMEOUT_S
 
 
 def _device(device: PoolDevice, nodes: int, observed: ObservedPool, *, fixed: bool) -> PoolDevice:

@@ -1,6 +1,6 @@
 """What an engine container runs, and what that is worked out from."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,6 +42,18 @@ class Launch:
     entrypoint: tuple[str, ...] = ()
     """What the image's own command is, for platforms that would put theirs in its place."""
     env: tuple[dict[str, object], ...] = ()
+
+
+NIXL = "nixlv2"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineType:
+    launch: Callable[[LaunchAsk], Launch]
+    label: str = ""
+    """The value of `llm-d.ai/engine-type` on its pods. Empty: they have no such label."""
+    kv_connector: str = NIXL
+    """How the routing sidecar moves KV caches from prefill to decode."""
 
 
 def group_env() -> list[dict[str, object]]:

@@ -3,10 +3,23 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from modelplane.api.models import Scheduling
 from modelplane.compose.gang import kai, kueue, none, volcano
 from modelplane.compose.gang.gang_metadata import GangScheduler
+from modelplane.compose.placeholders import is_label_value, template_fault
+from modelplane.compose.pod_defaults import is_version
 
 SCHEDULERS: Mapping[str, GangScheduler] = MappingProxyType(
     {"None": none.SCHEDULER, "KAI": kai.SCHEDULER, "Kueue": kueue.SCHEDULER, "Volcano": volcano.SCHEDULER}
 )
 """By `spec.scheduling.type` of an InferenceCluster."""
+
+
+def scheduling_fault(scheduling: Scheduling) -> str | None:
+    """What is wrong with it, as a sentence that names the field."""
+    queue, version = scheduling.queue, scheduling.version
+    if version is not None and not is_version(version):
+        return f"spec.scheduling.version: {version!r} is no version"
+    if queue and SCHEDULERS[scheduling.type_].queue_is_label and not is_label_value(queue):
+        return f"spec.scheduling.queue: {queue!r} is no label value, and {scheduling.type_} finds queues by label"
+    return template_fault(scheduling)

@@ -61,6 +61,8 @@ class GangScheduler:
     objects: Callable[[GangRequest], dict[str, Remote]]
     companion: Callable[[GangRequest], GangMetadata]
     """Of pods that run beside the engines and claim no device."""
+    queue_is_label: bool = False
+    """Whether the queue's name is written as the value of a label."""
 
 
 def companion_marks(scheduler: GangScheduler, context: Context) -> GangMetadata:

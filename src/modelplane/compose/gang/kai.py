@@ -82,4 +82,4 @@ def _longest_grace(gang: GangRequest) -> int:
     return max(grace_seconds(member) for engine in engines for member in engine.members)
 
 
-SCHEDULER = GangScheduler(marks, objects, companion=marks)
+SCHEDULER = GangScheduler(marks, objects, companion=marks, queue_is_label=True)

@@ -53,4 +53,4 @@ def _workload_class(gang: GangRequest) -> str | None:
     return next((found.workload_priority_class for found in priorities if found.name == gang.context.priority), None)
 
 
-SCHEDULER = GangScheduler(marks, objects, companion)
+SCHEDULER = GangScheduler(marks, objects, companion, queue_is_label=True)

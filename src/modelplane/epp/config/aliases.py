@@ -12,14 +12,6 @@ from typing import Annotated
 import msgspec
 
 from modelplane.epp.flowcontrol.types import TYPES as FLOW
-from modelplane.epp.scheduling.catalogue import (
-    EmptyParameters,
-    Making,
-    Parameters,
-    PluginType,
-    linked_type,
-    plugin_type,
-)
 from modelplane.epp.scheduling.declared import TYPES as DECLARED
 from modelplane.epp.scheduling.handlers.deciders import AlwaysDecider, PrefixBasedDecider, PrefixBasedParameters
 from modelplane.epp.scheduling.handlers.disaggregated import (
@@ -36,13 +28,14 @@ from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN
 from modelplane.epp.scheduling.producers.sessions import SessionAffinityFilter, SessionAffinityParameters
 from modelplane.epp.scheduling.scorers import kv_use
 from modelplane.epp.scheduling.scorers.latency import HeadroomStrategy, LatencyScorer, LatencyScorerParameters, Weight
+from modelplane.framework.registry import Handle, NoParameters, Parameters, PluginType, linked_type, plugin_type
 
 PREDICTED = "predicted-latency-producer"
 
 
-def _renamed(types: tuple[PluginType, ...], name: str, new: str, instead: str = "") -> PluginType:
+def _renamed(types: tuple[PluginType, ...], name: str, new: str, replaced_by: str = "") -> PluginType:
     found = next(each for each in types if each.name == name)
-    return msgspec.structs.replace(found, name=new, instead=instead)
+    return msgspec.structs.replace(found, name=new, replaced_by=replaced_by)
 
 
 class OldStrategy(StrEnum):
@@ -124,18 +117,18 @@ class PrefillDecodeParameters(Parameters, frozen=True):
     hash_block_size: int = 0
     """Read, and without effect: the index knows its own."""
 
-    def decider(self, making: Making) -> Decider | None:
+    def decider(self, handle: Handle) -> Decider | None:
         if self.threshold is None or self.decider_plugin_name:
-            return find_decider(self.decider_plugin_name or "prefix-based-pd-decider", making)
+            return find_decider(self.decider_plugin_name or "prefix-based-pd-decider", handle)
         if not self.threshold:
-            return AlwaysDecider("threshold", EmptyParameters())
+            return AlwaysDecider("threshold", NoParameters())
         tokens = max(1, self.threshold // BYTES_A_TOKEN)
         return PrefixBasedDecider("threshold", PrefixBasedParameters(non_cached_tokens=tokens))
 
 
-def _prefill_decode(name: str, parameters: PrefillDecodeParameters, making: Making) -> DisaggregatedHandler:
+def _prefill_decode(name: str, parameters: PrefillDecodeParameters, handle: Handle) -> DisaggregatedHandler:
     names = ProfileNames(decode=parameters.decode_profile, prefill=parameters.prefill_profile, encode="encode")
-    return DisaggregatedHandler(name, Stages(StageOrder.DECODE_FIRST, names, parameters.decider(making), None))
+    return DisaggregatedHandler(name, Stages(StageOrder.DECODE_FIRST, names, parameters.decider(handle), None))
 
 
 TYPES = (
@@ -143,8 +136,8 @@ TYPES = (
         "pd-profile-handler",
         _prefill_decode,
         PrefillDecodeParameters,
-        reads=("prefix",),
-        instead="disagg-profile-handler",
+        consumes=("prefix",),
+        replaced_by="disagg-profile-handler",
     ),
     _renamed(FLOW, "eviction-sheddable-filter", "sheddable-eviction-filter"),
     _renamed(FLOW, "eviction-priority-then-time-ordering", "priority-then-time-eviction-order-policy"),
@@ -154,11 +147,11 @@ TYPES = (
         "predicted-latency-scorer",
         _old_latency,
         OldLatencyParameters,
-        reads=("latency", "prefix"),
-        instead="latency-scorer",
+        consumes=("latency", "prefix"),
+        replaced_by="latency-scorer",
     ),
     plugin_type("multicluster-session-affinity-filter", SessionAffinityFilter, SessionAffinityParameters),
     plugin_type(
-        "multicluster-approx-prefix-cache-producer", ApproxPrefixProducer, ApproxPrefixParameters, gives="prefix"
+        "multicluster-approx-prefix-cache-producer", ApproxPrefixProducer, ApproxPrefixParameters, produces="prefix"
     ),
 )

@@ -5,11 +5,11 @@ from functools import cache
 from modelplane.epp.config import aliases
 from modelplane.epp.flowcontrol import types as flow
 from modelplane.epp.scheduling import admitters, declared, filters, handlers, listeners, pickers, scorers
-from modelplane.epp.scheduling.catalogue import Catalogue
 from modelplane.epp.scheduling.producers import types as memory
+from modelplane.framework.registry import Registry
 
 
 @cache
-def catalogue() -> Catalogue:
+def builtin_registry() -> Registry:
     rooms = (filters, scorers, pickers, handlers, admitters, listeners, memory, flow, aliases, declared)
-    return Catalogue(each for room in rooms for each in room.TYPES)
+    return Registry(each for room in rooms for each in room.TYPES)

@@ -20,8 +20,8 @@ from difflib import get_close_matches
 
 import msgspec
 
-from modelplane.epp.config.building import PluginEntry, build, with_producers
-from modelplane.epp.config.builtin import catalogue as builtin_catalogue
+from modelplane.epp.config.builtin import builtin_registry
+from modelplane.epp.config.default_producers import with_producers
 from modelplane.epp.config.fields import (
     GROUP,
     KIND,
@@ -35,18 +35,18 @@ from modelplane.epp.config.places import ConfigError, ConfigProblem, ConfigProbl
 from modelplane.epp.config.profiles import ProfilePlan, Profiles
 from modelplane.epp.config.sections import Sections
 from modelplane.epp.scheduling.assembly import Assembly
-from modelplane.epp.scheduling.catalogue import Catalogue, Declared
 from modelplane.epp.scheduling.declared import INERT
 from modelplane.epp.scheduling.plugins import (
     Decider,
-    PickListener,
-    PoolListener,
+    EndpointsChanged,
+    PreRequest,
     Producer,
     ProfileHandler,
-    ResponseListener,
+    ResponseComplete,
 )
 from modelplane.epp.scheduling.units import convert
 from modelplane.framework import Filter, Picker, Scorer
+from modelplane.framework.registry import DeclaredPlugin, PluginEntry, Registry, build_plugins
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.paths import Path
@@ -75,7 +75,7 @@ class Config(msgspec.Struct, frozen=True, eq=False):
     saturation_detector: str
     """The name of the detector's plugin; empty: the usual one."""
     warnings: tuple[ConfigProblem, ...]
-    catalogue: Catalogue
+    registry: Registry
     text: str = ""
     """What it was read from."""
 
@@ -85,30 +85,30 @@ class Config(msgspec.Struct, frozen=True, eq=False):
         So a configuration can change without forgetting which server holds what.
         """
         made_from = {entry.name: (entry.type, entry.parameters) for entry in self.entries}
-        kept = {name: before.remembering(name, of) for name, of in made_from.items()} if before is not None else {}
+        kept = {name: before.stateful(name, of) for name, of in made_from.items()} if before is not None else {}
         there = {name: plugin for name, plugin in kept.items() if plugin is not None}
-        built = build(self.entries, self.catalogue, _never, there)
+        built = build_plugins(self.entries, self.registry, _never, there)
         handler = built.instances[self.handler]
         if not isinstance(handler, ProfileHandler):
             raise TypeError(f"{self.handler} is no profile handler")
         profiles = {plan.name: plan.build(built.instances) for plan in self.profiles}
         return Assembly(handler, profiles, built.instances, made_from)
 
-    def declared(self, part: str) -> tuple[Declared, ...]:
+    def declared(self, part: str) -> tuple[DeclaredPlugin, ...]:
         """Plugins that take no part in decisions, of one kind: `parser`, `source`, and so on."""
         return tuple(
-            Declared(entry.name, entry.type, entry.parameters)
+            DeclaredPlugin(entry.name, entry.type, entry.parameters)
             for entry in self.entries
-            if part in self.catalogue[entry.type].parts
+            if part in self.registry[entry.type].parts
         )
 
     def entry(self, name: str) -> PluginEntry | None:
         return next((entry for entry in self.entries if entry.name == name), None)
 
 
-def load(text: str | bytes, source: str = "config", catalogue: Catalogue | None = None) -> Config:
+def load(text: str | bytes, source: str = "config", registry: Registry | None = None) -> Config:
     """The configuration, or ConfigError with every problem. Text that is empty gives the defaults."""
-    known = builtin_catalogue() if catalogue is None else catalogue
+    known = builtin_registry() if registry is None else registry
     raw = text.encode() if isinstance(text, str) else text
     documents = parse_documents(raw, source=source)
     if len(documents) > 1:
@@ -120,10 +120,10 @@ def load(text: str | bytes, source: str = "config", catalogue: Catalogue | None 
 class _Loader:
     """The state of one reading: the findings so far."""
 
-    def __init__(self, document: Document | None, source: str, catalogue: Catalogue) -> None:
+    def __init__(self, document: Document | None, source: str, registry: Registry) -> None:
         self._document = document
         self._source = source
-        self._catalogue = catalogue
+        self._registry = registry
         self._places = ConfigProblems(document, source)
         self._problems: list[ConfigProblem] = []
         self._warnings: list[ConfigProblem] = []
@@ -137,12 +137,12 @@ class _Loader:
         if self._problems:
             self._check_references(fields, {plugin.name or plugin.type for plugin in plugins})
         self._stop_if_wrong()
-        built = build(entries, self._catalogue, self._cannot_make)
+        built = build_plugins(entries, self._registry, self._cannot_make)
         self._stop_if_wrong()
         profiles = Profiles(fields, built.instances, self._places, self._problems)
         plans = profiles.plans()
         handler = profiles.handler(plans, entries, built.referred)
-        sections = Sections(fields, entries, gates, self._catalogue, self._places)
+        sections = Sections(fields, entries, gates, self._registry, self._places)
         self._problems.extend(sections.problems)
         self._warnings.extend((*profiles.warnings, *sections.warnings))
         used = {*profiles.used, *sections.used, *built.referred, handler}
@@ -151,7 +151,7 @@ class _Loader:
         return Config(
             self._source, gates, self._complete(entries, used), plans, handler,
             fields.data_layer or DataLayerFields(), fields.flow_control or FlowControlFields(),
-            sections.parsers, sections.saturation_detector, tuple(self._warnings), self._catalogue,
+            sections.parsers, sections.saturation_detector, tuple(self._warnings), self._registry,
         )  # fmt: skip
 
     def _fields(self) -> ConfigFields:
@@ -221,12 +221,12 @@ class _Loader:
         if not plugin.type:
             self._wrong(("plugins", at, "type"), "is required")
             return None
-        kind = self._catalogue.get(plugin.type)
+        kind = self._registry.get(plugin.type)
         if kind is None:
             self._wrong(("plugins", at, "type"), f"no plugin type {plugin.type}{self._nearest(plugin.type)}")
             return None
-        if kind.instead:
-            self._warn(("plugins", at, "type"), f"{plugin.type} is deprecated; use {kind.instead}")
+        if kind.replaced_by:
+            self._warn(("plugins", at, "type"), f"{plugin.type} is deprecated; use {kind.replaced_by}")
         elif INERT in kind.parts:
             self._warn(("plugins", at, "type"), f"{plugin.type} has no effect here")
         try:
@@ -245,15 +245,15 @@ class _Loader:
                     self._wrong(path, f"no plugin is named {ref.plugin_ref}")
 
     def _nearest(self, name: str) -> str:
-        near = get_close_matches(name, self._catalogue, 1)
+        near = get_close_matches(name, self._registry, 1)
         return f"; did you mean {near[0]}?" if near else ""
 
     def _complete(self, entries: Sequence[PluginEntry], used: AbstractSet[str]) -> tuple[PluginEntry, ...]:
         """The entries, and those that defaults add: what profiles use and nobody lists, and producers."""
         listed = {entry.name for entry in entries}
-        added = [PluginEntry(name, name, self._catalogue[name].parameters()) for name in sorted(used - listed)]
+        added = [PluginEntry(name, name, self._registry[name].parameters()) for name in sorted(used - listed)]
         try:
-            complete, missing = with_producers((*entries, *added), self._catalogue)
+            complete, missing = with_producers((*entries, *added), self._registry)
         except msgspec.ValidationError as error:
             raise ConfigError((self._places.find(("plugins",), f"parameters for a producer: {error}"),)) from error
         for data in missing:
@@ -288,7 +288,7 @@ class _Loader:
 def _only_decides(plugin: object) -> bool:
     """Whether it does nothing unless something refers to it."""
     decides = isinstance(plugin, Filter | Scorer | Picker | ProfileHandler | Decider)
-    return decides and not isinstance(plugin, Producer | PickListener | ResponseListener | PoolListener)
+    return decides and not isinstance(plugin, Producer | PreRequest | ResponseComplete | EndpointsChanged)
 
 
 def _without(value: object, path: Path) -> object:

@@ -6,13 +6,13 @@ from typing import cast
 
 import msgspec
 
-from modelplane.epp.config.building import PluginEntry
 from modelplane.epp.config.fields import ConfigFields, ProfileFields, WeightedRef
 from modelplane.epp.config.places import ConfigProblem, ConfigProblems
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import ChecksProfiles, ProfileHandler
+from modelplane.epp.scheduling.plugins import ProfileHandler, ProfilesValidator
 from modelplane.framework import Filter, Picker, Profile, Scorer, Weighted
+from modelplane.framework.registry import PluginEntry
 
 DEFAULT_PROFILE = "default"
 DEFAULT_SCORERS = (("queue-scorer", 2.0), ("kv-cache-utilization-scorer", 2.0), ("prefix-cache-scorer", 3.0))
@@ -28,12 +28,15 @@ class ProfilePlan(msgspec.Struct, frozen=True):
     scorers: tuple[tuple[str, float], ...]
     picker: str
 
-    def build(self, instances: Mapping[str, object]) -> Profile[Cycle, Endpoint]:
+    def build(self, instances: Mapping[str, object]) -> Profile[SchedulingContext, Endpoint]:
         return Profile(
             self.name,
-            cast("Picker[Cycle, Endpoint]", instances[self.picker]),
-            tuple(cast("Filter[Cycle, Endpoint]", instances[name]) for name in self.filters),
-            tuple(Weighted(cast("Scorer[Cycle, Endpoint]", instances[name]), weight) for name, weight in self.scorers),
+            cast("Picker[SchedulingContext, Endpoint]", instances[self.picker]),
+            tuple(cast("Filter[SchedulingContext, Endpoint]", instances[name]) for name in self.filters),
+            tuple(
+                Weighted(cast("Scorer[SchedulingContext, Endpoint]", instances[name]), weight)
+                for name, weight in self.scorers
+            ),
         )
 
 
@@ -87,8 +90,8 @@ class Profiles:
 
     def _check_handler(self, entry: PluginEntry, plans: Sequence[ProfilePlan]) -> None:
         handler = self._instances[entry.name]
-        if isinstance(handler, ChecksProfiles):
-            for objection in handler.objections([plan.name for plan in plans]):
+        if isinstance(handler, ProfilesValidator):
+            for objection in handler.validate_profiles([plan.name for plan in plans]):
                 self._wrong(("plugins", entry.at), f"{entry.name} {objection}")
 
     def _check_names(self) -> None:

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from modelplane.epp.config.building import PluginEntry
 from modelplane.epp.config.fields import BandFields, ConfigFields, Ref
 from modelplane.epp.config.places import ConfigProblem, ConfigProblems
-from modelplane.epp.scheduling.catalogue import Catalogue
+from modelplane.framework.registry import PluginEntry, Registry
 from modelplane.k8s.admission.paths import Path
 
 FLOW_CONTROL = "flowControl"
@@ -21,11 +20,11 @@ class Sections:
         fields: ConfigFields,
         entries: Sequence[PluginEntry],
         gates: Mapping[str, bool],
-        catalogue: Catalogue,
+        registry: Registry,
         places: ConfigProblems,
     ) -> None:
         self._fields = fields
-        self._types = {entry.name: catalogue[entry.type] for entry in entries}
+        self._types = {entry.name: registry[entry.type] for entry in entries}
         self._places = places
         self.problems: list[ConfigProblem] = []
         self.warnings: list[ConfigProblem] = []
@@ -110,7 +109,7 @@ class Sections:
             self._wrong(path, "is required")
         elif kind is None:
             self._wrong(path, f"no plugin is named {name}")
-        elif part not in kind.parts and not (part == "extractor" and kind.gives):
+        elif part not in kind.parts and not (part == "extractor" and kind.produces):
             self._wrong(path, f"{name} is of type {kind.name}, which is no {part}")
         else:
             self.used.add(name)

@@ -8,7 +8,6 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from modelplane.epp.config.building import PluginEntry
 from modelplane.epp.config.config import Config
 from modelplane.epp.datalayer.discovery.listed import ListedEndpoints
 from modelplane.epp.datalayer.kv_events import KvListener, settings_from
@@ -26,6 +25,7 @@ from modelplane.epp.scheduling.declared import (
 )
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer
+from modelplane.framework.registry import PluginEntry
 
 _SCRAPES: Final = ("metrics-data-source", "multicluster-metrics-data-source")
 _MODELS: Final = "models-data-source"
@@ -113,7 +113,7 @@ def uses_of(config: Config) -> MetricsInUse:
 
 def _decides(config: Config, entry: PluginEntry, *, flows: bool) -> bool:
     """Whether decisions depend on the plugin. A detector that no profile holds works for flow control alone."""
-    parts = config.catalogue[entry.type].parts
+    parts = config.registry[entry.type].parts
     if not parts:
         return True
     return "detector" in parts and (flows or any(entry.name in plan.filters for plan in config.profiles))

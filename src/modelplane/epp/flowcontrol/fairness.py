@@ -22,7 +22,7 @@ import msgspec
 
 from modelplane.epp.flowcontrol.queues import TicketQueue, too_many
 from modelplane.epp.flowcontrol.tickets import Ticket
-from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters
+from modelplane.framework.registry import NoParameters, Parameters
 
 _KEPT_TAGS = 1024
 _MOST_TAGS = 50_000
@@ -52,7 +52,7 @@ class FairnessPolicy(Protocol):
 
 
 class Strict:
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def line(self) -> Line:
@@ -60,7 +60,7 @@ class Strict:
 
 
 class RoundRobin:
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def line(self) -> Line:

@@ -15,7 +15,7 @@ import msgspec
 
 from modelplane.epp.flowcontrol.queues import TicketQueue, too_many
 from modelplane.epp.flowcontrol.tickets import Ticket
-from modelplane.epp.scheduling.catalogue import Parameters
+from modelplane.framework.registry import Parameters
 
 WINDOW = 64
 OUTPUT_WEIGHT = 2

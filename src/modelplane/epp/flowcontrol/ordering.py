@@ -3,7 +3,7 @@
 from typing import Protocol, runtime_checkable
 
 from modelplane.epp.flowcontrol.tickets import Ticket
-from modelplane.epp.scheduling.catalogue import EmptyParameters
+from modelplane.framework.registry import NoParameters
 
 NEVER = float("inf")
 
@@ -20,7 +20,7 @@ class OrderingPolicy(Protocol):
 class FirstCome:
     """In the order of arrival."""
 
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def order(self, _ticket: Ticket, _ttl_s: float) -> float:
@@ -30,7 +30,7 @@ class FirstCome:
 class EarliestDeadline:
     """The one whose wait would expire first."""
 
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def order(self, ticket: Ticket, ttl_s: float) -> float:
@@ -40,7 +40,7 @@ class EarliestDeadline:
 class EarliestGoal:
     """The one whose client wants its first token soonest; those without such a wish come last."""
 
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
     def order(self, ticket: Ticket, _ttl_s: float) -> float:

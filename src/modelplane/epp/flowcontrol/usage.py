@@ -15,7 +15,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters
+from modelplane.framework.registry import NoParameters, Parameters
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 OPEN = 1.0
@@ -81,7 +81,7 @@ class Holdback:
 class SoftReflective:
     """Counts, for each priority that is shut, how often it was passed over."""
 
-    def __init__(self, name: str, _parameters: EmptyParameters | None = None) -> None:
+    def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
         self._passed: dict[int, int] = {}
 

@@ -10,7 +10,7 @@ import msgspec
 
 from modelplane.epp.config.config import Config
 from modelplane.epp.replay.snapshot import PoolState
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
@@ -92,13 +92,13 @@ def explain_by(
 ) -> PickExplanation:
     """By plugins that remember what they should."""
     listener = _Listener()
-    cycle = Cycle(request, narrow(state.endpoints, request.subset), state.now_s, chance)
+    context = SchedulingContext(request, narrow(state.endpoints, request.subset), state.now_s, chance)
     if state.endpoints:
-        decision = scheduler.decide(cycle, listener)
+        decision = scheduler.decide(context, listener)
     else:
         decision = scheduler.schedule(request, (), state.now_s, chance)
     weights = {plan.name: dict(plan.scorers) for plan in config.profiles}
-    allowed = set(cycle.endpoints)
+    allowed = set(context.endpoints)
     return PickExplanation(
         decision.outcome.title,
         decision.outcome.status,
@@ -110,20 +110,22 @@ def explain_by(
         decision.remove_headers,
         {name: _names(picks) for name, picks in decision.shadows},
         tuple(endpoint.name for endpoint in state.endpoints if endpoint not in allowed),
-        tuple(_profile(name, cycle, listener, weights[name]) for name in cycle.results),
+        tuple(_profile(name, context, listener, weights[name]) for name in context.results),
     )
 
 
 def warm(scheduler: Scheduler, state: PoolState, chance: Callable[[], float]) -> None:
     """Let the plugins remember what the state says was sent."""
-    scheduler.changed(state.endpoints)
+    scheduler.endpoints_changed(state.endpoints)
     for request, endpoint in state.sent:
-        cycle = Cycle(request, state.endpoints, state.now_s, chance)
-        scheduler.recall(cycle, Decision(Outcome.PICKED, ((endpoint,),)))
+        context = SchedulingContext(request, state.endpoints, state.now_s, chance)
+        scheduler.record_sent(context, Decision(Outcome.PICKED, ((endpoint,),)))
 
 
-def _profile(name: str, cycle: Cycle, listener: _Listener, weights: dict[str, float]) -> ProfileExplanation:
-    picks = [found.candidate for found in cycle.results[name].ranked]
+def _profile(
+    name: str, context: SchedulingContext, listener: _Listener, weights: dict[str, float]
+) -> ProfileExplanation:
+    picks = [found.candidate for found in context.results[name].ranked]
     scored = [
         EndpointShown(
             endpoint.name,

@@ -17,12 +17,12 @@ import msgspec
 
 from modelplane.epp.config.config import Config
 from modelplane.epp.replay.snapshot import EndpointState, write_exactly
-from modelplane.epp.scheduling.catalogue import Parameters
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import ROUTING
 from modelplane.epp.scheduling.requests import InferenceApi, Request
+from modelplane.framework.registry import Parameters
 
 _SECRET: Final = frozenset(("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"))
 _HEADER_MOST: Final = 4096
@@ -74,7 +74,7 @@ class Recording(Parameters, frozen=True, omit_defaults=True):
     """What plugins went by, by their names."""
 
 
-class Attendance:
+class RecordingBuilder:
     """Sees what is drawn and which headers are read while one request is decided."""
 
     __slots__ = ("draws", "headers")
@@ -83,7 +83,7 @@ class Attendance:
         self.draws: list[float] = []
         self.headers = _ReadHeaders({})
 
-    def attend(self, request: Request, chance: Callable[[], float]) -> tuple[Request, Callable[[], float]]:
+    def begin(self, request: Request, chance: Callable[[], float]) -> tuple[Request, Callable[[], float]]:
         self.headers = _ReadHeaders(request.headers)
         draws = self.draws
 
@@ -93,18 +93,18 @@ class Attendance:
 
         return msgspec.structs.replace(request, headers=self.headers), drawn
 
-    def record(
+    def build(
         self,
-        cycle: Cycle,
+        context: SchedulingContext,
         endpoints: Sequence[Endpoint],
         decision: Decision,
         memories: Mapping[str, object],
         totals: Mapping[str, Totals],
     ) -> Recording:
         return Recording(
-            now=cycle.now_s,
+            now=context.now_s,
             endpoints=tuple(map(write_exactly, endpoints)),
-            request=self._request(cycle.request),
+            request=self._request(context.request),
             chance=tuple(self.draws),
             memories=dict(memories),
             ending=RecordedOutcome(
@@ -112,12 +112,13 @@ class Attendance:
                 why=decision.why,
                 groups=tuple(_names(group) for group in decision.groups),
                 picks={
-                    name: _names([found.candidate for found in result.ranked]) for name, result in cycle.results.items()
+                    name: _names([found.candidate for found in result.ranked])
+                    for name, result in context.results.items()
                 },
                 totals={
                     name: _aligned(found, endpoints)
                     for name, found in totals.items()
-                    if found and name in cycle.results
+                    if found and name in context.results
                 },
             ),
         )

@@ -20,11 +20,11 @@ from modelplane.epp.config.outline import outline
 from modelplane.epp.replay.explain import PickExplanation, explain_by
 from modelplane.epp.replay.recording import RecordedOutcome, Recording, RequestFacts, digest_of
 from modelplane.epp.replay.snapshot import PoolState, read_endpoint
-from modelplane.epp.scheduling.catalogue import Catalogue
-from modelplane.epp.scheduling.cycle import Cycle
-from modelplane.epp.scheduling.plugins import Producer, Remembers
+from modelplane.epp.scheduling.context import SchedulingContext
+from modelplane.epp.scheduling.plugins import Producer, Replayable
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
+from modelplane.framework.registry import Registry
 
 DECISION: Final = "decision"
 CONFIGURATION: Final = "configuration"
@@ -79,9 +79,9 @@ def read_log(lines: Iterable[bytes], source: str) -> tuple[list[Logged], dict[st
 class Replayer:
     """Knows the configurations of one log. `given` is the operator's, and is used instead of the log's."""
 
-    def __init__(self, texts: Mapping[str, str], catalogue: Catalogue, given: Config | None = None) -> None:
+    def __init__(self, texts: Mapping[str, str], registry: Registry, given: Config | None = None) -> None:
         self._texts = texts
-        self._catalogue = catalogue
+        self._registry = registry
         self._given = given
         self._loaded: dict[str, Config] = {}
 
@@ -100,7 +100,7 @@ class Replayer:
 
     def _find(self, digest: str) -> Config:
         text = self._texts.get(digest)
-        written = None if text is None else load(text, "the log's configuration", self._catalogue)
+        written = None if text is None else load(text, "the log's configuration", self._registry)
         config = self._given or written
         if config is None:
             raise InputError(f"was decided by configuration {digest}, which the log does not hold; give it by --config")
@@ -127,9 +127,9 @@ def replay(config: Config, recording: Recording, request: str = "", at: str = ""
 def _reminded(config: Config, memories: Mapping[str, object]) -> Scheduler:
     """One that decides by what others remembered."""
     scheduler = Scheduler(config.build())
-    asked: list[tuple[str, Callable[[Cycle], None]]] = []
+    asked: list[tuple[str, Callable[[SchedulingContext], None]]] = []
     for plugin in scheduler.assembly.plugins.values():
-        if isinstance(plugin, Remembers):
+        if isinstance(plugin, Replayable):
             if plugin.name in memories:
                 asked.append((plugin.name, partial(_remind, plugin, memories[plugin.name])))
         elif isinstance(plugin, Producer):
@@ -138,8 +138,8 @@ def _reminded(config: Config, memories: Mapping[str, object]) -> Scheduler:
     return scheduler
 
 
-def _remind(plugin: Remembers, memory: object, cycle: Cycle) -> None:
-    plugin.remind(cycle, memory)
+def _remind(plugin: Replayable, memory: object, context: SchedulingContext) -> None:
+    plugin.restore(context, memory)
 
 
 def _request(facts: RequestFacts, identity: str) -> Request:

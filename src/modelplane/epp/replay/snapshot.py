@@ -21,10 +21,10 @@ from typing import TypeVar
 import msgspec
 
 from modelplane.epp.config.places import ConfigError, ConfigProblem, ConfigProblems
-from modelplane.epp.scheduling.catalogue import Parameters
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Adapters, Load
 from modelplane.epp.scheduling.requests import InferenceApi, Request
+from modelplane.framework.registry import Parameters
 from modelplane.k8s.admission.documents import parse_documents
 
 KIND = "PickerState"

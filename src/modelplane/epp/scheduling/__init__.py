@@ -5,7 +5,7 @@ the endpoints with the framework's runner, the handler sees the results and name
 says which profile is the primary one. The answer is a `Decision`: ranked groups of endpoints, so the order of fallback
 is data, and the headers to set and to remove.
 
-The front door is `config.load(text, source, catalogue) -> Config` and `scheduler.Scheduler(config)`.
+The front door is `config.load(text, source, registry) -> Config` and `scheduler.Scheduler(config)`.
 
     endpoints    an address that serves, what is known of it for good, and its load as last seen
     requests     one request in the terms of the picker, whichever API it came by
@@ -14,7 +14,6 @@ The front door is `config.load(text, source, catalogue) -> Config` and `schedule
     plugins      what a plugin can be beyond the framework's filter, scorer and picker
     scheduler    the rounds of a cycle
     config       the ecosystem's configuration, from text to plugins that can be made
-    catalogue    plugin types by name; `builtin` has all that come with the picker
     explain      a decision again, with everything that was said on the way; `snapshot` is the state it is of
     filters, scorers, pickers, handlers, admitters, listeners
                  the plugins, one module each

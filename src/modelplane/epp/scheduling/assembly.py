@@ -5,37 +5,35 @@ from types import MappingProxyType
 
 import msgspec
 
-from modelplane.epp.scheduling.cycle import Cycle
-from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.context import Profiles
 from modelplane.epp.scheduling.plugins import (
     Admitter,
-    ClientTeller,
-    FirstByteListener,
-    PickListener,
-    PoolListener,
+    EndpointsChanged,
+    PreRequest,
     Producer,
     ProfileHandler,
-    ResponseListener,
+    ResponseComplete,
+    ResponseHeaders,
+    ResponseReceived,
 )
-from modelplane.framework import Profile
 
 
 class Assembly(msgspec.Struct, frozen=True, eq=False):
-    """Everything one scheduler is made of. Plugins remember things, so no two schedulers at work share one."""
+    """Everything one scheduler is made of. Plugins keep state, so no two running schedulers share one."""
 
     handler: ProfileHandler
-    profiles: Mapping[str, Profile[Cycle, Endpoint]]
+    profiles: Profiles
     plugins: Mapping[str, object]
     """Instances by name, in an order in which producers come after those whose data they read."""
     made_from: Mapping[str, tuple[str, msgspec.Struct]] = MappingProxyType({})
     """The type and the parameters of each instance."""
 
-    def remembering(self, name: str, made_from: tuple[str, msgspec.Struct]) -> object | None:
-        """The instance of this name, if it was made of just this and remembers things; else None."""
+    def stateful(self, name: str, made_from: tuple[str, msgspec.Struct]) -> object | None:
+        """The instance of this name, if it was made of just this and keeps state between requests; else None."""
         plugin = self.plugins.get(name)
         if self.made_from.get(name) != made_from or isinstance(plugin, ProfileHandler):
             return None
-        return plugin if isinstance(plugin, Producer | PickListener | ResponseListener | PoolListener) else None
+        return plugin if isinstance(plugin, Producer | PreRequest | ResponseComplete | EndpointsChanged) else None
 
     @property
     def producers(self) -> tuple[Producer, ...]:
@@ -46,21 +44,21 @@ class Assembly(msgspec.Struct, frozen=True, eq=False):
         return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, Admitter))
 
     @property
-    def pick_listeners(self) -> tuple[PickListener, ...]:
-        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, PickListener))
+    def pre_request(self) -> tuple[PreRequest, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, PreRequest))
 
     @property
-    def client_tellers(self) -> tuple[ClientTeller, ...]:
-        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, ClientTeller))
+    def response_headers(self) -> tuple[ResponseHeaders, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, ResponseHeaders))
 
     @property
-    def first_byte_listeners(self) -> tuple[FirstByteListener, ...]:
-        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, FirstByteListener))
+    def response_received(self) -> tuple[ResponseReceived, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, ResponseReceived))
 
     @property
-    def response_listeners(self) -> tuple[ResponseListener, ...]:
-        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, ResponseListener))
+    def response_complete(self) -> tuple[ResponseComplete, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, ResponseComplete))
 
     @property
-    def pool_listeners(self) -> tuple[PoolListener, ...]:
-        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, PoolListener))
+    def endpoints_changed(self) -> tuple[EndpointsChanged, ...]:
+        return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, EndpointsChanged))

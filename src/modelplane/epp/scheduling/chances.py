@@ -6,7 +6,7 @@ give the same answer however discovery lists them.
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.remembered import RememberedFor
 
@@ -24,9 +24,9 @@ class ByName:
         names = self._names.of(endpoints)
         return sorted(positions, key=names.__getitem__) if names else positions
 
-    def one(self, cycle: Cycle, endpoints: Sequence[Endpoint], positions: Sequence[int]) -> int:
+    def one(self, context: SchedulingContext, endpoints: Sequence[Endpoint], positions: Sequence[int]) -> int:
         """One of the positions, each as likely as another."""
-        return self.sort(endpoints, positions)[_below(cycle, len(positions))]
+        return self.sort(endpoints, positions)[_below(context, len(positions))]
 
 
 def _names_unless_in_order(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:
@@ -34,14 +34,14 @@ def _names_unless_in_order(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:
     return () if list(names) == sorted(names) else names
 
 
-def shuffled(cycle: Cycle, positions: Sequence[int]) -> list[int]:
+def shuffled(context: SchedulingContext, positions: Sequence[int]) -> list[int]:
     mixed = list(positions)
     for last in range(len(mixed) - 1, 0, -1):
-        other = _below(cycle, last + 1)
+        other = _below(context, last + 1)
         mixed[last], mixed[other] = mixed[other], mixed[last]
     return mixed
 
 
-def _below(cycle: Cycle, bound: int) -> int:
+def _below(context: SchedulingContext, bound: int) -> int:
     # A product with a number just below 1 can round up to the bound itself.
-    return min(int(cycle.chance() * bound), bound - 1)
+    return min(int(context.chance() * bound), bound - 1)

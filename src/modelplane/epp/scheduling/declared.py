@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, declared_type
 from modelplane.epp.scheduling.units import Duration
+from modelplane.framework.registry import NoParameters, Parameters, declared_type
 
 INERT = "without effect"
 
@@ -167,14 +167,18 @@ TYPES = (
     declared_type("file-discovery", "discovery", FileDiscoveryParameters),
     declared_type("multicluster-file-discovery", "discovery", FileDiscoveryParameters),
     declared_type("token-producer", "tokens", TokenParameters),
-    declared_type("tokenizer", "tokens", TokenParameters, instead="token-producer"),
+    declared_type("tokenizer", "tokens", TokenParameters, replaced_by="token-producer"),
     declared_type("agent-identity", "identity", AgentIdentityParameters),
     declared_type("destination-endpoint-served-verifier", "verifier"),
-    declared_type("disagg-headers-handler", INERT, DisaggregationHeaderParameters, instead="disagg-profile-handler"),
-    declared_type("prefill-header-handler", INERT, DisaggregationHeaderParameters, instead="disagg-profile-handler"),
+    declared_type(
+        "disagg-headers-handler", INERT, DisaggregationHeaderParameters, replaced_by="disagg-profile-handler"
+    ),
+    declared_type(
+        "prefill-header-handler", INERT, DisaggregationHeaderParameters, replaced_by="disagg-profile-handler"
+    ),
     declared_type("request-attribute-reporter", INERT, ReporterParameters),
     declared_type("disaggregatedset-rollout-screener", INERT, RolloutParameters),
     declared_type("burst-prefix-cache-producer", INERT, BurstParameters),
     declared_type("mm-embeddings-cache-producer", INERT, MultimodalCacheParameters).serving_as("extractor"),
-    declared_type("local-syncer", "syncer", EmptyParameters),
+    declared_type("local-syncer", "syncer", NoParameters),
 )

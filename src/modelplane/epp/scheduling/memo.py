@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from modelplane.epp.scheduling.arithmetic import least_first
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 
 
@@ -16,7 +16,7 @@ class EndpointGauge:
         self.name = name
         self.read = read
 
-    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         return list(map(self.read, endpoints))
 
 
@@ -29,9 +29,9 @@ class LeastFirst:
         self.name = name
         self.read = read
 
-    grade = staticmethod(least_first)
+    relative_score = staticmethod(least_first)
 
-    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         numbers = list(map(self.read, endpoints))
         least, most = min(numbers), max(numbers)
-        return [self.grade(number, least, most) for number in numbers]
+        return [self.relative_score(number, least, most) for number in numbers]

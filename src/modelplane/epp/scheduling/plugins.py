@@ -1,7 +1,6 @@
-"""What a plugin can be beyond the framework's filter, scorer and picker, which take a `Cycle` and `Endpoint`s.
+"""The extension points of the picker beyond the framework's filter, scorer and picker.
 
-One object may be several of these. All are pure towards the world: whatever they remember between requests, they
-remember in themselves, from what the methods below tell them.
+One object may implement several. None does IO: what a plugin keeps between requests it learns from these methods.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,132 +8,132 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
-from modelplane.framework import Profile, Reporter
+from modelplane.framework import Reporter
 
 
 class ResponseUsage(msgspec.Struct, frozen=True):
-    """What a response said it used; -1: not told."""
+    """Token counts of a response; -1: unknown."""
 
     prompt_tokens: int = -1
     output_tokens: int = -1
     cached_tokens: int = -1
 
 
-class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """How a request that was sent on ended."""
+class EndpointResponse(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """The response to a request that was sent to an endpoint."""
 
     endpoint: Endpoint
-    """The one that served, where the proxy told; else the one picked."""
+    """The one that served it, where the proxy reports it; else the one picked."""
     status: int
-    """The HTTP status of the response; 0: it was not told."""
+    """The HTTP status; 0: unknown."""
     started_s: float
-    """When it was sent on."""
+    """When the request was sent."""
     first_byte_s: float = -1.0
     ended_s: float = -1.0
     usage: ResponseUsage = ResponseUsage()
     given_up: bool = False
-    """The client or the proxy gave the request up before a response was seen."""
+    """The client or the proxy cancelled the request before a response came."""
 
 
 @runtime_checkable
 class ProfileHandler(Protocol):
-    """Exactly one of a picker: says which profiles run, round after round, and what their results mean."""
+    """Picks the profiles to run, and turns their results into a decision. A picker has exactly one."""
 
     @property
     def name(self) -> str: ...
 
-    def profiles(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]], /) -> Sequence[str]:
-        """The profiles of the next round; none ends the rounds. `cycle.results` holds those that ran."""
+    def pick_profiles(self, context: SchedulingContext, profiles: Profiles, /) -> Sequence[str]:
+        """The profiles to run next; none: done. `context.results` has the results so far."""
 
-    def conclude(self, cycle: Cycle, /) -> Decision:
-        """Called once, after the last round."""
+    def process_results(self, context: SchedulingContext, /) -> Decision:
+        """Called once, after the last profile ran."""
 
 
 @runtime_checkable
-class ChecksProfiles(Protocol):
-    """A profile handler that knows which profiles it can name. Asked once, when the configuration is read."""
+class ProfilesValidator(Protocol):
+    """A profile handler that checks the configured profiles when the configuration is loaded."""
 
-    def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
-        """What is wrong with a configuration of these profiles: one that is missing, one that would never run."""
+    def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
+        """What is wrong: a profile that is missing, or one that would never run."""
 
 
 @runtime_checkable
 class Decider(Protocol):
-    """Says whether a further stage of a request is worth while. A handler refers to it by name."""
+    """Decides whether a request is disaggregated. A handler refers to it by name."""
 
     @property
     def name(self) -> str: ...
 
-    def wants(self, cycle: Cycle, primary: Endpoint | None, /) -> bool:
-        """`primary` is the endpoint that would serve the request alone; None: not picked yet."""
+    def disaggregate(self, context: SchedulingContext, primary: Endpoint | None, /) -> bool:
+        """`primary` is the endpoint that would serve the whole request; None: not picked yet."""
 
 
 @runtime_checkable
-class HasShadowProfiles(Protocol):
-    """A profile handler some of whose profiles only watch: whatever becomes of those changes no decision."""
+class ShadowProfiles(Protocol):
+    """A profile handler with shadow profiles: they run, and never change the decision."""
 
     @property
-    def shadows(self) -> frozenset[str]: ...
+    def shadow_profiles(self) -> frozenset[str]: ...
 
 
 @runtime_checkable
 class Producer(Protocol):
-    """Works something out once a cycle and leaves it in a slot, before any profile runs."""
+    """Produces data of a request, in a slot of the context, before any profile runs."""
 
     @property
     def name(self) -> str: ...
 
-    def produce(self, cycle: Cycle, /) -> None: ...
+    def produce(self, context: SchedulingContext, /) -> None: ...
 
 
 @runtime_checkable
 class Admitter(Protocol):
-    """Says whether a request is taken at all. Asked after the producers, before any profile runs."""
+    """Admission: runs after the producers and before any profile."""
 
     @property
     def name(self) -> str: ...
 
-    def turn_away(self, cycle: Cycle, /) -> str:
-        """Why the client has to come back later, in one sentence; empty: it is taken."""
+    def admit(self, context: SchedulingContext, /) -> str:
+        """Why the request is rejected, in one sentence; empty: it is admitted."""
 
 
 @runtime_checkable
-class PickListener(Protocol):
-    """Hears of each request that is sent on, before it is; may add headers to the request."""
+class PreRequest(Protocol):
+    """Runs after an endpoint is picked and before the request is sent to it; may add request headers."""
 
     @property
     def name(self) -> str: ...
 
-    def sent(self, cycle: Cycle, decision: Decision, /) -> Sequence[tuple[str, str]]: ...
+    def pre_request(self, context: SchedulingContext, decision: Decision, /) -> Sequence[tuple[str, str]]: ...
 
 
 @runtime_checkable
-class ClientTeller(Protocol):
-    """Has something to tell the client of each request that is sent on: headers of its response."""
+class ResponseHeaders(Protocol):
+    """Adds headers to the response that the client gets."""
 
     @property
     def name(self) -> str: ...
 
-    def tell(self, cycle: Cycle, decision: Decision, /) -> Sequence[tuple[str, str]]: ...
+    def response_headers(self, context: SchedulingContext, decision: Decision, /) -> Sequence[tuple[str, str]]: ...
 
 
 @runtime_checkable
-class FirstByteListener(Protocol):
-    """Hears when responses begin, where the proxy shows their headers: the prompt is computed by then."""
+class ResponseReceived(Protocol):
+    """Runs when the headers of a response arrive, if the proxy sends them: prefill is done by then."""
 
     @property
     def name(self) -> str: ...
 
-    def began(self, request: Request, decision: Decision, /) -> None: ...
+    def response_received(self, request: Request, decision: Decision, /) -> None: ...
 
 
 @runtime_checkable
-class ResponseListener(Protocol):
-    """Hears how requests end. With `reads_bodies` it needs the usage that only bodies tell, if the proxy shows them."""
+class ResponseComplete(Protocol):
+    """Runs when a response is complete. `reads_bodies`: it needs the token usage, which only response bodies have."""
 
     @property
     def name(self) -> str: ...
@@ -142,41 +141,46 @@ class ResponseListener(Protocol):
     @property
     def reads_bodies(self) -> bool: ...
 
-    def ended(self, request: Request, decision: Decision, served: Served, /) -> None: ...
+    def response_complete(self, request: Request, decision: Decision, served: EndpointResponse, /) -> None: ...
 
 
 @runtime_checkable
-class PoolListener(Protocol):
-    """Hears when endpoints come and go, so that nothing is remembered of one that is gone."""
+class EndpointsChanged(Protocol):
+    """Runs when endpoints are added to the pool or removed from it."""
 
     @property
     def name(self) -> str: ...
 
-    def changed(self, endpoints: Sequence[Endpoint], /) -> None: ...
+    def endpoints_changed(self, endpoints: Sequence[Endpoint], /) -> None: ...
 
 
 @runtime_checkable
-class Remembers(Protocol):
-    """Decides by what it remembers. What of that went into one decision can be written down, and given back."""
+class Replayable(Protocol):
+    """A plugin with state of its own. The part that one decision used can be captured, and restored for a replay."""
 
     @property
     def name(self) -> str: ...
 
-    def remembered(self, cycle: Cycle, /) -> object:
-        """What it went by, in values of JSON; None: nothing. Asked after a decision, before anybody hears of it."""
+    def capture(self, context: SchedulingContext, /) -> object:
+        """The state that the decision used, in JSON values; None: none. Called before `PreRequest`."""
 
-    def remind(self, cycle: Cycle, remembered: object, /) -> None:
-        """Go by this for one cycle. A producer is reminded in the place of being asked to produce."""
+    def restore(self, context: SchedulingContext, captured: object, /) -> None:
+        """Use this state for one cycle. Of a producer it is called in place of `produce`."""
 
 
 @runtime_checkable
-class Witness(Reporter[Endpoint], Protocol):
-    """A reporter that takes down all that a decision was made of, so that it can be made again elsewhere."""
+class DecisionRecorder(Reporter[Endpoint], Protocol):
+    """A reporter that records all inputs of a decision, so that it can be replayed."""
 
-    def attend(self, request: Request, chance: Callable[[], float], /) -> tuple[Request, Callable[[], float]]:
-        """The request and the chance to decide by, which tell the witness what is read and drawn of them."""
+    def begin(self, request: Request, chance: Callable[[], float], /) -> tuple[Request, Callable[[], float]]:
+        """Wraps the request and the random source, to record what the decision reads and draws."""
 
-    def testify(
-        self, cycle: Cycle, endpoints: Sequence[Endpoint], decision: Decision, memories: Mapping[str, object], /
+    def record(
+        self,
+        context: SchedulingContext,
+        endpoints: Sequence[Endpoint],
+        decision: Decision,
+        captured: Mapping[str, object],
+        /,
     ) -> None:
-        """It is decided, and nobody has heard of it. `memories` are those of plugins that remember, by name."""
+        """Called after the decision, before `PreRequest`. `captured` is the state of `Replayable` plugins, by name."""

@@ -19,14 +19,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from modelplane.epp.scheduling.assembly import Assembly
-from modelplane.epp.scheduling.conclusions import picked_of
-from modelplane.epp.scheduling.cycle import Cycle, EndpointPositions
+from modelplane.epp.scheduling.context import EndpointPositions, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import IF_AVAILABLE, PREFER, forged
-from modelplane.epp.scheduling.plugins import HasShadowProfiles, Remembers, Served, Witness
+from modelplane.epp.scheduling.plugins import DecisionRecorder, EndpointResponse, Replayable, ShadowProfiles
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.subsets import Narrower
 from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
 
@@ -46,14 +46,14 @@ class Scheduler:
         self._places = EndpointPositions()
         self.producers = [(plugin.name, plugin.produce) for plugin in built.producers]
         """Who is asked before the profiles run, in order. A rehearsal may put others in their place."""
-        self._admitters = [(plugin.name, plugin.turn_away) for plugin in built.admitters]
-        self._pick_listeners = built.pick_listeners
-        self._client_tellers = built.client_tellers
-        self._first_byte_listeners = built.first_byte_listeners
-        self._response_listeners = built.response_listeners
-        self._pool_listeners = built.pool_listeners
-        self._shadows = built.handler.shadows if isinstance(built.handler, HasShadowProfiles) else frozenset()
-        self.reads_bodies = any(listener.reads_bodies for listener in self._response_listeners)
+        self._admitters = [(plugin.name, plugin.admit) for plugin in built.admitters]
+        self._pre_request = built.pre_request
+        self._response_headers = built.response_headers
+        self._response_received = built.response_received
+        self._response_complete = built.response_complete
+        self._endpoints_changed = built.endpoints_changed
+        self._shadows = built.handler.shadow_profiles if isinstance(built.handler, ShadowProfiles) else frozenset()
+        self.reads_bodies = any(listener.reads_bodies for listener in self._response_complete)
         """Whether a plugin needs what only response bodies tell."""
         self.faults: dict[str, int] = {}
         """Faults of plugins, by the plugin's name."""
@@ -74,19 +74,19 @@ class Scheduler:
         if not endpoints:
             return _NONE_READY
         allowed = endpoints if request.subset is None else self._narrower.of(endpoints, request.subset)
-        cycle = Cycle(request, allowed, now_s, chance, self._places)
-        if reporter is not None and isinstance(reporter, Witness):
-            return self._decide_before(reporter, cycle, endpoints)
-        decision = self.decide(cycle, reporter)
-        return self._send(cycle, decision) if decision.outcome is Outcome.PICKED else decision
+        context = SchedulingContext(request, allowed, now_s, chance, self._places)
+        if reporter is not None and isinstance(reporter, DecisionRecorder):
+            return self._decide_recorded(reporter, context, endpoints)
+        decision = self.decide(context, reporter)
+        return self._send(context, decision) if decision.outcome is Outcome.PICKED else decision
 
-    def decide(self, cycle: Cycle, reporter: Reporter[Endpoint] | None = None) -> Decision:
+    def decide(self, context: SchedulingContext, reporter: Reporter[Endpoint] | None = None) -> Decision:
         """Decides and tells nobody: for explanations and rehearsals."""
-        request = cycle.request
-        if not cycle.endpoints:
+        request = context.request
+        if not context.endpoints:
             return Decision(Outcome.EXCLUDED, why="the proxy allows no endpoint that is ready")
         try:
-            decision = self._decide(cycle, reporter)
+            decision = self._decide(context, reporter)
         except PluginFault as fault:
             self._count(fault)
             return Decision(Outcome.FAULT, why=str(fault))
@@ -95,7 +95,7 @@ class Scheduler:
         if (
             PREFER in request.headers
             and IF_AVAILABLE in request.headers[PREFER]
-            and not _cached_tokens(cycle, decision)
+            and not _cached_tokens(context, decision)
         ):
             return Decision(
                 Outcome.NOT_CACHED, profile=decision.profile, why="no endpoint holds the prompt's beginning"
@@ -103,121 +103,123 @@ class Scheduler:
         removed = forged(request.headers, decision.set_headers)
         return msgspec.structs.replace(decision, remove_headers=removed) if removed else decision
 
-    def recall(self, cycle: Cycle, decision: Decision) -> None:
+    def record_sent(self, context: SchedulingContext, decision: Decision) -> None:
         """A request was sent on before: let the plugins remember it, without deciding anew."""
         for plugin, produce in self.producers:
             try:
-                produce(cycle)
+                produce(context)
             except Exception as error:  # noqa: BLE001  as where it decides, but there is no request to end
                 self._count(_fault(plugin, error))
-        self._send(cycle, decision)
+        self._send(context, decision)
 
-    def began(self, request: Request, decision: Decision) -> None:
+    def response_received(self, request: Request, decision: Decision) -> None:
         """The response to a request that was sent on has begun."""
-        for listener in self._first_byte_listeners:
+        for listener in self._response_received:
             try:
-                listener.began(request, decision)
+                listener.response_received(request, decision)
             except Exception as error:  # noqa: BLE001  as below
                 self._count(_fault(listener.name, error))
 
-    def ended(self, request: Request, decision: Decision, served: Served) -> None:
+    def response_complete(self, request: Request, decision: Decision, served: EndpointResponse) -> None:
         """A request that was sent on has ended."""
-        for listener in self._response_listeners:
+        for listener in self._response_complete:
             try:
-                listener.ended(request, decision, served)
+                listener.response_complete(request, decision, served)
             except Exception as error:  # noqa: BLE001  a plugin's defect must not reach a response that is fine
                 self._count(_fault(listener.name, error))
 
-    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+    def endpoints_changed(self, endpoints: Sequence[Endpoint]) -> None:
         """The pool has these endpoints and no others."""
-        for listener in self._pool_listeners:
+        for listener in self._endpoints_changed:
             try:
-                listener.changed(endpoints)
+                listener.endpoints_changed(endpoints)
             except Exception as error:  # noqa: BLE001  a plugin's defect must not stop discovery
                 self._count(_fault(listener.name, error))
 
-    def _decide_before(self, witness: Witness, cycle: Cycle, endpoints: Sequence[Endpoint]) -> Decision:
-        """Decides and tells the plugins; the witness is told in between, before anybody takes the pick into account."""
-        request = cycle.request
-        cycle.request, cycle.chance = witness.attend(request, cycle.chance)
-        decision = self.decide(cycle, witness)
-        witness.testify(cycle, endpoints, decision, self._memories(cycle))
-        cycle.request = request
-        return self._send(cycle, decision) if decision.outcome is Outcome.PICKED else decision
+    def _decide_recorded(
+        self, recorder: DecisionRecorder, context: SchedulingContext, endpoints: Sequence[Endpoint]
+    ) -> Decision:
+        """Decides and tells the plugins; it is recorded in between, before any plugin counts the pick."""
+        request = context.request
+        context.request, context.chance = recorder.begin(request, context.chance)
+        decision = self.decide(context, recorder)
+        recorder.record(context, endpoints, decision, self._memories(context))
+        context.request = request
+        return self._send(context, decision) if decision.outcome is Outcome.PICKED else decision
 
-    def _memories(self, cycle: Cycle) -> dict[str, object]:
+    def _memories(self, context: SchedulingContext) -> dict[str, object]:
         found: dict[str, object] = {}
         for plugin in self.assembly.plugins.values():
-            if isinstance(plugin, Remembers):
+            if isinstance(plugin, Replayable):
                 try:
-                    found[plugin.name] = plugin.remembered(cycle)
+                    found[plugin.name] = plugin.capture(context)
                 except Exception as error:  # noqa: BLE001  what cannot be written down must not cost the request anything
                     self._count(_fault(plugin.name, error))
         return {name: memory for name, memory in found.items() if memory is not None}
 
-    def _decide(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
+    def _decide(self, context: SchedulingContext, reporter: Reporter[Endpoint] | None) -> Decision:
         plugin = ""
         try:
             for plugin, produce in self.producers:  # noqa: B007  it is named where it fails
-                produce(cycle)
-            for plugin, turn_away in self._admitters:
-                if why := turn_away(cycle):
+                produce(context)
+            for plugin, admit in self._admitters:
+                if why := admit(context):
                     return Decision(Outcome.SATURATED, why=f"{plugin}: {why}")
             plugin = self._handler.name
-            return self._rounds(cycle, reporter)
+            return self._rounds(context, reporter)
         except PluginFault:
             raise
         except Exception as error:
             raise _fault(plugin, error) from error
 
-    def _rounds(self, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Decision:
-        handler, profiles, results = self._handler, self._profiles, cycle.results
-        while names := handler.profiles(cycle, profiles):
+    def _rounds(self, context: SchedulingContext, reporter: Reporter[Endpoint] | None) -> Decision:
+        handler, profiles, results = self._handler, self._profiles, context.results
+        while names := handler.pick_profiles(context, profiles):
             for name in names:
                 if name not in profiles:
                     raise PluginFault(handler.name, f"named profile {name}, which does not exist")
                 if name in results:
                     raise PluginFault(handler.name, f"named profile {name}, which has run")
                 if name in self._shadows:
-                    results[name] = self._watch(name, cycle, reporter)
+                    results[name] = self._watch(name, context, reporter)
                 else:
-                    results[name] = self._runners[name].run(cycle, cycle.endpoints, reporter)
-        decision = handler.conclude(cycle)
+                    results[name] = self._runners[name].run(context, context.endpoints, reporter)
+        decision = handler.process_results(context)
         if type(decision) is not Decision:
             raise PluginFault(handler.name, f"concluded {decision!r}, which is no decision")
         if decision.outcome is Outcome.PICKED and not (decision.groups and decision.groups[0]):
             raise PluginFault(handler.name, "concluded that something is picked, and picked nothing")
         return decision
 
-    def _watch(self, name: str, cycle: Cycle, reporter: Reporter[Endpoint] | None) -> Result[Endpoint]:
+    def _watch(self, name: str, context: SchedulingContext, reporter: Reporter[Endpoint] | None) -> Result[Endpoint]:
         try:
-            return self._runners[name].run(cycle, cycle.endpoints, reporter)
+            return self._runners[name].run(context, context.endpoints, reporter)
         except PluginFault as fault:
             self._count(fault)
             return _NOTHING
 
-    def _send(self, cycle: Cycle, decision: Decision) -> Decision:
-        if self._client_tellers:
-            decision = self._tell(cycle, decision)
+    def _send(self, context: SchedulingContext, decision: Decision) -> Decision:
+        if self._response_headers:
+            decision = self._tell(context, decision)
         added: list[tuple[str, str]] = []
-        for listener in self._pick_listeners:
+        for listener in self._pre_request:
             try:
-                added.extend(listener.sent(cycle, decision))
+                added.extend(listener.pre_request(context, decision))
             except Exception as error:  # noqa: BLE001  what a listener misses must not cost the request its endpoint
                 self._count(_fault(listener.name, error))
-        if cached := _cached_tokens(cycle, decision):
+        if cached := _cached_tokens(context, decision):
             decision = msgspec.structs.replace(decision, cached_tokens=cached)
         if not added:
             return decision
         headers = (*decision.set_headers, *added)
-        removed = forged(cycle.request.headers, headers)
+        removed = forged(context.request.headers, headers)
         return msgspec.structs.replace(decision, set_headers=headers, remove_headers=removed)
 
-    def _tell(self, cycle: Cycle, decision: Decision) -> Decision:
+    def _tell(self, context: SchedulingContext, decision: Decision) -> Decision:
         told: dict[str, str] = {}
-        for teller in self._client_tellers:
+        for teller in self._response_headers:
             try:
-                told.update(teller.tell(cycle, decision))
+                told.update(teller.response_headers(context, decision))
             except Exception as error:  # noqa: BLE001  as above
                 self._count(_fault(teller.name, error))
         return msgspec.structs.replace(decision, response_headers=tuple(told.items()))
@@ -231,8 +233,8 @@ def _fault(plugin: str, error: Exception) -> PluginFault:
     return PluginFault(plugin, f"raised {type(error).__name__}: {error}")
 
 
-def _cached_tokens(cycle: Cycle, decision: Decision) -> int:
-    match = cycle.get(PREFIX)
+def _cached_tokens(context: SchedulingContext, decision: Decision) -> int:
+    match = context.get(PREFIX)
     if match is None or not any_held(match):
         return 0
-    return cycle.value(match.matched, picked_of(decision)) * match.block_size
+    return context.value(match.matched, picked_of(decision)) * match.block_size

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.remembered import RememberedFor
 from modelplane.framework import Refusal
@@ -18,10 +18,10 @@ class SteadyFilter:
         self._judge = judge
         self._answers: RememberedFor[Endpoint, Refusal | None] = RememberedFor(self._all)
 
-    def refuse(self, _cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
+    def refuse(self, _context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
         return self._judge(endpoint)
 
-    def narrow(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+    def narrow(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
         return self._answers.of(endpoints)
 
     def _all(self, endpoints: Sequence[Endpoint]) -> tuple[Refusal | None, ...]:

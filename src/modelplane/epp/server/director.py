@@ -16,11 +16,11 @@ import msgspec
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
 from modelplane.epp.flowcontrol import FULL, Ticket
 from modelplane.epp.scheduling.arithmetic import tokens_of
-from modelplane.epp.scheduling.conclusions import picked_of
 from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import InferenceApi, Request
+from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.interfaces import Asker, AsksTokenizer, Flow, RequestObserver, RoutingResult, Rules, TokenIds
 from modelplane.epp.server.parsing import Parsed, ParseError, find_api, parse, rename
@@ -165,9 +165,9 @@ class Director:
         """The response to a request that was sent on has begun, so its prompt is computed."""
         if verdict.counted:
             picked_of(verdict.decision).count(0, -verdict.tokens)
-        verdict.scheduler.began(verdict.request, verdict.decision)
+        verdict.scheduler.response_received(verdict.request, verdict.decision)
 
-    def ended(self, verdict: RoutingResult, served: Served, *, told: str = "") -> None:
+    def ended(self, verdict: RoutingResult, served: EndpointResponse, *, told: str = "") -> None:
         """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
         request, picked = verdict.request, picked_of(verdict.decision)
         if verdict.counted:
@@ -181,7 +181,7 @@ class Director:
             endpoint.failures = 0
         if endpoint is not served.endpoint:
             served = msgspec.structs.replace(served, endpoint=endpoint)
-        verdict.scheduler.ended(request, verdict.decision, served)
+        verdict.scheduler.response_complete(request, verdict.decision, served)
         if self.observer is not None:
             self.observer.ended(request, verdict.decision, served, model=_asked(verdict.rename))
         if self._waiting:
@@ -199,7 +199,7 @@ class Director:
         """Decide by another configuration from here on. Those who wait go on waiting, by its rules."""
         self._scheduler = scheduler
         self._counts = _counts(scheduler)
-        scheduler.changed(self._source.current)
+        scheduler.endpoints_changed(self._source.current)
         now_s = self._clock()
         waiting, self._waiting = self._waiting, {}
         self._numbers.clear()
@@ -343,7 +343,7 @@ class Director:
     def _changed(self, endpoints: Endpoints) -> None:
         self._endpoints = endpoints
         self._by_address = {endpoint.address: endpoint for endpoint in endpoints}
-        self._scheduler.changed(endpoints)
+        self._scheduler.endpoints_changed(endpoints)
         self.tick()
 
     def _request(self, ask: PickRequest, now_s: float) -> tuple[Request, Rename | None]:

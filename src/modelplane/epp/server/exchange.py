@@ -23,11 +23,11 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Final
 
-from modelplane.epp.scheduling.conclusions import destinations_of
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.headers import DESTINATION_SERVED, DESTINATION_SUBSET
 from modelplane.epp.scheduling.plugins import ResponseUsage
 from modelplane.epp.scheduling.requests import InferenceApi
+from modelplane.epp.scheduling.results import destinations_of
 from modelplane.epp.scheduling.subsets import parse as parse_subset
 from modelplane.epp.server import messages
 from modelplane.epp.server.incoming import BodyMode, Incoming, ProcessingPhase

@@ -7,7 +7,7 @@ import msgspec
 
 from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolGauge, Ticket, WaitOutcome
 from modelplane.epp.scheduling.decisions import Decision
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.observe.heard import Heard
@@ -68,7 +68,7 @@ class RequestObserver(Protocol):
     ) -> None:
         """Once for each request. `model` is what the client asked for, where another serves."""
 
-    def ended(self, request: Request, decision: Decision, served: Served, *, model: str = "") -> None:
+    def ended(self, request: Request, decision: Decision, served: EndpointResponse, *, model: str = "") -> None:
         """Once for each request that was sent on."""
 
     def evicted(self, request: Request) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from modelplane.epp.scheduling.conclusions import picked_of
 from modelplane.epp.scheduling.decisions import Outcome
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
+from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.exchange import Budget, Exchange
 from modelplane.epp.server.interfaces import RoutingResult
@@ -92,7 +92,7 @@ class Processor(TakesSeveral):
             return
         self._call.send(*step.replies)
         if exchange.rests:
-            self._call.rest()
+            self._call.mark_idle()
 
     def evict(self) -> None:
         self._act(self._exchange.evict())
@@ -141,7 +141,7 @@ class Processor(TakesSeveral):
         now_s = self._clock()
         if verdict is not None:
             exchange = self._exchange
-            served = Served(
+            served = EndpointResponse(
                 picked_of(verdict.decision),
                 exchange.status,
                 self._sent_s,

@@ -33,7 +33,7 @@ from modelplane.epp.server.health import HealthService
 from modelplane.epp.server.interfaces import Flow, RequestObserver
 from modelplane.epp.server.messages import METHOD
 from modelplane.epp.server.processor import Processor
-from modelplane.epp.server.third_party import full_catalogue
+from modelplane.epp.server.third_party import full_registry
 from modelplane.epp.transport.calls import GrpcServer, Methods, Settings
 from modelplane.epp.transport.h2.server import H2Server
 from modelplane.epp.transport.listening import EVERYWHERE
@@ -162,7 +162,7 @@ class PickerServer:
 
     def _try_reload(self, text: bytes, path: Path) -> None:
         try:
-            self.reload(load(text, str(path), full_catalogue()))
+            self.reload(load(text, str(path), full_registry()))
         except ModelplaneError as error:
             _LOG.error("the configuration stays as it was: %s", error)
         else:

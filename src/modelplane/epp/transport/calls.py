@@ -37,7 +37,7 @@ class ServerCall(Protocol):
     def finish(self, status: GrpcStatus = GrpcStatus.OK, why: str = "") -> None:
         """End the call after what was sent. Only the first end counts."""
 
-    def rest(self) -> None:
+    def mark_idle(self) -> None:
         """Nobody waits for what may still come of this call: its end may be told a little later, with other things."""
 
 

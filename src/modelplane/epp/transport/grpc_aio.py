@@ -88,7 +88,7 @@ class _Call:
             self._over = True
             self.queue.put_nowait((status, why))
 
-    def rest(self) -> None:
+    def mark_idle(self) -> None:
         """It has no way to be told less."""
 
     @property

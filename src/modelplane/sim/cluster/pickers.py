@@ -51,13 +51,13 @@ class Pickers:
         from modelplane.epp.config.config import load
         from modelplane.epp.server.runner import Program, Wishes
         from modelplane.epp.server.server import PickerSettings
-        from modelplane.epp.server.third_party import full_catalogue
+        from modelplane.epp.server.third_party import full_registry
 
         options = _options(picker_container(pod) or {})
         namespace = options.get("pool-namespace", namespace_of(pod))
         source = PoolPods(store, namespace, options.get("pool-name", ""))
         text = options.get("config-text") or _mounted(pod, options.get("config-file", ""), store)
-        config = load(text, "the configuration of the picker", full_catalogue())
+        config = load(text, "the configuration of the picker", full_registry())
         settings = PickerSettings(host=_HOST, port=0, health_port=-1, drain_s=_DRAIN_S)
         program = Program(source, config, settings, Wishes(metrics_port=-1, pool=options.get("pool-name", "")))
         try:

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
@@ -16,10 +16,10 @@ POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(4))
 REQUEST = Request("r", "m", prompts=(b"x" * 600,))
 
 
-def cycle_of(producer: ApproxPrefixProducer) -> Cycle:
-    cycle = Cycle(REQUEST, POOL, 0.0, lambda: 0.0)
-    producer.produce(cycle)
-    return cycle
+def context_of(producer: ApproxPrefixProducer) -> SchedulingContext:
+    context = SchedulingContext(REQUEST, POOL, 0.0, lambda: 0.0)
+    producer.produce(context)
+    return context
 
 
 def test_the_primary_and_the_prefill_pick_are_recorded():
@@ -27,26 +27,26 @@ def test_the_primary_and_the_prefill_pick_are_recorded():
     decision = Decision(
         Outcome.PICKED, ((POOL[0], POOL[3]),), "decode", (("prefill", (POOL[2],)), ("encode", (POOL[1],)))
     )
-    assert producer.sent(cycle_of(producer), decision) == ()
-    cycle = cycle_of(producer)
-    match = cycle.get(PREFIX)
+    assert producer.pre_request(context_of(producer), decision) == ()
+    context = context_of(producer)
+    match = context.get(PREFIX)
     assert (match.total_blocks, match.block_size, list(match.matched), any_held(match)) == (3, 64, [3, 0, 3, 0], True)
-    assert (prefix_of(cycle), prefix_of(cycle, "mine"), prefix_of(cycle, "other")) == (match, match, None)
+    assert (prefix_of(context), prefix_of(context, "mine"), prefix_of(context, "other")) == (match, match, None)
 
 
 def test_what_the_index_was_worth_is_counted():
     producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
     for endpoint in (POOL[0], POOL[0], POOL[1]):
-        producer.sent(cycle_of(producer), Decision(Outcome.PICKED, ((endpoint,),)))
+        producer.pre_request(context_of(producer), Decision(Outcome.PICKED, ((endpoint,),)))
     assert (producer.hit_ratios.counts[0], producer.hit_ratios.counts[10], producer.hit_ratios.total) == (2, 1, 1.0)
     assert (sum(producer.hit_bytes.counts), producer.hit_bytes.total) == (3, 768.0)
 
 
 def test_endpoints_that_left_are_forgotten():
     producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
-    producer.sent(cycle_of(producer), Decision(Outcome.PICKED, ((POOL[0],),)))
-    producer.changed(POOL[1:])
-    assert any_held(prefix_of(cycle_of(producer))) is False
+    producer.pre_request(context_of(producer), Decision(Outcome.PICKED, ((POOL[0],),)))
+    producer.endpoints_changed(POOL[1:])
+    assert any_held(prefix_of(context_of(producer))) is False
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,19 @@ def test_endpoints_that_left_are_forgotten():
 def test_what_responses_used_tells_how_many_bytes_a_token_has(usage, learned):
     producer = ApproxPrefixProducer("mine", ApproxPrefixParameters())
     asked = Request("r", "m", prompts=(b"x" * 2_000_000,))
-    producer.ended(asked, Decision(Outcome.PICKED, ((POOL[0],),)), Served(POOL[0], 200, 0.0, usage=usage))
+    producer.response_complete(
+        asked, Decision(Outcome.PICKED, ((POOL[0],),)), EndpointResponse(POOL[0], 200, 0.0, usage=usage)
+    )
     assert producer.index.bytes_a_token == pytest.approx(learned, rel=0.05)
 
 
 def test_nothing_is_known_before_a_producer_ran():
-    assert prefix_of(Cycle(REQUEST, POOL, 0.0, lambda: 0.0), "mine") is None
+    assert prefix_of(SchedulingContext(REQUEST, POOL, 0.0, lambda: 0.0), "mine") is None
 
 
 def test_the_old_block_size_is_in_characters():
     producer = ApproxPrefixProducer("p", ApproxPrefixParameters(auto_tune=False, block_size=1024))
-    assert cycle_of(producer).get(PREFIX).block_size == 256
+    assert context_of(producer).get(PREFIX).block_size == 256
 
 
 @pytest.mark.parametrize(

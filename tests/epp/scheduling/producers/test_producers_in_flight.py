@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.in_flight import LOST_AFTER_S, InFlightParameters, InFlightProducer
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import put_prefix
@@ -22,12 +22,12 @@ def loads(endpoints) -> list[tuple[int, int]]:
 
 
 def send(producer, endpoints, request, *, to=0, prefill=None, match=None, now_s=0.0) -> Decision:
-    cycle = Cycle(request, endpoints, now_s, lambda: 0.0)
+    context = SchedulingContext(request, endpoints, now_s, lambda: 0.0)
     if match is not None:
-        put_prefix(cycle, "p", match)
+        put_prefix(context, "p", match)
     others = () if prefill is None else (("prefill", (endpoints[prefill],)),)
     decision = Decision(Outcome.PICKED, ((endpoints[to],),), others=others)
-    assert producer.sent(cycle, decision) == ()
+    assert producer.pre_request(context, decision) == ()
     return decision
 
 
@@ -39,8 +39,8 @@ def test_a_request_counts_where_it_is_computed_until_it_ends():
     assert loads(endpoints) == [(1, 1000 - 256), (1, 1000), (0, 0)]
     send(producer, endpoints, request, to=0)
     assert (loads(endpoints)[0], producer.requests) == ((1, 744), 1)
-    producer.ended(request, decision, Served(endpoints[2], 200, 0.0))
-    producer.ended(request, decision, Served(endpoints[0], 200, 0.0))
+    producer.response_complete(request, decision, EndpointResponse(endpoints[2], 200, 0.0))
+    producer.response_complete(request, decision, EndpointResponse(endpoints[0], 200, 0.0))
     assert (loads(endpoints), producer.requests) == ([(0, 0)] * 3, 0)
 
 
@@ -51,10 +51,10 @@ def test_a_prompt_weighs_until_the_response_begins():
     decision = send(producer, endpoints, request, to=0, prefill=1)
     assert loads(endpoints) == [(1, 107), (1, 100), (0, 0)]
     for _ in range(2):
-        producer.began(request, decision)
+        producer.response_received(request, decision)
         assert loads(endpoints) == [(1, 7), (0, 0), (0, 0)]
-    producer.ended(request, decision, Served(endpoints[0], 200, 0.0))
-    producer.began(request, decision)
+    producer.response_complete(request, decision, EndpointResponse(endpoints[0], 200, 0.0))
+    producer.response_received(request, decision)
     assert loads(endpoints) == [(0, 0)] * 3
 
 
@@ -65,12 +65,12 @@ def test_the_end_of_an_answer_does_not_say_that_it_never_began():
         first, second = (Request("r", prompts=(b"x" * 400,), most_output_tokens=7) for _ in range(2))
         decision = send(producer, endpoints, first)
         if begins:
-            producer.began(first, decision)
+            producer.response_received(first, decision)
         further = send(producer, endpoints, second)
-        producer.ended(first, decision, Served(endpoint, 200, 0.0))
+        producer.response_complete(first, decision, EndpointResponse(endpoint, 200, 0.0))
         assert (endpoint.tokens_in_flight, endpoint.tokens_shown) == (107, shown)
-        producer.began(second, further)
-        producer.ended(second, further, Served(endpoint, 200, 0.0))
+        producer.response_received(second, further)
+        producer.response_complete(second, further, EndpointResponse(endpoint, 200, 0.0))
 
 
 def test_output_is_estimated_where_wanted():

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.latency import LATENCY, LatencyProducer, LatencyProducerParameters
 from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
 from modelplane.epp.scheduling.requests import Request
@@ -67,25 +67,27 @@ def server(number: int, waiting: float = 0.0) -> Endpoint:
 
 def serve(producer, pool, picked, tokens, ttft_s, tpot_s=0.02, **changes) -> None:
     request = Request("r", prompts=(b"x" * tokens * 4,))
-    cycle = Cycle(request, pool, 0.0, lambda: 0.0)
+    context = SchedulingContext(request, pool, 0.0, lambda: 0.0)
     decision = Decision(Outcome.PICKED, ((picked,),))
-    producer.produce(cycle)
+    producer.produce(context)
     picked.tokens_in_flight += tokens
-    producer.sent(cycle, decision)
+    producer.pre_request(context, decision)
     told = {
         "status": 200,
         "first_byte_s": ttft_s,
         "ended_s": ttft_s + 10 * tpot_s,
         "usage": ResponseUsage(output_tokens=11),
     }
-    producer.ended(request, decision, Served(**{"endpoint": picked, "started_s": 0.0, **told, **changes}))
+    producer.response_complete(
+        request, decision, EndpointResponse(**{"endpoint": picked, "started_s": 0.0, **told, **changes})
+    )
     picked.tokens_in_flight -= tokens
 
 
 def predictions(producer, pool, tokens=1000, **goals):
-    cycle = Cycle(Request("r", prompts=(b"x" * tokens * 4,), **goals), pool, 0.0, lambda: 0.0)
-    producer.produce(cycle)
-    return cycle.get(LATENCY)
+    context = SchedulingContext(Request("r", prompts=(b"x" * tokens * 4,), **goals), pool, 0.0, lambda: 0.0)
+    producer.produce(context)
+    return context.get(LATENCY)
 
 
 def test_each_endpoint_has_its_own_line_and_a_new_one_the_pools():
@@ -102,7 +104,7 @@ def test_each_endpoint_has_its_own_line_and_a_new_one_the_pools():
     assert fast.ttft_headroom_s == pytest.approx(0.2, abs=0.02)
     assert slow.tpot_headroom_s < 0.0
     assert fast.confidence > 0.8
-    producer.changed(pool[2:])
+    producer.endpoints_changed(pool[2:])
     assert predictions(producer, pool)[0].ttft_s == pytest.approx(new.ttft_s)
 
 
@@ -140,9 +142,9 @@ def test_bodies_are_read_for_streams_only():
 def test_requests_that_never_end_are_forgotten():
     producer, pool = LatencyProducer("p"), (server(0),)
     for number in range(5):
-        cycle = Cycle(Request("r"), pool, 400.0 * number, lambda: 0.0)
-        producer.produce(cycle)
-        producer.sent(cycle, Decision(Outcome.PICKED, ((pool[0],),)))
+        context = SchedulingContext(Request("r"), pool, 400.0 * number, lambda: 0.0)
+        producer.produce(context)
+        producer.pre_request(context, Decision(Outcome.PICKED, ((pool[0],),)))
     assert len(producer._pending) == 1
 
 

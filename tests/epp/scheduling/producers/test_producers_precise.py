@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
@@ -189,17 +189,17 @@ def test_counts_are_the_blocks_held_without_a_hole(steps, asked):
         assert matched(index, endpoints, tokens) == expected
 
 
-def cycle_of(producer, endpoints, prompts, now_s=0.0) -> Cycle:
-    cycle = Cycle(Request("r", "m"), endpoints, now_s, lambda: 0.0)
+def context_of(producer, endpoints, prompts, now_s=0.0) -> SchedulingContext:
+    context = SchedulingContext(Request("r", "m"), endpoints, now_s, lambda: 0.0)
     if prompts is not None:
-        cycle.put(TOKENS, prompts)
-    producer.produce(cycle)
-    return cycle
+        context.put(TOKENS, prompts)
+    producer.produce(context)
+    return context
 
 
 def test_without_tokens_there_is_no_match():
     producer = PrecisePrefixProducer("p")
-    assert cycle_of(producer, pool(), None).get(PREFIX) is None
+    assert context_of(producer, pool(), None).get(PREFIX) is None
 
 
 def test_a_prompt_that_was_just_sent_is_taken_as_held_for_a_while():
@@ -207,13 +207,13 @@ def test_a_prompt_that_was_just_sent_is_taken_as_held_for_a_while():
         {"speculativeIndexing": True, "tokenProcessorConfig": {"blockSizeTokens": 2}}, PrecisePrefixProducerParameters
     )
     producer, endpoints = PrecisePrefixProducer("p", parameters), pool()
-    cycle = cycle_of(producer, endpoints, [[1, 2, 3, 4]])
-    producer.sent(cycle, Decision(Outcome.PICKED, ((endpoints[1],),)))
-    found = [cycle_of(producer, endpoints, [[1, 2, 3, 4]], now_s).get(PREFIX).matched for now_s in (1.9, 2.0)]
+    context = context_of(producer, endpoints, [[1, 2, 3, 4]])
+    producer.pre_request(context, Decision(Outcome.PICKED, ((endpoints[1],),)))
+    found = [context_of(producer, endpoints, [[1, 2, 3, 4]], now_s).get(PREFIX).matched for now_s in (1.9, 2.0)]
     assert found == [[0, 2], [0, 0]]
-    producer.sent(cycle_of(producer, endpoints, [[1, 2]], 5.0), Decision(Outcome.PICKED, ((endpoints[1],),)))
-    producer.changed(endpoints[:1])
-    assert cycle_of(producer, endpoints, [[1, 2]], 5.0).get(PREFIX).matched == [0, 0]
+    producer.pre_request(context_of(producer, endpoints, [[1, 2]], 5.0), Decision(Outcome.PICKED, ((endpoints[1],),)))
+    producer.endpoints_changed(endpoints[:1])
+    assert context_of(producer, endpoints, [[1, 2]], 5.0).get(PREFIX).matched == [0, 0]
 
 
 def test_weights_of_tiers_are_configured():
@@ -228,5 +228,5 @@ def test_weights_of_tiers_are_configured():
 
 def test_without_speculation_nothing_is_guessed():
     producer, endpoints = PrecisePrefixProducer("p"), pool()
-    producer.sent(cycle_of(producer, endpoints, [[1] * 32]), Decision(Outcome.PICKED, ((endpoints[1],),)))
-    assert cycle_of(producer, endpoints, [[1] * 32]).get(PREFIX).matched == [0, 0]
+    producer.pre_request(context_of(producer, endpoints, [[1] * 32]), Decision(Outcome.PICKED, ((endpoints[1],),)))
+    assert context_of(producer, endpoints, [[1] * 32]).get(PREFIX).matched == [0, 0]

@@ -8,7 +8,7 @@ import pytest
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -24,7 +24,7 @@ class Pool:
         self.endpoints = tuple(
             Endpoint(f"ns/pod-{number}", f"10.0.0.{number}:8000", load=Load(seen_s=0.0)) for number in range(4)
         )
-        self.scheduler.changed(self.endpoints)
+        self.scheduler.endpoints_changed(self.endpoints)
         self.sent: list[tuple[Request, object]] = []
         self._ticks = count()
 
@@ -37,12 +37,14 @@ class Pool:
 
     def end(self, place: int, **told) -> None:
         request, decision = self.sent[place]
-        served = Served(**{"endpoint": decision.picked, "status": 200, "started_s": 0.0, "ended_s": 1.0, **told})
-        self.scheduler.ended(request, decision, served)
+        served = EndpointResponse(
+            **{"endpoint": decision.picked, "status": 200, "started_s": 0.0, "ended_s": 1.0, **told}
+        )
+        self.scheduler.response_complete(request, decision, served)
 
     def lose(self, name: str) -> None:
         self.endpoints = tuple(endpoint for endpoint in self.endpoints if endpoint.name != name)
-        self.scheduler.changed(self.endpoints)
+        self.scheduler.endpoints_changed(self.endpoints)
 
     @property
     def in_flight(self) -> list[int]:

@@ -3,10 +3,9 @@
 import msgspec
 import pytest
 
-from modelplane.epp.config.builtin import catalogue
+from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
-from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.sessions import (
@@ -23,33 +22,34 @@ from modelplane.epp.scheduling.producers.sessions import (
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.units import convert
+from modelplane.framework.registry import NoParameters, plugin_type
 
 POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(3))
 BY_ID = convert({"strategy": "session_id", "sessionIdConfig": {"evictionTtlSeconds": 10}}, SessionAffinityParameters)
 
 
-def cycle_of(headers=None, now_s=0.0, endpoints=POOL) -> Cycle:
-    return Cycle(Request("r", headers=headers or {}), endpoints, now_s, lambda: 0.0)
+def context_of(headers=None, now_s=0.0, endpoints=POOL) -> SchedulingContext:
+    return SchedulingContext(Request("r", headers=headers or {}), endpoints, now_s, lambda: 0.0)
 
 
 def send(plugin, headers, place, now_s=0.0, endpoints=POOL) -> None:
-    cycle = cycle_of(headers, now_s, endpoints)
-    plugin.sent(cycle, Decision(Outcome.PICKED, ((POOL[place],),)))
+    context = context_of(headers, now_s, endpoints)
+    plugin.pre_request(context, Decision(Outcome.PICKED, ((POOL[place],),)))
 
 
-def admitted(plugin, cycle) -> list[str]:
-    return [endpoint.name for endpoint in cycle.endpoints if plugin.refuse(cycle, endpoint) is None]
+def admitted(plugin, context) -> list[str]:
+    return [endpoint.name for endpoint in context.endpoints if plugin.refuse(context, endpoint) is None]
 
 
 def test_a_session_is_bound_until_it_was_not_used_for_a_while():
     scorer = SessionAffinityScorer("s", BY_ID)
     mine = {"x-session-id": "mine"}
-    assert scorer.score(cycle_of(mine), POOL) == [0.0, 0.0, 0.0]
+    assert scorer.score(context_of(mine), POOL) == [0.0, 0.0, 0.0]
     send(scorer, mine, 1, now_s=0.0)
     send(scorer, mine, 2, now_s=9.0)
-    assert scorer.score(cycle_of(mine, 18.0), POOL) == [0.0, 1.0, 0.0]
-    assert scorer.score(cycle_of({"x-session-id": "other"}, 18.0), POOL) == [0.0, 0.0, 0.0]
-    assert scorer.score(cycle_of(mine, 19.0), POOL) == [0.0, 0.0, 0.0]
+    assert scorer.score(context_of(mine, 18.0), POOL) == [0.0, 1.0, 0.0]
+    assert scorer.score(context_of({"x-session-id": "other"}, 18.0), POOL) == [0.0, 0.0, 0.0]
+    assert scorer.score(context_of(mine, 19.0), POOL) == [0.0, 0.0, 0.0]
 
 
 def test_a_session_is_bound_anew_when_its_endpoint_is_absent():
@@ -57,19 +57,19 @@ def test_a_session_is_bound_anew_when_its_endpoint_is_absent():
     mine = {"x-session-id": "mine"}
     send(scorer, mine, 1)
     send(scorer, mine, 2, endpoints=(POOL[0], POOL[2]))
-    assert scorer.score(cycle_of(mine), POOL) == [0.0, 0.0, 1.0]
-    scorer.changed(POOL[:2])
-    assert (scorer.score(cycle_of(mine), POOL), len(scorer.bindings)) == ([0.0, 0.0, 0.0], 0)
+    assert scorer.score(context_of(mine), POOL) == [0.0, 0.0, 1.0]
+    scorer.endpoints_changed(POOL[:2])
+    assert (scorer.score(context_of(mine), POOL), len(scorer.bindings)) == ([0.0, 0.0, 0.0], 0)
 
 
 def test_the_filter_keeps_the_bound_endpoint_alone_and_else_all():
     keeper = SessionAffinityFilter("f", BY_ID)
     mine = {"x-session-id": "mine"}
     send(keeper, mine, 2)
-    assert admitted(keeper, cycle_of(mine)) == ["ns/pod-2"]
-    assert admitted(keeper, cycle_of({})) == ["ns/pod-0", "ns/pod-1", "ns/pod-2"]
-    assert admitted(keeper, cycle_of(mine, endpoints=POOL[:2])) == ["ns/pod-0", "ns/pod-1"]
-    assert keeper.refuse(cycle_of(mine), POOL[0]).reason == "the session is bound to ns/pod-2"
+    assert admitted(keeper, context_of(mine)) == ["ns/pod-2"]
+    assert admitted(keeper, context_of({})) == ["ns/pod-0", "ns/pod-1", "ns/pod-2"]
+    assert admitted(keeper, context_of(mine, endpoints=POOL[:2])) == ["ns/pod-0", "ns/pod-1"]
+    assert keeper.refuse(context_of(mine), POOL[0]).reason == "the session is bound to ns/pod-2"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_filter_keeps_the_bound_endpoint_alone_and_else_all():
     ],
 )
 def test_a_token_names_its_endpoint(token, expected):
-    assert admitted(SessionAffinityFilter("f"), cycle_of({"x-session-token": token})) == expected
+    assert admitted(SessionAffinityFilter("f"), context_of({"x-session-token": token})) == expected
 
 
 def test_a_token_is_given_with_the_response():
@@ -106,14 +106,14 @@ class Mistaken:
     def __init__(self, _name="", _parameters=None):
         pass
 
-    def tell(self, _cycle, _decision):
+    def response_headers(self, _context, _decision):
         raise ValueError("no")
 
 
 def test_a_teller_that_fails_costs_the_request_nothing():
-    known = catalogue().extended([plugin_type("mistaken", Mistaken, EmptyParameters)])
+    known = builtin_registry().extended([plugin_type("mistaken", Mistaken, NoParameters)])
     text = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{type: mistaken}]\n"
-    scheduler = Scheduler(load(text, catalogue=known).build())
+    scheduler = Scheduler(load(text, registry=known).build())
     decision = scheduler.schedule(Request("r"), POOL, 0.0, lambda: 0.5)
     assert (decision.outcome, decision.response_headers) == (Outcome.PICKED, ())
     assert scheduler.faults == {"mistaken": 1}
@@ -123,8 +123,8 @@ def test_a_session_may_be_bound_to_the_pick_of_another_profile():
     parameters = convert({"strategy": "session_id", "profileName": "prefill"}, SessionAffinityParameters)
     scorer = SessionAffinityScorer("s", parameters)
     mine = {"x-session-id": "mine"}
-    scorer.sent(cycle_of(mine), Decision(Outcome.PICKED, ((POOL[0],),), others=(("prefill", (POOL[2],)),)))
-    assert scorer.score(cycle_of(mine), POOL) == [0.0, 0.0, 1.0]
+    scorer.pre_request(context_of(mine), Decision(Outcome.PICKED, ((POOL[0],),), others=(("prefill", (POOL[2],)),)))
+    assert scorer.score(context_of(mine), POOL) == [0.0, 0.0, 1.0]
 
 
 def test_tokens():
@@ -151,9 +151,9 @@ def test_bindings_are_bounded():
     ],
 )
 def test_a_producer_finds_the_session(parameters, headers, expected):
-    cycle = cycle_of(headers)
-    SessionIdProducer("p", convert(parameters, SessionIdParameters)).produce(cycle)
-    assert cycle.get(SESSION) == expected
+    context = context_of(headers)
+    SessionIdProducer("p", convert(parameters, SessionIdParameters)).produce(context)
+    assert context.get(SESSION) == expected
 
 
 def test_what_a_producer_found_can_bind():
@@ -166,10 +166,10 @@ def test_what_a_producer_found_can_bind():
     )
     scorer = SessionAffinityScorer("s", parameters)
     for place in (1, 0):
-        cycle = cycle_of()
-        cycle.put(SESSION, "found")
-        scorer.sent(cycle, Decision(Outcome.PICKED, ((POOL[place],),)))
-    assert scorer.score(cycle, POOL) == [0.0, 1.0, 0.0]
+        context = context_of()
+        context.put(SESSION, "found")
+        scorer.pre_request(context, Decision(Outcome.PICKED, ((POOL[place],),)))
+    assert scorer.score(context, POOL) == [0.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize("parameters", [{}, {"headerName": "a", "cookieName": "b"}])

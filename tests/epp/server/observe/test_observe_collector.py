@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe import Numbers, PickerCollector, PoolStats
 from modelplane.epp.server.observe.collector import PrefixShown
@@ -36,7 +36,7 @@ def samples(*, legacy=False, fill=True):
     if fill:
         request = Request("id", "m", size=100, received_s=1.0, tenant="t", priority=1, streaming=True)
         numbers.decided(request, Decision(Outcome.PICKED, ((ENDPOINTS[0],),)), 0.00015, "alias")
-        numbers.ended(request, Served(ENDPOINTS[0], 200, 1.0, 1.5, 2.0, ResponseUsage(10, 6, 2)), "alias")
+        numbers.ended(request, EndpointResponse(ENDPOINTS[0], 200, 1.0, 1.5, 2.0, ResponseUsage(10, 6, 2)), "alias")
         numbers.decided(Request("id", "m", tenant="u", priority=1), Decision(Outcome.SATURATED), 0.2, "alias")
         numbers.waited(request, "Dispatched", 0.3)
         numbers.rewrote("rule", "alias", "m")

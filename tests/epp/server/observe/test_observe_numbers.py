@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe.numbers import DECIDE_S, OTHER, Bounded, Histogram, Numbers
 
@@ -42,7 +42,7 @@ def test_a_request_that_is_served():
     numbers.decided(asked, PICKED, 0.00005, "alias")
     record = only(numbers)
     assert (record.labels, record.requests, record.running) == (("alias", "m", "t", "2"), 1, 1)
-    numbers.ended(asked, Served(ENDPOINT, 200, 10.01, 10.2, 12.0, ResponseUsage(100, 19, 64)), "alias")
+    numbers.ended(asked, EndpointResponse(ENDPOINT, 200, 10.01, 10.2, 12.0, ResponseUsage(100, 19, 64)), "alias")
     assert (record.running, record.errors) == (0, {})
     totals = (record.whole, record.first_streaming, record.tpot, record.ntpot, record.inputs, record.outputs)
     assert [one.total for one in totals] == pytest.approx([2.0, 0.2, 0.1, 2 / 19, 100, 19])
@@ -54,9 +54,9 @@ def test_a_request_that_is_served():
 def test_what_is_not_told_is_not_counted():
     numbers = Numbers()
     numbers.decided(request(), PICKED, 0.1)
-    numbers.ended(request(), Served(ENDPOINT, 0, 5.0))
+    numbers.ended(request(), EndpointResponse(ENDPOINT, 0, 5.0))
     assert only(numbers).errors == {}
-    numbers.ended(request(), Served(ENDPOINT, 0, 5.0, given_up=True))
+    numbers.ended(request(), EndpointResponse(ENDPOINT, 0, 5.0, given_up=True))
     record = only(numbers)
     counted = (record.whole, record.first, record.tpot, record.ntpot, record.inputs, record.outputs, record.cached)
     assert [sum(one.counts) for one in counted] == [0] * 7
@@ -101,7 +101,7 @@ def test_only_the_first_thousand_names_are_told_apart():
     assert (len(models), len(tenants), "pinned" in models) == (1002, 1001, True)
     lost = next(record for record in numbers.records if record.labels[0] == OTHER)
     assert (lost.requests, lost.running) == (500, 500)
-    numbers.ended(request("m-1400", tenant="t-1400"), Served(ENDPOINT, 200, 0.0))
+    numbers.ended(request("m-1400", tenant="t-1400"), EndpointResponse(ENDPOINT, 200, 0.0))
     assert lost.running == 499
 
 

@@ -7,19 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
-from modelplane.epp.config.builtin import catalogue
+from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.config.config import load
 from modelplane.epp.replay.replay import Replayer, read_log
-from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Adapters, Load
-from modelplane.epp.scheduling.plugins import Admitter, PickListener, Producer, ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import Admitter, EndpointResponse, PreRequest, Producer, ResponseUsage
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.observe import DecisionLog, PickObserver
 from modelplane.framework import Filter, Scorer
+from modelplane.framework.registry import NoParameters, plugin_type
 from modelplane.testing.picking import make, seeded
 
 ROLE = "llm-d.ai/role"
@@ -78,13 +78,13 @@ def instance(name):
 
 
 def types_of(*parts):
-    """Those of the catalogue with one of these parts; the rest is the server's."""
-    mine = [name for name, kind in catalogue().items() if not kind.parts or "detector" in kind.parts]
+    """Those of the registry with one of these parts; the rest is the server's."""
+    mine = [name for name, kind in builtin_registry().items() if not kind.parts or "detector" in kind.parts]
     return [name for name in mine if name not in HANDLERS and isinstance(instance(name), parts)]
 
 
 IN_PROFILES = types_of(Filter, Scorer)
-BESIDE = [name for name in types_of(Producer, PickListener, Admitter) if name not in IN_PROFILES]
+BESIDE = [name for name in types_of(Producer, PreRequest, Admitter) if name not in IN_PROFILES]
 
 
 def config_of(in_profiles, beside=(), handler="single-profile-handler", picker="max-score-picker"):
@@ -162,7 +162,7 @@ class Live:
         self._scheduler = Scheduler(config.build())
         self._counts = not any(isinstance(one, InFlightProducer) for one in self._scheduler.assembly.plugins.values())
         self._pool = pool
-        self._scheduler.changed(pool)
+        self._scheduler.endpoints_changed(pool)
         self._random = random
         self._under_way = []
         self.decisions = []
@@ -194,8 +194,8 @@ class Live:
                 decision.picked.requests_in_flight -= 1
                 decision.picked.tokens_in_flight -= request.tokens
             usage = ResponseUsage(request.tokens, random.randrange(1, 90))
-            served = Served(decision.picked, 200, sent_s, self.now_s - 0.01, self.now_s, usage)
-            self._scheduler.ended(request, decision, served)
+            served = EndpointResponse(decision.picked, 200, sent_s, self.now_s - 0.01, self.now_s, usage)
+            self._scheduler.response_complete(request, decision, served)
         if self._pool and random.random() < 0.5:
             endpoint = random.choice(self._pool)
             endpoint.load = look(random, self.now_s)
@@ -207,7 +207,7 @@ def groups(decision):
 
 def replay_all(lines, known=None):
     decisions, texts = read_log(lines, "log")
-    replayer = Replayer(texts, known or catalogue())
+    replayer = Replayer(texts, known or builtin_registry())
     return [replayer.replay(one) if one.replay is not None else None for one in decisions]
 
 
@@ -273,7 +273,7 @@ def test_another_configuration_is_told_and_how_it_differs():
     decisions, texts = read_log(live.lines, "log")
     other = load(config_of(["queue-scorer", "cost-scorer"]), "other.yaml")
     with pytest.raises(InputError) as refused:
-        Replayer(texts, catalogue(), other).replay(decisions[0])
+        Replayer(texts, builtin_registry(), other).replay(decisions[0])
     sentence = str(refused.value)
     assert sentence.startswith("was decided by configuration ")
     assert "\n-  scorers  queue-scorer x 1\n+  scorers  queue-scorer x 1, cost-scorer x 1" in sentence
@@ -283,15 +283,15 @@ def test_a_configuration_that_is_written_otherwise_is_the_same():
     live = logged_with(config_of(["queue-scorer"]))
     decisions, _ = read_log(live.lines, "log")
     same = load(json.dumps(json.loads(config_of(["queue-scorer"])), indent=4), "same.yaml")
-    assert Replayer({}, catalogue(), same).replay(decisions[0]).differences == ()
+    assert Replayer({}, builtin_registry(), same).replay(decisions[0]).differences == ()
     with pytest.raises(InputError, match="which the log does not hold; give it by --config"):
-        Replayer({}, catalogue()).replay(decisions[0])
+        Replayer({}, builtin_registry()).replay(decisions[0])
 
 
 def test_a_request_that_no_plugin_saw_is_told():
     decisions, texts = read_log(logged_with(count=0).lines, "log")
     with pytest.raises(InputError) as refused:
-        Replayer(texts, catalogue()).replay(decisions[0])
+        Replayer(texts, builtin_registry()).replay(decisions[0])
     assert str(refused.value) == "ended as NoEndpoints (no endpoint is ready) before any plugin was asked"
 
 
@@ -302,13 +302,13 @@ class Forgetful:
         self.name = name
         self._turn = 0
 
-    def score(self, _cycle, endpoints):
+    def score(self, _context, endpoints):
         self._turn += 1
         return [1.0 if (at + self._turn) % 2 else 0.0 for at in range(len(endpoints))]
 
 
 def test_what_cannot_be_replayed_is_told_with_the_numbers():
-    known = catalogue().extended([plugin_type("forgetful", Forgetful, EmptyParameters)])
+    known = builtin_registry().extended([plugin_type("forgetful", Forgetful, NoParameters)])
     random = seeded(3).__self__
     text = config_of(["forgetful"])
     live = Live(text, pool_of(2, random), random, known)

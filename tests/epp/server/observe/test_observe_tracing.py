@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe import PickObserver, Tracing, otlp_provider
 from modelplane.framework import Refusal, RefusalCode
@@ -48,7 +48,7 @@ def test_the_spans_of_a_request():
     asked = request("01")
     decide(observer, asked)
     assert exporter.get_finished_spans() == ()
-    observer.ended(asked, PICKED, Served(ENDPOINTS[4], 200, 101.0, 101.5, 103.0, ResponseUsage(10, 5)))
+    observer.ended(asked, PICKED, EndpointResponse(ENDPOINTS[4], 200, 101.0, 101.5, 103.0, ResponseUsage(10, 5)))
     spans = {span.name: span for span in exporter.get_finished_spans()}
     assert list(spans) == [
         "gateway.request",
@@ -119,7 +119,7 @@ def test_what_is_not_traced_leaves_nothing():
     exporter, observer = traced(0.0)
     asked = request()
     assert decide(observer, asked) is None
-    observer.ended(asked, PICKED, Served(ENDPOINTS[3], 200, 101.0))
+    observer.ended(asked, PICKED, EndpointResponse(ENDPOINTS[3], 200, 101.0))
     assert exporter.get_finished_spans() == ()
 
 
@@ -142,7 +142,7 @@ def test_over_otlp_to_a_real_receiver():
         observer = PickObserver(tracing=tracing)
         asked = request("01")
         decide(observer, asked)
-        observer.ended(asked, PICKED, Served(ENDPOINTS[3], 200, 101.0, 101.5, 103.0))
+        observer.ended(asked, PICKED, EndpointResponse(ENDPOINTS[3], 200, 101.0, 101.5, 103.0))
         await asyncio.to_thread(tracing.close)
         await runner.cleanup()
 

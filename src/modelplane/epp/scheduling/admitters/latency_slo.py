@@ -4,9 +4,9 @@ Only requests with a priority below 0 and with goals can be turned away. They ar
 meet the goals, runs nothing, or has an empty cache; and where nothing can be said of any.
 """
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.producers.latency import LATENCY
+from modelplane.framework.registry import Parameters, plugin_type
 
 _COLD = 0.02
 
@@ -21,17 +21,17 @@ class LatencySloAdmitter:
     def __init__(self, name: str, _parameters: LatencySloParameters) -> None:
         self.name = name
 
-    def turn_away(self, cycle: Cycle, /) -> str:
-        request = cycle.request
-        predictions = cycle.get(LATENCY)
+    def admit(self, context: SchedulingContext, /) -> str:
+        request = context.request
+        predictions = context.get(LATENCY)
         if request.priority >= 0 or (request.ttft_goal_s <= 0.0 and request.tpot_goal_s <= 0.0) or predictions is None:
             return ""
         known = [found for found in predictions if found is not None]
         if not known or any(found.ttft_headroom_s >= 0.0 and found.tpot_headroom_s >= 0.0 for found in known):
             return ""
-        if any(load.running == 0 or load.kv_use < _COLD for load in cycle.loads(cycle.endpoints)):
+        if any(load.running == 0 or load.kv_use < _COLD for load in context.loads(context.endpoints)):
             return ""
         return "no endpoint is expected to meet the request's goals"
 
 
-TYPES = (plugin_type("latency-slo-admitter", LatencySloAdmitter, LatencySloParameters, reads=("latency",)),)
+TYPES = (plugin_type("latency-slo-admitter", LatencySloAdmitter, LatencySloParameters, consumes=("latency",)),)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.loads import Load
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class ProbabilisticParameters(Parameters, frozen=True):
@@ -28,14 +28,14 @@ class ProbabilisticAdmitter:
         self.name = name
         self._parameters = parameters
 
-    def turn_away(self, cycle: Cycle, /) -> str:
-        if cycle.request.priority >= 0:
+    def admit(self, context: SchedulingContext, /) -> str:
+        if context.request.priority >= 0:
             return ""
-        loads = cycle.loads(cycle.endpoints)
+        loads = context.loads(context.endpoints)
         full = sum(map(self._fullness, loads)) / len(loads)
         # Far above full the power would overflow, and 1 is certain long before.
         chance = min(1.0, self._parameters.k * min(full, 1e6) ** min(self._parameters.power, 50.0))
-        if cycle.chance() >= chance:
+        if context.chance() >= chance:
             return ""
         return f"the pool is {full:.2f} full and the request may be shed"
 

@@ -5,10 +5,10 @@ with a header that lists accelerators.
 """
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 LABEL = "modelplane.ai/accelerator"
 HEADER = "x-modelplane-accelerator"
@@ -34,8 +34,8 @@ class AcceleratorFilter:
         self._header = parameters.header.lower()
         self._allows_no_label = parameters.allows_no_label
 
-    def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
-        named = cycle.request.headers.get(self._header)
+    def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
+        named = context.request.headers.get(self._header)
         if named is None and not self._values:
             return None
         found = endpoint.labels.get(self._label)

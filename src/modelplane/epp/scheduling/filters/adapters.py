@@ -3,11 +3,11 @@
 A server that does not tell which names it answers to, or how many adapters it takes, is not kept out for it.
 """
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import OtherModel
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import NoParameters, Parameters, plugin_type
 
 
 class LoraParameters(Parameters, frozen=True):
@@ -18,11 +18,11 @@ class LoraParameters(Parameters, frozen=True):
 class ModelFilter:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
-    def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
-        model, models = cycle.request.model, endpoint.load.models
+    def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
+        model, models = context.request.model, endpoint.load.models
         if not model or not models or model in models:
             return None
         return OtherModel(self.name, RefusalCode.UNRESOLVABLE, "does not serve {}", (model,))
@@ -37,8 +37,8 @@ class LoraFilter:
         self.name = name
         self._allow_load = parameters.allow_load
 
-    def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
-        adapters, model = endpoint.load.adapters, cycle.request.model
+    def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
+        adapters, model = endpoint.load.adapters, context.request.model
         if not adapters.most or not model or model in adapters.running or model in adapters.waiting:
             return None
         if not self._allow_load:
@@ -51,6 +51,6 @@ class LoraFilter:
 
 
 TYPES = (
-    plugin_type("model-filter", ModelFilter, EmptyParameters),
+    plugin_type("model-filter", ModelFilter, NoParameters),
     plugin_type("lora-filter", LoraFilter, LoraParameters),
 )

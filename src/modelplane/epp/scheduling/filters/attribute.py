@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import Literal
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class ThresholdOperator(StrEnum):
@@ -65,10 +65,10 @@ class AttributeFilter:
         self._passes_missing = parameters.on_missing == "Pass"
         self._fallback = parameters.fallback_on_empty
 
-    def refuse(self, _cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
+    def refuse(self, _context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
         return None if self._fallback else self._judge(endpoint)
 
-    def narrow(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+    def narrow(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
         answers = [self._judge(endpoint) for endpoint in endpoints]
         return () if self._fallback and None not in answers else answers
 

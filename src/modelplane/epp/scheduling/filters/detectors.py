@@ -13,12 +13,12 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.units import Duration
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 _NOT_NEGATIVE = msgspec.Meta(ge=0.0)
 REQUESTS_WITHOUT_METRICS = 100
@@ -59,11 +59,11 @@ class UtilizationDetector:
         self._queue_limit = parameters.queue_depth_threshold * (1.0 + parameters.headroom)
         self._kv_limit = parameters.kv_cache_util_threshold * (1.0 + parameters.headroom)
 
-    def refuse(self, _cycle: Cycle, _endpoint: Endpoint, /) -> Refusal | None:
+    def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
         return None
 
-    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
-        answers = [self._judge(endpoint, cycle.now_s) for endpoint in endpoints]
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        answers = [self._judge(endpoint, context.now_s) for endpoint in endpoints]
         return answers if None in answers else ()
 
     def _judge(self, endpoint: Endpoint, now_s: float) -> Refusal | None:
@@ -99,7 +99,7 @@ class ConcurrencyDetector:
         self._request_limit = int(parameters.max_concurrency * (1.0 + parameters.headroom))
         self._token_limit = int(parameters.max_token_concurrency * (1.0 + parameters.headroom))
 
-    def refuse(self, _cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
+    def refuse(self, _context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
         mode = self.parameters.concurrency_mode
         if mode is not DetectorMode.TOKENS and endpoint.requests_in_flight >= self._request_limit:
             values = (endpoint.requests_in_flight, self._request_limit)
@@ -113,6 +113,6 @@ class ConcurrencyDetector:
 TYPES = (
     plugin_type("utilization-detector", UtilizationDetector, UtilizationDetectorParameters).serving_as("detector"),
     plugin_type(
-        "concurrency-detector", ConcurrencyDetector, ConcurrencyParameters, reads=("in-flight load",)
+        "concurrency-detector", ConcurrencyDetector, ConcurrencyParameters, consumes=("in-flight load",)
     ).serving_as("detector"),
 )

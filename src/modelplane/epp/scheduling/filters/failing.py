@@ -9,10 +9,10 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class FailingParameters(Parameters, frozen=True):
@@ -28,12 +28,12 @@ class FailingFilter:
         self._threshold = parameters.threshold
         self._probe = parameters.probe_probability
 
-    def refuse(self, _cycle: Cycle, _endpoint: Endpoint, /) -> Refusal | None:
+    def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
         return None
 
-    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
         bad = [endpoint.failures >= self._threshold for endpoint in endpoints]
-        if not any(bad) or all(bad) or (self._probe and cycle.chance() < self._probe):
+        if not any(bad) or all(bad) or (self._probe and context.chance() < self._probe):
             return ()
         return [self._refusal(endpoint) if failing else None for endpoint, failing in zip(endpoints, bad, strict=True)]
 

@@ -6,10 +6,10 @@ from enum import StrEnum
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.steady import SteadyFilter
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class LabelOperator(StrEnum):
@@ -100,6 +100,6 @@ def _has_value(name: str, parameters: ByLabelParameters) -> Callable[[Endpoint],
 
 TYPES = (
     plugin_type("label-selector-filter", make_selector, SelectorParameters),
-    plugin_type("by-label-selector", make_selector, SelectorParameters, instead="label-selector-filter"),
-    plugin_type("by-label", make_by_label, ByLabelParameters, instead="label-selector-filter"),
+    plugin_type("by-label-selector", make_selector, SelectorParameters, replaced_by="label-selector-filter"),
+    plugin_type("by-label", make_by_label, ByLabelParameters, replaced_by="label-selector-filter"),
 )

@@ -12,12 +12,12 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.latency import LATENCY
 from modelplane.epp.scheduling.producers.prefix import prefix_of
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 _MS = 1000.0
 
@@ -49,16 +49,21 @@ class PrefixAffinityFilter:
         self.name = name
         self._parameters = parameters
 
-    def refuse(self, _cycle: Cycle, _endpoint: Endpoint, /) -> Refusal | None:
+    def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
         return None
 
-    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
-        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        match = prefix_of(context, self._parameters.prefix_match_info_producer_name)
         if len(endpoints) < 2 or match is None or not match.total_blocks:  # noqa: PLR2004  one endpoint is no choice
             return ()
-        shares = [blocks / match.total_blocks for blocks in cycle.aligned(match.matched, endpoints)]
+        shares = [blocks / match.total_blocks for blocks in context.aligned(match.matched, endpoints)]
         sticky = [share >= self._parameters.affinity_threshold for share in shares]
-        if not any(sticky) or all(sticky) or self._explores(cycle) or self._costs_too_much(cycle, endpoints, sticky):
+        if (
+            not any(sticky)
+            or all(sticky)
+            or self._explores(context)
+            or self._costs_too_much(context, endpoints, sticky)
+        ):
             return ()
         return [None if stays else self._refuse_cold(share) for share, stays in zip(shares, sticky, strict=True)]
 
@@ -68,24 +73,26 @@ class PrefixAffinityFilter:
             self.name, RefusalCode.UNSCHEDULABLE, "holds {:.0%} of the prompt, others {:.0%} or more", values
         )
 
-    def _explores(self, cycle: Cycle) -> bool:
+    def _explores(self, context: SchedulingContext) -> bool:
         probability = self._parameters.exploration_probability
-        return probability > 0.0 and cycle.chance() < probability
+        return probability > 0.0 and context.chance() < probability
 
-    def _costs_too_much(self, cycle: Cycle, endpoints: Sequence[Endpoint], sticky: Sequence[bool]) -> bool:
+    def _costs_too_much(
+        self, context: SchedulingContext, endpoints: Sequence[Endpoint], sticky: Sequence[bool]
+    ) -> bool:
         penalty = self._parameters.max_ttft_penalty_ms
         if not penalty:
             return False
-        waits = self._waits_ms(cycle, endpoints)
+        waits = self._waits_ms(context, endpoints)
         best_sticky = min(wait for wait, stays in zip(waits, sticky, strict=True) if stays)
         best_other = min(wait for wait, stays in zip(waits, sticky, strict=True) if not stays)
         return best_sticky - best_other > penalty
 
-    def _waits_ms(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> list[float]:
+    def _waits_ms(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> list[float]:
         rate = self._parameters.peak_prefill_throughput
-        predictions = cycle.get(LATENCY) if self._parameters.ttft_source is PrefixSource.LATENCY_PREDICTOR else None
+        predictions = context.get(LATENCY) if self._parameters.ttft_source is PrefixSource.LATENCY_PREDICTOR else None
         if predictions is not None:
-            found = [each for each in cycle.aligned(predictions, endpoints) if each is not None]
+            found = [each for each in context.aligned(predictions, endpoints) if each is not None]
             if len(found) == len(endpoints):
                 return [each.ttft_s * _MS for each in found]
         return [endpoint.tokens_in_flight / rate * _MS for endpoint in endpoints]
@@ -96,6 +103,6 @@ TYPES = (
         "prefix-cache-affinity-filter",
         PrefixAffinityFilter,
         PrefixAffinityParameters,
-        reads=("prefix", "in-flight load"),
+        consumes=("prefix", "in-flight load"),
     ),
 )

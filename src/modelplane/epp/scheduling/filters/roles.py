@@ -6,10 +6,10 @@ ends as excluded (503) and never as saturated (429).
 
 from collections.abc import Callable
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, PluginType, plugin_type
 from modelplane.epp.scheduling.endpoints import ROLE_LABEL, Endpoint, Role
 from modelplane.epp.scheduling.steady import SteadyFilter
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import NoParameters, PluginType, plugin_type
 
 _EVERYTHING = frozenset((Role.BOTH, Role.PREFILL_DECODE, Role.ENCODE_PREFILL_DECODE))
 _DECODES = frozenset((Role.DECODE, *_EVERYTHING))
@@ -18,10 +18,10 @@ _ENCODES = frozenset((Role.ENCODE, Role.ENCODE_PREFILL, Role.ENCODE_PREFILL_DECO
 
 
 def _type(name: str, roles: frozenset[Role], *, unlabelled: bool) -> PluginType:
-    def make(instance: str, _parameters: EmptyParameters) -> SteadyFilter:
+    def make(instance: str, _parameters: NoParameters) -> SteadyFilter:
         return SteadyFilter(instance, _judge(instance, frozenset(map(str, roles)), unlabelled=unlabelled))
 
-    return plugin_type(name, make, EmptyParameters)
+    return plugin_type(name, make, NoParameters)
 
 
 def _judge(name: str, roles: frozenset[str], *, unlabelled: bool) -> Callable[[Endpoint], Refusal | None]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.subsets import narrow, parse
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import NoParameters, plugin_type
 
 HEADER = "test-epp-endpoint-selection"
 
@@ -16,18 +16,18 @@ class HeaderBasedTestingFilter:
 
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
-    def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
-        answers = self.narrow(cycle, (endpoint,))
+    def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
+        answers = self.narrow(context, (endpoint,))
         return answers[0] if answers else None
 
-    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
-        named = cycle.request.headers.get(HEADER, "")
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        named = context.request.headers.get(HEADER, "")
         kept = set(narrow(endpoints, parse(named)))
         no = Refusal(self.name, RefusalCode.UNRESOLVABLE, "is not among those of the header: {}", (named or "none",))
         return [None if endpoint in kept else no for endpoint in endpoints]
 
 
-TYPES = (plugin_type("header-based-testing-filter", HeaderBasedTestingFilter, EmptyParameters),)
+TYPES = (plugin_type("header-based-testing-filter", HeaderBasedTestingFilter, NoParameters),)

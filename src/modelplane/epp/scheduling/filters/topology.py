@@ -6,12 +6,12 @@ Nobody is kept out where there is no such endpoint, or none is near enough.
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.slots import PEER
 from modelplane.epp.scheduling.topology import TopologyLevel, shared
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class TopologyAffinity(StrEnum):
@@ -41,11 +41,11 @@ class TopologyFilter:
         self.name = name
         self._affinity = parameters.min_affinity
 
-    def refuse(self, _cycle: Cycle, _endpoint: Endpoint, /) -> Refusal | None:
+    def refuse(self, _context: SchedulingContext, _endpoint: Endpoint, /) -> Refusal | None:
         return None
 
-    def narrow(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
-        peer = cycle.get(PEER)
+    def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
+        peer = context.get(PEER)
         if peer is None:
             return ()
         least = _LEVELS[self._affinity]

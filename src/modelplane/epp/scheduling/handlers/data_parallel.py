@@ -1,18 +1,16 @@
 """Endpoints that are ranks of one server: the proxy goes to the server's first port, a header names the rank."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.conclusions import conclude
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import DATA_PARALLEL
+from modelplane.epp.scheduling.results import decision_from
 from modelplane.epp.scheduling.subsets import join, split
-from modelplane.framework import Profile
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class DataParallelParameters(Parameters, frozen=True):
@@ -26,17 +24,17 @@ class DataParallelHandler:
         self.name = name
         self._port = str(parameters.primary_port)
 
-    def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
+    def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
         if len(profiles) == 1:
             return ()
         return (f"runs exactly one profile, and there are {len(profiles)} ({', '.join(profiles)})",)
 
-    def profiles(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]], /) -> Sequence[str]:
-        return () if cycle.results else tuple(profiles)
+    def pick_profiles(self, context: SchedulingContext, profiles: Profiles, /) -> Sequence[str]:
+        return () if context.results else tuple(profiles)
 
-    def conclude(self, cycle: Cycle, /) -> Decision:
-        ((profile, result),) = cycle.results.items()
-        decision = conclude(profile, result)
+    def process_results(self, context: SchedulingContext, /) -> Decision:
+        ((profile, result),) = context.results.items()
+        decision = decision_from(profile, result)
         if decision.outcome is not Outcome.PICKED:
             return decision
         hosts = [split(endpoint.address)[0] for group in decision.groups for endpoint in group]
@@ -52,6 +50,6 @@ TYPES = (
         "data-parallel-profile-handler",
         DataParallelHandler,
         DataParallelParameters,
-        instead="one endpoint a port, which the pool's target ports give",
+        replaced_by="one endpoint a port, which the pool's target ports give",
     ),
 )

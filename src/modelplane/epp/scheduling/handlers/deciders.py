@@ -4,10 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.prefix import prefix_of
+from modelplane.framework.registry import NoParameters, Parameters, plugin_type
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -29,23 +29,23 @@ class PrefixBasedDecider:
         self.name = name
         self._parameters = parameters
 
-    def wants(self, cycle: Cycle, primary: Endpoint | None, /) -> bool:
-        least, tokens = self._parameters.non_cached_tokens, cycle.request.tokens
+    def disaggregate(self, context: SchedulingContext, primary: Endpoint | None, /) -> bool:
+        least, tokens = self._parameters.non_cached_tokens, context.request.tokens
         if not least or tokens < least or tokens < self._parameters.prompt_tokens or primary is None:
             return False
-        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+        match = prefix_of(context, self._parameters.prefix_match_info_producer_name)
         if match is None:
             return False
-        return tokens - cycle.aligned(match.matched, (primary,))[0] * match.block_size >= least
+        return tokens - context.aligned(match.matched, (primary,))[0] * match.block_size >= least
 
 
 class AlwaysDecider:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
-    def wants(self, _cycle: Cycle, _primary: Endpoint | None, /) -> bool:
+    def disaggregate(self, _context: SchedulingContext, _primary: Endpoint | None, /) -> bool:
         return True
 
 
@@ -54,15 +54,15 @@ class MultimodalDecider:
 
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
-    def wants(self, cycle: Cycle, _primary: Endpoint | None, /) -> bool:
-        return cycle.request.has_media
+    def disaggregate(self, context: SchedulingContext, _primary: Endpoint | None, /) -> bool:
+        return context.request.has_media
 
 
 TYPES = (
-    plugin_type("prefix-based-pd-decider", PrefixBasedDecider, PrefixBasedParameters, reads=("prefix",)),
-    plugin_type("always-disagg-pd-decider", AlwaysDecider, EmptyParameters),
-    plugin_type("always-disagg-multimodal-decider", MultimodalDecider, EmptyParameters),
+    plugin_type("prefix-based-pd-decider", PrefixBasedDecider, PrefixBasedParameters, consumes=("prefix",)),
+    plugin_type("always-disagg-pd-decider", AlwaysDecider, NoParameters),
+    plugin_type("always-disagg-multimodal-decider", MultimodalDecider, NoParameters),
 )

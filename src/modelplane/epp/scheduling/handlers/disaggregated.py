@@ -8,21 +8,19 @@ out and the request served without it; only decode must find somebody.
 Which endpoints do the further stages is told to the proxy on the decoding pod by headers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Making, Parameters, linked_type
-from modelplane.epp.scheduling.conclusions import conclude, picks
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
-from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import ENCODERS, PREFILLER
 from modelplane.epp.scheduling.plugins import Decider
+from modelplane.epp.scheduling.results import Others, decision_from, picks
 from modelplane.epp.scheduling.slots import PEER
-from modelplane.framework import Profile
+from modelplane.framework.registry import Handle, Parameters, linked_type
 
 
 class StageOrder(StrEnum):
@@ -85,7 +83,7 @@ class DisaggregatedHandler:
         self.name = name
         self._stages = stages
 
-    def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
+    def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
         stages, names = self._stages, self._stages.names
         found = [] if names.decode in profiles else [f"needs a profile {names.decode}"]
         first = stages.order is StageOrder.PREFILL_FIRST
@@ -97,65 +95,69 @@ class DisaggregatedHandler:
         found.extend(f"never runs profile {profile}" for profile in profiles if profile not in known)
         return found
 
-    def profiles(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]], /) -> Sequence[str]:
+    def pick_profiles(self, context: SchedulingContext, profiles: Profiles, /) -> Sequence[str]:
         if self._stages.order is StageOrder.PREFILL_FIRST:
-            return self._prefill_first(cycle, profiles)
-        return self._decode_first(cycle, profiles)
+            return self._prefill_first(context, profiles)
+        return self._decode_first(context, profiles)
 
-    def conclude(self, cycle: Cycle, /) -> Decision:
+    def process_results(self, context: SchedulingContext, /) -> Decision:
         names = self._stages.names
-        result = cycle.results[names.decode]
-        others: list[tuple[str, tuple[Endpoint, ...]]] = []
+        result = context.results[names.decode]
+        others: Others = ()
         headers: list[tuple[str, str]] = []
         for profile, header in ((names.prefill, PREFILLER), (names.encode, ENCODERS)):
-            picked = picks(cycle.results[profile]) if profile in cycle.results else ()
+            picked = picks(context.results[profile]) if profile in context.results else ()
             # An endpoint that does both stages itself need not be told to ask itself.
             if not picked or not result.ranked or picked[0] is result.ranked[0].candidate:
                 continue
-            others.append((profile, picked))
+            others = (*others, (profile, picked))
             told = picked if header is ENCODERS else picked[:1]
             headers.append((header, ",".join(endpoint.address for endpoint in told)))
-        return conclude(names.decode, result, tuple(others), tuple(headers))
+        return decision_from(names.decode, result, others, tuple(headers))
 
-    def _decode_first(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]]) -> Sequence[str]:
+    def _decode_first(self, context: SchedulingContext, profiles: Profiles) -> Sequence[str]:
         names = self._stages.names
-        decoded = cycle.results.get(names.decode)
+        decoded = context.results.get(names.decode)
         if decoded is None:
             return (names.decode,)
-        if not decoded.ranked or names.prefill in cycle.results or names.encode in cycle.results:
+        if not decoded.ranked or names.prefill in context.results or names.encode in context.results:
             return ()
         primary = decoded.ranked[0].candidate
-        cycle.put(PEER, primary)
+        context.put(PEER, primary)
         wanted = [(names.encode, self._stages.encode), (names.prefill, self._stages.prefill)]
-        return [name for name, decider in wanted if name in profiles and decider and decider.wants(cycle, primary)]
+        return [
+            name for name, decider in wanted if name in profiles and decider and decider.disaggregate(context, primary)
+        ]
 
-    def _prefill_first(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]]) -> Sequence[str]:
+    def _prefill_first(self, context: SchedulingContext, profiles: Profiles) -> Sequence[str]:
         names = self._stages.names
-        if names.decode in cycle.results:
+        if names.decode in context.results:
             return ()
-        if not cycle.results:
-            encodes = names.encode in profiles and self._stages.encode and self._stages.encode.wants(cycle, None)
+        if not context.results:
+            encodes = (
+                names.encode in profiles and self._stages.encode and self._stages.encode.disaggregate(context, None)
+            )
             before = [name for name in (names.prefill,) if name in profiles] + ([names.encode] if encodes else [])
             if before:
                 return before
-        prefilled = cycle.results.get(names.prefill)
+        prefilled = context.results.get(names.prefill)
         if prefilled is not None and prefilled.ranked:
-            cycle.put(PEER, prefilled.ranked[0].candidate)
+            context.put(PEER, prefilled.ranked[0].candidate)
         return (names.decode,)
 
 
-def make(name: str, parameters: DisaggregatedParameters, making: Making) -> DisaggregatedHandler:
+def make(name: str, parameters: DisaggregatedParameters, handle: Handle) -> DisaggregatedHandler:
     deciding = parameters.deciding
     if parameters.stage_order is StageOrder.PREFILL_FIRST and deciding.prefill:
         raise InputError("deciders.prefill cannot be used where prefill comes first")
-    prefill, encode = find_decider(deciding.prefill, making), find_decider(deciding.encode, making)
+    prefill, encode = find_decider(deciding.prefill, handle), find_decider(deciding.encode, handle)
     return DisaggregatedHandler(name, Stages(parameters.stage_order, parameters.stages, prefill, encode))
 
 
-def find_decider(name: str, making: Making) -> Decider | None:
+def find_decider(name: str, handle: Handle) -> Decider | None:
     if not name:
         return None
-    found = making.find(name)
+    found = handle.plugin(name)
     if not isinstance(found, Decider):
         raise InputError(f"refers to {name} as a decider, which it is not")
     return found

@@ -4,18 +4,16 @@ Another handler decides, then these run on the same request, and what they would
 for the log. They run last, so that nothing of theirs, chance included, reaches the decision.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Making, Parameters, linked_type
-from modelplane.epp.scheduling.conclusions import conclude, picks
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import Profiles, SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
-from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import ChecksProfiles, ProfileHandler
-from modelplane.framework import Profile
+from modelplane.epp.scheduling.plugins import ProfileHandler, ProfilesValidator
+from modelplane.epp.scheduling.results import decision_from, picks
+from modelplane.framework.registry import Handle, Parameters, linked_type
 
 
 class ShadowParameters(Parameters, frozen=True):
@@ -30,52 +28,52 @@ class _OneProfile:
 
     name = "the profile that decides"
 
-    def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
+    def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
         return () if len(profiles) == 1 else (f"leaves {len(profiles)} profiles to decide; name a handler for them",)
 
-    def profiles(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]], /) -> Sequence[str]:
-        return () if cycle.results else tuple(profiles)
+    def pick_profiles(self, context: SchedulingContext, profiles: Profiles, /) -> Sequence[str]:
+        return () if context.results else tuple(profiles)
 
-    def conclude(self, cycle: Cycle, /) -> Decision:
-        ((profile, result),) = cycle.results.items()
-        return conclude(profile, result)
+    def process_results(self, context: SchedulingContext, /) -> Decision:
+        ((profile, result),) = context.results.items()
+        return decision_from(profile, result)
 
 
 class ShadowHandler:
     def __init__(self, name: str, inner: ProfileHandler, shadows: frozenset[str]) -> None:
         self.name = name
-        self.shadows = shadows
+        self.shadow_profiles = shadows
         self._inner = inner
-        self._visible: Mapping[str, Profile[Cycle, Endpoint]] = {}
-        self._of: Mapping[str, Profile[Cycle, Endpoint]] | None = None
+        self._visible: Profiles = {}
+        self._of: Profiles | None = None
 
-    def objections(self, profiles: Sequence[str], /) -> Sequence[str]:
-        missing = [f"needs a profile {shadow}" for shadow in sorted(self.shadows.difference(profiles))]
-        visible = [profile for profile in profiles if profile not in self.shadows]
-        inner = self._inner.objections(visible) if isinstance(self._inner, ChecksProfiles) else ()
+    def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
+        missing = [f"needs a profile {shadow}" for shadow in sorted(self.shadow_profiles.difference(profiles))]
+        visible = [profile for profile in profiles if profile not in self.shadow_profiles]
+        inner = self._inner.validate_profiles(visible) if isinstance(self._inner, ProfilesValidator) else ()
         return [*missing, *inner]
 
-    def profiles(self, cycle: Cycle, profiles: Mapping[str, Profile[Cycle, Endpoint]], /) -> Sequence[str]:
-        if not self.shadows.isdisjoint(cycle.results):
+    def pick_profiles(self, context: SchedulingContext, profiles: Profiles, /) -> Sequence[str]:
+        if not self.shadow_profiles.isdisjoint(context.results):
             return ()
         if profiles is not self._of:
             self._of = profiles
-            self._visible = {name: profile for name, profile in profiles.items() if name not in self.shadows}
-        return self._inner.profiles(cycle, self._visible) or sorted(self.shadows)
+            self._visible = {name: profile for name, profile in profiles.items() if name not in self.shadow_profiles}
+        return self._inner.pick_profiles(context, self._visible) or sorted(self.shadow_profiles)
 
-    def conclude(self, cycle: Cycle, /) -> Decision:
-        watched = {name: cycle.results.pop(name) for name in sorted(self.shadows) if name in cycle.results}
-        decision = self._inner.conclude(cycle)
-        cycle.results.update(watched)
+    def process_results(self, context: SchedulingContext, /) -> Decision:
+        watched = {name: context.results.pop(name) for name in sorted(self.shadow_profiles) if name in context.results}
+        decision = self._inner.process_results(context)
+        context.results.update(watched)
         return msgspec.structs.replace(
             decision, shadows=tuple((name, picks(result)) for name, result in watched.items())
         )
 
 
-def make(name: str, parameters: ShadowParameters, making: Making) -> ShadowHandler:
+def make(name: str, parameters: ShadowParameters, handle: Handle) -> ShadowHandler:
     if not parameters.shadows:
         raise InputError("shadows is empty: nothing would watch")
-    inner = making.find(parameters.handler) if parameters.handler else _OneProfile()
+    inner = handle.plugin(parameters.handler) if parameters.handler else _OneProfile()
     if not isinstance(inner, ProfileHandler):
         raise InputError(f"refers to {parameters.handler} as a profile handler, which it is not")
     return ShadowHandler(name, inner, frozenset(parameters.shadows))

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import CACHE_SOURCE
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class PeerSourceParameters(Parameters, frozen=True):
@@ -27,15 +27,15 @@ class PeerSourceListener:
         self.name = name
         self._parameters = parameters
 
-    def sent(self, cycle: Cycle, decision: Decision, /) -> Sequence[tuple[str, str]]:
-        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+    def pre_request(self, context: SchedulingContext, decision: Decision, /) -> Sequence[tuple[str, str]]:
+        match = prefix_of(context, self._parameters.prefix_match_info_producer_name)
         if match is None or not any_held(match):
             return ()
         best = max(match.matched)
-        own = cycle.aligned(match.matched, (self._computes(decision),))[0]
+        own = context.aligned(match.matched, (self._computes(decision),))[0]
         if (best - own) * match.block_size < self._parameters.min_cached_token_delta:
             return ()
-        holders = [each for each, held in zip(cycle.endpoints, match.matched, strict=True) if held == best]
+        holders = [each for each, held in zip(context.endpoints, match.matched, strict=True) if held == best]
         # The same for the same pool, whatever its order.
         source = min(holders, key=lambda endpoint: endpoint.name)
         return ((CACHE_SOURCE, source.address),)
@@ -45,4 +45,4 @@ class PeerSourceListener:
         return others[0] if others else decision.picked
 
 
-TYPES = (plugin_type("p2p-source-producer", PeerSourceListener, PeerSourceParameters, reads=("prefix",)),)
+TYPES = (plugin_type("p2p-source-producer", PeerSourceListener, PeerSourceParameters, consumes=("prefix",)),)

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from heapq import nlargest
 
-from modelplane.epp.scheduling.catalogue import plugin_type
 from modelplane.epp.scheduling.chances import ByName, shuffled
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import MaxScoreParameters
 from modelplane.framework import Scored
+from modelplane.framework.registry import plugin_type
 
 
 class BestPicker:
@@ -20,16 +20,18 @@ class BestPicker:
         self.name = name
         self._by_name = ByName()
 
-    def take(self, cycle: Cycle, endpoints: Sequence[Endpoint], best: Sequence[int], /) -> int:
-        return self._by_name.one(cycle, endpoints, best)
+    def take(self, context: SchedulingContext, endpoints: Sequence[Endpoint], best: Sequence[int], /) -> int:
+        return self._by_name.one(context, endpoints, best)
 
-    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
+    def order(
+        self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
+    ) -> Sequence[int]:
         highest = max(sums)
         best = [at for at, total in enumerate(sums) if total == highest]
-        return best if len(best) == 1 else (self.take(cycle, endpoints, best),)
+        return best if len(best) == 1 else (self.take(context, endpoints, best),)
 
-    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
-        return _picked(self.order, cycle, scored)
+    def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
+        return _picked(self.order, context, scored)
 
 
 class SeveralBestPicker:
@@ -42,22 +44,24 @@ class SeveralBestPicker:
         self._most = most
         self._by_name = ByName()
 
-    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
+    def order(
+        self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
+    ) -> Sequence[int]:
         least = nlargest(self._most, sums)[-1]
         wanted = self._by_name.sort(endpoints, [at for at, total in enumerate(sums) if total >= least])
-        ordered = sorted(shuffled(cycle, wanted), key=sums.__getitem__, reverse=True)
+        ordered = sorted(shuffled(context, wanted), key=sums.__getitem__, reverse=True)
         return ordered[: self._most]
 
-    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
-        return _picked(self.order, cycle, scored)
+    def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
+        return _picked(self.order, context, scored)
 
 
 def _picked(
-    order: Callable[[Cycle, Sequence[Endpoint], Sequence[float]], Sequence[int]],
-    cycle: Cycle,
+    order: Callable[[SchedulingContext, Sequence[Endpoint], Sequence[float]], Sequence[int]],
+    context: SchedulingContext,
     scored: Sequence[Scored[Endpoint]],
 ) -> Sequence[Scored[Endpoint]]:
-    found = order(cycle, [each.candidate for each in scored], [each.total for each in scored])
+    found = order(context, [each.candidate for each in scored], [each.total for each in scored])
     return [scored[at] for at in found]
 
 

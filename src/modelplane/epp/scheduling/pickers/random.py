@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.chances import ByName, shuffled
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Scored
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class RandomParameters(Parameters, frozen=True):
@@ -22,14 +22,16 @@ class RandomPicker:
         self._most = max(1, parameters.max_num_of_endpoints)
         self._by_name = ByName()
 
-    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
+    def order(
+        self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
+    ) -> Sequence[int]:
         everyone = range(len(sums))
         if self._most == 1:
-            return (self._by_name.one(cycle, endpoints, everyone),)
-        return shuffled(cycle, self._by_name.sort(endpoints, everyone))[: self._most]
+            return (self._by_name.one(context, endpoints, everyone),)
+        return shuffled(context, self._by_name.sort(endpoints, everyone))[: self._most]
 
-    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
-        order = self.order(cycle, [found.candidate for found in scored], [found.total for found in scored])
+    def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
+        order = self.order(context, [found.candidate for found in scored], [found.total for found in scored])
         return [scored[at] for at in order]
 
 

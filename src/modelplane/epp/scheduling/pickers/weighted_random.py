@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from heapq import nlargest
 from math import inf, log
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.chances import ByName, shuffled
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Scored
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class WeightedRandomParameters(Parameters, frozen=True):
@@ -29,16 +29,18 @@ class WeightedRandomPicker:
         self._most = max(1, parameters.max_num_of_endpoints)
         self._by_name = ByName()
 
-    def order(self, cycle: Cycle, endpoints: Sequence[Endpoint], sums: Sequence[float], /) -> Sequence[int]:
+    def order(
+        self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
+    ) -> Sequence[int]:
         positions = self._by_name.sort(endpoints, range(len(sums)))
         if max(sums) <= 0.0:
-            return shuffled(cycle, positions)[: self._most]
+            return shuffled(context, positions)[: self._most]
         # The logarithm of u ** (1 / score) orders alike and does not vanish for small scores.
-        keys = {at: _log(cycle.chance()) / sums[at] if sums[at] > 0.0 else -inf for at in positions}
+        keys = {at: _log(context.chance()) / sums[at] if sums[at] > 0.0 else -inf for at in positions}
         return nlargest(self._most, positions, key=keys.__getitem__)
 
-    def pick(self, cycle: Cycle, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
-        order = self.order(cycle, [found.candidate for found in scored], [found.total for found in scored])
+    def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
+        order = self.order(context, [found.candidate for found in scored], [found.total for found in scored])
         return [scored[at] for at in order]
 
 

@@ -3,19 +3,19 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import plugin_type
-from modelplane.epp.scheduling.conclusions import picked_of
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.headers import PREFILLER
 from modelplane.epp.scheduling.parameters import ApproxPrefixParameters
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN
 from modelplane.epp.scheduling.producers.limits import PrefixLimits
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.epp.scheduling.requests import Request
+from modelplane.epp.scheduling.results import picked_of
+from modelplane.framework.registry import plugin_type
 
 PREFILL = "prefill"
 """The profile whose pick computes the prompt's KV blocks beside the primary one."""
@@ -58,29 +58,29 @@ class ApproxPrefixProducer:
         """Of prompts, how much the endpoint that was picked is taken to hold."""
         self.hit_bytes = Tally(SIZES)
 
-    def produce(self, cycle: Cycle) -> None:
-        put_prefix(cycle, self.name, self.index.match(cycle.request, cycle.endpoints))
+    def produce(self, context: SchedulingContext) -> None:
+        put_prefix(context, self.name, self.index.match(context.request, context.endpoints))
 
-    def remembered(self, cycle: Cycle) -> object:
-        return write_prefix(cycle, self.name)
+    def capture(self, context: SchedulingContext) -> object:
+        return write_prefix(context, self.name)
 
-    def remind(self, cycle: Cycle, remembered: object) -> None:
-        read_prefix(cycle, self.name, remembered)
+    def restore(self, context: SchedulingContext, captured: object) -> None:
+        read_prefix(context, self.name, captured)
 
-    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
-        match = prefix_of(cycle, self.name)
+    def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
+        match = prefix_of(context, self.name)
         if match is not None and match.total_blocks:
-            held = cycle.value(match.matched, picked_of(decision)) if any_held(match) else 0
+            held = context.value(match.matched, picked_of(decision)) if any_held(match) else 0
             self.hit_ratios.add(held / match.total_blocks)
             self.hit_bytes.add(held * match.block_size * BYTES_A_TOKEN)
-        self.index.record(cycle.request, computing(decision), match)
+        self.index.record(context.request, computing(decision), match)
         return ()
 
-    def ended(self, request: Request, _decision: Decision, served: Served) -> None:
+    def response_complete(self, request: Request, _decision: Decision, served: EndpointResponse) -> None:
         if served.usage.prompt_tokens > 0 and request.prompts:
             self.index.learn(request.prompt_bytes, served.usage.prompt_tokens)
 
-    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+    def endpoints_changed(self, endpoints: Sequence[Endpoint]) -> None:
         self.index.keep(endpoints)
 
 
@@ -98,4 +98,4 @@ def computing(decision: Decision) -> tuple[Endpoint, ...]:
     return (picked_of(decision), *(endpoint for endpoint in prefill if endpoint is not picked_of(decision)))
 
 
-TYPES = (plugin_type("approx-prefix-cache-producer", ApproxPrefixProducer, ApproxPrefixParameters, gives="prefix"),)
+TYPES = (plugin_type("approx-prefix-cache-producer", ApproxPrefixProducer, ApproxPrefixParameters, produces="prefix"),)

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.approx_producer import computing
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
 
 NEUTRAL = 0.5
 
@@ -37,9 +37,9 @@ class NoHitLruScorer:
         self._producer = self._parameters.prefix_match_info_producer_name or self._parameters.prefix_plugin_name
         self._used: OrderedDict[Endpoint, None] = OrderedDict()
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[float]:
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Sequence[float]:
         """1 for the endpoint that waits longest for a cold request, down to 0; never used ones come first, by name."""
-        if not self._is_cold(cycle):
+        if not self._is_cold(context):
             return [NEUTRAL] * len(endpoints)
         if len(endpoints) == 1:
             return [1.0]
@@ -50,17 +50,17 @@ class NoHitLruScorer:
             scores[at] = 1.0 - place / (len(endpoints) - 1)
         return scores
 
-    def remembered(self, cycle: Cycle) -> object:
+    def capture(self, context: SchedulingContext) -> object:
         """Endpoints in the order of their turns, who waits longest first; they matter to cold requests only."""
-        kept = set(cycle.endpoints)
-        return [endpoint.name for endpoint in self._used if endpoint in kept] if self._is_cold(cycle) else None
+        kept = set(context.endpoints)
+        return [endpoint.name for endpoint in self._used if endpoint in kept] if self._is_cold(context) else None
 
-    def remind(self, cycle: Cycle, remembered: object) -> None:
-        by_name = {endpoint.name: endpoint for endpoint in cycle.endpoints}
-        self._used = OrderedDict((by_name[name], None) for name in msgspec.convert(remembered, list[str]))
+    def restore(self, context: SchedulingContext, captured: object) -> None:
+        by_name = {endpoint.name: endpoint for endpoint in context.endpoints}
+        self._used = OrderedDict((by_name[name], None) for name in msgspec.convert(captured, list[str]))
 
-    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
-        if self._is_cold(cycle):
+    def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
+        if self._is_cold(context):
             for endpoint in computing(decision):
                 self._used[endpoint] = None
                 self._used.move_to_end(endpoint)
@@ -68,14 +68,14 @@ class NoHitLruScorer:
                 self._used.popitem(last=False)
         return ()
 
-    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+    def endpoints_changed(self, endpoints: Sequence[Endpoint]) -> None:
         kept = set(endpoints)
         for endpoint in [endpoint for endpoint in self._used if endpoint not in kept]:
             del self._used[endpoint]
 
-    def _is_cold(self, cycle: Cycle) -> bool:
-        match = prefix_of(cycle, self._producer)
+    def _is_cold(self, context: SchedulingContext) -> bool:
+        match = prefix_of(context, self._producer)
         return match is None or not any_held(match)
 
 
-TYPES = (plugin_type("no-hit-lru-scorer", NoHitLruScorer, NoHitLruParameters, reads=("prefix",)),)
+TYPES = (plugin_type("no-hit-lru-scorer", NoHitLruScorer, NoHitLruParameters, consumes=("prefix",)),)

@@ -13,14 +13,14 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.approx_producer import computing
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
 from modelplane.epp.scheduling.requests import Request
+from modelplane.framework.registry import Parameters, plugin_type
 
 LOST_AFTER_S = 86_400.0
 
@@ -57,22 +57,22 @@ class InFlightProducer:
         """Requests in flight, over all endpoints."""
         return len(self._counted)
 
-    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
-        request = cycle.request
+    def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
+        request = context.request
         if request in self._counted:
             return ()
         output = self._output_tokens(request)
         shares = tuple(
-            (endpoint, self._prompt_tokens(cycle, endpoint), output if endpoint is decision.picked else 0)
+            (endpoint, self._prompt_tokens(context, endpoint), output if endpoint is decision.picked else 0)
             for endpoint in computing(decision)
         )
         for endpoint, prompt, further in shares:
             endpoint.count(1, prompt + further)
-        self._counted[request] = _Counted(cycle.now_s, shares)
-        self._give_up_lost(cycle.now_s)
+        self._counted[request] = _Counted(context.now_s, shares)
+        self._give_up_lost(context.now_s)
         return ()
 
-    def began(self, request: Request, decision: Decision) -> None:
+    def response_received(self, request: Request, decision: Decision) -> None:
         """The prompt is computed: it weighs no more, and whoever computed nothing else is done."""
         counted = self._counted.get(request)
         if counted is None:
@@ -86,7 +86,7 @@ class InFlightProducer:
                 endpoint.count(-1, 0)
         self._counted[request] = _Counted(counted.at_s, tuple(kept))
 
-    def ended(self, request: Request, _decision: Decision, _served: Served) -> None:
+    def response_complete(self, request: Request, _decision: Decision, _served: EndpointResponse) -> None:
         self.release(request)
 
     def release(self, request: Request) -> bool:
@@ -101,11 +101,11 @@ class InFlightProducer:
             endpoint.count(-1, -prompt)
         return True
 
-    def _prompt_tokens(self, cycle: Cycle, endpoint: Endpoint) -> int:
-        tokens = cycle.request.tokens
-        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+    def _prompt_tokens(self, context: SchedulingContext, endpoint: Endpoint) -> int:
+        tokens = context.request.tokens
+        match = prefix_of(context, self._parameters.prefix_match_info_producer_name)
         if match is not None and any_held(match):
-            tokens = max(0, tokens - cycle.aligned(match.matched, (endpoint,))[0] * match.block_size)
+            tokens = max(0, tokens - context.aligned(match.matched, (endpoint,))[0] * match.block_size)
         return tokens
 
     def _output_tokens(self, request: Request) -> int:
@@ -123,4 +123,4 @@ class InFlightProducer:
             self.release(oldest)
 
 
-TYPES = (plugin_type("inflight-load-producer", InFlightProducer, InFlightParameters, gives="in-flight load"),)
+TYPES = (plugin_type("inflight-load-producer", InFlightProducer, InFlightParameters, produces="in-flight load"),)

@@ -13,16 +13,16 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
 from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.units import Duration, decode
 from modelplane.framework import Slot
+from modelplane.framework.registry import Parameters, plugin_type
 
 NO_GOAL = float("inf")
 _TTFT_FEATURES = 6
@@ -114,41 +114,41 @@ class LatencyProducer:
     def reads_bodies(self) -> bool:
         return self._parameters.streaming_mode
 
-    def produce(self, cycle: Cycle) -> None:
+    def produce(self, context: SchedulingContext) -> None:
         # Once the request is sent it counts among those in flight, and what is learned must look like what is asked.
-        cycle.put(self._before, [endpoint.tokens_in_flight for endpoint in cycle.endpoints])
+        context.put(self._before, [endpoint.tokens_in_flight for endpoint in context.endpoints])
         if self._parameters.predict_in_produce:
-            cycle.put(LATENCY, self.predict(cycle))
+            context.put(LATENCY, self.predict(context))
 
-    def remembered(self, cycle: Cycle) -> object:
-        found = cycle.get(LATENCY)
+    def capture(self, context: SchedulingContext) -> object:
+        found = context.get(LATENCY)
         return None if found is None else [None if one is None else _written(one) for one in found]
 
-    def remind(self, cycle: Cycle, remembered: object) -> None:
-        facts = msgspec.convert(remembered, list[PredictionFacts | None])
-        cycle.put(LATENCY, [None if one is None else _read(one) for one in facts])
+    def restore(self, context: SchedulingContext, captured: object) -> None:
+        facts = msgspec.convert(captured, list[PredictionFacts | None])
+        context.put(LATENCY, [None if one is None else _read(one) for one in facts])
 
-    def predict(self, cycle: Cycle) -> list[Prediction | None]:
+    def predict(self, context: SchedulingContext) -> list[Prediction | None]:
         if self._pool.ttft.samples < LEAST_SAMPLES:
-            return [None] * len(cycle.endpoints)
-        uncached = self._uncached(cycle)
+            return [None] * len(context.endpoints)
+        uncached = self._uncached(context)
         return [
-            self._expect(cycle.request, endpoint, tokens, endpoint.tokens_in_flight)
-            for endpoint, tokens in zip(cycle.endpoints, uncached, strict=True)
+            self._expect(context.request, endpoint, tokens, endpoint.tokens_in_flight)
+            for endpoint, tokens in zip(context.endpoints, uncached, strict=True)
         ]
 
-    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+    def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
         picked = decision.picked
-        before = cycle.get(self._before)
+        before = context.get(self._before)
         if before is None:
             return ()
-        (tokens,), (ahead,) = (cycle.aligned(column, (picked,)) for column in (self._uncached(cycle), before))
+        (tokens,), (ahead,) = (context.aligned(column, (picked,)) for column in (self._uncached(context), before))
         features = _ttft_features(picked, tokens, ahead), _tpot_features(picked, ahead)
-        self._pending[cycle.request] = _Pending(picked, *features, cycle.now_s)
-        self._forget_old(cycle.now_s)
+        self._pending[context.request] = _Pending(picked, *features, context.now_s)
+        self._forget_old(context.now_s)
         return ()
 
-    def ended(self, request: Request, _decision: Decision, served: Served) -> None:
+    def response_complete(self, request: Request, _decision: Decision, served: EndpointResponse) -> None:
         pending = self._pending.pop(request, None)
         # What another endpoint took says nothing of the one whose load was noted.
         if pending is None or served.status not in _OK or served.endpoint is not pending.endpoint:
@@ -163,7 +163,7 @@ class LatencyProducer:
             for each in (lines.tpot, self._pool.tpot):
                 each.learn(pending.tpot_features, (served.ended_s - served.first_byte_s) / further)
 
-    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+    def endpoints_changed(self, endpoints: Sequence[Endpoint]) -> None:
         kept = set(endpoints)
         self._endpoints = {endpoint: lines for endpoint, lines in self._endpoints.items() if endpoint in kept}
 
@@ -182,11 +182,11 @@ class LatencyProducer:
             sure,
         )
 
-    def _uncached(self, cycle: Cycle) -> Sequence[int]:
-        tokens = cycle.request.tokens
-        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+    def _uncached(self, context: SchedulingContext) -> Sequence[int]:
+        tokens = context.request.tokens
+        match = prefix_of(context, self._parameters.prefix_match_info_producer_name)
         if match is None or not any_held(match):
-            return [tokens] * len(cycle.endpoints)
+            return [tokens] * len(context.endpoints)
         return [max(0, tokens - blocks * match.block_size) for blocks in match.matched]
 
     def _forget_old(self, now_s: float) -> None:
@@ -237,7 +237,7 @@ TYPES = (
         "predicted-latency-producer",
         LatencyProducer,
         LatencyProducerParameters,
-        gives="latency",
-        reads=("in-flight load",),
+        produces="latency",
+        consumes=("in-flight load",),
     ),
 )

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.approx_producer import computing
@@ -19,6 +18,7 @@ from modelplane.epp.scheduling.producers.kv_events import GPU
 from modelplane.epp.scheduling.producers.precise import SLOW_TIER_WEIGHT, PreciseIndex
 from modelplane.epp.scheduling.producers.prefix import TOKENS, prefix_of, put_prefix, read_prefix, write_prefix
 from modelplane.epp.scheduling.units import Duration
+from modelplane.framework.registry import Parameters, plugin_type
 
 _NOTHING: Mapping[str, object] = {}
 
@@ -80,33 +80,33 @@ class PrecisePrefixProducer:
         self.parameters = parameters or PrecisePrefixProducerParameters()
         self.index = PreciseIndex(self.parameters.block_size, slow_weight=self.parameters.indexer_config.slow_weight)
 
-    def produce(self, cycle: Cycle) -> None:
-        request = cycle.request
-        prompts = cycle.get(TOKENS) or request.token_ids
+    def produce(self, context: SchedulingContext) -> None:
+        request = context.request
+        prompts = context.get(TOKENS) or request.token_ids
         if not prompts:
             return
-        self.index.forget_guesses(cycle.now_s)
-        put_prefix(cycle, self.name, self.index.match(prompts, cycle.endpoints, request.model, request.salt))
+        self.index.forget_guesses(context.now_s)
+        put_prefix(context, self.name, self.index.match(prompts, context.endpoints, request.model, request.salt))
 
-    def remembered(self, cycle: Cycle) -> object:
-        return write_prefix(cycle, self.name)
+    def capture(self, context: SchedulingContext) -> object:
+        return write_prefix(context, self.name)
 
-    def remind(self, cycle: Cycle, remembered: object) -> None:
-        read_prefix(cycle, self.name, remembered)
+    def restore(self, context: SchedulingContext, captured: object) -> None:
+        read_prefix(context, self.name, captured)
 
-    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
-        match = prefix_of(cycle, self.name)
+    def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
+        match = prefix_of(context, self.name)
         if self.parameters.speculative_indexing and match is not None:
             for endpoint in computing(decision):
-                self.index.guess(endpoint, match, cycle.now_s + self.parameters.speculative_ttl)
+                self.index.guess(endpoint, match, context.now_s + self.parameters.speculative_ttl)
         return ()
 
-    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+    def endpoints_changed(self, endpoints: Sequence[Endpoint]) -> None:
         self.index.keep(endpoints)
 
 
 TYPES = (
     plugin_type(
-        "precise-prefix-cache-producer", PrecisePrefixProducer, PrecisePrefixProducerParameters, gives="prefix"
+        "precise-prefix-cache-producer", PrecisePrefixProducer, PrecisePrefixProducerParameters, produces="prefix"
     ),
 )

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.counts import Counts
-from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.producers.matches import PrefixFacts, PrefixMatch
 from modelplane.framework import Slot
 
@@ -25,20 +25,20 @@ TOKENS: Slot[Sequence[Sequence[int]]] = Slot("tokens")
 """The prompts as the server's own tokenizer has them, one sequence a prompt, where somebody asked it."""
 
 
-def put_prefix(cycle: Cycle, producer: str, match: PrefixMatch) -> None:
-    cycle.put(PREFIX, match)
-    others = cycle.get(PREFIXES)
+def put_prefix(context: SchedulingContext, producer: str, match: PrefixMatch) -> None:
+    context.put(PREFIX, match)
+    others = context.get(PREFIXES)
     if others is None:
-        cycle.put(PREFIXES, {producer: match})
+        context.put(PREFIXES, {producer: match})
     else:
         others[producer] = match
 
 
-def prefix_of(cycle: Cycle, producer: str = "") -> PrefixMatch | None:
+def prefix_of(context: SchedulingContext, producer: str = "") -> PrefixMatch | None:
     """The match that the named producer left; without a name, the one that any left. None: nothing is known."""
     if not producer:
-        return cycle.get(PREFIX)
-    matches = cycle.get(PREFIXES)
+        return context.get(PREFIX)
+    matches = context.get(PREFIXES)
     return None if matches is None else matches.get(producer)
 
 
@@ -48,9 +48,9 @@ def any_held(match: PrefixMatch) -> bool:
     return bool(matched.values) if type(matched) is Counts else any(matched)
 
 
-def write_prefix(cycle: Cycle, producer: str) -> PrefixFacts | None:
+def write_prefix(context: SchedulingContext, producer: str) -> PrefixFacts | None:
     """What the producer left in this cycle, to be written down; None: nothing."""
-    match = prefix_of(cycle, producer)
+    match = prefix_of(context, producer)
     if match is None:
         return None
     return PrefixFacts(
@@ -62,7 +62,7 @@ def write_prefix(cycle: Cycle, producer: str) -> PrefixFacts | None:
     )
 
 
-def read_prefix(cycle: Cycle, producer: str, written: object) -> None:
+def read_prefix(context: SchedulingContext, producer: str, written: object) -> None:
     """Leaves what was written down as if the producer had found it."""
     facts = msgspec.convert(written, PrefixFacts)
-    put_prefix(cycle, producer, PrefixMatch(facts.blocks, facts.block_size, facts.held, facts.weighted))
+    put_prefix(context, producer, PrefixMatch(facts.blocks, facts.block_size, facts.held, facts.weighted))

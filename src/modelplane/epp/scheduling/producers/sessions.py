@@ -16,11 +16,11 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode, Slot
+from modelplane.framework.registry import Parameters, plugin_type
 
 TOKEN_HEADER = "x-session-token"  # noqa: S105  the name of a header
 ID_HEADER = "x-session-id"
@@ -108,66 +108,66 @@ class _SessionAffinity:
         self.bindings = SessionBindings(self._parameters.session_id_config.eviction_ttl_seconds)
         self._found: Slot[tuple[Endpoint | None]] = Slot(f"{name}: bound")
 
-    def bound(self, cycle: Cycle) -> Endpoint | None:
+    def bound(self, context: SchedulingContext) -> Endpoint | None:
         """The endpoint of the request's session, if it is among those of the cycle."""
-        found = cycle.get(self._found)
+        found = context.get(self._found)
         if found is None:
-            found = (self._find(cycle),)
-            cycle.put(self._found, found)
+            found = (self._find(context),)
+            context.put(self._found, found)
         return found[0]
 
-    def remembered(self, cycle: Cycle) -> object:
+    def capture(self, context: SchedulingContext) -> object:
         """The name of the endpoint that the request is bound to, empty for none; None where nobody asked."""
-        found = cycle.get(self._found)
+        found = context.get(self._found)
         return None if found is None else found[0].name if found[0] is not None else ""
 
-    def remind(self, cycle: Cycle, remembered: object) -> None:
-        cycle.put(self._found, (next((each for each in cycle.endpoints if each.name == remembered), None),))
+    def restore(self, context: SchedulingContext, captured: object) -> None:
+        context.put(self._found, (next((each for each in context.endpoints if each.name == captured), None),))
 
-    def sent(self, cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
-        if self._parameters.strategy is SessionStrategy.SESSION and (session := self._session(cycle)):
-            self.bindings.bind(session, self.bound(cycle) or self._picked(decision), cycle.now_s)
+    def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
+        if self._parameters.strategy is SessionStrategy.SESSION and (session := self._session(context)):
+            self.bindings.bind(session, self.bound(context) or self._picked(decision), context.now_s)
         return ()
 
-    def tell(self, _cycle: Cycle, decision: Decision) -> Sequence[tuple[str, str]]:
+    def response_headers(self, _context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
         if self._parameters.strategy is SessionStrategy.TOKEN:
             return ((self._header, token_of(self._picked(decision))),)
         return ()
 
-    def changed(self, endpoints: Sequence[Endpoint]) -> None:
+    def endpoints_changed(self, endpoints: Sequence[Endpoint]) -> None:
         self.bindings.keep(endpoints)
 
     def _picked(self, decision: Decision) -> Endpoint:
         named = (picks for profile, picks in decision.others if profile == self._parameters.profile_name and picks)
         return next(named, (decision.picked,))[0]
 
-    def _find(self, cycle: Cycle) -> Endpoint | None:
+    def _find(self, context: SchedulingContext) -> Endpoint | None:
         if self._parameters.strategy is SessionStrategy.TOKEN:
-            name = endpoint_of(cycle.request.headers.get(self._header, ""))
-            return next((endpoint for endpoint in cycle.endpoints if endpoint.name == name), None) if name else None
-        session = self._session(cycle)
-        found = self.bindings.find(session, cycle.now_s) if session else None
-        return found if found in cycle.endpoints else None
+            name = endpoint_of(context.request.headers.get(self._header, ""))
+            return next((endpoint for endpoint in context.endpoints if endpoint.name == name), None) if name else None
+        session = self._session(context)
+        found = self.bindings.find(session, context.now_s) if session else None
+        return found if found in context.endpoints else None
 
-    def _session(self, cycle: Cycle) -> str:
+    def _session(self, context: SchedulingContext) -> str:
         for source in self._sources:
-            found = cycle.request.headers.get(source.header.lower(), "") if source.header else cycle.get(SESSION)
+            found = context.request.headers.get(source.header.lower(), "") if source.header else context.get(SESSION)
             if found:
                 return found
         return ""
 
 
 class SessionAffinityScorer(_SessionAffinity):
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[float]:
-        bound = self.bound(cycle)
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Sequence[float]:
+        bound = self.bound(context)
         if bound is None:
             return [0.0] * len(endpoints)
         return [1.0 if endpoint is bound else 0.0 for endpoint in endpoints]
 
 
 class SessionAffinityFilter(_SessionAffinity):
-    def refuse(self, cycle: Cycle, endpoint: Endpoint) -> Refusal | None:
-        bound = self.bound(cycle)
+    def refuse(self, context: SchedulingContext, endpoint: Endpoint) -> Refusal | None:
+        bound = self.bound(context)
         if bound is None or endpoint is bound:
             return None
         return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "the session is bound to {}", (bound.name,))
@@ -189,21 +189,21 @@ class SessionIdProducer:
         self.name = name
         self._parameters = parameters
 
-    def produce(self, cycle: Cycle) -> None:
-        headers = cycle.request.headers
+    def produce(self, context: SchedulingContext) -> None:
+        headers = context.request.headers
         if self._parameters.header_name:
             found = headers.get(self._parameters.header_name.lower(), "")
         else:
             found = _cookies(headers).get(self._parameters.cookie_name, "")
         if found:
-            cycle.put(SESSION, found)
+            context.put(SESSION, found)
 
-    def remembered(self, cycle: Cycle) -> object:
+    def capture(self, context: SchedulingContext) -> object:
         """That there is a session, and not which: whom it is bound to is told by those who bind."""
-        return None if cycle.get(SESSION) is None else _SOME_SESSION
+        return None if context.get(SESSION) is None else _SOME_SESSION
 
-    def remind(self, cycle: Cycle, remembered: object) -> None:
-        cycle.put(SESSION, str(remembered))
+    def restore(self, context: SchedulingContext, captured: object) -> None:
+        context.put(SESSION, str(captured))
 
 
 def token_of(endpoint: Endpoint) -> str:
@@ -227,5 +227,5 @@ def _cookies(headers: Mapping[str, str]) -> dict[str, str]:
 TYPES = (
     plugin_type("session-affinity-scorer", SessionAffinityScorer, SessionAffinityParameters),
     plugin_type("session-affinity-filter", SessionAffinityFilter, SessionAffinityParameters),
-    plugin_type("session-id-producer", SessionIdProducer, SessionIdParameters, gives="session"),
+    plugin_type("session-id-producer", SessionIdProducer, SessionIdParameters, produces="session"),
 )

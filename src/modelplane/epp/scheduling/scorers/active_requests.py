@@ -8,9 +8,9 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class ActiveRequestParameters(Parameters, frozen=True):
@@ -32,13 +32,15 @@ class ActiveRequestScorer:
     def read(self, endpoint: Endpoint, /) -> float:
         return endpoint.requests_in_flight
 
-    def grade(self, count: float, _least: float, busiest: float, /) -> float:
+    def relative_score(self, count: float, _least: float, busiest: float, /) -> float:
         return 1.0 if count <= self._idle else (busiest - count) / busiest * self._most
 
-    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         counts = [endpoint.requests_in_flight for endpoint in endpoints]
         busiest = max(counts)
-        return [self.grade(count, 0, busiest) for count in counts]
+        return [self.relative_score(count, 0, busiest) for count in counts]
 
 
-TYPES = (plugin_type("active-request-scorer", ActiveRequestScorer, ActiveRequestParameters, reads=("in-flight load",)),)
+TYPES = (
+    plugin_type("active-request-scorer", ActiveRequestScorer, ActiveRequestParameters, consumes=("in-flight load",)),
+)

@@ -9,9 +9,9 @@ from math import isfinite
 
 from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.arithmetic import within_unit
-from modelplane.epp.scheduling.catalogue import EmptyParameters, Parameters, PluginType, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework.registry import NoParameters, Parameters, PluginType, plugin_type
 
 
 class Direction(StrEnum):
@@ -26,7 +26,7 @@ class FixedRange(Parameters, frozen=True):
 
 class Normalization(Parameters, frozen=True):
     fixed_range: FixedRange | None = None
-    adaptive_range: EmptyParameters | None = None
+    adaptive_range: NoParameters | None = None
 
 
 class ScoreAlgorithm(Parameters, frozen=True):
@@ -57,7 +57,7 @@ class AttributeScorer:
         self._lower = parameters.algorithm.type is Direction.LOWER
         self._fixed = fixed
 
-    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         values = [_number(endpoint.attributes, self._key) for endpoint in endpoints]
         known = [value for value in values if value is not None]
         if not known:
@@ -81,10 +81,10 @@ def _pool_type(name: str, attribute: str, fixed: FixedRange | None = None) -> Pl
     """A scorer over what other clusters tell of whole pools: lower is better among those that tell."""
     algorithm = ScoreAlgorithm(type=Direction.LOWER, normalization=Normalization(fixed_range=fixed))
 
-    def make(instance: str, _parameters: EmptyParameters) -> AttributeScorer:
+    def make(instance: str, _parameters: NoParameters) -> AttributeScorer:
         return AttributeScorer(instance, AttributeScorerParameters(attribute_key=attribute, algorithm=algorithm))
 
-    return plugin_type(name, make, EmptyParameters)
+    return plugin_type(name, make, NoParameters)
 
 
 TYPES = (

@@ -8,10 +8,10 @@ A label that is no range scores 0. As a filter it keeps out endpoints whose rang
 from collections.abc import Sequence
 from functools import lru_cache
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.framework import Refusal, RefusalCode
+from modelplane.framework.registry import Parameters, plugin_type
 
 LABEL = "llm-d.ai/context-length-range"
 
@@ -33,8 +33,8 @@ class ContextLengthScorer:
         self.name = name
         self._label = parameters.label
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
-        tokens = cycle.request.tokens
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
+        tokens = context.request.tokens
         return [_score(endpoint.labels.get(self._label), tokens) for endpoint in endpoints]
 
 
@@ -43,11 +43,11 @@ class ContextLengthFilter(ContextLengthScorer):
 
     __slots__ = ()
 
-    def refuse(self, cycle: Cycle, endpoint: Endpoint, /) -> Refusal | None:
+    def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
         label = endpoint.labels.get(self._label)
         if label is None:
             return None
-        tokens = cycle.request.tokens
+        tokens = context.request.tokens
         limits = _limits(label)
         if limits is None or not limits[0] <= tokens <= limits[1]:
             return Refusal(

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from math import isfinite
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.framework.registry import Parameters, plugin_type
 
 PRICE = "price-per-hour"
 RATE = "prefill-tokens-per-second"
@@ -33,7 +33,7 @@ class CostScorer:
         self._price = parameters.price_attribute
         self._rate = parameters.rate_attribute
 
-    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         by_rate = bool(self._rate) and all(self._rate in endpoint.attributes for endpoint in endpoints)
         costs = [self._cost(endpoint, by_rate=by_rate) for endpoint in endpoints]
         known = [cost for cost in costs if cost is not None]

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from modelplane.api.errors import InputError
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.remembered import Constant
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class HeaderLabelParameters(Parameters, frozen=True):
@@ -25,8 +25,8 @@ class HeaderLabelScorer:
         self._label = parameters.label_key
         self._none = Constant(0.0)
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
-        wanted = cycle.request.headers.get(self._header)
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
+        wanted = context.request.headers.get(self._header)
         if not wanted:
             return self._none.of(len(endpoints))
         return [1.0 if endpoint.labels.get(self._label) == wanted else 0.0 for endpoint in endpoints]

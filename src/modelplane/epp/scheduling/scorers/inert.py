@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.declared import INERT
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.remembered import Constant
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class MultimodalParameters(Parameters, frozen=True):
@@ -20,7 +20,7 @@ class InertScorer:
         self.name = name
         self._none = Constant(0.0)
 
-    def score(self, _cycle: Cycle, endpoints: Sequence[Endpoint], /) -> tuple[float, ...]:
+    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> tuple[float, ...]:
         return self._none.of(len(endpoints))
 
 

@@ -16,11 +16,11 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.latency import LATENCY, Prediction
 from modelplane.epp.scheduling.producers.prefix import prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
 
 Weight = Annotated[float, msgspec.Meta(ge=0.0)]
 
@@ -71,11 +71,11 @@ class LatencyScorer:
         parts = (parameters.composite_kv_weight, parameters.composite_queue_weight, parameters.composite_prefix_weight)
         self._composite = tuple(part / sum(parts) for part in parts) if sum(parts) else (1.0, 0.0, 0.0)
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
-        predictions = cycle.get(LATENCY) if self._by_latency else None
-        known = list(_headrooms(cycle, endpoints, predictions)) if predictions is not None else []
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
+        predictions = context.get(LATENCY) if self._by_latency else None
+        known = list(_headrooms(context, endpoints, predictions)) if predictions is not None else []
         if not known:
-            return self._without_predictions(cycle, endpoints)
+            return self._without_predictions(context, endpoints)
         met = [headroom for headroom in known if headroom.is_met]
         tier = met or _best_of_missed(known)
         strategy = self._parameters.headroom_selection_strategy if met else HeadroomStrategy.LEAST
@@ -93,31 +93,31 @@ class LatencyScorer:
             weight = 1.0 if ttft_differs else 0.0
         return [weight * first + (1.0 - weight) * further for first, further in zip(ttft, tpot, strict=True)]
 
-    def _without_predictions(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> list[float]:
+    def _without_predictions(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> list[float]:
         kv, queue, prefix = self._composite
-        loads = cycle.loads(endpoints)
+        loads = context.loads(endpoints)
         longest = max(load.waiting for load in loads)
-        shares = self._prefix_shares(cycle, endpoints)
+        shares = self._prefix_shares(context, endpoints)
         return [
             round((kv * (1.0 - load.kv_use) + queue * _shorter(load.waiting, longest) + prefix * share) * _STEPS)
             / _STEPS
             for load, share in zip(loads, shares, strict=True)
         ]
 
-    def _prefix_shares(self, cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[float]:
-        match = prefix_of(cycle, self._parameters.prefix_match_info_producer_name)
+    def _prefix_shares(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Sequence[float]:
+        match = prefix_of(context, self._parameters.prefix_match_info_producer_name)
         if match is None or not match.total_blocks:
             return [0.0] * len(endpoints)
-        return [min(1.0, blocks / match.total_blocks) for blocks in cycle.aligned(match.matched, endpoints)]
+        return [min(1.0, blocks / match.total_blocks) for blocks in context.aligned(match.matched, endpoints)]
 
 
 def _headrooms(
-    cycle: Cycle, endpoints: Sequence[Endpoint], predictions: Sequence[Prediction | None]
+    context: SchedulingContext, endpoints: Sequence[Endpoint], predictions: Sequence[Prediction | None]
 ) -> Iterator[LatencyHeadroom]:
     """Of those with a prediction. Without any goal, what is expected is what is missed by."""
-    request = cycle.request
+    request = context.request
     no_goal = request.ttft_goal_s <= 0.0 and request.tpot_goal_s <= 0.0
-    for at, (endpoint, found) in enumerate(zip(endpoints, cycle.aligned(predictions, endpoints), strict=True)):
+    for at, (endpoint, found) in enumerate(zip(endpoints, context.aligned(predictions, endpoints), strict=True)):
         if found is None:
             continue
         if no_goal:
@@ -149,4 +149,4 @@ def _shorter(waiting: float, longest: float) -> float:
     return (longest - waiting) / longest if longest else 1.0
 
 
-TYPES = (plugin_type("latency-scorer", LatencyScorer, LatencyScorerParameters, reads=("latency", "prefix")),)
+TYPES = (plugin_type("latency-scorer", LatencyScorer, LatencyScorerParameters, consumes=("latency", "prefix")),)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.memo import EndpointGauge
+from modelplane.framework.registry import Parameters, plugin_type
 
 _BEST = 0.5
 

@@ -6,10 +6,10 @@ name, so requests for a base model score as those for an adapter that nobody has
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Adapters
+from modelplane.framework.registry import NoParameters, plugin_type
 
 RUNNING, ROOM, WAITING, NEITHER = 1.0, 0.8, 0.6, 0.0
 
@@ -17,12 +17,12 @@ RUNNING, ROOM, WAITING, NEITHER = 1.0, 0.8, 0.6, 0.0
 class LoraAffinityScorer:
     __slots__ = ("name",)
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         self.name = name
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
-        model = cycle.request.model
-        return [_score(load.adapters, model) for load in cycle.loads(endpoints)]
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
+        model = context.request.model
+        return [_score(load.adapters, model) for load in context.loads(endpoints)]
 
 
 def _score(adapters: Adapters, model: str) -> float:
@@ -33,4 +33,4 @@ def _score(adapters: Adapters, model: str) -> float:
     return WAITING if model in adapters.waiting else NEITHER
 
 
-TYPES = (plugin_type("lora-affinity-scorer", LoraAffinityScorer, EmptyParameters),)
+TYPES = (plugin_type("lora-affinity-scorer", LoraAffinityScorer, NoParameters),)

@@ -7,14 +7,14 @@ than half of a short one.
 
 from collections.abc import Mapping, Sequence
 
-from modelplane.epp.scheduling.catalogue import plugin_type
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.counts import Counts
-from modelplane.epp.scheduling.cycle import Cycle
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import PRECISE, PrecisePrefixScorerParameters, PrefixCacheParameters
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
-from modelplane.framework import Few
+from modelplane.framework import SparseScores
+from modelplane.framework.registry import plugin_type
 
 _NOTHING: Mapping[int, float] = {}
 
@@ -26,15 +26,15 @@ class PrefixCacheScorer:
         self.name = name
         self._parameters = parameters
         self._producer = parameters.prefix_match_info_producer_name
-        self._none = Few(0, _NOTHING)
+        self._none = SparseScores(0, _NOTHING)
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
-        match = prefix_of(cycle, self._producer) if self._producer else cycle.get(PREFIX)
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
+        match = prefix_of(context, self._producer) if self._producer else context.get(PREFIX)
         if match is None or not match.total_blocks or not any_held(match):
             if self._none.length != len(endpoints):
-                self._none = Few(len(endpoints), _NOTHING)
+                self._none = SparseScores(len(endpoints), _NOTHING)
             return self._none
-        held = cycle.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
+        held = context.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
         weight = self._parameters.match_length_weight
         if not weight:
             return _shares(held, match.total_blocks)
@@ -45,10 +45,10 @@ class PrefixCacheScorer:
         return weight * length * length + (1.0 - weight) * min(1.0, blocks / match.total_blocks)
 
 
-def _shares(held: Sequence[float], total: int) -> Few:
+def _shares(held: Sequence[float], total: int) -> SparseScores:
     if type(held) is Counts:
-        return Few(held.length, {at: min(1.0, blocks / total) for at, blocks in held.values.items()})
-    return Few(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks})
+        return SparseScores(held.length, {at: min(1.0, blocks / total) for at, blocks in held.values.items()})
+    return SparseScores(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks})
 
 
 def make_precise(name: str, _parameters: PrecisePrefixScorerParameters) -> PrefixCacheScorer:
@@ -56,9 +56,9 @@ def make_precise(name: str, _parameters: PrecisePrefixScorerParameters) -> Prefi
 
 
 TYPES = (
-    plugin_type("prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
-    plugin_type("multicluster-prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, reads=("prefix",)),
+    plugin_type("prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, consumes=("prefix",)),
+    plugin_type("multicluster-prefix-cache-scorer", PrefixCacheScorer, PrefixCacheParameters, consumes=("prefix",)),
     plugin_type(
-        "precise-prefix-cache-scorer", make_precise, PrecisePrefixScorerParameters, instead="prefix-cache-scorer"
+        "precise-prefix-cache-scorer", make_precise, PrecisePrefixScorerParameters, replaced_by="prefix-cache-scorer"
     ).serving_as("extractor"),
 )

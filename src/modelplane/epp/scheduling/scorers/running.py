@@ -2,15 +2,15 @@
 
 from operator import attrgetter
 
-from modelplane.epp.scheduling.catalogue import EmptyParameters, plugin_type
 from modelplane.epp.scheduling.memo import LeastFirst
+from modelplane.framework.registry import NoParameters, plugin_type
 
 
 class RunningScorer(LeastFirst):
     __slots__ = ()
 
-    def __init__(self, name: str, _parameters: EmptyParameters) -> None:
+    def __init__(self, name: str, _parameters: NoParameters) -> None:
         super().__init__(name, attrgetter("running"))
 
 
-TYPES = (plugin_type("running-requests-size-scorer", RunningScorer, EmptyParameters),)
+TYPES = (plugin_type("running-requests-size-scorer", RunningScorer, NoParameters),)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.prefix import prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
 
 
 class TokenLoadParameters(Parameters, frozen=True):
@@ -23,21 +23,22 @@ class TokenLoadScorer:
         self.name = name
         self._threshold = parameters.queue_threshold_tokens
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> list[float]:
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         most = self._threshold
         ahead = [
-            endpoint.tokens_in_flight + own for endpoint, own in zip(endpoints, uncached(cycle, endpoints), strict=True)
+            endpoint.tokens_in_flight + own
+            for endpoint, own in zip(endpoints, uncached(context, endpoints), strict=True)
         ]
         return [1.0 - min(max(tokens, 0), most) / most for tokens in ahead]
 
 
-def uncached(cycle: Cycle, endpoints: Sequence[Endpoint]) -> Sequence[int]:
+def uncached(context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Sequence[int]:
     """The tokens of this request that each endpoint does not hold."""
-    tokens = cycle.request.tokens
-    match = prefix_of(cycle)
+    tokens = context.request.tokens
+    match = prefix_of(context)
     if match is None:
         return [tokens] * len(endpoints)
-    return [max(0, tokens - blocks * match.block_size) for blocks in cycle.aligned(match.matched, endpoints)]
+    return [max(0, tokens - blocks * match.block_size) for blocks in context.aligned(match.matched, endpoints)]
 
 
-TYPES = (plugin_type("token-load-scorer", TokenLoadScorer, TokenLoadParameters, reads=("in-flight load",)),)
+TYPES = (plugin_type("token-load-scorer", TokenLoadScorer, TokenLoadParameters, consumes=("in-flight load",)),)

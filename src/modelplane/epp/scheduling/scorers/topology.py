@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from modelplane.epp.scheduling.catalogue import Parameters, plugin_type
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.remembered import Constant
 from modelplane.epp.scheduling.slots import PEER
 from modelplane.epp.scheduling.topology import TopologyLevel, shared
+from modelplane.framework.registry import Parameters, plugin_type
 
 _SCORES: Mapping[TopologyLevel, float] = {
     TopologyLevel.HOST: 1.0,
@@ -29,8 +29,8 @@ class TopologyScorer:
         self.name = name
         self._none = Constant(0.0)
 
-    def score(self, cycle: Cycle, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
-        peer = cycle.get(PEER)
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
+        peer = context.get(PEER)
         if peer is None:
             return self._none.of(len(endpoints))
         return [_SCORES[shared(peer, endpoint)] for endpoint in endpoints]

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from modelplane.epp.replay.recording import Attendance, Recording
-from modelplane.epp.scheduling.cycle import Cycle
+from modelplane.epp.replay.recording import Recording, RecordingBuilder
+from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
@@ -53,21 +53,26 @@ class Heard:
 
 
 class Witnessed(Heard):
-    """The same, and all that the decision was made of (a `Witness` of the scheduler)."""
+    """The same, and all that the decision was made of (a `DecisionRecorder` of the scheduler)."""
 
-    __slots__ = ("_attendance", "recording")
+    __slots__ = ("_builder", "recording")
 
     def __init__(self, *, traced: bool = False) -> None:
         super().__init__(logged=True, traced=traced)
-        self._attendance = Attendance()
+        self._builder = RecordingBuilder()
         self.recording: Recording | None = None
         """None until it is decided, and where no plugin was asked."""
 
-    def attend(self, request: Request, chance: Callable[[], float], /) -> tuple[Request, Callable[[], float]]:
-        return self._attendance.attend(request, chance)
+    def begin(self, request: Request, chance: Callable[[], float], /) -> tuple[Request, Callable[[], float]]:
+        return self._builder.begin(request, chance)
 
-    def testify(
-        self, cycle: Cycle, endpoints: Sequence[Endpoint], decision: Decision, memories: Mapping[str, object], /
+    def record(
+        self,
+        context: SchedulingContext,
+        endpoints: Sequence[Endpoint],
+        decision: Decision,
+        memories: Mapping[str, object],
+        /,
     ) -> None:
         totals = {name: profile.scored for name, profile in self.profiles.items()}
-        self.recording = self._attendance.record(cycle, endpoints, decision, memories, totals)
+        self.recording = self._builder.build(context, endpoints, decision, memories, totals)

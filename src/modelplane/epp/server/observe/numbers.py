@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import ResponseUsage, Served
+from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
 
 OTHER = "other"
@@ -167,7 +167,7 @@ class Numbers:
             self.failed_attempts[target] = self.failed_attempts.get(target, 0) + 1
             record.fail(decision.outcome.status)
 
-    def ended(self, request: Request, served: Served, model: str = "") -> None:
+    def ended(self, request: Request, served: EndpointResponse, model: str = "") -> None:
         """A request that was sent on has ended. Once for each that was picked."""
         record = self._record(request, model)
         record.running -= 1
@@ -250,7 +250,7 @@ class Numbers:
             del self._attempts[next(iter(self._attempts))]
         return self._attempts.setdefault(endpoint, {})
 
-    def _spread(self, record: Record, request: Request, served: Served, began_s: float) -> None:
+    def _spread(self, record: Record, request: Request, served: EndpointResponse, began_s: float) -> None:
         """Time to the first byte, and for each token after it, where the response told how many there were."""
         first_s = served.first_byte_s - began_s
         if not request.streaming:

@@ -16,7 +16,7 @@ from modelplane.epp.config.config import Config
 from modelplane.epp.flowcontrol import WaitOutcome
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe.decision_log import DecisionLog
 from modelplane.epp.server.observe.heard import Heard, Witnessed
@@ -80,7 +80,7 @@ class PickObserver:
         if self._curious:
             self._tell(request, decision, spent_s, heard if isinstance(heard, Heard) else None)
 
-    def ended(self, request: Request, decision: Decision, served: Served, *, model: str = "") -> None:
+    def ended(self, request: Request, decision: Decision, served: EndpointResponse, *, model: str = "") -> None:
         """Once for each request that was sent on."""
         self.numbers.ended(request, served, model)
         if self._traces:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.plugins import Served
+from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe.heard import Heard, ProfileHeard
 
@@ -66,7 +66,9 @@ class Tracing:
                 return _is_sampled(parts[3])
         return chance < self._share
 
-    def ended(self, request: Request, decision: Decision, trace: RequestTrace, served: Served | None = None) -> None:
+    def ended(
+        self, request: Request, decision: Decision, trace: RequestTrace, served: EndpointResponse | None = None
+    ) -> None:
         """Make the spans of a traced request: at its end, or at its decision where nothing was picked."""
         offset_s = time.time() - self._clock()
         end_s = served.ended_s if served is not None and served.ended_s >= 0 else trace.decided_s
@@ -174,7 +176,7 @@ def _scores_by_scorer(heard: ProfileHeard) -> dict[str, list[float]]:
     return found
 
 
-def _request_attributes(request: Request, decision: Decision, served: Served | None) -> Attributes:
+def _request_attributes(request: Request, decision: Decision, served: EndpointResponse | None) -> Attributes:
     attributes: dict[str, Value] = {
         "gen_ai.request.id": request.id,
         "gen_ai.request.model": request.model,

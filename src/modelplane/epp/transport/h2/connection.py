@@ -5,23 +5,21 @@ that the rule asks for, and whatever a handler raises ends its own call only. Wh
 connection; `take_output` hands it over. The clock is an argument.
 
 What bounds memory: a frame and a header block have a largest size; a message has one; a stream takes in no more than
-its window while its peer does not read what it was sent; streams are counted. What bounds work: resets and frames that
-change nothing are paid from a bucket that refills slowly (`Patience`), because each costs the peer less than us.
+its window while its peer does not read what it was sent; streams are counted. What bounds work: `flood_guard`.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
-from modelplane.epp.transport.calls import GrpcStatus, MakeHandler, Methods
-from modelplane.epp.transport.h2 import control, frames, hpack
-from modelplane.epp.transport.h2 import fast_path as usual
-from modelplane.epp.transport.h2.closed_streams import Departed
+from modelplane.epp.transport.calls import GrpcStatus, Methods
+from modelplane.epp.transport.h2 import frames, hpack
+from modelplane.epp.transport.h2.control import Control
+from modelplane.epp.transport.h2.fast_path import FastPath
+from modelplane.epp.transport.h2.flood_guard import FloodGuard
 from modelplane.epp.transport.h2.frames import (
     ACK,
     END_HEADERS,
     END_STREAM,
-    FIRST_WINDOW,
     HEADER_BYTES,
     LARGEST_WINDOW,
     PADDED,
@@ -29,200 +27,132 @@ from modelplane.epp.transport.h2.frames import (
     ConnectionFault,
     ErrorCode,
     FrameType,
-    Setting,
     StreamFault,
 )
-from modelplane.epp.transport.h2.limits import H2Limits, Patience
+from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.h2.opening import Opening, judge, trailers_malformed
+from modelplane.epp.transport.h2.outbound import Outbound
 from modelplane.epp.transport.h2.reader import FrameReader
-from modelplane.epp.transport.h2.stream import CallFault, Stream
+from modelplane.epp.transport.h2.receive_window import ReceiveWindow
+from modelplane.epp.transport.h2.streams import StreamTable
 
-_LOG = logging.getLogger(__name__)
 _MOST_OPENINGS: Final = 256
+_NEVER: Final = float("inf")
 _DATA: Final = int(FrameType.DATA)
 _HEADERS: Final = int(FrameType.HEADERS)
 _RESET: Final = int(FrameType.RST_STREAM)
 _SETTINGS: Final = int(FrameType.SETTINGS)
 _CONTINUATION: Final = int(FrameType.CONTINUATION)
-_PREFIX_BYTES: Final = 5
 
 
 class H2Connection:
-    """The server's side. `wake` is called when there is output that nobody asked for by `receive`."""
+    """The server's side. `on_output` is called when there is output that `receive` did not cause.
+
+    Without `fast` every frame is taken by the rules: tests compare the two.
+    """
 
     def __init__(
-        self, methods: Methods, limits: H2Limits, *, now_s: float, on_output: Callable[[], None] = lambda: None
+        self,
+        methods: Methods,
+        limits: H2Limits,
+        *,
+        now_s: float,
+        on_output: Callable[[], None] = lambda: None,
+        fast: bool = True,
     ) -> None:
-        self.limits = limits
-        self.window = FIRST_WINDOW
-        self.largest = frames.LEAST_FRAME_BYTES
-        self.closing = False
-        """Nothing more is read; once the output is written the connection can go."""
-        self.streams: dict[int, Stream] = {}
-        self.restless = 0
-        """Streams that somebody waits for: all but those that rest."""
         self._methods = methods
-        self._on_output = on_output
-        self.now_s = now_s
-        self.output: list[bytes] = []
-        self.receiving = False
-        self._reader = FrameReader()
-        self._largest = limits.frame_bytes
-        self.settled = False
+        self._limits = limits
+        self._now_s = now_s
+        self._closing = False
+        self._drained = False
+        """The peer opens no more streams."""
         self._since_s = now_s
         """Since when the peer owes us the rest of something."""
-        self.decoder = hpack.Decoder(limits.header_list_bytes)
+        self._frame_bytes = limits.frame_bytes
+        self._reader = FrameReader()
+        self._decoder = hpack.Decoder(limits.header_list_bytes)
         self._openings: dict[bytes, Opening] = {}
         """By blocks that mean the same whenever they come."""
-        self.usual: dict[bytes, tuple[MakeHandler, float]] = {}
-        """Those among them that begin a call without ado: who serves it, and the seconds that the caller gives."""
-        self.most_in_one = min(limits.frame_bytes, limits.message_bytes + _PREFIX_BYTES)
-        self.block: tuple[int, int, bytearray] | None = None
-        self.last = 0
-        self.first_window = FIRST_WINDOW
-        self.room = limits.connection_window
-        self.withheld = 0
-        self.much = (limits.connection_window + 1) // 2
-        self.much_of_one = (limits.stream_window + 1) // 2
-        """Of the connection's window, and of a stream's: what is given back at once."""
-        self.waiting: dict[int, Stream] = {}
-        self._departed = Departed()
-        self._forgiven = 0
-        """Resets of streams that both sides have ended: some peers send one after each call, and it is no offence."""
-        self.last_served = frames.LAST_STREAM
-        self.draining = False
-        self.drained = False
-        """The peer opens no more streams."""
-        self._resets = Patience(limits.resets, now_s)
-        self._trifles = Patience(limits.trifles, now_s)
-        self._greet()
+        self._block: tuple[int, int, bytearray] | None = None
+        """Flags, stream and beginning of a header block that continues."""
+        self._outbound = Outbound(on_output)
+        self._guard = FloodGuard(limits.resets, limits.no_op_frames, now_s)
+        self._streams = StreamTable(limits, self._outbound, self._guard, now_s)
+        self._window = ReceiveWindow(limits.connection_window)
+        self._control = Control(limits, self._outbound, self._streams, self._decoder, self._guard)
+        self._fast_path = FastPath(limits, self._streams, self._window) if fast else None
+        self._control.send_settings()
 
     # What the driver calls.
 
     def receive(self, data: bytes, now_s: float) -> None:
         """Bytes from the peer."""
-        if self.closing:
+        if self._closing or (self._drained and self._streams.is_over):
             return
-        self.now_s = now_s
-        self.receiving = True
+        self._now_s = now_s
+        self._streams.set_time(now_s)
+        self._outbound.cork()
         try:
             self._read(data)
         except ConnectionFault as fault:
             self.abort(fault.code, str(fault))
         finally:
-            self.receiving = False
-        if self.drained:
-            self._close_if_drained()
+            self._outbound.uncork()
 
     def take_output(self) -> bytes:
         """Everything that is to be written."""
-        output, self.output = self.output, []
-        return b"".join(output)
+        return self._outbound.take()
 
     @property
-    def dozes(self) -> bool:
-        """Whether nothing is awaited but ends of calls that rest, and new calls."""
-        return not self.restless and not self._reader.held_bytes and self.settled and not self.draining
+    def closing(self) -> bool:
+        """Nothing more is read; once the output is written the connection can go."""
+        return self._closing or (self._drained and self._streams.is_over)
+
+    @property
+    def idle(self) -> bool:
+        """Whether calls are open, and nothing is awaited but their ends and new calls."""
+        streams, control = self._streams, self._control
+        if streams.active or not streams.count:
+            return False
+        return not self._reader.held_bytes and control.is_settled and not control.is_draining
 
     def tick(self, now_s: float) -> None:
         """Let time pass: calls beyond their deadline end, and a peer that stalls is given up."""
-        self.now_s = now_s
-        for stream in [stream for stream in self.streams.values() if stream.deadline_s <= now_s]:
-            self._give_up(stream, GrpcStatus.DEADLINE_EXCEEDED, "the time that the caller gave is over")
-        for identity in self._departed.overdue(now_s):
-            self._hush(identity)
-        self._close_if_drained()
-        limit_s = self.limits.stall_s if self.settled else self.limits.begin_s
-        if (self._reader.held_bytes or self.block or not self.settled) and now_s - self._since_s > limit_s:
+        self._now_s = now_s
+        self._streams.tick(now_s)
+        settled = self._control.is_settled
+        limit_s = self._limits.stall_s if settled else self._limits.begin_s
+        if (self._reader.held_bytes or self._block or not settled) and now_s - self._since_s > limit_s:
             self.abort(ErrorCode.ENHANCE_YOUR_CALM, f"nothing complete came within {limit_s:g} s")
 
     def drain(self) -> None:
-        """Take no new streams and close once the open ones have ended.
-
-        The peer may have opened streams that are on their way; it has seen the announcement when it answers the ping.
-        """
-        if self.draining or self.closing:
-            return
-        self.draining = True
-        self.queue(frames.goaway(frames.LAST_STREAM, ErrorCode.NO_ERROR, "stopping"))
-        self.queue(frames.frame(FrameType.PING, 0, 0, control.DRAIN_PING))
-        self.wake()
+        """Take no new streams and close once the open ones have ended."""
+        if not self.closing:
+            self._control.drain()
 
     def abort(self, code: ErrorCode, sentence: str) -> None:
         """Give the connection up, and every call with it."""
         if self.closing:
             return
-        self.queue(frames.goaway(self.last, code, sentence))
+        self._outbound.queue(frames.goaway(self._streams.last, code, sentence))
         self.lose()
-        self.wake()
+        self._outbound.notify()
 
     def lose(self) -> None:
         """The connection is gone, or as good as that."""
-        self.closing = True
+        self._closing = True
         self._reader.drop()
-        self._departed.clear()
-        streams, self.streams = self.streams, {}
-        self.restless = 0
-        self.waiting.clear()
-        for stream in streams.values():
-            self._quietly(stream.drop)
-
-    # What streams call.
-
-    def queue(self, *parts: bytes) -> None:
-        self.output.extend(parts)
-
-    def wake(self) -> None:
-        if not self.receiving:
-            self._on_output()
-
-    def wait(self, stream: Stream) -> None:
-        """The stream has more to send than the windows let through."""
-        self.waiting[stream.identity] = stream
-
-    def ended(self, stream: Stream) -> None:
-        """Our end of the stream is sent. The peer may end its own: some take a reset at this moment for a failure."""
-        stream.done = True
-        # A handler holds its call: without this, each call would stay until garbage is collected.
-        stream.handler = None
-        if stream.peer_done:
-            self._forgiven += 1
-        else:
-            oldest = self._departed.linger(stream.identity, self.now_s)
-            if oldest:
-                self._hush(oldest)
-        self.remove(stream)
-
-    def _hush(self, identity: int) -> None:
-        """A peer that still sends for a call that is over is told to stop."""
-        self.queue(frames.reset(identity, ErrorCode.NO_ERROR))
-        self._departed.reset(identity)
+        self._streams.drop_all()
 
     # Frames.
 
-    def _greet(self) -> None:
-        limits = self.limits
-        self.queue(
-            frames.settings(
-                {
-                    Setting.HEADER_TABLE_SIZE: 0,
-                    Setting.MAX_CONCURRENT_STREAMS: limits.streams,
-                    Setting.INITIAL_WINDOW_SIZE: limits.stream_window,
-                    Setting.MAX_FRAME_SIZE: limits.frame_bytes,
-                    Setting.MAX_HEADER_LIST_SIZE: limits.header_list_bytes,
-                }
-            )
-        )
-        if limits.connection_window > FIRST_WINDOW:
-            self.queue(frames.window_update(0, limits.connection_window - FIRST_WINDOW))
-
     def _read(self, data: bytes) -> None:
-        reader = self._reader
+        reader, fast_path = self._reader, self._fast_path
         if not reader.plain:
             data = reader.join(data)
-        place, size, largest, now_s = 0, len(data), self._largest, self.now_s
+        place, size, largest, now_s = 0, len(data), self._frame_bytes, self._now_s
         while size - place >= HEADER_BYTES:
-            high, low, kind, flags, identity = frames.read_head(data, place)
+            high, low, kind, flags, stream_id = frames.read_head(data, place)
             begin = place + HEADER_BYTES
             end = begin + (high << 8 | low)
             if end - begin > largest:
@@ -230,77 +160,73 @@ class H2Connection:
             if end > size:
                 break
             self._since_s = now_s
-            identity &= LARGEST_WINDOW
-            attempt = usual.ATTEMPTS.get(kind << 8 | flags)
-            place = 0 if attempt is None else attempt(self, identity, data, begin, end)
+            stream_id &= LARGEST_WINDOW
+            place = 0
+            if fast_path is not None and self._block is None:
+                place = fast_path.try_take(kind << 8 | flags, stream_id, data, begin, end, now_s)
             if not place:
-                self._frame(kind, flags, identity, data[begin:end])
-                if self.closing:
+                self._frame(kind, flags, stream_id, data[begin:end])
+                if self._closing:
                     return
                 place = end
         if place < size:
             reader.hold(data[place:])
 
-    def _frame(self, kind: int, flags: int, identity: int, payload: bytes) -> None:
-        if self.block is not None and kind != _CONTINUATION:
+    def _frame(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
+        if self._block is not None and kind != _CONTINUATION:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "another frame inside a header block")
-        if not self.settled and (kind != _SETTINGS or flags & ACK):
+        if not self._control.is_settled and (kind != _SETTINGS or flags & ACK):
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         if kind > _CONTINUATION:
-            self.spend_trifle()
+            self._guard.spend_no_op(self._now_s)
             return
         try:
-            self._obey(kind, flags, identity, payload)
+            self._obey(kind, flags, stream_id, payload)
         except StreamFault as fault:
-            self._reset(fault.stream, fault.code)
-        except CallFault as defect:
-            self._give_up(defect.stream, defect.status, str(defect))
+            self._streams.reset(fault.stream, fault.code)
 
-    def _obey(self, kind: int, flags: int, identity: int, payload: bytes) -> None:
+    def _obey(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         if kind == _DATA:
-            self._on_data(flags, identity, payload)
+            self._on_data(flags, stream_id, payload)
         elif kind == _HEADERS:
-            self._on_headers(flags, identity, payload)
+            self._on_headers(flags, stream_id, payload)
         elif kind == _RESET:
-            self._on_reset(flags, identity, payload)
+            if len(payload) != frames.RESET_BYTES:
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a reset of the wrong size")
+            self._streams.on_reset(stream_id)
         elif kind == _CONTINUATION:
-            self._on_continuation(flags, identity, payload)
+            self._on_continuation(flags, stream_id, payload)
         else:
-            control.RULES[kind](self, flags, identity, payload)
+            self._control.receive(kind, flags, stream_id, payload, self._now_s)
+            self._drained = self._control.is_drained
 
-    def _on_data(self, flags: int, identity: int, payload: bytes) -> None:
-        size = len(payload)
-        self._take_room(size)
-        stream = self.streams.get(identity)
-        if stream is None or stream.peer_done:
-            self._closed(identity, stream, ends=bool(flags & END_STREAM))
+    def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
+        size, ends = len(payload), bool(flags & END_STREAM)
+        increment = self._window.take(size)
+        if increment:
+            self._outbound.queue(frames.window_update(0, increment))
+        stream = self._streams.get(stream_id)
+        if stream is None or stream.is_remote_closed:
+            self._streams.check_late_data(stream_id, ends=ends)
             return
         if flags & PADDED:
             payload = _unpad(payload)
-        stream.room -= size
-        if stream.room < 0:
-            raise StreamFault(identity, ErrorCode.FLOW_CONTROL_ERROR, "more than the stream's window")
-        stream.withheld += size
-        stream.received += len(payload)
+        stream.take_window(size)
         if payload:
-            try:
-                stream.take(payload)
-            except (CallFault, StreamFault):
-                raise
-            except Exception:  # noqa: BLE001  as in _guarded, without a call that each message would pay for
-                self.failed(stream)
-        elif not flags & END_STREAM:
-            self.spend_trifle()
-        if stream.done:
+            if not stream.take(payload):
+                return
+        elif not ends:
+            self._guard.spend_no_op(self._now_s)
+        if stream.is_closed:
             return
-        if flags & END_STREAM:
-            self._guarded(stream, stream.end)
+        if ends:
+            stream.end()
         else:
-            self._give_room(stream)
+            self._streams.update_window(stream)
 
-    def _on_headers(self, flags: int, identity: int, payload: bytes) -> None:
-        if not identity % 2:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a client opens stream {identity}")
+    def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if not stream_id % 2:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a client opens stream {stream_id}")
         if flags & PADDED:
             payload = _unpad(payload)
         if flags & PRIORITISED:
@@ -308,218 +234,84 @@ class H2Connection:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "headers too short for their priority")
             payload = payload[frames.PRIORITY_BYTES :]
         if flags & END_HEADERS:
-            self._headers(flags, identity, payload)
+            self._on_block(stream_id, payload, ends=bool(flags & END_STREAM))
         else:
-            self.block = (flags, identity, bytearray(payload))
+            self._block = (flags, stream_id, bytearray(payload))
 
-    def _on_continuation(self, flags: int, identity: int, payload: bytes) -> None:
-        block = self.block
-        if block is None or block[1] != identity:
+    def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
+        block = self._block
+        if block is None or block[1] != stream_id:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a continuation of nothing")
         if not payload:
-            self.spend_trifle()
+            self._guard.spend_no_op(self._now_s)
         gathered = block[2]
         gathered += payload
-        if len(gathered) > self.limits.header_block_bytes:
+        if len(gathered) > self._limits.header_block_bytes:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, f"a header block of more than {len(gathered)} bytes")
         if flags & END_HEADERS:
-            self.block = None
-            self._headers(block[0], identity, bytes(gathered))
+            self._block = None
+            self._on_block(stream_id, bytes(gathered), ends=bool(block[0] & END_STREAM))
 
-    def _headers(self, flags: int, identity: int, block: bytes) -> None:
+    def _on_block(self, stream_id: int, block: bytes, *, ends: bool) -> None:
         """A whole header block: it begins a stream or ends one."""
-        opening = self._openings.get(block) if identity > self.last else None
-        if opening is not None:
-            self.last = identity
-            self._open(identity, opening, ends=bool(flags & END_STREAM))
+        opening = self._openings.get(block)
+        if opening is not None and self._streams.note(stream_id):
+            self._open(stream_id, opening, ends=ends)
             return
         try:
-            headers = self.decoder.read(block)
+            headers = self._decoder.read(block)
         except hpack.HpackError as error:
             raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, str(error)) from error
         except hpack.TooLongError as excess:
-            self.last = max(self.last, identity)
-            raise StreamFault(identity, ErrorCode.ENHANCE_YOUR_CALM, str(excess)) from excess
-        if identity > self.last:
-            self.last = identity
+            self._streams.note(stream_id)
+            raise StreamFault(stream_id, ErrorCode.ENHANCE_YOUR_CALM, str(excess)) from excess
+        if self._streams.note(stream_id):
             opening = judge(headers)
-            if self.decoder.remembers(block) and len(self._openings) < _MOST_OPENINGS:
-                self._openings[block] = opening
+            if self._decoder.remembers(block) and len(self._openings) < _MOST_OPENINGS:
                 self._remember(block, opening)
-            self._open(identity, opening, ends=bool(flags & END_STREAM))
-            return
-        stream = self.streams.get(identity)
-        if stream is None:
-            if not self._departed.was_reset(identity) and not self._departed.ended(identity):
-                raise ConnectionFault(ErrorCode.STREAM_CLOSED, f"headers on stream {identity}, which is closed")
-            return
-        if stream.peer_done:
-            raise StreamFault(identity, ErrorCode.STREAM_CLOSED, "headers after the end")
-        if not flags & END_STREAM or trailers_malformed(headers):
-            raise StreamFault(identity, ErrorCode.PROTOCOL_ERROR, "trailers that are malformed or end nothing")
-        self._guarded(stream, stream.end)
+            self._open(stream_id, opening, ends=ends)
+        else:
+            self._on_trailers(stream_id, headers, ends=ends)
 
     def _remember(self, block: bytes, opening: Opening) -> None:
+        self._openings[block] = opening
         make = self._methods.get(opening.path)
-        if make is not None and not opening.malformed and not opening.refused and opening.length < 0:
-            self.usual[block] = (make, opening.timeout_s)
+        if self._fast_path is None or make is None:
+            return
+        if not opening.malformed and not opening.refused and opening.length < 0:
+            self._fast_path.learn(block, make, opening.timeout_s)
 
-    def _open(self, identity: int, opening: Opening, *, ends: bool) -> None:
-        if identity > self.last_served:
+    def _on_trailers(self, stream_id: int, headers: hpack.Block, *, ends: bool) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            self._streams.check_late_headers(stream_id)
+            return
+        if stream.is_remote_closed:
+            raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "headers after the end")
+        if not ends or trailers_malformed(headers):
+            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "trailers that are malformed or end nothing")
+        stream.end()
+
+    def _open(self, stream_id: int, opening: Opening, *, ends: bool) -> None:
+        if self._streams.is_refused(stream_id):
             return
         if opening.malformed:
-            raise StreamFault(identity, ErrorCode.PROTOCOL_ERROR, opening.malformed)
-        if len(self.streams) >= self.limits.streams:
-            raise StreamFault(identity, ErrorCode.REFUSED_STREAM, "too many streams")
-        stream = Stream(self, identity, self.first_window, self.limits.stream_window)
-        stream.told = opening.length
-        self.streams[identity] = stream
-        self.restless += 1
-        if opening.refused:
-            stream.peer_done = ends
-            self._refuse(stream, opening.refused)
-            return
+            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, opening.malformed)
+        stream = self._streams.open(stream_id)
         make = self._methods.get(opening.path)
-        if make is None:
-            stream.peer_done = ends
-            stream.finish(GrpcStatus.UNIMPLEMENTED, f"no method {opening.path}")
-            return
-        if opening.timeout_s >= 0:
-            stream.deadline_s = self.now_s + opening.timeout_s
-        stream.handler = make(stream)
-        if ends:
-            self._guarded(stream, stream.end)
-
-    def _refuse(self, stream: Stream, status: int) -> None:
-        block = b"\x08" + bytes((3,)) + str(status).encode()
-        self.queue(frames.frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream.identity, block))
-        self.ended(stream)
-
-    def _on_reset(self, _flags: int, identity: int, payload: bytes) -> None:
-        if len(payload) != frames.RESET_BYTES:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a reset of the wrong size")
-        self.check_opened(identity)
-        stream = self.streams.get(identity)
-        if stream is None:
-            self._reset_again(identity)
-            return
-        if not stream.answered and not self._resets.try_spend(self.now_s):
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many streams are given up")
-        self.remove(stream)
-        self._quietly(stream.drop)
-
-    def _reset_again(self, identity: int) -> None:
-        """A stream that is over is reset. What every call earns once is not charged; more is a way to keep us busy."""
-        lingered = self._departed.ended(identity)
-        if self._forgiven and not lingered:
-            self._forgiven -= 1
-        else:
-            self.spend_trifle()
-
-    # The rest of the rules.
-
-    def push_waiting(self) -> None:
-        """Let streams that wait have their turn; one that still waits stands last the next time."""
-        waiting, self.waiting = self.waiting, {}
-        for stream in waiting.values():
-            if stream.done:
-                continue
-            if self.window > 0:
-                self.push(stream)
-            else:
-                self.wait(stream)
-
-    def push(self, stream: Stream) -> None:
-        stream.push()
-        if not stream.done:
-            self._give_room(stream)
-
-    def _take_room(self, size: int) -> None:
-        self.room -= size
-        if self.room < 0:
-            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more than the connection's window")
-        self.withheld += size
-        if self.withheld >= self.much:
-            self.queue(frames.window_update(0, self.withheld))
-            self.room += self.withheld
-            self.withheld = 0
-
-    def _give_room(self, stream: Stream) -> None:
-        """Let the peer send on, unless it does not read what it was sent."""
-        if stream.withheld < self.much_of_one or stream.unsent_bytes > self.limits.unsent_bytes:
-            return
-        self.queue(frames.window_update(stream.identity, stream.withheld))
-        stream.room += stream.withheld
-        stream.withheld = 0
-
-    def _closed(self, identity: int, stream: Stream | None, *, ends: bool) -> None:
-        """Data for a stream that is not open. What was on its way when we ended it is dropped."""
-        self.check_opened(identity)
-        if self._departed.lingers(identity):
+        if opening.refused or make is None:
             if ends:
-                self._departed.ended(identity)
+                stream.end_remote()
+            if opening.refused:
+                stream.refuse(opening.refused)
+            else:
+                stream.finish(GrpcStatus.UNIMPLEMENTED, f"no method {opening.path}")
             return
-        if stream is None and self._departed.was_reset(identity):
-            self.spend_trifle()
-            return
-        raise StreamFault(identity, ErrorCode.STREAM_CLOSED, "data after the end")
-
-    def check_opened(self, identity: int) -> None:
-        if not identity or identity > self.last or not identity % 2:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a frame for stream {identity}, which was never opened")
-
-    def spend_trifle(self) -> None:
-        if not self._trifles.try_spend(self.now_s):
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many frames that change nothing")
-
-    def _reset(self, identity: int, code: ErrorCode) -> None:
-        """A stream error: tell the peer, and whoever served it. Causing errors is no way to keep us busy either."""
-        self.spend_trifle()
-        self.queue(frames.reset(identity, code))
-        self._departed.reset(identity)
-        stream = self.streams.get(identity)
-        if stream is not None:
-            self.remove(stream)
-            self._quietly(stream.drop)
-
-    def _give_up(self, stream: Stream, status: GrpcStatus, sentence: str) -> None:
-        """End a call that its handler has not ended."""
-        handler, stream.handler = stream.handler, None
-        stream.finish(status, sentence)
-        if handler is not None:
-            self._quietly(handler.cancelled)
-
-    def remove(self, stream: Stream) -> None:
-        if self.streams.pop(stream.identity, None) is not None and not stream.resting:
-            self.restless -= 1
-        if self.waiting:
-            self.waiting.pop(stream.identity, None)
-        if self.drained and not self.receiving:
-            self._close_if_drained()
-
-    def _close_if_drained(self) -> None:
-        # To close while the peer still sends can cost it what it has not read yet.
-        if self.drained and not self.streams and not self._departed.any_linger:
-            self.closing = True
-
-    def _guarded(self, stream: Stream, step: Callable[[], None]) -> None:
-        """A handler that raises is our defect: its call ends, the connection goes on."""
-        try:
-            step()
-        except (CallFault, StreamFault, ConnectionFault):
-            raise
-        except Exception:  # noqa: BLE001  one call's defect must not end the calls of every other client
-            self.failed(stream)
-
-    def failed(self, stream: Stream) -> None:
-        _LOG.exception("a handler failed")
-        self._give_up(stream, GrpcStatus.INTERNAL, "the server failed to serve this call")
-
-    def _quietly(self, step: Callable[[], None]) -> None:
-        try:
-            step()
-        except Exception:  # noqa: BLE001  as above
-            _LOG.exception("a handler failed")
+        deadline_s = self._now_s + opening.timeout_s if opening.timeout_s >= 0 else _NEVER
+        stream.expect(opening.length, deadline_s)
+        stream.serve(make)
+        if ends:
+            stream.end()
 
 
 def _unpad(payload: bytes) -> bytes:

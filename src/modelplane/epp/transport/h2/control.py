@@ -1,9 +1,9 @@
-"""Rules for the frames that carry no call: those about the connection, and those about streams as such."""
+"""The frames that carry no call: SETTINGS, PING, GOAWAY, WINDOW_UPDATE, PRIORITY and PUSH_PROMISE."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from modelplane.epp.transport.h2 import frames
+from modelplane.epp.transport.h2.flood_guard import FloodGuard
 from modelplane.epp.transport.h2.frames import (
     ACK,
     LARGEST_WINDOW,
@@ -13,128 +13,155 @@ from modelplane.epp.transport.h2.frames import (
     Setting,
     StreamFault,
 )
+from modelplane.epp.transport.h2.hpack import Decoder
+from modelplane.epp.transport.h2.limits import H2Limits
+from modelplane.epp.transport.h2.outbound import Outbound
+from modelplane.epp.transport.h2.streams import StreamTable
 
-if TYPE_CHECKING:
-    from modelplane.epp.transport.h2.connection import H2Connection
-
-DRAIN_PING: Final = b"drained?"
+_DRAIN_PING: Final = b"drained?"
 """The peer has seen that we are stopping when it answers this."""
+_PRIORITY: Final = int(FrameType.PRIORITY)
+_SETTINGS: Final = int(FrameType.SETTINGS)
+_PING: Final = int(FrameType.PING)
+_GOAWAY: Final = int(FrameType.GOAWAY)
+_WINDOW_UPDATE: Final = int(FrameType.WINDOW_UPDATE)
 
 
-def priority(connection: "H2Connection", _flags: int, identity: int, payload: bytes) -> None:
-    connection.spend_trifle()
-    if not identity:
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a priority of the connection")
-    if len(payload) != frames.PRIORITY_BYTES:
-        raise StreamFault(identity, ErrorCode.FRAME_SIZE_ERROR, "a priority of the wrong size")
+class Control:
+    """Both sides' settings, and how far the connection is on its way to an end."""
 
+    __slots__ = ("_decoder", "_drained", "_draining", "_guard", "_limits", "_outbound", "_settled", "_streams")
 
-def settings(connection: "H2Connection", flags: int, identity: int, payload: bytes) -> None:
-    if identity:
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "settings of a stream")
-    if flags & ACK:
-        if payload:
-            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "settings in an acknowledgement")
-        connection.decoder.limit(0)
-        return
-    if len(payload) % frames.SETTING_BYTES:
-        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "settings of the wrong size")
-    if connection.settled:
-        connection.spend_trifle()
-    connection.settled = True
-    for number, value in frames.read_settings(payload):
-        _set(connection, number, value)
-    connection.queue(frames.SETTINGS_ACK)
+    def __init__(
+        self, limits: H2Limits, outbound: Outbound, streams: StreamTable, decoder: Decoder, guard: FloodGuard
+    ) -> None:
+        self._limits = limits
+        self._outbound = outbound
+        self._streams = streams
+        self._decoder = decoder
+        self._guard = guard
+        self._settled = False
+        self._draining = False
+        self._drained = False
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the peer's settings came."""
+        return self._settled
 
-def _set(connection: "H2Connection", number: int, value: int) -> None:
-    if number == Setting.INITIAL_WINDOW_SIZE:
-        if value > LARGEST_WINDOW:
-            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, f"an initial window of {value}")
-        _change_windows(connection, value - connection.first_window)
-        connection.first_window = value
-    elif number == Setting.MAX_FRAME_SIZE:
-        if not frames.LEAST_FRAME_BYTES <= value <= frames.MOST_FRAME_BYTES:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a largest frame of {value}")
-        connection.largest = min(value, connection.limits.frame_bytes)
-    elif number == Setting.ENABLE_PUSH and value > 1:
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"push set to {value}")
+    @property
+    def is_draining(self) -> bool:
+        return self._draining
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether the peer opens no more streams."""
+        return self._drained
 
-def _change_windows(connection: "H2Connection", by: int) -> None:
-    for stream in connection.streams.values():
-        stream.window += by
-        if stream.window > LARGEST_WINDOW:
-            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the initial window makes a stream's overflow")
-    connection.push_waiting()
+    def send_settings(self) -> None:
+        limits = self._limits
+        self._outbound.queue(
+            frames.settings(
+                {
+                    Setting.HEADER_TABLE_SIZE: 0,
+                    Setting.MAX_CONCURRENT_STREAMS: limits.streams,
+                    Setting.INITIAL_WINDOW_SIZE: limits.stream_window,
+                    Setting.MAX_FRAME_SIZE: limits.frame_bytes,
+                    Setting.MAX_HEADER_LIST_SIZE: limits.header_list_bytes,
+                }
+            )
+        )
+        if limits.connection_window > frames.FIRST_WINDOW:
+            self._outbound.queue(frames.window_update(0, limits.connection_window - frames.FIRST_WINDOW))
 
+    def drain(self) -> None:
+        """Announce that we are stopping, once.
 
-def push(_connection: "H2Connection", _flags: int, _identity: int, _payload: bytes) -> None:
-    raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client pushes")
+        The peer may have opened streams that are on their way; it has seen the announcement when it answers the ping.
+        """
+        if self._draining:
+            return
+        self._draining = True
+        self._outbound.queue(frames.goaway(frames.LAST_STREAM, ErrorCode.NO_ERROR, "stopping"))
+        self._outbound.queue(frames.frame(FrameType.PING, 0, 0, _DRAIN_PING))
+        self._outbound.notify()
 
+    def receive(self, kind: int, flags: int, stream_id: int, payload: bytes, now_s: float) -> None:
+        """A frame of one of these types."""
+        if kind == _WINDOW_UPDATE:
+            self._on_window_update(stream_id, payload)
+        elif kind == _SETTINGS:
+            self._on_settings(flags, stream_id, payload, now_s)
+        elif kind == _PING:
+            self._on_ping(flags, stream_id, payload, now_s)
+        elif kind == _GOAWAY:
+            self._on_goaway(stream_id, payload)
+        elif kind == _PRIORITY:
+            self._on_priority(stream_id, payload, now_s)
+        else:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client pushes")
 
-def ping(connection: "H2Connection", flags: int, identity: int, payload: bytes) -> None:
-    if identity:
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a ping of a stream")
-    if len(payload) != frames.PING_BYTES:
-        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a ping of the wrong size")
-    if not flags & ACK:
-        connection.spend_trifle()
-        connection.queue(frames.frame(FrameType.PING, ACK, 0, payload))
-    elif connection.draining and payload == DRAIN_PING:
-        connection.drained = True
-        connection.last_served = connection.last
-        connection.queue(frames.goaway(connection.last, ErrorCode.NO_ERROR, "stopping"))
+    def _on_priority(self, stream_id: int, payload: bytes, now_s: float) -> None:
+        self._guard.spend_no_op(now_s)
+        if not stream_id:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a priority of the connection")
+        if len(payload) != frames.PRIORITY_BYTES:
+            raise StreamFault(stream_id, ErrorCode.FRAME_SIZE_ERROR, "a priority of the wrong size")
 
+    def _on_settings(self, flags: int, stream_id: int, payload: bytes, now_s: float) -> None:
+        if stream_id:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "settings of a stream")
+        if flags & ACK:
+            if payload:
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "settings in an acknowledgement")
+            self._decoder.limit(0)
+            return
+        if len(payload) % frames.SETTING_BYTES:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "settings of the wrong size")
+        if self._settled:
+            self._guard.spend_no_op(now_s)
+        self._settled = True
+        for number, value in frames.read_settings(payload):
+            self._set(number, value)
+        self._outbound.queue(frames.SETTINGS_ACK)
 
-def goaway(connection: "H2Connection", _flags: int, identity: int, payload: bytes) -> None:
-    if identity:
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream goes away")
-    if len(payload) < frames.GOAWAY_BYTES:
-        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a goaway of the wrong size")
-    connection.drained = True
+    def _set(self, number: int, value: int) -> None:
+        if number == Setting.INITIAL_WINDOW_SIZE:
+            if value > LARGEST_WINDOW:
+                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, f"an initial window of {value}")
+            self._streams.set_initial_window(value)
+        elif number == Setting.MAX_FRAME_SIZE:
+            if not frames.LEAST_FRAME_BYTES <= value <= frames.MOST_FRAME_BYTES:
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a largest frame of {value}")
+            self._outbound.limit_frames(min(value, self._limits.frame_bytes))
+        elif number == Setting.ENABLE_PUSH and value > 1:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"push set to {value}")
 
+    def _on_ping(self, flags: int, stream_id: int, payload: bytes, now_s: float) -> None:
+        if stream_id:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a ping of a stream")
+        if len(payload) != frames.PING_BYTES:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a ping of the wrong size")
+        if not flags & ACK:
+            self._guard.spend_no_op(now_s)
+            self._outbound.queue(frames.frame(FrameType.PING, ACK, 0, payload))
+        elif self._draining and payload == _DRAIN_PING:
+            self._drained = True
+            self._streams.accept_no_more()
+            self._outbound.queue(frames.goaway(self._streams.last, ErrorCode.NO_ERROR, "stopping"))
 
-def window(connection: "H2Connection", _flags: int, identity: int, payload: bytes) -> None:
-    if len(payload) != frames.WINDOW_BYTES:
-        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a window update of the wrong size")
-    increment = int.from_bytes(payload, "big") & LARGEST_WINDOW
-    if not identity:
-        _widen(connection, increment)
-        return
-    connection.check_opened(identity)
-    stream = connection.streams.get(identity)
-    if not increment:
-        raise StreamFault(identity, ErrorCode.PROTOCOL_ERROR, "a window grows by nothing")
-    if stream is None:
-        return
-    stream.window += increment
-    if stream.window > LARGEST_WINDOW:
-        raise StreamFault(identity, ErrorCode.FLOW_CONTROL_ERROR, "a window overflows")
-    if stream.unsent_bytes:
-        connection.push(stream)
-    else:
-        connection.spend_trifle()
+    def _on_goaway(self, stream_id: int, payload: bytes) -> None:
+        if stream_id:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream goes away")
+        if len(payload) < frames.GOAWAY_BYTES:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a goaway of the wrong size")
+        self._drained = True
 
-
-def _widen(connection: "H2Connection", increment: int) -> None:
-    if not increment:
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the connection's window grows by nothing")
-    connection.window += increment
-    if connection.window > LARGEST_WINDOW:
-        raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window overflows")
-    if connection.waiting:
-        connection.push_waiting()
-    else:
-        connection.spend_trifle()
-
-
-RULES: Final[dict[int, Callable[["H2Connection", int, int, bytes], None]]] = {
-    FrameType.PRIORITY: priority,
-    FrameType.SETTINGS: settings,
-    FrameType.PUSH_PROMISE: push,
-    FrameType.PING: ping,
-    FrameType.GOAWAY: goaway,
-    FrameType.WINDOW_UPDATE: window,
-}
-"""By type of frame."""
+    def _on_window_update(self, stream_id: int, payload: bytes) -> None:
+        if len(payload) != frames.WINDOW_BYTES:
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a window update of the wrong size")
+        increment = int.from_bytes(payload, "big") & LARGEST_WINDOW
+        if stream_id:
+            self._streams.widen(stream_id, increment)
+        else:
+            self._streams.widen_all(increment)

@@ -1,4 +1,4 @@
-"""What the HTTP/2 server accepts of a peer, in numbers, and how much nonsense it puts up with."""
+"""What the HTTP/2 server accepts of a peer, in numbers."""
 
 import msgspec
 
@@ -17,29 +17,9 @@ class H2Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one stream, beyond which nothing more is taken in for it until its peer reads."""
     resets: int = 20_000
     """Streams that the peer may give up at once; a tenth of them comes back every second."""
-    trifles: int = 10_000
+    no_op_frames: int = 10_000
     """Frames without effect (pings, empty data, priorities, settings) at once; a tenth comes back every second."""
     begin_s: float = 10.0
     """For the preface and settings of a new connection."""
     stall_s: float = 30.0
     """Within which a frame that began must be whole, a header block must end, and written bytes must be taken."""
-
-
-class Patience:
-    """A bucket of so many, which fills up again at a tenth of that a second."""
-
-    __slots__ = ("_at_s", "_left", "_most")
-
-    def __init__(self, most: int, now_s: float) -> None:
-        self._most = most
-        self._left = float(most)
-        self._at_s = now_s
-
-    def try_spend(self, now_s: float) -> bool:
-        """Whether there was one left."""
-        self._left = min(float(self._most), self._left + (now_s - self._at_s) * self._most / 10)
-        self._at_s = now_s
-        if self._left < 1.0:
-            return False
-        self._left -= 1.0
-        return True

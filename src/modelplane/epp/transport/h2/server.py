@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 import ssl
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import msgspec
 
@@ -17,24 +16,17 @@ from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
 from modelplane.epp.transport.tls import server_context
 
-if TYPE_CHECKING:
-    from modelplane.epp.transport.h2.direct_read import Straight
-
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 1.0
-_DOZE_S: Final = 0.025
+_DEFER_S: Final = 0.025
 _MORE_THAN_AN_END: Final = 23
 """An empty frame that ends a stream and a reset after it have 22 bytes together, and no call begins with less."""
 _UNWRITTEN_BYTES: Final = 4 << 20
 """In the transport's buffer, beyond which nothing more is read from the peer."""
 
 
-_READ_BYTES: Final = 64 << 10
-"""At once. More than 128 kB are asked of the kernel and given back each time, page by page, by most allocators."""
-
-
 class H2Server:
-    """A gRPC server (`Server`)."""
+    """A gRPC server (`GrpcServer`)."""
 
     def __init__(self, methods: Methods, settings: Settings, limits: H2Limits | None = None) -> None:
         base = limits or H2Limits()
@@ -44,7 +36,7 @@ class H2Server:
         self._links: set[_Link] = set()
         self._server: asyncio.Server | None = None
         self._ticking: asyncio.TimerHandle | None = None
-        self._dozing: asyncio.TimerHandle | None = None
+        self._deferred_timer: asyncio.TimerHandle | None = None
         self._gone = asyncio.Event()
 
     async def start(self) -> int:
@@ -76,7 +68,7 @@ class H2Server:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TICK_S):
                 await self._empty()
-        for timer in (self._ticking, self._dozing):
+        for timer in (self._ticking, self._deferred_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -98,17 +90,17 @@ class H2Server:
         if self._links:
             await self._gone.wait()
 
-    def doze(self, wait_s: float = _DOZE_S) -> None:
-        """A link has stopped to listen for ends: look for them together, before long."""
-        if self._dozing is None:
-            self._dozing = asyncio.get_running_loop().call_later(wait_s, self._look)
+    def defer(self, wait_s: float = _DEFER_S) -> None:
+        """A link reads ends of calls with a delay: read them together, before long."""
+        if self._deferred_timer is None:
+            self._deferred_timer = asyncio.get_running_loop().call_later(wait_s, self._read_deferred)
 
-    def _look(self) -> None:
-        self._dozing = None
+    def _read_deferred(self) -> None:
+        self._deferred_timer = None
         now_s = asyncio.get_running_loop().time()
-        waits_s = [wait_s for link in self._links if (wait_s := link.look(now_s)) > 0.0]
+        waits_s = [wait_s for link in self._links if (wait_s := link.read_deferred(now_s)) > 0.0]
         if waits_s:
-            self.doze(min(waits_s))
+            self.defer(min(waits_s))
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
@@ -128,15 +120,10 @@ class _Link(asyncio.Protocol):
         self._connection: H2Connection | None = None
         self._stalled_s = float("inf")
         self._socket: socket.socket | None = None
-        """Of a connection in plain text, which may doze."""
-        self._dozes = False
-        self._heard_s = 0.0
+        """Of a connection in plain text, whose reads may be deferred."""
+        self._deferred = False
+        self._read_s = 0.0
         """When something was read last."""
-        self._straight: Straight | None = getattr(self._loop, "straight", None)
-        self._fd = -1
-        """Of the socket, where it is read and written straight."""
-        self._behind = False
-        """Whether the transport may have something to write that comes first."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Loops of other makers have transports of their own that do not inherit from asyncio's.
@@ -146,9 +133,6 @@ class _Link(asyncio.Protocol):
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket = raw if transport.get_extra_info("ssl_object") is None else None
-            if self._socket is not None and self._straight is not None:
-                self._fd = raw.fileno()
-                self._straight.enter(self._fd, self.read)
         tls = transport.get_extra_info("ssl_object")
         if isinstance(tls, ssl.SSLObject) and tls.selected_alpn_protocol() != "h2":
             transport.abort()
@@ -157,41 +141,22 @@ class _Link(asyncio.Protocol):
         self._server.joined(self)
         self.flush()
 
-    def read(self) -> bool:
-        """What there is, straight from the socket. False: it is for the transport to find out what became of it."""
-        try:
-            data = os.read(self._fd, _READ_BYTES)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        if not data:
-            return False
-        try:
-            self.data_received(data)
-        except Exception:  # noqa: BLE001  as the transport has it: what a connection breaks is the connection
-            _LOG.exception("a connection failed")
-            if self._transport is not None:
-                self._transport.abort()
-        return True
-
     def data_received(self, data: bytes) -> None:
         connection, transport = self._connection, self._transport
         if connection is None or transport is None:
             return
-        self._heard_s = now_s = self._loop.time()
+        self._read_s = now_s = self._loop.time()
         connection.receive(data, now_s)
-        output = connection.output
-        if output and not connection.closing:
-            connection.output = []
-            self._write(transport, b"".join(output))
-        else:
-            self.flush()
-        if not connection.restless and connection.streams and connection.dozes:
-            if not self._dozes:
-                self._doze()
-        elif self._dozes:
-            self.wake()
+        output = connection.take_output()
+        if output and not transport.is_closing():
+            transport.write(output)
+        if connection.closing:
+            transport.close()
+        if connection.idle:
+            if not self._deferred:
+                self._defer_reads()
+        elif self._deferred:
+            self.read_at_once()
 
     def flush(self) -> None:
         """Write what there is; a connection that is over is closed after it."""
@@ -200,47 +165,33 @@ class _Link(asyncio.Protocol):
             return
         output = connection.take_output()
         if output and not transport.is_closing():
-            self._write(transport, output)
+            transport.write(output)
         if connection.closing:
             transport.close()
 
-    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
-        if self._behind:
-            self._behind = transport.get_write_buffer_size() > 0
-        if self._fd >= 0 and not self._behind:
-            # What the socket does not take the transport does, and it meets the same error.
-            try:  # noqa: SIM105  for each answer, suppress would be three calls more
-                data = data[os.write(self._fd, data) :]
-            except OSError:
-                pass
-            if not data:
-                return
-        self._behind = True
-        transport.write(data)
-
-    def _doze(self) -> None:
-        """Let the ends of calls wait for company: to be woken for each costs more than to read it.
+    def _defer_reads(self) -> None:
+        """Read ends of calls several at a time: to be woken for each costs more than to read it.
 
         The kernel wakes us once there is more than an end: a call that begins, a message, several ends.
         """
         if self._socket is not None:
-            self._dozes = True
-            self._server.doze()
+            self._deferred = True
+            self._server.defer()
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _MORE_THAN_AN_END)
 
-    def look(self, now_s: float) -> float:
+    def read_deferred(self, now_s: float) -> float:
         """Read what there is, unless something was read a moment ago: then the seconds until it is time."""
-        if not self._dozes:
+        if not self._deferred:
             return 0.0
-        wait_s = self._heard_s + _DOZE_S - now_s
+        wait_s = self._read_s + _DEFER_S - now_s
         if wait_s <= 0.0:
-            self.wake()
+            self.read_at_once()
         return wait_s
 
-    def wake(self) -> None:
-        """Hear everything again, from what is there already on."""
-        if self._dozes and self._socket is not None:
-            self._dozes = False
+    def read_at_once(self) -> None:
+        """Be woken for every byte again, from what is there already on."""
+        if self._deferred and self._socket is not None:
+            self._deferred = False
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     def pause_writing(self) -> None:
@@ -256,9 +207,6 @@ class _Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc  # a peer that resets is as gone as one that closes
         self._socket = None
-        if self._straight is not None:
-            self._straight.leave(self._fd)
-        self._fd = -1
         self._server.left(self)
         if self._connection is not None:
             self._connection.lose()
@@ -277,7 +225,7 @@ class _Link(asyncio.Protocol):
         self.flush()
 
     def drain(self) -> None:
-        self.wake()
+        self.read_at_once()
         if self._connection is not None:
             self._connection.drain()
 

@@ -23,7 +23,7 @@ _ENDS = {
 }
 
 
-def conclude(profile: str, result: Result[Endpoint], others: Others = (), headers: Headers = ()) -> Decision:
+def decision_from(profile: str, result: Result[Endpoint], others: Others = (), headers: Headers = ()) -> Decision:
     """The decision where `profile` is the primary one."""
     if result.outcome is RunOutcome.PICKED:
         ranked = result.ranked

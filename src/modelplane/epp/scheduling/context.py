@@ -10,7 +10,7 @@ from modelplane.epp.scheduling.counts import Counts
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.loads import Load
 from modelplane.epp.scheduling.requests import Request
-from modelplane.framework import Result, RunState
+from modelplane.framework import Profile, Result, RunState
 
 T = TypeVar("T")
 _MOST_OWNERS = 4
@@ -34,7 +34,7 @@ class EndpointPositions:
         return found
 
 
-class Cycle(RunState):
+class SchedulingContext(RunState):
     """One request on its way through the profiles. Slots hold what plugins of this cycle tell each other."""
 
     __slots__ = (
@@ -90,4 +90,4 @@ class Cycle(RunState):
         return column[known.of(self.endpoints)[endpoint]]
 
 
-Results = Mapping[str, Result[Endpoint]]
+Profiles = Mapping[str, Profile[SchedulingContext, Endpoint]]

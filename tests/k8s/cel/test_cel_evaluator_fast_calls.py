@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.k8s.cel.emit_calls import EmittedCode, NotEmitted
+from modelplane.k8s.cel.evaluator_fast_calls import EmittedCode, NotEmitted
 from modelplane.k8s.cel.types import MAP, STRING
 
 

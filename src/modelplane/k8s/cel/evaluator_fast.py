@@ -16,8 +16,8 @@ from typing import ClassVar
 
 from modelplane.k8s.cel.declarations import Functions
 from modelplane.k8s.cel.effort import turn_effort
-from modelplane.k8s.cel.emit_calls import CallEmitter, EmittedCode, NotEmitted
-from modelplane.k8s.cel.emit_runtime import NAMES
+from modelplane.k8s.cel.evaluator_fast_calls import CallEmitter, EmittedCode, NotEmitted
+from modelplane.k8s.cel.evaluator_fast_runtime import NAMES
 from modelplane.k8s.cel.library.kubernetes import CELL_SENSITIVE
 from modelplane.k8s.cel.syntax import (
     ADD,
@@ -33,7 +33,6 @@ from modelplane.k8s.cel.syntax import (
     Node,
     Select,
     Struct,
-    chain,
     walk,
 )
 from modelplane.k8s.cel.types import BOOL, DYN, CelType, TypeKind
@@ -50,19 +49,15 @@ _DEVICE_FIELDS = {
 }
 
 
-def emit(
-    node: Node, functions: Functions, *, absorbing: bool, is_metered: bool = False
-) -> Callable[[Device], object] | None:
+def emit(node: Node, functions: Functions, *, is_metered: bool = False) -> Callable[[Device], object] | None:
     """A function of a device that computes the expression, or None where it is out of the fast path's reach.
 
-    The absorbing variant is slower and complete: `&&`, `||`, `all` and `exists` absorb errors and bound variables are
-    computed when they are first read, so what it raises is what the expression yields. A metered function pays effort
-    for the turns of its loops.
+    A metered function pays effort for the turns of its loops.
     """
     for count, part in enumerate(walk(node)):
         if count > MAX_NODES or (isinstance(part, CallExpr) and part.function in CELL_SENSITIVE):
             return None
-    emitter = (_Absorbing if absorbing else _Emitter)(functions, is_metered=is_metered)
+    emitter = _Emitter(functions, is_metered=is_metered)
     try:
         source = emitter.emit(node).text
         return emitter.function(source)
@@ -80,7 +75,6 @@ class _Fold:
 
 class _Emitter(CallEmitter):
     __slots__ = ("is_metered", "names", "scopes", "variable_count")
-    per_node: ClassVar[int] = 0
 
     def __init__(self, functions: Functions, *, is_metered: bool) -> None:
         super().__init__(functions)
@@ -216,11 +210,8 @@ class _Emitter(CallEmitter):
         if node.second and kind is TypeKind.LIST:
             items = f"enumerate({source.text})"
         if self.is_metered:
-            items = f"metered({items}, {turn_effort(*fold.parts, per_node=self.per_node)})"
-        return EmittedCode(f"{self.helper(fold)}{pairs}({items}, {', '.join(lambdas)})", node.type or DYN)
-
-    def helper(self, fold: _Fold) -> str:
-        return fold.helper
+            items = f"metered({items}, {turn_effort(*fold.parts)})"
+        return EmittedCode(f"{fold.helper}{pairs}({items}, {', '.join(lambdas)})", node.type or DYN)
 
     def loop_body(self, fold: _Fold, code: EmittedCode) -> str:
         return self.value(code) if fold.helper == "mapped" else self.truth(code)
@@ -250,31 +241,6 @@ class _Emitter(CallEmitter):
         Comprehension: comprehension,
         Struct: struct,
     }
-
-
-class _Absorbing(_Emitter):
-    __slots__ = ()
-    per_node = 3
-
-    def logic(self, node: CallExpr) -> EmittedCode:
-        terms = [f"lambda: {self.truth(self.emit(term))}" for term in chain(node)]
-        return EmittedCode(f"{'all_of' if node.function == AND else 'any_of'}({', '.join(terms)})", BOOL)
-
-    def helper(self, fold: _Fold) -> str:
-        return f"absorbing_{fold.helper}" if fold.helper in {"every", "some"} else fold.helper
-
-    def bind(self, node: Comprehension) -> EmittedCode:
-        found = node.init.type or DYN
-        if found.kind in _UNBOUND:
-            raise NotEmitted
-        init = self.emit(node.init)
-        holder = self.fresh()
-        self.scopes.append({node.accumulator: f"{holder}()"})
-        self.bound[f"{holder}()"] = init
-        body = self.emit(node.result)
-        self.scopes.pop()
-        text = f"({holder} := lazy(lambda: {init.text}), {body.text})[1]"
-        return EmittedCode(text, body.type, is_dict=body.is_dict, is_domains=body.is_domains)
 
 
 def _is_device(node: Node) -> bool:

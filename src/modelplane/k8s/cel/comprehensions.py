@@ -1,14 +1,14 @@
-"""Folds: what `all`, `exists`, `map`, `filter`, `cel.bind` and their kin become.
+"""Comprehensions: what `all`, `exists`, `map`, `filter`, `cel.bind` and the other macros with a variable become.
 
-The accumulator is computed when it is first read, so a bound value that nobody looks at is never computed and cannot
+The accumulator is computed when it is first read, so a bound value that nothing reads is never computed and cannot
 fail. An error becomes the accumulator's value: the next step sees it, and may absorb it.
 
-An accumulator that starts as an empty list or map grows in place. That is visible: a variable bound to `[]` changes
-when something is added to it, in upstream and therefore here.
+An accumulator that starts as an empty list or map is mutable. That is visible: a variable bound to `[]` changes when
+something is added to it, in cel-go and therefore here.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from modelplane.k8s.cel.attributes import Activation, Step
 from modelplane.k8s.cel.effort import ERROR_EFFORT, metered, turn_effort, work
@@ -17,45 +17,33 @@ from modelplane.k8s.cel.growing import grown, settled
 from modelplane.k8s.cel.syntax import Comprehension
 from modelplane.k8s.cel.values import is_list, is_map, map_items, runtime_type
 
-if TYPE_CHECKING:
-    from modelplane.k8s.cel.evaluator import Planner
-
 _UNSET = object()
 _PER_NODE = 8
 
 
-class Slots:
-    """How many slots the variables of an expression need."""
+@dataclass(frozen=True, slots=True)
+class LoopSlots:
+    """Where the variables of a comprehension live."""
 
-    __slots__ = ("count",)
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def take(self) -> int:
-        """A slot of one's own."""
-        self.count += 1
-        return self.count - 1
+    accumulator: int
+    first: int
+    second: int
 
 
-def plan_fold(planner: "Planner", node: Comprehension) -> Step:
-    """The closure of a fold."""
-    accumulator, first, second = planner.slots.take(), planner.slots.take(), planner.slots.take()
-    items = planner.plan(node.range).step
-    initial = planner.plan(node.init).step
-    planner.scopes.append({node.accumulator: _accumulator_reader(accumulator, initial)})
-    loop = {node.variable: _slot_reader(first)}
-    if node.second:
-        loop[node.second] = _slot_reader(second)
-    planner.scopes.append(loop)
-    condition = planner.plan(node.condition)
-    body = planner.plan(node.step).step
-    planner.scopes.pop()
-    result = planner.plan(node.result).step
-    planner.scopes.pop()
-    go_on = None if condition.is_constant and condition.constant is True else condition.step
-    if node.is_bind:
-        return _bind_step(accumulator, result)
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopSteps:
+    """The planned parts of a comprehension; without a condition the loop runs to the end."""
+
+    items: Step
+    condition: Step | None
+    body: Step
+    result: Step
+
+
+def loop_step(node: Comprehension, slot: LoopSlots, steps: LoopSteps) -> Step:
+    """The closure of a loop."""
+    accumulator, first, second = slot.accumulator, slot.first, slot.second
+    items, condition, body, result = steps.items, steps.condition, steps.body, steps.result
     paired = bool(node.second)
     effort = turn_effort(node.condition, node.step, per_node=_PER_NODE)
 
@@ -67,7 +55,7 @@ def plan_fold(planner: "Planner", node: Comprehension) -> Step:
             slots[first] = item
             if paired:
                 slots[first], slots[second] = _pair(item)
-            if go_on is not None and not _goes_on(go_on, state):
+            if condition is not None and not _goes_on(condition, state):
                 break
             try:
                 slots[accumulator] = body(state)
@@ -89,7 +77,9 @@ def _goes_on(condition: Step, state: Activation) -> bool:
         return True
 
 
-def _bind_step(accumulator: int, result: Step) -> Step:
+def bind_step(accumulator: int, result: Step) -> Step:
+    """The closure of `cel.bind`."""
+
     def step(state: Activation) -> object:
         state.slots[accumulator] = _UNSET
         return settled(result(state))
@@ -97,11 +87,9 @@ def _bind_step(accumulator: int, result: Step) -> Step:
     return step
 
 
-def _slot_reader(slot: int) -> Step:
-    return lambda state: state.slots[slot]
+def accumulator_reader(slot: int, initial: Step) -> Step:
+    """Reads the accumulator, which is computed the first time."""
 
-
-def _accumulator_reader(slot: int, initial: Step) -> Step:
     def read(state: Activation) -> object:
         value = state.slots[slot]
         if value is _UNSET:

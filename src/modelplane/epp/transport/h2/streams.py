@@ -1,0 +1,669 @@
+"""The streams of a connection: each puts messages together from frames and cuts messages into frames.
+
+`StreamTable` counts the streams and remembers those that are closed; they send through the connection's `Outbound`.
+"""
+
+import logging
+import struct
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote
+
+from modelplane.epp.transport.calls import GrpcStatus, Handler, MakeHandler, TakesSeveral
+from modelplane.epp.transport.h2 import frames, hpack
+from modelplane.epp.transport.h2.closed_streams import ClosedStreams
+from modelplane.epp.transport.h2.flood_guard import FloodGuard
+from modelplane.epp.transport.h2.frames import (
+    END_HEADERS,
+    END_STREAM,
+    FIRST_WINDOW,
+    LARGEST_WINDOW,
+    ConnectionFault,
+    ErrorCode,
+    FrameType,
+    StreamFault,
+)
+from modelplane.epp.transport.h2.limits import H2Limits
+from modelplane.epp.transport.h2.outbound import Outbound
+
+_LOG = logging.getLogger(__name__)
+_PREFIX_BYTES: Final = 5
+_NEVER: Final = float("inf")
+_LONGEST_REASON: Final = 1024
+_HANDLER_FAILED: Final = "a handler failed"
+
+_DATA: Final = int(FrameType.DATA)
+_HEADERS: Final = int(FrameType.HEADERS)
+_CONTENT_TYPE: Final = hpack.literal(b"content-type", b"application/grpc")
+_STATUS_200: Final = b"\x88"
+HEADERS: Final = _STATUS_200 + _CONTENT_TYPE
+_OK_TRAILERS: Final = hpack.literal(b"grpc-status", b"0")
+_PREFIX: Final = struct.Struct(">BI").pack
+_FIRST: Final = struct.Struct(">HBBBIBI").pack
+"""The head of a frame of messages, and the prefix of the first of them."""
+_RESPONSE: Final = struct.Struct(f">HBBBI{len(HEADERS)}sHBBBIBI").pack
+"""The same after the frame of the response's headers."""
+
+
+def trailers(status: GrpcStatus, why: str) -> bytes:
+    """The block that ends a call."""
+    if status is GrpcStatus.OK:
+        return _OK_TRAILERS
+    block = hpack.literal(b"grpc-status", str(int(status)).encode())
+    if why:
+        block += hpack.literal(b"grpc-message", quote(why[:_LONGEST_REASON], safe=" !#$&'()*+,/:;=?@[]").encode())
+    return block
+
+
+class _CallFault(Exception):  # noqa: N818  a fault of the peer, told by the call's status
+    """A rule of gRPC is broken: HTTP/2 is fine, so the call ends with a status."""
+
+    def __init__(self, status: GrpcStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Stream:
+    """The server's end of a call (`ServerCall`), and the receiving end of its frames.
+
+    Whatever its handler raises is logged and ends this call only.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_content_length",
+        "_deadline_s",
+        "_handler",
+        "_idle",
+        "_outbound",
+        "_partial",
+        "_receive_window",
+        "_received",
+        "_remote_closed",
+        "_send_window",
+        "_started",
+        "_stream_id",
+        "_table",
+        "_trailers",
+        "_unsent",
+        "_used",
+    )
+
+    def __init__(
+        self, table: "StreamTable", outbound: Outbound, stream_id: int, send_window: int, receive_window: int
+    ) -> None:
+        self._table = table
+        self._outbound = outbound
+        self._stream_id = stream_id
+        self._handler: Handler | None = None
+        self._send_window = send_window
+        self._receive_window = receive_window
+        self._used = 0
+        """Of the receive window: received, and not given back yet."""
+        self._deadline_s = _NEVER
+        self._content_length = -1
+        """Negative: not told."""
+        self._received = 0
+        self._idle = False
+        self._started = False
+        """Whether the response's headers are sent."""
+        self._remote_closed = False
+        self._closed = False
+        self._trailers: bytes | None = None
+        """Set once the handler has finished the call."""
+        # Most calls need neither: their messages are whole in one frame, and their answers fit the windows.
+        self._partial: bytearray | None = None
+        """Of a message that is not whole."""
+        self._unsent: bytearray | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
+    def is_remote_closed(self) -> bool:
+        """Whether the peer has sent all it will."""
+        return self._remote_closed
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the response has begun."""
+        return self._started
+
+    @property
+    def held_bytes(self) -> int:
+        """Of a message that is not whole, and of what waits for a window."""
+        return len(self._partial or b"") + len(self._unsent or b"")
+
+    def is_overdue(self, now_s: float) -> bool:
+        return self._deadline_s <= now_s
+
+    # What the handler calls.
+
+    def send(self, *messages: bytes) -> None:
+        if self._closed or self._trailers is not None or not messages:
+            return
+        outbound, first = self._outbound, messages[0]
+        size = sum(map(len, messages)) + _PREFIX_BYTES * len(messages)
+        if size > self._send_window or self._unsent or not outbound.try_reserve(size):
+            self._send_later(messages)
+            return
+        self._send_window -= size
+        stream_id, high, low = self._stream_id, size >> 8, size & 0xFF
+        if self._started:
+            head = _FIRST(high, low, _DATA, 0, stream_id, 0, len(first))
+        else:
+            self._started = True
+            head = _RESPONSE(0, len(HEADERS), _HEADERS, END_HEADERS, stream_id, HEADERS,
+                             high, low, _DATA, 0, stream_id, 0, len(first))  # fmt: skip
+        parts = [head, first]
+        for message in messages[1:]:
+            parts.append(_PREFIX(0, len(message)))
+            parts.append(message)
+        outbound.queue_now(parts)
+
+    def _send_later(self, messages: Sequence[bytes]) -> None:
+        """Messages that do not fit the windows, or one frame."""
+        if not self._started:
+            self._started = True
+            self._outbound.queue(frames.frame(_HEADERS, END_HEADERS, self._stream_id, HEADERS))
+        if self._unsent is None:
+            self._unsent = bytearray()
+        for message in messages:
+            self._unsent += _PREFIX(0, len(message))
+            self._unsent += message
+        self.push()
+        self._outbound.notify()
+
+    def finish(self, status: GrpcStatus = GrpcStatus.OK, why: str = "") -> None:
+        if self._closed or self._trailers is not None:
+            # Of a call that its peer has reset nothing is sent, but its handler is through with it.
+            self._trailers = self._trailers or b""
+            return
+        self._trailers = trailers(status, why)
+        self._end_if_sent()
+        self._outbound.notify()
+
+    def mark_idle(self) -> None:
+        if not self._idle and not self._closed:
+            self._idle = True
+            self._table.on_idle()
+
+    # What is sent when the windows allow.
+
+    def push(self) -> None:
+        """Send what waits, as far as the windows go."""
+        unsent, outbound = self._unsent or bytearray(), self._outbound
+        place = 0
+        while place < len(unsent):
+            size = outbound.reserve_up_to(min(len(unsent) - place, self._send_window))
+            if size <= 0:
+                self._table.wait(self._stream_id, self)
+                break
+            outbound.queue(
+                frames.head(FrameType.DATA, 0, self._stream_id, size), bytes(memoryview(unsent)[place : place + size])
+            )
+            self._send_window -= size
+            place += size
+        del unsent[:place]
+        self._end_if_sent()
+
+    def _end_if_sent(self) -> None:
+        if self._trailers is None or self._unsent or self._closed:
+            return
+        self._end(self._trailers if self._started else HEADERS + self._trailers)
+
+    def _end(self, block: bytes) -> None:
+        self._outbound.queue(
+            frames.head(FrameType.HEADERS, END_HEADERS | END_STREAM, self._stream_id, len(block)), block
+        )
+        self._closed = True
+        # A handler holds its call: without this, each call would stay until garbage is collected.
+        self._handler = None
+        self._table.on_local_end(self._stream_id, remote_closed=self._remote_closed)
+        self._table.remove(self._stream_id, idle=self._idle)
+
+    def widen(self, by: int) -> bool:
+        """Change the send window. Whether it is a window still."""
+        self._send_window += by
+        return self._send_window <= LARGEST_WINDOW
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether something waits for a window."""
+        return bool(self._unsent)
+
+    # How a call begins.
+
+    def expect(self, content_length: int, deadline_s: float) -> None:
+        self._content_length = content_length
+        self._deadline_s = deadline_s
+
+    def serve(self, make: MakeHandler) -> None:
+        try:
+            self._handler = make(self)
+        except Exception:  # noqa: BLE001  one call's defect must not end the calls of every other client
+            self._fail()
+
+    def serve_messages(self, make: MakeHandler, messages: list[bytes], size: int) -> None:
+        """The call, and messages that came with it in DATA frames of so many bytes together."""
+        self._receive_window -= size
+        self._used = self._received = size
+        try:
+            self._handler = handler = make(self)
+            if isinstance(handler, TakesSeveral) and messages:
+                handler.messages(messages)
+                return
+            for message in messages:
+                if self._closed or self._trailers is not None:
+                    return
+                handler.message(message)
+        except Exception:  # noqa: BLE001  as above
+            self._fail()
+
+    def refuse(self, http_status: int) -> None:
+        """A request that is no call of gRPC."""
+        self._end(b"\x08" + bytes((3,)) + str(http_status).encode())
+
+    # What comes from the peer.
+
+    def take_window(self, size: int) -> None:
+        """A DATA frame of so many bytes came."""
+        self._receive_window -= size
+        if self._receive_window < 0:
+            raise StreamFault(self._stream_id, ErrorCode.FLOW_CONTROL_ERROR, "more than the stream's window")
+        self._used += size
+
+    def update_window(self, update_at: int, unsent_bytes: int) -> None:
+        """Let the peer send on, unless it does not read what it was sent."""
+        if self._used < update_at or len(self._unsent or b"") > unsent_bytes:
+            return
+        self._outbound.queue(frames.window_update(self._stream_id, self._used))
+        self._receive_window += self._used
+        self._used = 0
+
+    def take(self, data: bytes) -> bool:
+        """A piece of what the peer sends: complete messages go to the handler. False: it broke a rule of gRPC."""
+        self._received += len(data)
+        handler = self._handler
+        if handler is None:
+            return True
+        try:
+            if not self._partial and len(data) >= _PREFIX_BYTES and len(data) == _PREFIX_BYTES + self._length(data):
+                handler.message(data[_PREFIX_BYTES:])
+            else:
+                self._take_pieces(handler, data)
+        except _CallFault as fault:
+            self.give_up(fault.status, str(fault))
+            return False
+        except Exception:  # noqa: BLE001  as above
+            self._fail()
+        return True
+
+    def _take_pieces(self, handler: Handler, data: bytes) -> None:
+        if self._partial is None:
+            self._partial = bytearray()
+        partial = self._partial
+        partial += data
+        place = 0
+        while len(partial) - place >= _PREFIX_BYTES and not self._closed:
+            end = place + _PREFIX_BYTES + self._length(partial, place)
+            if end > len(partial):
+                break
+            handler.message(bytes(memoryview(partial)[place + _PREFIX_BYTES : end]))
+            place = end
+        if place:
+            # A handler that ends its call has no use for the rest, and a view of it is gone by here.
+            del partial[:place]
+
+    def _length(self, data: bytes | bytearray, place: int = 0) -> int:
+        length = int.from_bytes(data[place + 1 : place + _PREFIX_BYTES], "big")
+        if data[place]:
+            raise _CallFault(GrpcStatus.UNIMPLEMENTED, "compressed messages are not accepted")
+        most = self._table.message_bytes
+        if length > most:
+            raise _CallFault(GrpcStatus.RESOURCE_EXHAUSTED, f"a message of {length} bytes; {most} are accepted")
+        return length
+
+    def try_take_message(self, data: bytes, begin: int, end: int, update_at: int) -> bool:
+        """A DATA frame's payload that is one whole message. False, and nothing has happened: take it by the rules."""
+        size, handler = end - begin, self._handler
+        used = self._used + size
+        if handler is None or self._remote_closed or self._partial or self._trailers is not None:
+            return False
+        if size > self._receive_window or used >= update_at:
+            return False
+        self._receive_window -= size
+        self._used = used
+        self._received += size
+        try:
+            handler.message(data[begin + _PREFIX_BYTES : end])
+        except Exception:  # noqa: BLE001  as above
+            self._fail()
+        return True
+
+    def end_remote(self) -> None:
+        """The peer has sent all it will; nobody has to hear of it."""
+        self._remote_closed = True
+
+    def end(self) -> None:
+        """The peer has sent all it will."""
+        if self._remote_closed:
+            raise StreamFault(self._stream_id, ErrorCode.STREAM_CLOSED, "the stream ends twice")
+        self._remote_closed = True
+        told, received = self._content_length, self._received
+        if told >= 0 and told != received:
+            raise StreamFault(
+                self._stream_id, ErrorCode.PROTOCOL_ERROR, f"content-length {told}, but {received} bytes came"
+            )
+        if self._partial:
+            self.give_up(GrpcStatus.INTERNAL, "the stream ends in the middle of a message")
+            return
+        handler = self._handler
+        if handler is not None:
+            try:
+                handler.closed()
+            except Exception:  # noqa: BLE001  as above
+                self._fail()
+
+    def try_end_and_reset(self) -> bool:
+        """The peer ends the stream and resets it at once. False, and nothing has happened: take it by the rules."""
+        if self._remote_closed or not self._started or self._partial or self._content_length >= 0:
+            return False
+        handler, self._handler = self._handler, None
+        self._remote_closed = self._closed = True
+        self._table.remove(self._stream_id, idle=self._idle)
+        if handler is not None:
+            try:
+                handler.closed()
+                if self._trailers is None:
+                    handler.cancelled()
+            except Exception:  # noqa: BLE001  as above
+                _LOG.exception(_HANDLER_FAILED)
+        return True
+
+    # How it ends otherwise.
+
+    def give_up(self, status: GrpcStatus, sentence: str) -> None:
+        """End a call that its handler has not ended."""
+        handler, self._handler = self._handler, None
+        self.finish(status, sentence)
+        if handler is not None:
+            _cancel(handler)
+
+    def _fail(self) -> None:
+        _LOG.exception(_HANDLER_FAILED)
+        self.give_up(GrpcStatus.INTERNAL, "the server failed to serve this call")
+
+    def drop(self) -> None:
+        """It is over, and not by our own end of the call: whoever served it hears so once."""
+        handler, self._handler = self._handler, None
+        self._closed = True
+        self._unsent = self._partial = None
+        self._table.remove(self._stream_id, idle=self._idle)
+        if handler is not None and self._trailers is None:
+            _cancel(handler)
+
+
+def _cancel(handler: Handler) -> None:
+    try:
+        handler.cancelled()
+    except Exception:  # noqa: BLE001  as above
+        _LOG.exception(_HANDLER_FAILED)
+
+
+class StreamTable:
+    """The open streams of a connection by their identifiers, and those that are closed only here."""
+
+    __slots__ = (
+        "_active",
+        "_closed",
+        "_free_resets",
+        "_guard",
+        "_initial_window",
+        "_last",
+        "_last_accepted",
+        "_limits",
+        "_message_bytes",
+        "_most",
+        "_now_s",
+        "_outbound",
+        "_receive_window",
+        "_streams",
+        "_update_at",
+        "_waiting",
+    )
+
+    def __init__(self, limits: H2Limits, outbound: Outbound, guard: FloodGuard, now_s: float) -> None:
+        self._limits = limits
+        self._outbound = outbound
+        self._guard = guard
+        self._now_s = now_s
+        self._message_bytes = limits.message_bytes
+        self._most = limits.streams
+        self._receive_window = limits.stream_window
+        self._update_at = (limits.stream_window + 1) // 2
+        self._initial_window = FIRST_WINDOW
+        self._streams: dict[int, Stream] = {}
+        self._waiting: dict[int, Stream] = {}
+        self._closed = ClosedStreams()
+        self._active = 0
+        self._last = 0
+        self._last_accepted = frames.LAST_STREAM
+        self._free_resets = 0
+        """Resets of streams that both sides have ended: some peers send one after each call, and it is no offence."""
+
+    @property
+    def count(self) -> int:
+        return len(self._streams)
+
+    def get(self, stream_id: int) -> Stream | None:
+        return self._streams.get(stream_id)
+
+    @property
+    def active(self) -> int:
+        """Open streams that somebody waits for: all but those that are marked idle."""
+        return self._active
+
+    @property
+    def held_bytes(self) -> int:
+        return sum([stream.held_bytes for stream in self._streams.values()])
+
+    @property
+    def last(self) -> int:
+        """The highest identifier that the peer has used."""
+        return self._last
+
+    @property
+    def message_bytes(self) -> int:
+        return self._message_bytes
+
+    @property
+    def update_at(self) -> int:
+        """How much of a stream's receive window is used when it is given back."""
+        return self._update_at
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is open: to close while the peer still sends can cost it what it has not read yet."""
+        return not self._streams and not self._closed.any_linger
+
+    # How streams begin.
+
+    def note(self, stream_id: int) -> bool:
+        """The peer uses an identifier. Whether it is a new one."""
+        if stream_id <= self._last:
+            return False
+        self._last = stream_id
+        return True
+
+    def is_refused(self, stream_id: int) -> bool:
+        """Whether it was opened after the last that we said to accept."""
+        return stream_id > self._last_accepted
+
+    def try_open(self, stream_id: int) -> Stream | None:
+        """A stream of an identifier that was not noted. None, and nothing has happened: it breaks a rule."""
+        if not self._last < stream_id <= self._last_accepted or not stream_id & 1 or len(self._streams) >= self._most:
+            return None
+        self._last = stream_id
+        return self.open(stream_id)
+
+    def open(self, stream_id: int) -> Stream:
+        """A stream of an identifier that was noted."""
+        if len(self._streams) >= self._most:
+            raise StreamFault(stream_id, ErrorCode.REFUSED_STREAM, "too many streams")
+        stream = Stream(self, self._outbound, stream_id, self._initial_window, self._receive_window)
+        self._streams[stream_id] = stream
+        self._active += 1
+        return stream
+
+    def accept_no_more(self) -> None:
+        self._last_accepted = self._last
+
+    # What streams call.
+
+    def on_idle(self) -> None:
+        self._active -= 1
+
+    def wait(self, stream_id: int, stream: Stream) -> None:
+        """The stream has more to send than the windows let through."""
+        self._waiting[stream_id] = stream
+
+    def on_local_end(self, stream_id: int, *, remote_closed: bool) -> None:
+        """Our end of the stream is sent. The peer may end its own: some take a reset at this moment for a failure."""
+        if remote_closed:
+            self._free_resets += 1
+        else:
+            oldest = self._closed.linger(stream_id, self._now_s)
+            if oldest:
+                self._stop(oldest)
+
+    def remove(self, stream_id: int, *, idle: bool) -> None:
+        if self._streams.pop(stream_id, None) is not None and not idle:
+            self._active -= 1
+        if self._waiting:
+            self._waiting.pop(stream_id, None)
+
+    def _stop(self, stream_id: int) -> None:
+        """A peer that still sends for a call that is over is told to stop."""
+        self._outbound.queue(frames.reset(stream_id, ErrorCode.NO_ERROR))
+        self._closed.reset(stream_id)
+
+    # Time.
+
+    def set_time(self, now_s: float) -> None:
+        self._now_s = now_s
+
+    def tick(self, now_s: float) -> None:
+        """Calls beyond their deadline end, and so do streams that their peers do not end."""
+        self._now_s = now_s
+        for stream in [stream for stream in self._streams.values() if stream.is_overdue(now_s)]:
+            stream.give_up(GrpcStatus.DEADLINE_EXCEEDED, "the time that the caller gave is over")
+        for stream_id in self._closed.overdue(now_s):
+            self._stop(stream_id)
+
+    # What the peer does to streams.
+
+    def check_opened(self, stream_id: int) -> None:
+        if not stream_id or stream_id > self._last or not stream_id % 2:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"a frame for stream {stream_id}, which was never opened")
+
+    def check_late_data(self, stream_id: int, *, ends: bool) -> None:
+        """DATA of a stream that the peer cannot send on. What was on its way when we ended it is dropped."""
+        self.check_opened(stream_id)
+        if self._closed.lingers(stream_id):
+            if ends:
+                self._closed.ended(stream_id)
+        elif stream_id not in self._streams and self._closed.was_reset(stream_id):
+            self._guard.spend_no_op(self._now_s)
+        else:
+            raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "data after the end")
+
+    def check_late_headers(self, stream_id: int) -> None:
+        """The same for HEADERS."""
+        if not self._closed.was_reset(stream_id) and not self._closed.ended(stream_id):
+            raise ConnectionFault(ErrorCode.STREAM_CLOSED, f"headers on stream {stream_id}, which is closed")
+
+    def on_reset(self, stream_id: int) -> None:
+        """The peer resets a stream. Of one that is over every call earns one reset; more is a way to keep us busy."""
+        self.check_opened(stream_id)
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            if not stream.is_started:
+                self._guard.spend_reset(self._now_s)
+            stream.drop()
+        elif not self._closed.ended(stream_id) and self._free_resets:
+            self._free_resets -= 1
+        else:
+            self._guard.spend_no_op(self._now_s)
+
+    def reset(self, stream_id: int, code: ErrorCode) -> None:
+        """A stream error: tell the peer, and whoever served it. Causing errors is no way to keep us busy either."""
+        self._guard.spend_no_op(self._now_s)
+        self._outbound.queue(frames.reset(stream_id, code))
+        self._closed.reset(stream_id)
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            stream.drop()
+
+    def drop_all(self) -> None:
+        self._closed.clear()
+        streams, self._streams = self._streams, {}
+        self._active = 0
+        self._waiting.clear()
+        for stream in streams.values():
+            stream.drop()
+
+    # Windows.
+
+    def set_initial_window(self, size: int) -> None:
+        """The peer's SETTINGS_INITIAL_WINDOW_SIZE, which changes the windows of open streams, too."""
+        by, self._initial_window = size - self._initial_window, size
+        for stream in self._streams.values():
+            if not stream.widen(by):
+                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the initial window makes a stream's overflow")
+        self._push_waiting()
+
+    def widen(self, stream_id: int, increment: int) -> None:
+        """A WINDOW_UPDATE of a stream."""
+        self.check_opened(stream_id)
+        if not increment:
+            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "a window grows by nothing")
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            return
+        if not stream.widen(increment):
+            raise StreamFault(stream_id, ErrorCode.FLOW_CONTROL_ERROR, "a window overflows")
+        if stream.is_blocked:
+            self._push(stream)
+        else:
+            self._guard.spend_no_op(self._now_s)
+
+    def widen_all(self, increment: int) -> None:
+        """A WINDOW_UPDATE of the connection."""
+        if not increment:
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the connection's window grows by nothing")
+        self._outbound.widen(increment)
+        if self._waiting:
+            self._push_waiting()
+        else:
+            self._guard.spend_no_op(self._now_s)
+
+    def _push_waiting(self) -> None:
+        """Let streams that wait have their turn; one that still waits stands last the next time."""
+        waiting, self._waiting = self._waiting, {}
+        for stream_id, stream in waiting.items():
+            if stream.is_closed:
+                continue
+            if self._outbound.is_blocked:
+                self.wait(stream_id, stream)
+            else:
+                self._push(stream)
+
+    def _push(self, stream: Stream) -> None:
+        stream.push()
+        if not stream.is_closed:
+            self.update_window(stream)
+
+    def update_window(self, stream: Stream) -> None:
+        stream.update_window(self._update_at, self._limits.unsent_bytes)
