@@ -136,7 +136,7 @@ def test_images_arrive_as_slowly_as_said():
         assert pod["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
         await clock.sleep(20)
         assert fleet.endpoints() == {"east": 1, "west": 1}
-        assert "take the usual time to arrive" in do(fleet, "slow-pull", value="off")
+        assert "take the usual time to pull" in do(fleet, "slow-pull", value="off")
 
     virtually(story)
 

@@ -1,7 +1,7 @@
 """How an explanation of one decision is printed."""
 
 from modelplane.cli._shown import print_table
-from modelplane.epp.replay.explain import EndpointShown, PickExplanation
+from modelplane.epp.replay.explain import EndpointExplanation, PickExplanation
 
 
 def print_explanation(found: PickExplanation) -> None:
@@ -20,7 +20,7 @@ def print_explanation(found: PickExplanation) -> None:
         print_table(("VERDICT", "ENDPOINT", "ADDRESS", "TOTAL", "WHY"), [_cells(each) for each in profile.endpoints])
 
 
-def _cells(endpoint: EndpointShown) -> tuple[str, ...]:
+def _cells(endpoint: EndpointExplanation) -> tuple[str, ...]:
     parts = ", ".join(f"{part.scorer} {part.score:.3f} x {part.weight:g}" for part in endpoint.scores)
     why = f"{endpoint.filter}: {endpoint.reason}" if endpoint.filter else parts
     total = f"{endpoint.total:.3f}" if endpoint.total is not None else "-"

@@ -16,7 +16,7 @@ from typing import Protocol
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, fails
 from modelplane.api.errors import ConflictError
-from modelplane.api.identity import ByIdentity
+from modelplane.api.identity import IdentityMemo
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import (
@@ -92,7 +92,7 @@ class Composition:
     """Called with a composite that has an object for an unreachable cluster."""
     profile: PlacementProfile = DEFAULT_PROFILE
     decode_replica: Callable[[Manifest], ModelReplica] = field(
-        default_factory=lambda: ByIdentity(partial(decode, ModelReplica), _REPLICAS)
+        default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), _REPLICAS)
     )
 
     def reconcile(self, ref: ObjectRef) -> Outcome:

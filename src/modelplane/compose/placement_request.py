@@ -12,7 +12,7 @@ from modelplane.placement.request import (
 )
 
 
-def ask_of(deployment: ModelDeployment, lowered: Lowered | None = None) -> PlacementRequest:
+def placement_request(deployment: ModelDeployment, lowered: Lowered | None = None) -> PlacementRequest:
     spec = deployment.spec
     lowered = lowered or lower(spec)
     placement = spec.placement

@@ -9,11 +9,11 @@ from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.pods import cluster_metadata
 
 
-def owner_metadata(
-    context: Context, member: ReplicaMember, marks: GangMetadata
+def workload_metadata(
+    context: Context, member: ReplicaMember, gang_metadata: GangMetadata
 ) -> tuple[dict[str, str], dict[str, str]]:
     labels, annotations = cluster_metadata(context, member)
-    return {**labels, **marks.owner_labels}, {**annotations, **marks.owner_annotations}
+    return {**labels, **gang_metadata.workload_labels}, {**annotations, **gang_metadata.workload_annotations}
 
 
 def annotated(item: dict[str, object], annotations: Mapping[str, str]) -> dict[str, object]:

@@ -242,7 +242,7 @@ def _queue(resource: InferenceCluster) -> QueueInfo | None:
     return None
 
 
-def holding_of(resource: ModelReplica) -> PlacedReplica:
+def placed_replica(resource: ModelReplica) -> PlacedReplica:
     """The place that a replica holds, whether or not it runs."""
     spec, metadata = resource.spec, resource.metadata
     owner = spec.deployment
@@ -327,7 +327,7 @@ def read_cluster(manifest: Manifest) -> Cluster | None:
 def read_replica(manifest: Manifest) -> PlacedReplica | None:
     """A replica; with its fault where it cannot be read, or None where not even its owner and cluster can."""
     try:
-        return holding_of(decode(ModelReplica, manifest))
+        return placed_replica(decode(ModelReplica, manifest))
     except InputError as error:
         named = _outline(manifest)
         if named is None or not named.spec.cluster_name:

@@ -7,7 +7,7 @@ from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 
 
-class EndpointGauge:
+class EndpointMetricScorer:
     """A score of an endpoint by what is known of it alone, whatever the request."""
 
     __slots__ = ("name", "read")
@@ -20,7 +20,7 @@ class EndpointGauge:
         return list(map(self.read, endpoints))
 
 
-class LeastFirst:
+class LowestFirstScorer:
     """A score of an endpoint by a number: 1 for the smallest of all, 0 for the largest; all equal is 1."""
 
     __slots__ = ("name", "read")

@@ -6,7 +6,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InvalidObject
 from modelplane.api.meta import Key
 from modelplane.api.models import InferenceClass, InferenceCluster, ModelCache, ModelReplica
-from modelplane.compose.inventory import cache_of, class_kinds, cluster_of, epoch_s, fleet_of, holding_of
+from modelplane.compose.fleet_snapshot import cache_of, class_kinds, cluster_of, epoch_s, fleet_of, placed_replica
 from modelplane.placement.values import Effect, Packing, PlacementTaint, Price, QueueInfo
 
 READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 3}
@@ -216,7 +216,7 @@ def test_what_a_replica_holds_and_whether_it_serves(conditions, serving):
         },
         "status": {"conditions": [{"type": kind, "status": value, "reason": "x"} for kind, value in conditions]},
     }
-    held = holding_of(decode(ModelReplica, manifest))
+    held = placed_replica(decode(ModelReplica, manifest))
     assert (str(held.deployment), held.cluster, held.index, held.devices) == ("team/chat", "east", 2, 24)
     assert (held.serving, held.protected, held.preempts, held.leaving) == (serving, True, ("r-abc",), False)
 
