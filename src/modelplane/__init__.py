@@ -5,7 +5,7 @@
     fleet_from, plan, schedule              where replicas go, and why
     compose_document, render                the objects that a manifest becomes
     load_picker_config, Scheduler,          the endpoint picker's decision for a request
-    Endpoint, Load, Request
+    Endpoint, EndpointMetrics, Request
     Plane, PlaneSettings                    an embedded plane, for tests
     errors                                  every exception that a caller may expect, drawn as a tree
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from modelplane.cli.manifests import read_documents
     from modelplane.epp.config.config import load as load_picker_config
     from modelplane.epp.scheduling.endpoints import Endpoint
-    from modelplane.epp.scheduling.loads import Load
+    from modelplane.epp.scheduling.metrics import EndpointMetrics
     from modelplane.epp.scheduling.requests import Request
     from modelplane.epp.scheduling.scheduler import Scheduler
     from modelplane.k8s.admission.documents import parse_documents
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Endpoint",
-    "Load",
+    "EndpointMetrics",
     "Plane",
     "PlaneSettings",
     "Request",
@@ -53,7 +53,7 @@ __all__ = [
 
 _HOMES = {
     "Endpoint": "epp.scheduling.endpoints",
-    "Load": "epp.scheduling.loads",
+    "EndpointMetrics": "epp.scheduling.metrics",
     "Plane": "plane.plane",
     "PlaneSettings": "plane.plane",
     "Request": "epp.scheduling.requests",

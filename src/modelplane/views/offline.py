@@ -8,8 +8,8 @@ import msgspec
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.objects import Manifest, labels_of, name_of, namespace_of, text_at
-from modelplane.compose.asking import ask_of
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Local, Remote, Requirement
+from modelplane.compose.placement_request import placement_request
 from modelplane.compose.registry import COMPOSERS
 from modelplane.k8s.admission.layout import Document
 from modelplane.placement.schedule import Schedule
@@ -31,7 +31,7 @@ def schedule(fleet: FleetManifests, deployment: str, namespace: str | None = Non
 
     `pending` counts the replicas that find no place. `plan` decides for all deployments, one after the other.
     """
-    request = ask_of(fleet.deployment(deployment, namespace))
+    request = placement_request(fleet.deployment(deployment, namespace))
     return place(request, fleet.fleet(), fleet.now, profile=fleet.profile)
 
 
