@@ -9,8 +9,8 @@ import pytest
 from modelplane.cli import main
 from modelplane.conformance.epp import CASES, PickerUnderTest, conduct
 from modelplane.conformance.epp.upstreams import Upstreams
-from modelplane.epp.server.incoming import ProcessingPhase
 from modelplane.epp.server.messages import METHOD, UNCHANGED, pass_body, read, refuse, send_on
+from modelplane.epp.server.processing_request import ProcessingPhase
 from modelplane.epp.transport.calls import Settings
 from modelplane.epp.transport.h2.server import H2Server
 

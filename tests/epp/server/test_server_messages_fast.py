@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.server.exchange import Budget, Exchange
-from modelplane.epp.server.incoming import Incoming, ProcessingPhase
 from modelplane.epp.server.messages import read, read_headers
+from modelplane.epp.server.messages_fast import read_whole
+from modelplane.epp.server.processing_request import ProcessingPhase, ProcessingRequest
 from modelplane.epp.server.steps import PickRequest
-from modelplane.epp.server.whole import read_whole
 from modelplane.epp.transport.wire import WireError
 from tests.support.extproc_protos import load
 
@@ -46,7 +46,7 @@ def piece(body=b"", *, ends=False, observed=False):
 def one_by_one(received, *, limit, budget):
     """The question that a request leads to when its messages are fed as they are read; None where it comes later."""
     exchange = Exchange(limit, budget=budget)
-    asks = [exchange.feed(read(message), 0.0).ask for message in received]
+    asks = [exchange.feed(read(message), 0.0).pick_request for message in received]
     return asks[-1] if asks[:-1] == [None] * (len(asks) - 1) else None
 
 
@@ -121,7 +121,7 @@ def test_what_is_read_at_once_is_what_is_read_one_by_one(received, cut, behind):
     if found is None:
         return
     first, second, *last = [read(message) for message in received]
-    assert first == Incoming(
+    assert first == ProcessingRequest(
         ProcessingPhase.REQUEST_HEADERS,
         read_headers(found[0]),
         metadata=found[2].metadata,

@@ -72,7 +72,7 @@ class Histogram:
         self.total += other.total
 
 
-class Record:
+class RequestMetrics:
     """What the requests with one set of labels left behind."""
 
     __slots__ = (
@@ -100,7 +100,7 @@ class Record:
         self.errors[code] = self.errors.get(code, 0) + 1
 
 
-class Bounded:
+class BoundedLabels:
     """The first so many names that are met; the others are `other`. Pinned names do not count."""
 
     __slots__ = ("_known", "_most", "_pinned")
@@ -119,7 +119,7 @@ class Bounded:
         return name
 
 
-class WaitTimes:
+class QueueMetrics:
     """How long requests waited before they were sent on, by how the wait ended."""
 
     __slots__ = ("ended", "seconds")
@@ -130,13 +130,13 @@ class WaitTimes:
         self.seconds: dict[tuple[Labels, str], Histogram] = {}
 
 
-class Numbers:
+class PickerMetrics:
     """All of it, for one picker. Cheap calls of the request path first. One event loop."""
 
     def __init__(self, pinned_models: Iterable[str] = ()) -> None:
-        self._records: dict[tuple[str, str, str, int], Record] = {}
-        self._models = Bounded(_NAMES_MOST, pinned_models)
-        self._tenants = Bounded(_NAMES_MOST)
+        self._records: dict[tuple[str, str, str, int], RequestMetrics] = {}
+        self._models = BoundedLabels(_NAMES_MOST, pinned_models)
+        self._tenants = BoundedLabels(_NAMES_MOST)
         self._attempts: dict[Endpoint, dict[str, int]] = {}
         self.failed_attempts: dict[str, int] = {}
         self.deciding = Histogram(DECIDE_S)
@@ -145,7 +145,7 @@ class Numbers:
         self.streams = Histogram(STREAM_S)
         self.streams_by_code: dict[str, int] = {}
         self.streams_open = 0
-        self.waits = WaitTimes()
+        self.waits = QueueMetrics()
         self.rewrites: dict[tuple[str, str, str], int] = {}
         self.disaggregated: dict[tuple[str, str], int] = {}
 
@@ -221,7 +221,7 @@ class Numbers:
             del self._attempts[gone]
 
     @property
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[RequestMetrics]:
         return iter(self._records.values())
 
     @property
@@ -229,19 +229,19 @@ class Numbers:
         """How often each endpoint was picked, by model."""
         return MappingProxyType(self._attempts)
 
-    def _record(self, request: Request, model: str) -> Record:
+    def _record(self, request: Request, model: str) -> RequestMetrics:
         target = request.model
         found = self._records.get((model or target, target, request.tenant, request.priority))
         return found if found is not None else self._meet(model or target, request)
 
-    def _meet(self, model: str, request: Request) -> Record:
+    def _meet(self, model: str, request: Request) -> RequestMetrics:
         model, target, tenant = self._models(model), self._models(request.model), self._tenants(request.tenant)
         key = (model, target, tenant, request.priority)
         if key not in self._records and len(self._records) >= _RECORDS_MOST:
             key = (OTHER, OTHER, OTHER, 0)
         record = self._records.get(key)
         if record is None:
-            record = Record((key[0], key[1], key[2] or DEFAULT_TENANT, str(key[3])))
+            record = RequestMetrics((key[0], key[1], key[2] or DEFAULT_TENANT, str(key[3])))
             self._records[key] = record
         return record
 
@@ -250,7 +250,7 @@ class Numbers:
             del self._attempts[next(iter(self._attempts))]
         return self._attempts.setdefault(endpoint, {})
 
-    def _spread(self, record: Record, request: Request, served: EndpointResponse, began_s: float) -> None:
+    def _spread(self, record: RequestMetrics, request: Request, served: EndpointResponse, began_s: float) -> None:
         """Time to the first byte, and for each token after it, where the response told how many there were."""
         first_s = served.first_byte_s - began_s
         if not request.streaming:
@@ -262,7 +262,7 @@ class Numbers:
             record.tpot.add((served.ended_s - served.first_byte_s) / (tokens - 1))
 
 
-def _count_tokens(record: Record, usage: ResponseUsage, spent_s: float) -> None:
+def _count_tokens(record: RequestMetrics, usage: ResponseUsage, spent_s: float) -> None:
     if usage.prompt_tokens >= 0:
         record.inputs.add(usage.prompt_tokens)
     if usage.cached_tokens >= 0:

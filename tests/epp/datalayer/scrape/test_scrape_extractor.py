@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.epp.datalayer.scrape.engines import BUILT_IN, EngineMetricNames, MetricFamily
-from modelplane.epp.datalayer.scrape.pages import PageReader, ScrapedValues
+from modelplane.epp.datalayer.scrape.extractor import MetricsExtractor, ScrapedValues
 from modelplane.epp.scheduling.loads import Adapters, Load
 from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
@@ -86,9 +86,9 @@ llm_d_epp_average_kv_cache_utilization{name="pool"} 0.4
     ],
 )
 def test_each_kind_of_server(engine, page, seen):
-    assert PageReader(ENGINES[engine]).read(page) == seen
-    assert PageReader(ENGINES[engine]).read(page.rstrip()) == seen
-    assert PageReader(ENGINES[engine]).read(b"# before\n" + page + b"# after\n") == seen
+    assert MetricsExtractor(ENGINES[engine]).read(page) == seen
+    assert MetricsExtractor(ENGINES[engine]).read(page.rstrip()) == seen
+    assert MetricsExtractor(ENGINES[engine]).read(b"# before\n" + page + b"# after\n") == seen
 
 
 def engine_page(running=0, waiting=0, kv=0.0, tokens=0, lora=None):
@@ -101,7 +101,7 @@ def engine_page(running=0, waiting=0, kv=0.0, tokens=0, lora=None):
 
 def test_pages_of_our_own_engines():
     lora = LoraGauge(max_loras=4, running=("x", 'y"z'), waiting=(), at=12.5)
-    seen = PageReader(ENGINES["vllm"]).read(engine_page(3, 2, 0.5, lora=lora))
+    seen = MetricsExtractor(ENGINES["vllm"]).read(engine_page(3, 2, 0.5, lora=lora))
     assert seen == ScrapedValues(2, 3, 0.5, 16, 512, Adapters(frozenset({"x", 'y"z'}), frozenset(), 4))
 
 
@@ -134,19 +134,19 @@ def test_pages_of_our_own_engines():
     ],
 )
 def test_one_line(line, value):
-    reader = PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q")))
+    reader = MetricsExtractor(EngineMetricNames(name="e", waiting=MetricFamily("q")))
     for page in (line, b"x 1\n" + line + b"\n", line + b"\r\n" if value is None else line + b"\n"):
-        assert PageReader(reader.engine).read(page).waiting == value
+        assert MetricsExtractor(reader.engine).read(page).waiting == value
         assert reader.read(page).waiting == value
 
 
 def test_a_timestamp_is_never_taken_for_the_value():
-    reader = PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q")))
+    reader = MetricsExtractor(EngineMetricNames(name="e", waiting=MetricFamily("q")))
     assert [reader.read(b"q 3 %d\n" % at).waiting for at in (17, 18, 3)] == [3.0, 3.0, 3.0]
 
 
 def test_the_same_numbers_are_the_same_object():
-    reader = PageReader(ENGINES["vllm"])
+    reader = MetricsExtractor(ENGINES["vllm"])
     first = reader.read(engine_page(1))
     assert reader.read(engine_page(1)) is first
     assert reader.read(engine_page(1, tokens=10**9)) is first
@@ -160,7 +160,7 @@ def test_what_a_page_does_not_show_keeps_its_value():
 
 
 def test_a_family_that_comes_late_is_found_after_a_while():
-    reader = PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q")))
+    reader = MetricsExtractor(EngineMetricNames(name="e", waiting=MetricFamily("q")))
     for _ in range(100):
         assert reader.read(b"x 1\n").waiting is None
     assert any(reader.read(b"x 1\nq 2\n").waiting == 2.0 for _ in range(20))
@@ -169,7 +169,8 @@ def test_a_family_that_comes_late_is_found_after_a_while():
 def test_a_family_of_too_many_lines_is_cut():
     page = b"".join(b'q{model="%d"} 1\n' % number for number in range(10_000))
     assert (
-        PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q"), ranks=("model",))).read(page).waiting == 4096
+        MetricsExtractor(EngineMetricNames(name="e", waiting=MetricFamily("q"), ranks=("model",))).read(page).waiting
+        == 4096
     )
 
 
@@ -178,11 +179,13 @@ GAUGES = st.tuples(st.integers(0, 300), st.integers(0, 300), st.floats(0, 1), st
 
 @given(st.lists(GAUGES, min_size=1, max_size=8))
 def test_page_after_page_reads_as_each_page_alone(states):
-    reader = PageReader(ENGINES["vllm"])
+    reader = MetricsExtractor(ENGINES["vllm"])
     for running, waiting, kv, tokens in states:
         page = engine_page(running, waiting, kv, tokens)
         assert (
-            reader.read(page) == PageReader(ENGINES["vllm"]).read(page) == ScrapedValues(waiting, running, kv, 16, 512)
+            reader.read(page)
+            == MetricsExtractor(ENGINES["vllm"]).read(page)
+            == ScrapedValues(waiting, running, kv, 16, 512)
         )
 
 
@@ -210,7 +213,9 @@ def test_it_agrees_with_the_parser_of_prometheus(first, second, headed):
             if sample.name == "q":
                 rank = sample.labels.get("engine")
                 expected[rank] = max(expected.get(rank, 0), sample.value)
-    seen = PageReader(EngineMetricNames(name="e", waiting=MetricFamily("q"), ranks=("engine",))).read(page.encode())
+    seen = MetricsExtractor(EngineMetricNames(name="e", waiting=MetricFamily("q"), ranks=("engine",))).read(
+        page.encode()
+    )
     assert seen.waiting == (sum(expected.values()) if expected else None)
 
 
@@ -221,7 +226,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(st.lists(PIECES, max_size=12).map(b"".join), max_size=6))
 def test_no_page_breaks_the_reader_nor_its_numbers(pages):
-    reader = PageReader(ENGINES["vllm"])
+    reader = MetricsExtractor(ENGINES["vllm"])
     for page in pages:
         seen = reader.read(page)
         assert all(number is None or number >= 0 for number in (seen.waiting, seen.running, seen.blocks))

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from modelplane.api.errors import InputError
-from modelplane.epp.datalayer.discovery.listed import ListedEndpoints, read_endpoints
-from modelplane.epp.datalayer.discovery.roster import Found
+from modelplane.epp.datalayer.discovery.datastore import DiscoveredEndpoint
+from modelplane.epp.datalayer.discovery.endpoints_file import FileEndpoints, read_endpoints
 from tests.support.kube_api import until
 
 ECOSYSTEM = b"""
@@ -31,18 +31,18 @@ endpoints:
 def test_the_form_of_the_ecosystem():
     listed = read_endpoints(ECOSYSTEM, "f.yaml")
     assert dict(listed.entries) == {
-        "default/vllm-0": (Found("default/vllm-0", "10.0.0.1:8000"),),
-        "team/vllm-1": (Found("team/vllm-1", "10.0.0.2:8001", labels={"llm-d.ai/role": "decode"}),),
+        "default/vllm-0": (DiscoveredEndpoint("default/vllm-0", "10.0.0.1:8000"),),
+        "team/vllm-1": (DiscoveredEndpoint("team/vllm-1", "10.0.0.2:8001", labels={"llm-d.ai/role": "decode"}),),
     }
     assert dict(listed.wrong) == {}
 
 
 def test_a_little_more():
     assert dict(read_endpoints(OURS, "f.yaml").entries) == {
-        "default/six": (Found("default/six", "[fd00::1]:8000", attributes={"price-per-hour": 2.0}),),
+        "default/six": (DiscoveredEndpoint("default/six", "[fd00::1]:8000", attributes={"price-per-hour": 2.0}),),
         "default/many": (
-            Found("default/many:8000", "models.example:8000"),
-            Found("default/many:8001", "models.example:8001"),
+            DiscoveredEndpoint("default/many:8000", "models.example:8000"),
+            DiscoveredEndpoint("default/many:8001", "models.example:8001"),
         ),
     }
 
@@ -66,7 +66,7 @@ def test_a_little_more():
 )
 def test_a_wrong_entry_is_named_and_the_others_are_taken(entry, problem):
     listed = read_endpoints(f"endpoints:\n- {{name: good, address: 10.0.0.9, port: 1}}\n- {entry}\n".encode(), "f.yaml")
-    assert dict(listed.entries) == {"default/good": (Found("default/good", "10.0.0.9:1"),)}
+    assert dict(listed.entries) == {"default/good": (DiscoveredEndpoint("default/good", "10.0.0.9:1"),)}
     (said,) = listed.wrong.values()
     assert said.startswith("f.yaml:3: endpoints[1]: ")
     assert problem in said
@@ -95,7 +95,7 @@ def test_files_of_which_nothing_can_be_used(text):
 def test_the_file_is_followed_and_the_last_good_one_is_kept(tmp_path):
     async def main():
         path = tmp_path / "endpoints.yaml"
-        source = ListedEndpoints(path, every_s=0.01)
+        source = FileEndpoints(path, every_s=0.01)
         await source.start()
         assert (source.known, source.problem) == (False, "endpoints.yaml: No such file or directory")
         path.write_bytes(ECOSYSTEM)
@@ -127,7 +127,7 @@ def test_without_watching_it_is_read_once(tmp_path):
     async def main():
         path = tmp_path / "endpoints.yaml"
         path.write_bytes(OURS)
-        source = ListedEndpoints(path, watch=False)
+        source = FileEndpoints(path, watch=False)
         await source.start()
         assert [endpoint.name for endpoint in source.current] == [
             "default/many:8000",

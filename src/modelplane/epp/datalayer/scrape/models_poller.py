@@ -1,4 +1,4 @@
-"""Which names servers answer to, asked of each now and then.
+"""Polls the names of the models that endpoints serve.
 
 Names change when an adapter is loaded or a server is replaced, so minutes of delay would be felt and milliseconds are
 not worth their cost. A server that does not answer keeps the names that it had.
@@ -13,7 +13,7 @@ import msgspec
 
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
-from modelplane.epp.datalayer.scrape.targets import Where, models_of
+from modelplane.epp.datalayer.scrape.targets import TargetOf, models_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 
 _log = logging.getLogger(__name__)
@@ -32,11 +32,11 @@ class _Models(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(_Models)
 
 
-class ModelsWatcher:
-    """Asks the endpoints that it is told of, between `start` and `stop`. One event loop."""
+class ModelsPoller:
+    """Polls the endpoints that it is given, between `start` and `stop`. One event loop."""
 
     def __init__(
-        self, *, every_s: float = 15.0, timeout_s: float = 5.0, at_once: int = 8, where: Where = models_of
+        self, *, every_s: float = 15.0, timeout_s: float = 5.0, at_once: int = 8, where: TargetOf = models_of
     ) -> None:
         self._every_s = every_s
         self._timeout_s = timeout_s
@@ -48,7 +48,7 @@ class ModelsWatcher:
         self.failures = 0
 
     def follow(self, source: EndpointSource) -> None:
-        """Ask the endpoints of a source, whatever they become."""
+        """Poll the endpoints of a source, and those that it changes to."""
         self.watch(source.current)
         source.on_change(self.watch)
 
@@ -70,12 +70,12 @@ class ModelsWatcher:
     async def _run(self) -> None:
         while True:
             self._new.clear()
-            await asyncio.gather(*(self._look(endpoint) for endpoint in self._endpoints))
+            await asyncio.gather(*(self._poll_endpoint(endpoint) for endpoint in self._endpoints))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._every_s):
                     await self._new.wait()
 
-    async def _look(self, endpoint: Endpoint) -> None:
+    async def _poll_endpoint(self, endpoint: Endpoint) -> None:
         target = self._where(endpoint)
         if target is None:
             return

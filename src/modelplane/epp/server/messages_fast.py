@@ -1,10 +1,13 @@
-"""Requests that came whole at once, as most do in full duplex: three short looks instead of three messages read."""
+"""The messages of a request that came whole at once, as most do in full duplex: read without decoding each of them.
+
+What it is worth: design/0011-http2.md.
+"""
 
 from collections.abc import Sequence
 from typing import Final
 
-from modelplane.epp.server.incoming import Incoming, ProcessingPhase
 from modelplane.epp.server.messages import read
+from modelplane.epp.server.processing_request import ProcessingPhase, ProcessingRequest
 from modelplane.epp.transport.wire import WireError
 
 _HEADERS_TAG: Final = 0x12
@@ -17,13 +20,13 @@ _BODY: Final = ProcessingPhase.REQUEST_BODY
 _THE_END: Final = b"\x10\x01"
 _AND_AN_END: Final = 3
 _MOST_TAILS: Final = 256
-_TAILS: dict[bytes, Incoming] = {}
+_TAILS: dict[bytes, ProcessingRequest] = {}
 """What stands behind headers or behind a piece of a body in their message, as it was read before."""
 _ENDS: set[bytes] = set()
 """Messages that say nothing but that a body ends, as they were read before."""
 
 
-def read_whole(received: Sequence[bytes]) -> tuple[bytes, bytes, Incoming] | None:
+def read_whole(received: Sequence[bytes]) -> tuple[bytes, bytes, ProcessingRequest] | None:
     """Of a request that came whole at once: its header map, unread, its body, and what else was said with its headers.
 
     Two messages or three: headers that are not the end; the body, all of it; and that it ends, if not said before.
@@ -48,7 +51,7 @@ def _is_end(message: bytes) -> bool:
     return True
 
 
-def _try_read(message: bytes) -> Incoming | None:
+def _try_read(message: bytes) -> ProcessingRequest | None:
     if len(message) > _MOST_TAIL:
         return None
     try:
@@ -57,7 +60,7 @@ def _try_read(message: bytes) -> Incoming | None:
         return None
 
 
-def _inside(message: bytes, tag: int) -> tuple[bytes, bytes, Incoming] | None:
+def _inside(message: bytes, tag: int) -> tuple[bytes, bytes, ProcessingRequest] | None:
     """Of a field in a field: the inner one, what stands behind it in the outer one, and what stands behind that."""
     if len(message) < _LEAST_BYTES or message[0] != tag:
         return None
@@ -78,7 +81,7 @@ def _inside(message: bytes, tag: int) -> tuple[bytes, bytes, Incoming] | None:
     return None if told is None else (message[place:end], message[end:last], told)
 
 
-def _read_tail(tail: bytes) -> Incoming | None:
+def _read_tail(tail: bytes) -> ProcessingRequest | None:
     told = _try_read(tail)
     if told is None or told.phase:
         return None

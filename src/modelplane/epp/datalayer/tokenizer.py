@@ -31,7 +31,7 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PROMPT: Final = msgspec.json.Decoder(str | list[str | int | list[int]])
 
 TokenIds = tuple[tuple[int, ...], ...]
-Told = Callable[[TokenIds], None]
+OnTokens = Callable[[TokenIds], None]
 Fields = Mapping[str, msgspec.Raw]
 
 
@@ -77,10 +77,10 @@ class Tokenizer:
         if client is not None:
             await client.close()
 
-    def ask(self, api: InferenceApi, body: bytes, told: Told) -> Callable[[], object] | None:
-        """Have `told` hear the tokens of the prompts, later and once; none where nobody tells. None: it will not hear.
+    def tokenize(self, api: InferenceApi, body: bytes, on_tokens: OnTokens) -> Callable[[], object] | None:
+        """Call `on_tokens` later and once with the tokens of the prompts, or none where the server fails.
 
-        What is returned takes the question back.
+        What is returned cancels that. None: it will not be called.
         """
         loop = asyncio.get_running_loop()
         url = self._url()
@@ -89,7 +89,7 @@ class Tokenizer:
         questions = _questions(api, body)
         if not questions:
             return None
-        task = loop.create_task(self._answer(self._client, url, questions, told))
+        task = loop.create_task(self._answer(self._client, url, questions, on_tokens))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task.cancel
@@ -101,16 +101,16 @@ class Tokenizer:
         return f"http://{pool[next(self._turns) % len(pool)].address}/tokenize" if pool else ""
 
     async def _answer(
-        self, client: aiohttp.ClientSession, url: str, questions: "list[bytes | tuple[int, ...]]", told: Told
+        self, client: aiohttp.ClientSession, url: str, questions: "list[bytes | tuple[int, ...]]", on_tokens: OnTokens
     ) -> None:
         try:
             found = await asyncio.gather(*(_tokens(client, url, question) for question in questions))
         except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError) as error:
             self.failures += 1
             self._paused_until_s = asyncio.get_running_loop().time() + self._settings.pause_s
-            _LOG.warning("no tokens of %s: %s", url, str(error) or type(error).__name__)
+            _LOG.warning("tokenizing at %s failed: %s", url, str(error) or type(error).__name__)
             found = []
-        told(tuple(found))
+        on_tokens(tuple(found))
 
 
 async def _tokens(client: aiohttp.ClientSession, url: str, question: bytes | tuple[int, ...]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What is heard of one decision that somebody wants to know more about."""
+"""The steps of one decision that is logged, traced or recorded for replay."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from modelplane.epp.scheduling.requests import Request
 from modelplane.framework import Refusal
 
 
-class ProfileHeard:
+class ProfileSteps:
     """One profile's run."""
 
     __slots__ = ("picked", "refused", "scored")
@@ -26,13 +26,13 @@ class ProfileHeard:
         return sorted(self.scored, key=lambda one: -one[1])[:most]
 
 
-class Heard:
+class DecisionSteps:
     """A reporter of the framework that keeps what it hears, by profile."""
 
     __slots__ = ("logged", "profiles", "traced")
 
     def __init__(self, *, logged: bool = False, traced: bool = False) -> None:
-        self.profiles: dict[str, ProfileHeard] = {}
+        self.profiles: dict[str, ProfileSteps] = {}
         self.logged = logged
         self.traced = traced
 
@@ -45,14 +45,14 @@ class Heard:
     def picked(self, profile: str, candidate: Endpoint, /) -> None:
         self._of(profile).picked = candidate
 
-    def _of(self, profile: str) -> ProfileHeard:
+    def _of(self, profile: str) -> ProfileSteps:
         found = self.profiles.get(profile)
         if found is None:
-            found = self.profiles[profile] = ProfileHeard()
+            found = self.profiles[profile] = ProfileSteps()
         return found
 
 
-class Witnessed(Heard):
+class RecordedSteps(DecisionSteps):
     """The same, and all that the decision was made of (a `DecisionRecorder` of the scheduler)."""
 
     __slots__ = ("_builder", "recording")

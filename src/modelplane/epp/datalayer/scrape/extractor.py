@@ -81,7 +81,7 @@ class ScrapedValues(msgspec.Struct, frozen=True):
 NOTHING_SEEN = ScrapedValues()
 
 
-class PageReader:
+class MetricsExtractor:
     """Reads page after page of one server."""
 
     def __init__(self, engine: EngineMetricNames) -> None:

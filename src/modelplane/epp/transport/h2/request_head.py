@@ -23,7 +23,7 @@ _UNIT_S: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b
 _MOST_LENGTH_DIGITS: Final = 15
 
 
-class Opening(msgspec.Struct, frozen=True):
+class RequestHead(msgspec.Struct, frozen=True):
     """A request's headers, judged."""
 
     path: str = ""
@@ -38,21 +38,21 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=1024)
-def judge(block: Block) -> Opening:
+def read_request_head(block: Block) -> RequestHead:
     """Read the headers that begin a stream."""
     malformed = _malformed(block)
     if malformed:
-        return Opening(malformed=malformed)
+        return RequestHead(malformed=malformed)
     headers = dict(block)
     length = _length(headers.get(b"content-length", b""))
     if headers[b":method"] != b"POST":
-        return Opening(refused=405, length=length)
+        return RequestHead(refused=405, length=length)
     if not headers.get(b"content-type", b"").startswith(b"application/grpc"):
-        return Opening(refused=415, length=length)
+        return RequestHead(refused=415, length=length)
     timeout_s, wrong = _timeout(headers.get(b"grpc-timeout"))
     if wrong:
-        return Opening(refused=400, length=length)
-    return Opening(headers[b":path"].decode("latin-1"), timeout_s, length)
+        return RequestHead(refused=400, length=length)
+    return RequestHead(headers[b":path"].decode("latin-1"), timeout_s, length)
 
 
 def trailers_malformed(block: Block) -> str:

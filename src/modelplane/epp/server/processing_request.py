@@ -32,7 +32,7 @@ class BodyMode(IntEnum):
     GRPC = 5
 
 
-class Incoming(msgspec.Struct):
+class ProcessingRequest(msgspec.Struct):
     """One ProcessingRequest."""
 
     phase: ProcessingPhase = ProcessingPhase.NOTHING

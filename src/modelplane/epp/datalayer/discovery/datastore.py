@@ -1,7 +1,7 @@
 """Endpoints that stay the same objects while what is known of them changes.
 
-What the picker counts on an endpoint, and what it last saw of its load, live in the object. So an endpoint is the same
-as long as its name, its address and what is behind it are; a pod that was made anew under its name is another one. The
+What the picker counts on an endpoint, and the load that it scraped last, live in the object. So an endpoint is the same
+as long as its name, its address and what is uid it are; a pod that was made anew under its name is another one. The
 order is that of the names, the same in every picker that sees the same pool.
 """
 
@@ -13,56 +13,56 @@ from types import MappingProxyType
 
 import msgspec
 
-from modelplane.epp.datalayer.endpoints import Endpoints, Heard
+from modelplane.epp.datalayer.endpoints import Endpoints, EndpointsCallback
 from modelplane.epp.scheduling.endpoints import NOTHING, Endpoint
 
 _NUMBERS = re.compile(r"(\d+)")
 _NO_NUMBERS: Mapping[str, float] = MappingProxyType({})
 
 
-class Found(msgspec.Struct, frozen=True):
-    """What discovery knows of one endpoint. `behind` tells apart what bears the same name at different times."""
+class DiscoveredEndpoint(msgspec.Struct, frozen=True):
+    """What discovery knows of one endpoint. `uid` tells apart what bears the same name at different times."""
 
     name: str
     address: str
-    behind: str = ""
+    uid: str = ""
     labels: Mapping[str, str] = NOTHING
     attributes: Mapping[str, float] = _NO_NUMBERS
 
 
-class Roster:
-    """The pool as it is, and who is told when it changes: the shared part of every `EndpointSource`."""
+class Datastore:
+    """The endpoints of the pool, and callbacks for when they change: the shared part of every `EndpointSource`."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, str, str], tuple[Found, Endpoint]] = {}
+        self._held: dict[tuple[str, str, str], tuple[DiscoveredEndpoint, Endpoint]] = {}
         self._current: Endpoints = ()
-        self._heard: list[Heard] = []
+        self._callbacks: list[EndpointsCallback] = []
 
     @property
     def current(self) -> Endpoints:
         return self._current
 
-    def on_change(self, heard: Heard, /) -> None:
-        self._heard.append(heard)
+    def on_change(self, callback: EndpointsCallback, /) -> None:
+        self._callbacks.append(callback)
 
-    def replace(self, found: Iterable[Found]) -> None:
+    def replace(self, found: Iterable[DiscoveredEndpoint]) -> None:
         """The pool is these. Of two with one name the later counts."""
         named = {one.name: one for one in found}
-        held: dict[tuple[str, str, str], tuple[Found, Endpoint]] = {}
+        held: dict[tuple[str, str, str], tuple[DiscoveredEndpoint, Endpoint]] = {}
         for name in sorted(named, key=_natural):
             one = named[name]
-            key = (one.name, one.address, one.behind)
+            key = (one.name, one.address, one.uid)
             before = self._held.get(key)
             held[key] = (one, _endpoint(one, before))
         same = list(held) == list(self._held) and all(held[key][0] == self._held[key][0] for key in held)
         self._held = held
         if not same:
             self._current = tuple(endpoint for _, endpoint in held.values())
-            for heard in list(self._heard):
-                heard(self._current)
+            for callback in list(self._callbacks):
+                callback(self._current)
 
 
-def _endpoint(one: Found, before: tuple[Found, Endpoint] | None) -> Endpoint:
+def _endpoint(one: DiscoveredEndpoint, before: tuple[DiscoveredEndpoint, Endpoint] | None) -> Endpoint:
     if before is None:
         return Endpoint(one.name, one.address, one.labels, one.attributes)
     known, endpoint = before

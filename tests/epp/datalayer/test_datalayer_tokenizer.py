@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
-from modelplane.epp.datalayer.tokenizing import Tokenizer, TokenizerSettings
+from modelplane.epp.datalayer.tokenizer import Tokenizer, TokenizerSettings
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
@@ -27,7 +27,7 @@ async def asked(tokenizer):
 
 async def tokens_of(tokenizer, api, body):
     heard = asyncio.get_running_loop().create_future()
-    return await heard if tokenizer.ask(api, body, heard.set_result) else None
+    return await heard if tokenizer.tokenize(api, body, heard.set_result) else None
 
 
 @contextlib.asynccontextmanager
@@ -130,9 +130,9 @@ def test_a_question_can_be_taken_back_and_none_outlives_the_tokenizer(run):
             server(_hangs) as (url, _),
             asked(Tokenizer(TokenizerSettings(url=url, timeout_s=30.0))) as tokenizer,
         ):
-            tokenizer.ask(InferenceApi.CHAT, CHAT, heard.append)()
-            assert tokenizer.ask(InferenceApi.CHAT, CHAT, heard.append) is not None
+            tokenizer.tokenize(InferenceApi.CHAT, CHAT, heard.append)()
+            assert tokenizer.tokenize(InferenceApi.CHAT, CHAT, heard.append) is not None
             await asyncio.sleep(0)
-        return heard, tokenizer.ask(InferenceApi.CHAT, CHAT, heard.append)
+        return heard, tokenizer.tokenize(InferenceApi.CHAT, CHAT, heard.append)
 
     assert run(scenario()) == ([], None)

@@ -27,7 +27,7 @@ _KINDS: Final = {
 _CODES: Final = {Outcome.UNKNOWN_MODEL: "model_not_found", Outcome.MALFORMED: "invalid_request"}
 
 
-def refuse(decision: Decision, api: InferenceApi) -> bytes:
+def immediate_response(decision: Decision, api: InferenceApi) -> bytes:
     """The message that answers the client."""
     outcome = decision.outcome
     headers = [("content-type", "application/json")]
@@ -35,7 +35,7 @@ def refuse(decision: Decision, api: InferenceApi) -> bytes:
         headers.append((REASON_HEADER, outcome.reason))
     if outcome.status in {_TOO_MANY, _UNAVAILABLE}:
         headers.append(("retry-after", _RETRY_AFTER_S))
-    return messages.refuse(outcome.status, tuple(headers), body(decision, api), outcome.title)
+    return messages.immediate_response(outcome.status, tuple(headers), body(decision, api), outcome.title)
 
 
 def body(decision: Decision, api: InferenceApi) -> bytes:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from modelplane.epp.datalayer.scrape import ModelsWatcher
+from modelplane.epp.datalayer.scrape import ModelsPoller
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
 from modelplane.epp.datalayer.scrape.targets import models_of
 from modelplane.epp.scheduling.endpoints import Endpoint
@@ -34,7 +34,7 @@ async def answering(answer, tls=None):
 
 @asynccontextmanager
 async def watching(endpoint, **options):
-    watcher = ModelsWatcher(every_s=0.01, **options)
+    watcher = ModelsPoller(every_s=0.01, **options)
     watcher.watch([endpoint])
     await watcher.start()
     try:
@@ -83,7 +83,7 @@ def test_endpoints_that_come_are_asked_at_once():
 
     async def main():
         async with answering(answer) as port:
-            watcher = ModelsWatcher(every_s=3600)
+            watcher = ModelsPoller(every_s=3600)
             await watcher.start()
             await asyncio.sleep(0.01)
             endpoint = Endpoint("team/p", f"127.0.0.1:{port}")

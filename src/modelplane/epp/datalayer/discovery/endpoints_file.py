@@ -12,7 +12,7 @@ The ecosystem's form is read as it is:
 A little more is understood: IPv6 addresses and host names, ports as numbers, `ports` with several of them (one endpoint
 each, named with its port), and `attributes`, numbers that plugins can read (`price-per-hour`, …).
 
-The file is looked at again and again. One that cannot be read leaves the pool as it was; an entry that is wrong leaves
+The file is read again when it changes. One that cannot be read leaves the pool as it was; an entry that is wrong leaves
 the endpoints that it had as they were, and the others are taken. What is wrong is said in `problem`, with its line.
 """
 
@@ -29,8 +29,8 @@ import msgspec
 
 from modelplane.api.errors import InputError
 from modelplane.api.names import is_dns_subdomain
+from modelplane.epp.datalayer.discovery.datastore import Datastore, DiscoveredEndpoint, address_of
 from modelplane.epp.datalayer.discovery.files import documents_of, read_file
-from modelplane.epp.datalayer.discovery.roster import Found, Roster, address_of
 from modelplane.epp.scheduling.endpoints import NOTHING
 from modelplane.k8s.admission.layout import Document
 
@@ -52,15 +52,15 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     attributes: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
-class Listed(msgspec.Struct, frozen=True):
+class EndpointsDocument(msgspec.Struct, frozen=True):
     """What a text lists: endpoints by entry, and what is wrong in it."""
 
-    entries: Mapping[str, tuple[Found, ...]]
+    entries: Mapping[str, tuple[DiscoveredEndpoint, ...]]
     wrong: Mapping[str, str]
     """By the name of the entry, or by its place where it has none."""
 
 
-def read_endpoints(text: bytes, source: str) -> Listed:
+def read_endpoints(text: bytes, source: str) -> EndpointsDocument:
     """InputError where nothing of the file can be used."""
     documents = documents_of(text, source)
     if len(documents) != 1:
@@ -72,8 +72,8 @@ def read_endpoints(text: bytes, source: str) -> Listed:
     return _listed(documents[0], entries, source)
 
 
-def _listed(document: Document, entries: Sequence[object], source: str) -> Listed:
-    found: dict[str, tuple[Found, ...]] = {}
+def _listed(document: Document, entries: Sequence[object], source: str) -> EndpointsDocument:
+    found: dict[str, tuple[DiscoveredEndpoint, ...]] = {}
     wrong: dict[str, str] = {}
     for at, raw in enumerate(entries):
         place = f"{source}:{document.line_of(('endpoints', at))}: endpoints[{at}]"
@@ -86,10 +86,10 @@ def _listed(document: Document, entries: Sequence[object], source: str) -> Liste
             continue
         if found.setdefault(name, endpoints) is not endpoints:
             wrong[place] = f"{place}: {name} is listed twice"
-    return Listed(found, wrong)
+    return EndpointsDocument(found, wrong)
 
 
-def _found(entry: _Entry, name: str) -> Iterator[Found]:
+def _found(entry: _Entry, name: str) -> Iterator[DiscoveredEndpoint]:
     host = entry.address.strip("[]")
     if not _is_host(host):
         raise ValueError(f"address: {entry.address!r} is neither an IP address nor a host name")
@@ -99,7 +99,7 @@ def _found(entry: _Entry, name: str) -> Iterator[Found]:
     for written in entry.ports or (entry.port,):
         port = _port(written)
         shown = f"{name}:{port}" if several else name
-        yield Found(shown, address_of(host, port), "", entry.labels, entry.attributes)
+        yield DiscoveredEndpoint(shown, address_of(host, port), "", entry.labels, entry.attributes)
 
 
 def _port(written: object) -> int:
@@ -123,7 +123,7 @@ def _name(raw: object) -> str:
     return f"{raw.get('namespace', 'default')}/{raw['name']}"
 
 
-class ListedEndpoints(Roster):
+class FileEndpoints(Datastore):
     """The endpoints of a file, as the file is. An `EndpointSource`."""
 
     def __init__(self, path: Path, *, watch: bool = True, every_s: float = 1.0) -> None:
@@ -133,15 +133,15 @@ class ListedEndpoints(Roster):
         self._every_s = every_s
         self._task: asyncio.Task[None] | None = None
         self._mark: tuple[int, int, int] | None = None
-        self._entries: dict[str, tuple[Found, ...]] = {}
+        self._entries: dict[str, tuple[DiscoveredEndpoint, ...]] = {}
         self.known = False
         self.problem = ""
         """What is wrong with the file, in one sentence; empty: nothing."""
 
     async def start(self) -> None:
-        await self._look()
+        await self._read_once()
         if self._watch and self._task is None:
-            self._task = asyncio.create_task(self._keep_looking())
+            self._task = asyncio.create_task(self._poll())
 
     async def stop(self) -> None:
         task, self._task = self._task, None
@@ -150,12 +150,12 @@ class ListedEndpoints(Roster):
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _keep_looking(self) -> None:
+    async def _poll(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
-            await self._look()
+            await self._read_once()
 
-    async def _look(self) -> None:
+    async def _read_once(self) -> None:
         """Read the file if it is another one than last time."""
         try:
             mark = _mark(await asyncio.to_thread(self._path.stat))
@@ -168,7 +168,7 @@ class ListedEndpoints(Roster):
         self._mark = mark
         self._take(listed)
 
-    def _take(self, listed: Listed) -> None:
+    def _take(self, listed: EndpointsDocument) -> None:
         kept = {name: self._entries[name] for name in listed.wrong if name in self._entries}
         self._entries = {**listed.entries, **{name: kept[name] for name in kept if name not in listed.entries}}
         self.known = True
