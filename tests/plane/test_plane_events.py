@@ -13,7 +13,7 @@ from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.clock import run_virtual
 
 OWNER = Owner(ObjectRef("modelplane.ai", "ModelDeployment", "team", "chat"), "uid-1")
-PLACED = Event(EventType.NORMAL, Reason.PLACED, "replica 0 goes to cluster east")
+PLACED = Event(EventType.NORMAL, Reason.PLACED, "replica 0 is placed on cluster east")
 HOUR = 3600
 
 

@@ -183,7 +183,7 @@ class PlaneController:
 
     def _follow_fleet(self, change: StoreChange) -> None:
         before = self.fleet.snapshot()
-        self.fleet.heard(change)
+        self.fleet.apply(change)
         after = self.fleet.snapshot()
         kind = change.ref.kind
         if kind == "ModelDeployment":

@@ -369,7 +369,7 @@ def answer(text: str) -> Answer:
         step = planned(text, planner, node)
     except CompileError:
         return Answer("compile_error")
-    state = Activation([None] * planner.slots.count, 1_000_000)
+    state = Activation([None] * planner.slot_count, 1_000_000)
     try:
         return Answer("value", literal_of(step(state)), state.spent)
     except (EvaluationError, EvaluationAborted):

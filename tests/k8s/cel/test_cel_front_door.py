@@ -3,7 +3,7 @@ from modelplane.k8s import cel
 
 def test_the_front_door_is_exact():
     assert sorted(cel.__all__) == [
-        *("ABSENT", "CompileError", "Evaluation", "Gates", "Outcome", "Rule", "Selector"),
+        *("ABSENT", "CompileError", "CompiledSelector", "Evaluation", "Gates", "SelectorOutcome", "ValidationRule"),
         *("compile_rule", "compile_selector"),
     ]
     assert all(getattr(cel, name).__doc__ for name in cel.__all__)

@@ -19,7 +19,7 @@ def test_walking_meets_every_node_once():
 def test_terms_of_a_chain_keep_their_order():
     node = parse("a && (b && c) && d || e")
     assert isinstance(node, CallExpr)
-    assert [type(term).__name__ for term in chain(node)] == ["Call", "Ident"]
+    assert [type(term).__name__ for term in chain(node)] == ["CallExpr", "Ident"]
     assert [term.name for term in chain(node.args[0])] == ["a", "b", "c", "d"]
 
 

@@ -1,8 +1,8 @@
 """CEL as Kubernetes 1.36 runs it: device selectors and the validation rules of custom resources.
 
-A text becomes tokens, a tree with its macros expanded, a typed tree with an estimated cost, and then up to three
-programs that give the same answers: a Python function for expressions whose cost cannot reach the limit, one that
-also forgives errors where the language does, and an evaluator that counts the cost as upstream does, to the unit.
+A text becomes tokens, a tree with its macros expanded, a typed tree with an estimated cost, and then up to two
+programs that give the same answers: a Python function for expressions whose cost cannot reach the limit, and an
+evaluator that absorbs errors and counts the cost as upstream does, to the unit.
 
 Where an answer differs from upstream's, it is one of these:
 

@@ -8,10 +8,10 @@ API refuses an expression over the limit, so a kinder estimate would be a wrong 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from modelplane.k8s.cel.prices import COMPARISONS, CallArgs, Priced, ignores_sizes, price_call
-from modelplane.k8s.cel.sizes import MAX, ONE, UNKNOWN, ZERO, Range, exactly, plus, scaled, times, union
+from modelplane.k8s.cel.sizes import MAX, ONE, UNKNOWN, ZERO, Range, SizeEstimator, exactly, plus, scaled, times, union
 from modelplane.k8s.cel.syntax import (
     ACCUMULATOR,
     AND,
@@ -34,13 +34,6 @@ _SCALARS = frozenset(
     {TypeKind.BOOL, TypeKind.DOUBLE, TypeKind.DURATION, TypeKind.INT, TypeKind.TIMESTAMP, TypeKind.UINT}
 )
 _SELECTABLE = frozenset({TypeKind.MAP, TypeKind.STRUCT, TypeKind.PARAM})
-
-
-class SizeEstimator(Protocol):
-    """What is known about the data: how large the value at a path, or of a type, can be."""
-
-    def size(self, path: tuple[str, ...], found: CelType) -> Range | None:
-        """The size of the value, or None where nothing is known."""
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,7 @@ A checked tree becomes a tree of Python closures, planned the way upstream plans
 counted: a chain of selections is one variable, constants and conversions of constants are computed beforehand, and a
 branch of `?:` that is a variable costs only its qualifiers.
 
-Errors are exceptions. `&&`, `||` and the folds that the macros make catch them; everything else passes them on.
+Errors are exceptions. `&&`, `||` and comprehensions catch them; everything else passes them on.
 Planning itself may refuse an expression (SyntaxFault): a constant that cannot be converted, a pattern that is none.
 """
 
@@ -24,11 +24,11 @@ from modelplane.k8s.cel.attributes import (
 )
 from modelplane.k8s.cel.budget import LIST_COST, MAP_COST, equality_cost, price_of
 from modelplane.k8s.cel.calls import both, call_step
+from modelplane.k8s.cel.comprehensions import LoopSlots, LoopSteps, accumulator_reader, bind_step, loop_step
 from modelplane.k8s.cel.declarations import Functions
 from modelplane.k8s.cel.effort import ERROR_EFFORT, work
 from modelplane.k8s.cel.equality import equal
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError, SyntaxFault
-from modelplane.k8s.cel.folds import Slots, plan_fold
 from modelplane.k8s.cel.library import regex
 from modelplane.k8s.cel.membership import Membership, constant_members
 from modelplane.k8s.cel.syntax import (
@@ -103,11 +103,11 @@ def _variable_plan(read: Step, found: CelType) -> EvalPlan:
 class Planner:
     """Turns one checked tree into closures. Variables live in slots, numbered as they are met."""
 
-    __slots__ = ("functions", "scopes", "slots")
+    __slots__ = ("functions", "scopes", "slot_count")
 
     def __init__(self, functions: Functions, variables: tuple[str, ...]) -> None:
         self.functions = functions
-        self.slots = Slots(len(variables))
+        self.slot_count = len(variables)
         self.scopes: list[dict[str, Step]] = [{name: _reader(index) for index, name in enumerate(variables)}]
 
     def plan(self, node: Node) -> EvalPlan:
@@ -320,7 +320,22 @@ class Planner:
             raise SyntaxFault(str(error), node.offset) from None
 
     def comprehension(self, node: Comprehension) -> EvalPlan:
-        return EvalPlan(plan_fold(self, node))
+        slots = LoopSlots(self.slot_count, self.slot_count + 1, self.slot_count + 2)
+        self.slot_count += 3
+        items = self.plan(node.range).step
+        self.scopes.append({node.accumulator: accumulator_reader(slots.accumulator, self.plan(node.init).step)})
+        variables = {node.variable: _reader(slots.first)}
+        if node.second:
+            variables[node.second] = _reader(slots.second)
+        self.scopes.append(variables)
+        condition, body = self.plan(node.condition), self.plan(node.step).step
+        self.scopes.pop()
+        result = self.plan(node.result).step
+        self.scopes.pop()
+        if node.is_bind:
+            return EvalPlan(bind_step(slots.accumulator, result))
+        check = None if condition.is_constant and condition.constant is True else condition.step
+        return EvalPlan(loop_step(node, slots, LoopSteps(items, check, body, result)))
 
     def struct(self, node: Struct) -> EvalPlan:
         raise SyntaxFault(f"undeclared reference to '{node.name}'", node.offset)

@@ -1,4 +1,4 @@
-"""Macros: calls that are rewritten into folds, presence tests and conditionals while parsing.
+"""Macros: calls that are rewritten into comprehensions, presence tests and conditionals while parsing.
 
 A macro is found by name, number of arguments and whether it has a receiver. An expander may decline (`cel.bind`
 on something not called `cel`), in which case the call stays a call.

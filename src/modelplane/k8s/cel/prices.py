@@ -6,15 +6,12 @@ A rule yields a cost and, where the function makes a text or a list, the size of
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.sizes import MAX, ONE, UNKNOWN, Range, exactly, plus, scaled, times, wrapped
+from modelplane.k8s.cel.sizes import MAX, ONE, UNKNOWN, Range, SizeEstimator, exactly, plus, scaled, times, wrapped
 from modelplane.k8s.cel.syntax import Literal, Node
 from modelplane.k8s.cel.types import CelType, TypeKind
-
-if TYPE_CHECKING:
-    from modelplane.k8s.cel.estimate import SizeEstimator
 
 _TEXT = 0.1
 _REGEX = 0.25
@@ -50,7 +47,7 @@ class CallArgs:
     function: str
     target: Priced | None
     args: list[Priced]
-    bounds: "SizeEstimator"
+    bounds: SizeEstimator
 
 
 def ignores_sizes(function: str, overload: str) -> bool:

@@ -136,5 +136,5 @@ def _compile(text: str, schema: Schema, shape: SchemaShape, *, optional_old: boo
     planner = Planner(surroundings.functions, ("self", "oldSelf"))
     step = planned(text, planner, checked.node)
     return ValidationRule(
-        text, schema, step, planner.slots.count, _Facts(checked.node, checked.type, shape, optional_old=optional_old)
+        text, schema, step, planner.slot_count, _Facts(checked.node, checked.type, shape, optional_old=optional_old)
     )

@@ -9,11 +9,11 @@ from modelplane.k8s.cel.compiler import checked_tree, planned, with_room
 from modelplane.k8s.cel.declarations import Functions
 from modelplane.k8s.cel.device_view import DEFAULT_GATES, DeviceBounds, Gates, device_value, environment
 from modelplane.k8s.cel.effort import limited
-from modelplane.k8s.cel.emit import emit
-from modelplane.k8s.cel.emit_runtime import FALLBACKS
 from modelplane.k8s.cel.errors import CompileError, EvaluationAborted, EvaluationError
 from modelplane.k8s.cel.estimate import estimate
 from modelplane.k8s.cel.evaluator import Planner
+from modelplane.k8s.cel.evaluator_fast import emit
+from modelplane.k8s.cel.evaluator_fast_runtime import FALLBACKS
 from modelplane.k8s.cel.outcome import FALSE, TRUE, Evaluation, SelectorOutcome, as_evaluation
 from modelplane.k8s.cel.syntax import Node
 from modelplane.k8s.cel.types import ANY, BOOL, DYN, CelType
@@ -32,13 +32,13 @@ _ASTRONOMIC = 10**15
 class CompiledSelector:
     """A compiled selector. `estimated_cost` is the worst case in units of cost, where 2**64-1 stands for unbounded.
 
-    Three ways to the same answer: a generated function that assumes nothing fails, one that absorbs errors and is
-    asked where the first one raised, and the exact evaluator, which also counts the cost. The first two are made when
-    they have become worth making, and only where the estimate shows that counting is not needed.
+    Two ways to the same answer: a generated function that assumes nothing fails, and the exact evaluator, which counts
+    the cost and answers where the function raised. The function is made once the selector has been evaluated often
+    enough, and only where the estimate shows that the cost cannot reach its limit.
     """
 
     __slots__ = (
-        *("_asked", "_failed", "_fast", "_functions", "_node", "_slot_count", "_step", "_thorough"),
+        *("_evaluations", "_fast", "_functions", "_node", "_slot_count", "_step"),
         *("estimated_cost", "text"),
     )
     _is_metered: ClassVar[bool] = False
@@ -51,15 +51,14 @@ class CompiledSelector:
         self._node = node
         self._functions = functions
         self._fast: Callable[[Device], object] | None = None
-        self._thorough: Callable[[Device], object] | None = None
-        self._asked = self._failed = _WORTH_EMITTING if _LONG_RUN < estimated_cost <= MAX_COST else 0
+        self._evaluations = _WORTH_EMITTING if _LONG_RUN < estimated_cost <= MAX_COST else 0
 
     def plan(self) -> Step:
         """The exact evaluator, made when it is first needed; CompileError where a constant is impossible."""
         if self._step is None:
             planner = Planner(self._functions, ("device",))
             self._step = with_room(lambda: planned(self.text, planner, self._node))
-            self._slot_count = planner.slots.count
+            self._slot_count = planner.slot_count
         return self._step
 
     def evaluate(self, device: Device) -> Evaluation:
@@ -72,30 +71,15 @@ class CompiledSelector:
         try:
             value = fast(device)
         except FALLBACKS:
-            return self._evaluate_thoroughly(device)
+            return self._trace(device, Activation)[0]
         return TRUE if value is True else FALSE if value is False else as_evaluation(value)
 
     def _emitted(self) -> Callable[[Device], object] | None:
         """The fast function, once it has become worth making."""
-        self._asked += 1
-        if self._asked == _WORTH_EMITTING + 1 and self.estimated_cost <= MAX_COST:
-            self._fast = emit(self._node, self._functions, absorbing=False, is_metered=self._is_metered)
+        self._evaluations += 1
+        if self._evaluations == _WORTH_EMITTING + 1 and self.estimated_cost <= MAX_COST:
+            self._fast = emit(self._node, self._functions, is_metered=self._is_metered)
         return self._fast
-
-    def _evaluate_thoroughly(self, device: Device) -> Evaluation:
-        self._failed += 1
-        if self._failed == _WORTH_EMITTING + 1:
-            self._thorough = emit(self._node, self._functions, absorbing=True, is_metered=self._is_metered)
-        if self._thorough is None:
-            return self._trace(device, Activation)[0]
-        try:
-            return as_evaluation(self._thorough(device))
-        except (EvaluationError, EvaluationAborted) as error:
-            return Evaluation(SelectorOutcome.ERROR, str(error))
-        except KeyError as error:
-            return Evaluation(SelectorOutcome.ERROR, f"no such key: {error.args[0]}")
-        except RecursionError:
-            return self._trace(device, Activation)[0]
 
     def trace(self, device: Device) -> tuple[Evaluation, int]:
         """The exact evaluation and what it cost."""

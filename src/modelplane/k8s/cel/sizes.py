@@ -1,7 +1,9 @@
 """Ranges of sizes and costs: (least, most) in unsigned 64 bits, where the largest number stands for unbounded."""
 
 from math import ceil
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
+
+from modelplane.k8s.cel.types import CelType
 
 MAX = 2**64 - 1
 
@@ -10,6 +12,13 @@ Range: TypeAlias = tuple[int, int]
 UNKNOWN: Range = (0, MAX)
 ZERO: Range = (0, 0)
 ONE: Range = (1, 1)
+
+
+class SizeEstimator(Protocol):
+    """What is known about the data: how large the value at a path, or of a type, can be."""
+
+    def size(self, path: tuple[str, ...], found: CelType) -> Range | None:
+        """The size of the value, or None where nothing is known."""
 
 
 def exactly(number: int) -> Range:

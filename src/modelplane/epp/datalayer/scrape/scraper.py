@@ -1,11 +1,11 @@
 """Scrapes the metrics of endpoints, the more often the more traffic they have.
 
 One tick serves all endpoints: it begins the scrapes that are due, as many at a time as allowed. A scrape is a GET on
-the endpoint's own connection; its page replaces `endpoint.load` as a whole and sets when the next is due. No task waits
-anywhere, so an idle pool of a hundred costs about as much as its system calls.
+the endpoint's own connection; its page replaces `endpoint.metrics` as a whole and sets when the next is due. No task
+waits, so an idle pool of a hundred costs about as much as its system calls.
 
 An endpoint that begins to carry requests is scraped by the next tick, however idle it was. One that cannot be read
-keeps what was read last, whose age everybody can see in `load.seen_s`.
+keeps what was read last, whose age everybody can see in `load.scraped_s`.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ class Scraper:
     def stale(self) -> Sequence[Endpoint]:
         """Endpoints whose numbers are older than they may be, or were never seen."""
         oldest = self._clock() - self._settings.intervals.stale_s
-        return [watched.endpoint for watched in self._watched.values() if watched.endpoint.load.seen_s < oldest]
+        return [watched.endpoint for watched in self._watched.values() if watched.endpoint.metrics.scraped_s < oldest]
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -189,7 +189,7 @@ class Scraper:
         changed = page is not None and self._read(watched, page, now)
         if page is None:
             self._failed(watched, problem)
-        load = watched.endpoint.load
+        load = watched.endpoint.metrics
         outcome = ScrapeOutcome(
             watched.wait_s,
             watched.failures,
@@ -207,7 +207,7 @@ class Scraper:
         seen = watched.reader.read(page)
         changed = seen is not watched.seen
         endpoint = watched.endpoint
-        endpoint.load = seen.after(endpoint.load, now, watched.then)
+        endpoint.metrics = seen.after(endpoint.metrics, now, watched.then)
         if changed and seen.others:
             endpoint.attributes = MappingProxyType({**endpoint.attributes, **dict(seen.others)})
         watched.seen = seen
