@@ -1,9 +1,8 @@
-"""The picker in front of an InferencePool: the program of the picker's pod, really run, in this process.
+"""Runs the endpoint picker of an InferencePool in this process.
 
-A pod whose `picker` container says which pool it serves gets our endpoint picker, with the configuration that the pod
-mounts. It learns of the pool's pods from the cluster's own objects as it would from the API, with their addresses on
-loopback in place of those on the cluster's network; it reads the engines' metrics and answers Envoy as anywhere else.
-Plain text on loopback: what a real one encrypts leaves no machine here.
+A pod whose `picker` container names a pool runs our endpoint picker, with the configuration that the pod mounts. It
+discovers the pool's pods from the cluster's objects, with their loopback addresses, scrapes the engines' metrics and
+serves Envoy without TLS, since everything is on loopback.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,14 +40,14 @@ def picker_port(container: Mapping[str, object]) -> int:
 
 
 class Pickers:
-    """The pickers that run."""
+    """The running endpoint pickers."""
 
     def __init__(self) -> None:
         self._programs: dict[Running, PickerRunner] = {}
 
     async def start(self, pod: Manifest, store: ClusterStore) -> Running:
         """Return once it serves. InputError where its configuration cannot be read."""
-        # Most planes have no pool: they start without reading all that a picker is made of.
+        # Most planes have no pool: they do not import the picker.
         from modelplane.epp.config.config import load
         from modelplane.epp.server.runner import PickerRunner, RunnerOptions
         from modelplane.epp.server.server import PickerSettings
@@ -79,7 +78,7 @@ class Pickers:
 
 
 def _mounted(pod: Manifest, path: str, store: ClusterStore) -> str:
-    """A file of one of the pod's ConfigMaps, by its name there."""
+    """A file from one of the pod's ConfigMap volumes."""
     for volume in items_at(pod, "spec", "volumes"):
         name = text_at(volume, "configMap", "name")
         found = store.get(ObjectRef("", "ConfigMap", namespace_of(pod), name)) if name else None
@@ -90,7 +89,7 @@ def _mounted(pod: Manifest, path: str, store: ClusterStore) -> str:
 
 
 class PoolPods:
-    """The endpoints of a pool, by the cluster's objects: an `EndpointSource`."""
+    """The endpoints of a pool from the cluster's objects: an `EndpointSource`."""
 
     def __init__(self, store: ClusterStore, namespace: str, pool: str) -> None:
         self._store = store
@@ -111,21 +110,21 @@ class PoolPods:
         self._roster.on_change(heard)
 
     async def start(self) -> None:
-        self._unsubscribe = self._store.subscribe(self._heard)
-        self._look()
+        self._unsubscribe = self._store.subscribe(self._on_change)
+        self._sync()
 
     async def stop(self) -> None:
         unsubscribe, self._unsubscribe = self._unsubscribe, None
         if unsubscribe is not None:
             unsubscribe()
 
-    def _heard(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         ref = change.ref
         ours = ref.namespace == self._namespace and (ref.kind == "Pod" or (ref.kind, ref.name) == (KIND, self._pool))
         if ours and changed(change, _facts):
-            self._look()
+            self._sync()
 
-    def _look(self) -> None:
+    def _sync(self) -> None:
         self._roster.replace(self._found())
 
     def _found(self) -> Iterator[DiscoveredEndpoint]:
@@ -139,7 +138,7 @@ class PoolPods:
 
 
 def _facts(item: Manifest) -> object:
-    """What decides who is in the pool, of a pod or of the pool itself."""
+    """What pool membership depends on, of a pod or of the pool."""
     return item.get("spec"), labels_of(item), annotation(item, LISTENS_ON), is_serving(item)
 
 

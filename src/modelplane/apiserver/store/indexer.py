@@ -1,11 +1,10 @@
-"""The objects of one store in memory: lookups by name, ordered lists by kind, and label queries that do not scan.
+"""The objects of one store in memory: lookups by name, ordered lists by kind, and label queries that use an index.
 
-Lists come in the order of namespace and name, kept sorted on insertion. The first query for a label key makes an index
-over that key for its kind, kept up to date from there; the number of such keys is bounded, and queries beyond it
-filter what the indexed labels left.
+Lists are ordered by namespace and name. The first query for a label key builds an index over that key for its kind. The
+number of indexed keys is limited; further keys are matched object by object.
 
-Decoded, an object takes four times the memory of its JSON, and that fifteen times what is left of it in a Press. A
-mirror with a Cellar keeps decoded what was written or asked for lately, and the rest packed until somebody asks.
+A decoded object takes 4 times the memory of its JSON, and its JSON 15 times the memory of the packed object. An indexer
+with LruBodies keeps objects decoded that were written or read lately, and packs the others.
 """
 
 from bisect import bisect_left, insort
@@ -14,148 +13,148 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from modelplane.api.objects import Manifest
-from modelplane.apiserver.store.packed import Press
+from modelplane.apiserver.store.packed import BodyPacker
 from modelplane.apiserver.store.rules import decode, encode
 from modelplane.reconcile.store import ObjectRef
 
-_INDEXED_KEYS_MOST = 8
+_MAX_INDEXED_KEYS = 8
 
 _Place = tuple[str, str]
 """Namespace and name."""
 
 
 @dataclass(slots=True)
-class _Shelf:
-    """Objects of one kind and namespace: decoded, or packed by the press."""
+class _Bucket:
+    """Objects of one kind and namespace, decoded or packed."""
 
-    press: Press
+    packer: BodyPacker
     objects: dict[str, Manifest | bytes] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
     def read(self, name: str, having: bytes = b"") -> Manifest | None:
-        """The object, wherever it is; nothing is moved for it. One that is away is left there if it lacks the text."""
+        """The object; a packed one stays packed. None for a packed object whose JSON lacks the text."""
         found = self.objects.get(name)
         if not isinstance(found, bytes):
             return found
-        text = self.press.unpack(found)
+        text = self.packer.unpack(found)
         return decode(text) if having in text else None
 
 
-class Cellar:
-    """Bounds how many objects stay decoded, over all the mirrors that share it: first in, first out.
+class LruBodies:
+    """Limits how many objects stay decoded, over all the indexers that share it: the oldest entry is evicted first.
 
-    Entries name the object that was there by its identity. Where another took its place, and its identity, that one
-    is put away early, which costs a decoding and nothing else.
+    An entry has the identity of its object. When a later object has the same name and the same identity, it is packed
+    early, which costs one decoding.
     """
 
-    def __init__(self, warm: int) -> None:
-        self._most = warm
-        self.longest_list = warm // 4
-        """Lists of more leave what is away where it is: they would drive out all that is in use."""
-        self._warm: deque[tuple[_Shelf, str, int]] = deque()
-        self._presses: dict[tuple[str, str], Press] = {}
+    def __init__(self, decoded_max: int) -> None:
+        self._most = decoded_max
+        self.longest_list = decoded_max // 4
+        """Longer lists do not keep what they decode: they would evict everything else."""
+        self._decoded: deque[tuple[_Bucket, str, int]] = deque()
+        self._packers: dict[tuple[str, str], BodyPacker] = {}
 
-    def press_of(self, group: str, kind: str) -> Press:
-        """One for all mirrors: their objects of a kind are made from the same templates."""
-        return self._presses.setdefault((group, kind), Press())
+    def packer_of(self, group: str, kind: str) -> BodyPacker:
+        """One for all indexers: their objects of a kind come from the same templates."""
+        return self._packers.setdefault((group, kind), BodyPacker())
 
-    def keep(self, shelf: _Shelf, name: str, manifest: Manifest) -> None:
-        """The object is in use: others may have to go."""
-        self._warm.append((shelf, name, id(manifest)))
-        while len(self._warm) > self._most:
-            self._put_away(*self._warm.popleft())
+    def keep(self, bucket: _Bucket, name: str, manifest: Manifest) -> None:
+        """Record that the object is decoded, and evict others beyond the limit."""
+        self._decoded.append((bucket, name, id(manifest)))
+        while len(self._decoded) > self._most:
+            self._evict(*self._decoded.popleft())
 
     @staticmethod
-    def _put_away(shelf: _Shelf, name: str, identity: int) -> None:
-        found = shelf.objects.get(name)
+    def _evict(bucket: _Bucket, name: str, identity: int) -> None:
+        found = bucket.objects.get(name)
         if found is not None and not isinstance(found, bytes) and id(found) == identity:
-            shelf.objects[name] = shelf.press.pack(encode(found))
+            bucket.objects[name] = bucket.packer.pack(encode(found))
 
 
 class _Kind:
     """All objects of one group and kind."""
 
-    def __init__(self, cellar: Cellar | None, press: Press) -> None:
-        self._cellar = cellar
-        self._press = press
-        self._shelves: dict[str, _Shelf] = {}
+    def __init__(self, bodies: LruBodies | None, packer: BodyPacker) -> None:
+        self._bodies = bodies
+        self._packer = packer
+        self._buckets: dict[str, _Bucket] = {}
         self._namespaces: list[str] = []
         self._by_label: dict[str, dict[str, set[_Place]]] = {}
 
     def get(self, place: _Place) -> Manifest | None:
-        shelf = self._shelves.get(place[0])
-        if shelf is None:
+        bucket = self._buckets.get(place[0])
+        if bucket is None:
             return None
-        found = shelf.objects.get(place[1])
-        return self._warmed(shelf, place[1]) if isinstance(found, bytes) else found
+        found = bucket.objects.get(place[1])
+        return self._unpacked(bucket, place[1]) if isinstance(found, bytes) else found
 
     def put(self, place: _Place, manifest: Manifest) -> None:
         namespace, name = place
-        shelf = self._shelf(namespace)
-        before = shelf.read(name) if self._by_label else None
-        if name not in shelf.objects:
-            insort(shelf.names, name)
-        shelf.objects[name] = manifest
-        if self._cellar is not None:
-            self._cellar.keep(shelf, name, manifest)
+        bucket = self._bucket(namespace)
+        before = bucket.read(name) if self._by_label else None
+        if name not in bucket.objects:
+            insort(bucket.names, name)
+        bucket.objects[name] = manifest
+        if self._bodies is not None:
+            self._bodies.keep(bucket, name, manifest)
         if self._by_label:
             self._reindex(place, before, manifest)
 
     def load(self, place: _Place, text: bytes) -> None:
-        """An object that is new here, as its JSON, put away at once."""
+        """Add an object from its JSON, packed."""
         namespace, name = place
-        shelf = self._shelf(namespace)
-        insort(shelf.names, name)
-        shelf.objects[name] = shelf.press.pack(text) if self._cellar is not None else decode(text)
+        bucket = self._bucket(namespace)
+        insort(bucket.names, name)
+        bucket.objects[name] = bucket.packer.pack(text) if self._bodies is not None else decode(text)
 
-    def _shelf(self, namespace: str) -> _Shelf:
-        shelf = self._shelves.get(namespace)
-        if shelf is None:
-            shelf = self._shelves[namespace] = _Shelf(self._press)
+    def _bucket(self, namespace: str) -> _Bucket:
+        bucket = self._buckets.get(namespace)
+        if bucket is None:
+            bucket = self._buckets[namespace] = _Bucket(self._packer)
             insort(self._namespaces, namespace)
-        return shelf
+        return bucket
 
     def remove(self, place: _Place) -> None:
         namespace, name = place
-        shelf = self._shelves[namespace]
+        bucket = self._buckets[namespace]
         if self._by_label:
-            self._reindex(place, shelf.read(name), None)
-        del shelf.objects[name]
-        del shelf.names[bisect_left(shelf.names, name)]
-        if not shelf.names:
-            del self._shelves[namespace]
+            self._reindex(place, bucket.read(name), None)
+        del bucket.objects[name]
+        del bucket.names[bisect_left(bucket.names, name)]
+        if not bucket.names:
+            del self._buckets[namespace]
             del self._namespaces[bisect_left(self._namespaces, namespace)]
 
     def __bool__(self) -> bool:
         return bool(self._namespaces)
 
     def __len__(self) -> int:
-        return sum(len(shelf.names) for shelf in self._shelves.values())
+        return sum(len(bucket.names) for bucket in self._buckets.values())
 
     def all(self, namespace: str | None) -> Iterator[Manifest]:
         for place in self._places(namespace):
             yield self._at(place)
 
     def _at(self, place: _Place) -> Manifest:
-        shelf = self._shelves[place[0]]
-        found = shelf.objects[place[1]]
+        bucket = self._buckets[place[0]]
+        found = bucket.objects[place[1]]
         if not isinstance(found, bytes):
             return found
-        is_long = self._cellar is None or len(shelf.names) > self._cellar.longest_list
-        return _read(shelf, place[1]) if is_long else self._warmed(shelf, place[1])
+        is_long = self._bodies is None or len(bucket.names) > self._bodies.longest_list
+        return _read(bucket, place[1]) if is_long else self._unpacked(bucket, place[1])
 
-    def _warmed(self, shelf: _Shelf, name: str) -> Manifest:
-        manifest = _read(shelf, name)
-        if self._cellar is not None:
-            shelf.objects[name] = manifest
-            self._cellar.keep(shelf, name, manifest)
+    def _unpacked(self, bucket: _Bucket, name: str) -> Manifest:
+        manifest = _read(bucket, name)
+        if self._bodies is not None:
+            bucket.objects[name] = manifest
+            self._bodies.keep(bucket, name, manifest)
         return manifest
 
     def scan(self, having: bytes) -> Iterator[Manifest]:
-        """All that are there, one after the other; those that went meanwhile are left out, and nothing is moved."""
+        """Iterates over all objects; those deleted meanwhile are left out, and packed objects stay packed."""
         for namespace, name in list(self._places(None)):
-            shelf = self._shelves.get(namespace)
-            found = shelf.read(name, having) if shelf is not None else None
+            bucket = self._buckets.get(namespace)
+            found = bucket.read(name, having) if bucket is not None else None
             if found is not None:
                 yield found
 
@@ -167,9 +166,9 @@ class _Kind:
 
     def _places(self, namespace: str | None) -> Iterator[_Place]:
         for each in self._namespaces if namespace is None else [namespace]:
-            shelf = self._shelves.get(each)
-            if shelf is not None:
-                yield from ((each, name) for name in shelf.names)
+            bucket = self._buckets.get(each)
+            if bucket is not None:
+                yield from ((each, name) for name in bucket.names)
 
     def _candidates(self, namespace: str | None, labels: Mapping[str, str]) -> Iterable[_Place]:
         found = [index.get(value, set()) for key, value in labels.items() if (index := self._index(key)) is not None]
@@ -179,7 +178,7 @@ class _Kind:
 
     def _index(self, key: str) -> dict[str, set[_Place]] | None:
         index = self._by_label.get(key)
-        if index is None and len(self._by_label) < _INDEXED_KEYS_MOST:
+        if index is None and len(self._by_label) < _MAX_INDEXED_KEYS:
             index = self._by_label[key] = {}
             for place in self._places(None):
                 manifest = self._at(place)
@@ -201,9 +200,9 @@ class _Kind:
                 index.setdefault(new[key], set()).add(place)
 
 
-class Mirror:
-    def __init__(self, cellar: Cellar | None = None) -> None:
-        self._cellar = cellar
+class ObjectIndexer:
+    def __init__(self, bodies: LruBodies | None = None) -> None:
+        self._bodies = bodies
         self._kinds: dict[tuple[str, str], _Kind] = {}
 
     def get(self, ref: ObjectRef) -> Manifest | None:
@@ -214,14 +213,14 @@ class Mirror:
         self._kind(ref).put((ref.namespace, ref.name), manifest)
 
     def load(self, ref: ObjectRef, text: bytes) -> None:
-        """An object that is not there yet, as its JSON."""
+        """Add an object from its JSON."""
         self._kind(ref).load((ref.namespace, ref.name), text)
 
     def _kind(self, ref: ObjectRef) -> _Kind:
         kind = self._kinds.get((ref.group, ref.kind))
         if kind is None:
-            press = self._cellar.press_of(ref.group, ref.kind) if self._cellar is not None else Press()
-            kind = self._kinds[ref.group, ref.kind] = _Kind(self._cellar, press)
+            packer = self._bodies.packer_of(ref.group, ref.kind) if self._bodies is not None else BodyPacker()
+            kind = self._kinds[ref.group, ref.kind] = _Kind(self._bodies, packer)
         return kind
 
     def remove(self, ref: ObjectRef) -> None:
@@ -239,9 +238,9 @@ class Mirror:
         return tuple(found.labelled(namespace, labels) if labels else found.all(namespace))
 
     def scan(self, group: str, kind: str, having: bytes = b"") -> Iterator[Manifest]:
-        """As a list of all of them, one after the other: a long list takes more memory than what it lists.
+        """Iterates over the objects of a kind without decoding all of them at once.
 
-        Of objects that are away, those are left out whose JSON does not have that text: most need not be decoded.
+        Packed objects whose JSON lacks the text `having` are left out, without being decoded.
         """
         found = self._kinds.get((group, kind))
         return found.scan(having) if found is not None else iter(())
@@ -254,8 +253,8 @@ class Mirror:
         return sum(len(kind) for kind in self._kinds.values())
 
 
-def _read(shelf: _Shelf, name: str) -> Manifest:
-    found = shelf.read(name)
+def _read(bucket: _Bucket, name: str) -> Manifest:
+    found = bucket.read(name)
     if found is None:
         raise KeyError(name)
     return found

@@ -2,7 +2,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.apiserver.store.mirror import Cellar, Mirror
+from modelplane.apiserver.store.indexer import LruBodies, ObjectIndexer
 from modelplane.reconcile.store import ObjectRef
 
 NAMESPACES = ("", "a", "b")
@@ -36,7 +36,7 @@ def expected(objects, kind, namespace, labels):
 
 @given(st.lists(st.tuples(REFS, st.none() | LABELS, QUERIES), max_size=40))
 def test_lists_answer_as_a_scan_of_everything_would(steps):
-    mirror, objects = Mirror(), {}
+    mirror, objects = ObjectIndexer(), {}
     for ref, labels, (kind, namespace, wanted) in steps:
         if labels is not None:
             objects[ref] = make(ref, labels)
@@ -52,7 +52,7 @@ def test_lists_answer_as_a_scan_of_everything_would(steps):
 
 
 def test_queries_for_ever_new_labels_do_not_grow_it():
-    mirror = Mirror()
+    mirror = ObjectIndexer()
     ref = ObjectRef("", "Pod", "a", "one")
     mirror.put(ref, make(ref, {"key-99": "x"}))
     found = [len(mirror.list("", "Pod", labels={f"key-{number}": "x"})) for number in range(100)]
@@ -61,7 +61,7 @@ def test_queries_for_ever_new_labels_do_not_grow_it():
 
 
 def test_an_index_follows_labels_that_change():
-    mirror = Mirror()
+    mirror = ObjectIndexer()
     ref = ObjectRef("", "Pod", "a", "one")
     mirror.put(ref, make(ref, {"app": "x"}))
     answers = [len(mirror.list("", "Pod", labels={"app": "x"}))]
@@ -73,7 +73,7 @@ def test_an_index_follows_labels_that_change():
 
 
 def test_removed_objects_leave_nothing_behind():
-    mirror = Mirror()
+    mirror = ObjectIndexer()
     ref = ObjectRef("", "Pod", "a", "one")
     mirror.put(ref, make(ref, {"app": "x"}))
     assert len(mirror.list("", "Pod", labels={"app": "x"})) == 1
@@ -82,22 +82,22 @@ def test_removed_objects_leave_nothing_behind():
 
 
 @given(st.integers(0, 3), st.lists(st.tuples(REFS, st.none() | LABELS, QUERIES), max_size=40))
-def test_what_is_put_away_answers_the_same(warm, steps):
-    cellar, plain = Mirror(Cellar(warm)), Mirror()
+def test_what_is_put_away_answers_the_same(decoded_max, steps):
+    bodies, plain = ObjectIndexer(LruBodies(decoded_max)), ObjectIndexer()
     for ref, labels, (kind, namespace, wanted) in steps:
-        for mirror in (cellar, plain):
+        for mirror in (bodies, plain):
             if labels is not None:
                 mirror.put(ref, make(ref, labels))
             elif mirror.get(ref) is not None:
                 mirror.remove(ref)
-        assert cellar.get(ref) == plain.get(ref)
-        assert cellar.list("apps", kind, namespace=namespace, labels=wanted) == plain.list(
+        assert bodies.get(ref) == plain.get(ref)
+        assert bodies.list("apps", kind, namespace=namespace, labels=wanted) == plain.list(
             "apps", kind, namespace=namespace, labels=wanted
         )
 
 
 def test_only_the_newest_stay_decoded():
-    mirror = Mirror(Cellar(2))
+    mirror = ObjectIndexer(LruBodies(2))
     refs = [ObjectRef("apps", "Pod", "a", str(number)) for number in range(4)]
     for ref in refs:
         mirror.put(ref, make(ref, {}))
@@ -111,7 +111,7 @@ def test_only_the_newest_stay_decoded():
 
 
 def test_a_long_list_does_not_drive_out_what_is_in_use():
-    mirror = Mirror(Cellar(1))
+    mirror = ObjectIndexer(LruBodies(1))
     refs = [ObjectRef("apps", "Pod", "a", f"{number:03}") for number in range(100)]
     for ref in refs:
         mirror.put(ref, make(ref, {}))
@@ -122,7 +122,7 @@ def test_a_long_list_does_not_drive_out_what_is_in_use():
 
 @given(st.lists(st.tuples(REFS, LABELS), unique_by=lambda item: item[0], max_size=12), st.sampled_from(NAMES))
 def test_a_scan_is_the_list_without_what_went_meanwhile(items, gone):
-    mirror = Mirror(Cellar(2))
+    mirror = ObjectIndexer(LruBodies(2))
     for ref, labels in items:
         mirror.load(ref, msgspec.json.encode(make(ref, labels)))
     wanted = [item for item in mirror.list("apps", "Pod") if item["metadata"]["name"] != gone]

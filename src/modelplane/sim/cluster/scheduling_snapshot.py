@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 
 from modelplane.api.objects import Manifest, name_of
 from modelplane.k8s.dra import Allocated
-from modelplane.sim.cluster.devices import DeviceBook
+from modelplane.sim.cluster.devices import DeviceInventory
 from modelplane.sim.cluster.filters import NodeState
 from modelplane.sim.cluster.gangs import packs
 from modelplane.sim.cluster.objects import controller_of
-from modelplane.sim.cluster.quotas import QueueBook
+from modelplane.sim.cluster.quotas import QueueUsage
 
 UNSCHEDULABLE, SCHEDULER_ERROR, GATED = "Unschedulable", "SchedulerError", "SchedulingGated"
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The pod fits: where, and what its claims that had no devices get there."""
+    """The pod fits: its node, and the allocations of its claims."""
 
     node: str
     allocation: Allocated | None
@@ -25,7 +25,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
-    """The pod does not fit, or cannot be judged."""
+    """The pod does not fit, or cannot be scheduled yet."""
 
     reason: str
     message: str
@@ -36,8 +36,8 @@ class SchedulingSnapshot:
     nodes: Mapping[str, Manifest]
     pods: Counter[str]
     siblings: Counter[tuple[str, str]]
-    devices: DeviceBook
-    queues: QueueBook
+    devices: DeviceInventory
+    queues: QueueUsage
 
     def states(self) -> Iterable[NodeState]:
         return (NodeState(node, self.pods[name]) for name, node in self.nodes.items())
@@ -56,13 +56,13 @@ class SchedulingSnapshot:
         if binding.allocation is not None:
             self.devices.take(binding.allocation.claims)
 
-    def trial(self) -> "SchedulingSnapshot":
-        """A copy to try something on."""
+    def assumed(self) -> "SchedulingSnapshot":
+        """A copy that assumed pods can be added to."""
         return SchedulingSnapshot(
             self.nodes, Counter(self.pods), Counter(self.siblings), replace(self.devices), self.queues.copy()
         )
 
-    def adopt(self, trial: "SchedulingSnapshot") -> None:
-        """What was tried is so."""
-        self.pods, self.siblings = trial.pods, trial.siblings
-        self.devices, self.queues = trial.devices, trial.queues
+    def adopt(self, assumed: "SchedulingSnapshot") -> None:
+        """Take over the assumed pods of a copy."""
+        self.pods, self.siblings = assumed.pods, assumed.siblings
+        self.devices, self.queues = assumed.devices, assumed.queues
