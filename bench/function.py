@@ -13,7 +13,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.objects import Manifest, text_at
 from modelplane.compose.contract import Requirement
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import answer
 from modelplane.crossplane.messages import read, write
@@ -138,11 +138,11 @@ class _World:
             wanted = requirement.labels["modelplane.ai/cluster"]
             yield from (item for item in self._replicas.values() if text_at(item, "spec", "clusterName") == wanted)
 
-    def turn(self, kind: str) -> AbstractContextManager[object]:
+    def decision_lock(self, kind: str) -> AbstractContextManager[object]:
         del kind
         return nullcontext()
 
-    def decided(self, kind: str, manifests: Sequence[Manifest]) -> None:
+    def assume(self, kind: str, manifests: Sequence[Manifest]) -> None:
         """Nothing is assumed here."""
 
 

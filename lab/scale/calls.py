@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from modelplane.crossplane.calls import NET_S
+from modelplane.crossplane.calls import RESYNC_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,7 +69,7 @@ class Account:
             request_bytes=int(str(said["request_bytes"])),
             response_bytes=int(str(said["response_bytes"])),
             outcome=str(said["outcome"]),
-            caused=before is None or at_s - before < NET_S * (1 - _JITTER),
+            caused=before is None or at_s - before < RESYNC_S * (1 - _JITTER),
         )
 
 

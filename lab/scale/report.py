@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lab.components import CROSSPLANE, ETCD, KUBERNETES
 from lab.scale.calls import ALL
 from lab.scale.stages import Size
-from modelplane.crossplane.calls import NET_S
+from modelplane.crossplane.calls import RESYNC_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -97,7 +97,7 @@ def page(outcome: Outcome, found: Sequence[Row]) -> str:
         "## One change",
         "",
         *_change_table(outcome.measured),
-        f"Answers ask to be called again after {NET_S:.0f} s. A call that came sooner after the one before was caused",
+        f"Answers have a TTL of {RESYNC_S:.0f} s. A call that came sooner after the one before was caused",
         "by a change; while nothing changes there should be none of those.",
         "",
         "## Limits",

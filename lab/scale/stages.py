@@ -18,7 +18,7 @@ from lab.e2e.world import enter
 from lab.scale import fleet
 from lab.scale.calls import Account, Cost, Entry, by_kind, costs, starts
 from lab.scale.provider import Provider, cancelled
-from modelplane.crossplane.calls import NET_S
+from modelplane.crossplane.calls import RESYNC_S
 from modelplane.kube import GroupVersionResource, Informer, KubeClient, Query, load_config
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SETTLED_S = 30.0
 _SETTLED_WITHIN_S = 900.0
 _QUIET_S = 60.0
-_ROUND_S = NET_S * 1.1
+_ROUND_S = RESYNC_S * 1.1
 """In which the clock asks for every composite once: it is spread by a tenth."""
 _AT_ONCE = 4
 _TELL_S = 15.0

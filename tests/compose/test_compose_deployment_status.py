@@ -7,7 +7,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import ModelDeployment
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
@@ -61,11 +61,11 @@ def scheduled(asked, clusters, replicas=(), now=NOW):
 
 
 def stuck(placed, number, why):
-    return f"{placed} replicas placed, {number} of them in the wrong place until there is room elsewhere ({why})"
+    return f"{placed} replicas placed, {number} of them must move and no other pool has capacity ({why})"
 
 
 NO_NODE = "; Capacity: needs 1 free node, 0 of 1 are free"
-NONE_SELECTED = ": none of 1 clusters is selected"
+NONE_SELECTED = ": 0 of 1 clusters match the selectors"
 NOT_SELECTED = "its cluster no longer matches the clusterSelector"
 
 

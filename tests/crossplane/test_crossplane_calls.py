@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.compose.contract import Requirement
 from modelplane.crossplane.caches import FunctionCaches
-from modelplane.crossplane.calls import NET_S, CannotCompose, FunctionCall, NoKnowledge, answer
+from modelplane.crossplane.calls import RESYNC_S, CannotCompose, FunctionCall, NoFleetCache, answer
 
 API = "modelplane.ai/v1alpha1"
 CLASS = {
@@ -55,7 +55,7 @@ def test_a_cluster_gets_its_provider_configuration_and_gateway(problems):
     assert [problems(composed.manifest) for composed in found.resources.values()] == [[]] * 4
     assert found.status["nodes"] == 2
     assert not found.ready
-    assert found.ttl_s == NET_S
+    assert found.ttl_s == RESYNC_S
 
 
 def test_helm_gets_access_too_where_it_is_installed():
@@ -100,17 +100,17 @@ def test_what_is_on_the_workload_cluster_is_not_asked_of_crossplane():
 
 
 def test_what_the_host_knows_is_not_asked_of_crossplane():
-    class Knows(NoKnowledge):
+    class Cache(NoFleetCache):
         def find(self, requirement):
             return (CLASS,) if requirement.kind == "InferenceClass" else None
 
-    found = answer(FunctionCall(CLUSTER, required={"replicas": ()}), 0.0, Knows())
+    found = answer(FunctionCall(CLUSTER, required={"replicas": ()}), 0.0, Cache())
     assert told(found)["ClusterReady"] != ("Unknown", "Unresolved")
     assert set(found.requirements) == {"replicas"}
 
 
 def test_what_a_composite_required_before_is_looked_up_first_and_what_it_requires_today_is_what_counts():
-    class Knows(NoKnowledge):
+    class Cache(NoFleetCache):
         def __init__(self):
             self.asked = []
 
@@ -125,7 +125,7 @@ def test_what_a_composite_required_before_is_looked_up_first_and_what_it_require
     other_pools = [{"name": "pool", "className": "b200", "nodeCount": 3}]
     asked, caches = [], FunctionCaches()
     for spec in (CLUSTER["spec"], CLUSTER["spec"], {**CLUSTER["spec"], "nodePools": other_pools}):
-        host = Knows()
+        host = Cache()
         call = FunctionCall({**CLUSTER, "metadata": metadata, "spec": spec}, required={"replicas": ()})
         found = answer(call, 0.0, host, caches=caches)
         asked.append((host.asked, found.status["nodes"], set(found.requirements)))
@@ -217,14 +217,14 @@ def test_a_cluster_that_replicas_run_on_protects_itself(replicas, held_before, h
         usage = found.resources["usage-of-itself"].manifest
         of = {"apiVersion": API, "kind": "InferenceCluster", "resourceRef": {"name": "east"}}
         assert usage["kind"] == "ClusterUsage"
-        assert usage["spec"] == {"of": of, "reason": "replicas run on it", "replayDeletion": True}
+        assert usage["spec"] == {"of": of, "reason": "replicas run on this cluster", "replayDeletion": True}
         assert problems(usage) == []
 
 
 @pytest.mark.parametrize(
     ("composite", "words"),
     [
-        ({"kind": "Unheard", "metadata": {"name": "x"}}, "nothing composes the kind Unheard"),
+        ({"kind": "Unheard", "metadata": {"name": "x"}}, "no composer for kind Unheard"),
         ({"metadata": {"name": "x"}}, "no kind or no name"),
         ({**CLUSTER, "spec": {"cluster": 7}}, "InferenceCluster east: .*spec.cluster"),
     ],
@@ -242,7 +242,7 @@ def test_when_time_alone_changes_the_answer_the_call_comes_back_sooner():
         "spec": {"replicas": 1, "workers": {"template": {"spec": {"containers": [{"name": "engine", "image": "v"}]}}}},
     }
     found = answer(FunctionCall(deployment, required={"clusters": (), "replicas": (), "caches": ()}), now=0.0)
-    assert found.ttl_s <= NET_S
+    assert found.ttl_s <= RESYNC_S
     assert set(found.requirements) == {"clusters", "replicas", "caches"}
 
 

@@ -1,8 +1,8 @@
-"""What wakes a replica: what it is made from, and nothing else about its cluster."""
+"""A replica depends on what it is made from, and on nothing else of its cluster."""
 
 import pytest
 
-from modelplane.crossplane import dependency_digest as facts
+from modelplane.crossplane import dependency_digest
 
 CLUSTER = {
     "spec": {"backend": {"type": "Native"}, "crossplane": {"resourceRefs": [{"name": "a"}]}},
@@ -15,7 +15,7 @@ def changed(**spec):
 
 
 @pytest.mark.parametrize(
-    ("cluster", "is_woken"),
+    ("cluster", "changes"),
     [
         (changed(), False),
         (changed(crossplane={"resourceRefs": [{"name": "a"}, {"name": "b"}]}), False),
@@ -25,6 +25,6 @@ def changed(**spec):
         (None, True),
     ],
 )
-def test_a_replica_is_woken_by_what_it_is_made_from(cluster, is_woken):
-    before, after = (facts.of_replica(each, (), "east") for each in (CLUSTER, cluster))
-    assert (before != after) is is_woken
+def test_the_digest_of_a_replica_changes_with_what_it_is_made_from(cluster, changes):
+    before, after = (dependency_digest.of_replica(each, (), "east") for each in (CLUSTER, cluster))
+    assert (before != after) is changes

@@ -6,9 +6,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from modelplane.compose.contract import Requirement
+from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import FunctionCall, answer
-from modelplane.crossplane.live import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS, Live
-from modelplane.crossplane.packaging import WAKE_ANNOTATION
+from modelplane.crossplane.fleet_informers import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS
+from modelplane.crossplane.live import Live
+from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 from tests.support.kube_api import running, tell, until
 
 API = "modelplane.ai/v1alpha1"
@@ -51,11 +53,11 @@ def deployment(name, *, replicas=1, count=8, scheduled="True"):
     }
 
 
-def composed(live, manifest):
+def composed(cache, manifest):
     """One call for the composite, as the server makes it."""
-    with live.turn(manifest["kind"]):
-        found = answer(FunctionCall(manifest), 1_800_000_000.0, live)
-        live.decided(manifest["kind"], [item.manifest for item in found.resources.values()])
+    with cache.decision_lock(manifest["kind"]):
+        found = answer(FunctionCall(manifest), 1_800_000_000.0, cache)
+        cache.assume(manifest["kind"], [item.manifest for item in found.resources.values()])
     return found
 
 
@@ -63,8 +65,8 @@ def replicas_of(found):
     return [item.manifest for item in found.resources.values() if item.manifest["kind"] == "ModelReplica"]
 
 
-def woken(api, kind, name, namespace=""):
-    return api.get(kind, name, namespace)["metadata"].get("annotations", {}).get(WAKE_ANNOTATION, "")
+def digest_of(api, kind, name, namespace=""):
+    return api.get(kind, name, namespace)["metadata"].get("annotations", {}).get(DIGEST_ANNOTATION, "")
 
 
 def watching(story, pause_s=0.01):
@@ -72,11 +74,11 @@ def watching(story, pause_s=0.01):
 
     async def with_live(api, client):
         story.given(api)
-        live = Live(client, CollectorRegistry(), pause_s=pause_s)
+        live = Live(client, CollectorRegistry(), FunctionCaches(), pause_s=pause_s)
         async with running(live.run()):
-            await until(lambda: live.synced)
+            await until(lambda: live.informers.synced)
             await until(lambda: api.asked["watch"] == 4)
-            await story(api, live)
+            await story(api, live.cache)
 
     tell(with_live)
 
@@ -101,8 +103,8 @@ async def settled(api):
 
 def test_nothing_is_asked_of_crossplane_once_everything_was_listed():
     @given(lambda api: api.put(CLUSTERS, cluster("east")))
-    async def story(_api, live):
-        found = composed(live, deployment("qwen"))
+    async def story(_api, cache):
+        found = composed(cache, deployment("qwen"))
         assert dict(found.requirements) == {}
         assert [item["spec"]["clusterName"] for item in replicas_of(found)] == ["east"]
 
@@ -111,10 +113,11 @@ def test_nothing_is_asked_of_crossplane_once_everything_was_listed():
 
 def test_until_then_crossplane_is_asked():
     async def story(_api, client):
-        live = Live(client, CollectorRegistry())
-        assert live.fleet() is None
-        assert live.find(Requirement(API, "InferenceCluster", name="east")) is None
-        assert set(answer(FunctionCall(deployment("qwen")), 0.0, live).requirements) == {
+        live = Live(client, CollectorRegistry(), FunctionCaches())
+        cache = live.cache
+        assert cache.fleet() is None
+        assert cache.find(Requirement(API, "InferenceCluster", name="east")) is None
+        assert set(answer(FunctionCall(deployment("qwen")), 0.0, cache).requirements) == {
             "clusters",
             "replicas",
             "caches",
@@ -125,12 +128,12 @@ def test_until_then_crossplane_is_asked():
 
 def test_two_deployments_cannot_take_the_same_devices_before_either_is_seen():
     @given(lambda api: api.put(CLUSTERS, cluster("east", nodes=1)))
-    async def story(_api, live):
-        first, second = composed(live, deployment("one")), composed(live, deployment("two"))
+    async def story(_api, cache):
+        first, second = composed(cache, deployment("one")), composed(cache, deployment("two"))
         assert (len(replicas_of(first)), len(replicas_of(second))) == (1, 0)
         scheduled = next(c for c in second.conditions if c.type == "ReplicasScheduled")
         assert (str(scheduled.status), scheduled.reason) == ("False", "InsufficientCapacity")
-        again = composed(live, deployment("one"))
+        again = composed(cache, deployment("one"))
         assert replicas_of(again) == replicas_of(first)
 
     watching(story)
@@ -138,34 +141,34 @@ def test_two_deployments_cannot_take_the_same_devices_before_either_is_seen():
 
 def test_a_replica_that_was_seen_holds_what_it_was_given():
     @given(lambda api: api.put(CLUSTERS, cluster("east", nodes=1)))
-    async def story(api, live):
-        seen_replica(api, live, "one")
-        await until(lambda: live.find(Requirement(API, "ModelReplica")))
-        (holding,) = live.fleet().holdings
+    async def story(api, cache):
+        seen_replica(api, cache, "one")
+        await until(lambda: cache.find(Requirement(API, "ModelReplica")))
+        (holding,) = cache.fleet().holdings
         assert (holding.fault, [claim.count for seat in holding.seats for m in seat.members for claim in m.claims]) == (
             "",
             [8],
         )
-        assert len(replicas_of(composed(live, deployment("one")))) == 1
-        assert replicas_of(composed(live, deployment("two"))) == []
+        assert len(replicas_of(composed(cache, deployment("one")))) == 1
+        assert replicas_of(composed(cache, deployment("two"))) == []
 
     watching(story)
 
 
 def test_what_was_decided_and_never_done_stops_counting(monkeypatch):
-    monkeypatch.setattr("modelplane.crossplane.live._ASSUMED_S", -1.0)
+    monkeypatch.setattr("modelplane.crossplane.fleet_cache._ASSUMED_S", -1.0)
 
     @given(lambda api: api.put(CLUSTERS, cluster("east", nodes=1)))
-    async def story(_api, live):
-        composed(live, deployment("one"))
-        assert len(replicas_of(composed(live, deployment("two")))) == 1
+    async def story(_api, cache):
+        composed(cache, deployment("one"))
+        assert len(replicas_of(composed(cache, deployment("two")))) == 1
 
     watching(story)
 
 
-def seen_replica(api, live, name):
+def seen_replica(api, cache, name):
     """The replica of a deployment is made by Crossplane, and seen."""
-    for item in replicas_of(composed(live, deployment(name))):
+    for item in replicas_of(composed(cache, deployment(name))):
         api.put(REPLICAS, item)
 
 
@@ -178,58 +181,58 @@ def fleet_of_two(api):
 
 def test_a_cluster_that_fails_wakes_its_own_replicas_and_their_deployment_and_nobody_else():
     @given(fleet_of_two)
-    async def story(api, live):
-        seen_replica(api, live, "one")
-        seen_replica(api, live, "two")
-        await until(lambda: len(live.find(Requirement(API, "ModelReplica"))) == 2)
+    async def story(api, cache):
+        seen_replica(api, cache, "one")
+        seen_replica(api, cache, "two")
+        await until(lambda: len(cache.find(Requirement(API, "ModelReplica"))) == 2)
         await settled(api)
-        placed = {item["spec"]["clusterName"]: item for item in live.find(Requirement(API, "ModelReplica"))}
-        before = {name: woken(api, DEPLOYMENTS, name, "team") for name in ("one", "two")}
+        placed = {item["spec"]["clusterName"]: item for item in cache.find(Requirement(API, "ModelReplica"))}
+        before = {name: digest_of(api, DEPLOYMENTS, name, "team") for name in ("one", "two")}
         api.put(CLUSTERS, cluster("east", nodes=1, ready="False"))
         hit = placed["east"]["spec"]["deployment"]["name"]
         spared = placed["west"]["spec"]["deployment"]["name"]
-        await until(lambda: woken(api, DEPLOYMENTS, hit, "team") != before[hit])
+        await until(lambda: digest_of(api, DEPLOYMENTS, hit, "team") != before[hit])
         await settled(api)
-        assert woken(api, DEPLOYMENTS, spared, "team") == before[spared]
+        assert digest_of(api, DEPLOYMENTS, spared, "team") == before[spared]
         # Its spec and its gateway are what they were, so its replicas would be composed to the same.
-        assert woken(api, REPLICAS, placed["east"]["metadata"]["name"], "team") == ""
+        assert digest_of(api, REPLICAS, placed["east"]["metadata"]["name"], "team") == ""
         api.put(CLUSTERS, cluster("east", nodes=1, ready="False", address="192.0.2.99"))
-        await until(lambda: woken(api, REPLICAS, placed["east"]["metadata"]["name"], "team"))
-        assert woken(api, REPLICAS, placed["west"]["metadata"]["name"], "team") == ""
+        await until(lambda: digest_of(api, REPLICAS, placed["east"]["metadata"]["name"], "team"))
+        assert digest_of(api, REPLICAS, placed["west"]["metadata"]["name"], "team") == ""
 
     watching(story)
 
 
 def test_room_that_appears_wakes_those_who_wait_for_it():
     @given(fleet_of_two)
-    async def story(api, live):
-        seen_replica(api, live, "one")
-        await until(lambda: len(live.find(Requirement(API, "ModelReplica"))) == 1)
+    async def story(api, cache):
+        seen_replica(api, cache, "one")
+        await until(lambda: len(cache.find(Requirement(API, "ModelReplica"))) == 1)
         await settled(api)
-        before = {name: woken(api, DEPLOYMENTS, name, "team") for name in ("one", "late")}
+        before = {name: digest_of(api, DEPLOYMENTS, name, "team") for name in ("one", "late")}
         api.put(CLUSTERS, cluster("north", nodes=4))
-        await until(lambda: woken(api, DEPLOYMENTS, "late", "team") != before["late"])
+        await until(lambda: digest_of(api, DEPLOYMENTS, "late", "team") != before["late"])
         await settled(api)
-        assert woken(api, DEPLOYMENTS, "one", "team") == before["one"]
+        assert digest_of(api, DEPLOYMENTS, "one", "team") == before["one"]
 
     watching(story)
 
 
 def test_a_replica_that_comes_or_goes_wakes_its_cluster_and_equal_facts_wake_nobody():
     @given(fleet_of_two)
-    async def story(api, live):
-        seen_replica(api, live, "one")
-        await until(lambda: any(woken(api, CLUSTERS, name) for name in ("east", "west")))
+    async def story(api, cache):
+        seen_replica(api, cache, "one")
+        await until(lambda: any(digest_of(api, CLUSTERS, name) for name in ("east", "west")))
         await settled(api)
-        touched = {name: woken(api, CLUSTERS, name) for name in ("east", "west")}
+        touched = {name: digest_of(api, CLUSTERS, name) for name in ("east", "west")}
         assert sum(1 for text in touched.values() if text) == 1
         patches = api.asked["patch"]
-        replica = live.find(Requirement(API, "ModelReplica"))[0]
+        replica = cache.find(Requirement(API, "ModelReplica"))[0]
         noisy = {**replica, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Starting"}]}}
         api.put(REPLICAS, noisy)
         await settled(api)
         assert api.asked["patch"] == patches
-        assert {name: woken(api, CLUSTERS, name) for name in ("east", "west")} == touched
+        assert {name: digest_of(api, CLUSTERS, name) for name in ("east", "west")} == touched
 
     watching(story)
 
@@ -238,12 +241,12 @@ def test_whoever_was_told_something_else_while_nobody_watched_is_woken():
     def stale(api):
         api.put(CLUSTERS, cluster("east"))
         told = deployment("qwen")
-        told["metadata"]["annotations"] = {WAKE_ANNOTATION: "long ago"}
+        told["metadata"]["annotations"] = {DIGEST_ANNOTATION: "long ago"}
         api.put(DEPLOYMENTS, told)
 
     @given(stale)
-    async def story(api, _live):
-        await until(lambda: woken(api, DEPLOYMENTS, "qwen", "team") != "long ago")
+    async def story(api, _cache):
+        await until(lambda: digest_of(api, DEPLOYMENTS, "qwen", "team") != "long ago")
 
     watching(story)
 
@@ -254,17 +257,17 @@ def test_a_cache_wakes_the_replicas_that_mount_it():
         api.put(CACHES, _cache("Pending"))
 
     @given(with_cache)
-    async def story(api, live):
-        for item in replicas_of(composed(live, deployment("qwen"))):
+    async def story(api, cache):
+        for item in replicas_of(composed(cache, deployment("qwen"))):
             for name, caches in (("with", [{"name": "weights", "mountPath": "/m"}]), ("without", [])):
                 metadata = {**item["metadata"], "name": name}
                 api.put(REPLICAS, {**item, "metadata": metadata, "spec": {**item["spec"], "caches": caches}})
-        await until(lambda: len(live.find(Requirement(API, "ModelReplica"))) == 2)
+        await until(lambda: len(cache.find(Requirement(API, "ModelReplica"))) == 2)
         await settled(api)
         api.put(CACHES, _cache("Ready"))
-        await until(lambda: woken(api, REPLICAS, "with", "team"))
+        await until(lambda: digest_of(api, REPLICAS, "with", "team"))
         await settled(api)
-        assert woken(api, REPLICAS, "without", "team") == ""
+        assert digest_of(api, REPLICAS, "without", "team") == ""
 
     watching(story)
 
@@ -287,10 +290,10 @@ def test_a_change_of_one_cluster_touches_as_many_composites_however_large_the_fl
             api.put(DEPLOYMENTS, deployment(f"d{number:03d}"))
 
     @given(fleet)
-    async def story(api, live):
+    async def story(api, cache):
         for number in range(size):
-            seen_replica(api, live, f"d{number:03d}")
-        await until(lambda: len(live.find(Requirement(API, "ModelReplica"))) == size)
+            seen_replica(api, cache, f"d{number:03d}")
+        await until(lambda: len(cache.find(Requirement(API, "ModelReplica"))) == size)
         await settled(api)
         before = api.asked["patch"]
         api.put(CLUSTERS, cluster("c000", nodes=1, ready="False"))

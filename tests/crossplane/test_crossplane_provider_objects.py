@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.compose.contract import Desired, Helm, Local, ReadyWhen, Remote
-from modelplane.crossplane.provider_objects import Composite, carry, read_back
+from modelplane.crossplane.provider_objects import Composite, read_back, to_provider_object
 
 REPLICA = Composite("modelplane.ai/v1alpha1", "ModelReplica", "qwen-abc", "team-a", "u1")
 CLUSTER = Composite("modelplane.ai/v1alpha1", "InferenceCluster", "east", "", "u2")
@@ -33,7 +33,7 @@ def seen(item, there=None, conditions=()):
 
 
 def test_a_remote_object_goes_by_the_provider(problems):
-    made = carry(REPLICA, "service", Desired(Remote("east", SERVICE)), {})
+    made = to_provider_object(REPLICA, "service", Desired(Remote("east", SERVICE)), {})
     assert made == {
         "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
         "kind": "Object",
@@ -55,31 +55,31 @@ def test_a_remote_object_goes_by_the_provider(problems):
 
 
 def test_what_a_composite_of_the_whole_cluster_composes_goes_to_the_system_namespace():
-    made = carry(CLUSTER, "gateway", Desired(Remote("east", SERVICE)), {})
+    made = to_provider_object(CLUSTER, "gateway", Desired(Remote("east", SERVICE)), {})
     assert made["metadata"]["namespace"] == "modelplane-system"
 
 
 def test_a_shared_object_is_never_deleted_by_one_of_those_who_share_it():
-    made = carry(REPLICA, "namespace", Desired(Remote("east", SERVICE, shared=True)), {})
+    made = to_provider_object(REPLICA, "namespace", Desired(Remote("east", SERVICE, shared=True)), {})
     assert made["spec"]["managementPolicies"] == ["Observe", "Create", "Update", "LateInitialize"]
     assert read_back(seen(made)).observed.target.shared
 
 
 @pytest.mark.parametrize("when", ReadyWhen)
 def test_every_signal_of_readiness_has_a_policy_that_the_provider_knows(when, problems):
-    made = carry(REPLICA, "workload", Desired(Remote("east", DEPLOYMENT, when)), {})
+    made = to_provider_object(REPLICA, "workload", Desired(Remote("east", DEPLOYMENT, when)), {})
     assert problems(made) == []
     readiness = made["spec"]["readiness"]
     assert ("celQuery" in readiness) == (readiness["policy"] == "DeriveFromCelQuery")
     assert read_back(seen(made)).observed.target.ready_when is when
 
 
-def test_a_release_is_carried_and_read_back(problems):
+def test_a_release_is_written_and_read_back(problems):
     chart = Helm("east", "lws", "oci://example/charts", "0.10.0", "lws-system", {"replicaCount": 1})
-    made = carry(CLUSTER, "lws", Desired(chart), {})
+    made = to_provider_object(CLUSTER, "lws", Desired(chart), {})
     assert problems(made) == []
-    carried = read_back({**made, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
-    assert (carried.observed.target, carried.observed.ready) == (chart, True)
+    composed = read_back({**made, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    assert (composed.observed.target, composed.observed.ready) == (chart, True)
 
 
 @pytest.mark.parametrize(
@@ -109,21 +109,21 @@ def test_a_release_is_carried_and_read_back(problems):
     ],
 )
 def test_readiness_is_what_the_cluster_shows(there, conditions, ready):
-    made = carry(REPLICA, "workload", Desired(Remote("east", DEPLOYMENT, ReadyWhen.AVAILABLE)), {})
-    carried = read_back(seen(made, there, conditions))
-    assert carried.observed.ready is ready
-    assert carried.observed.manifest == (there or DEPLOYMENT)
-    assert carried.observed.target.cluster == "east"
+    made = to_provider_object(REPLICA, "workload", Desired(Remote("east", DEPLOYMENT, ReadyWhen.AVAILABLE)), {})
+    composed = read_back(seen(made, there, conditions))
+    assert composed.observed.ready is ready
+    assert composed.observed.manifest == (there or DEPLOYMENT)
+    assert composed.observed.target.cluster == "east"
 
 
 def test_what_is_kept_is_asked_for_as_it_was_and_not_as_it_was_found():
     desired = Desired(Remote("east", DEPLOYMENT, ReadyWhen.AVAILABLE), outlives=("route",))
-    made = carry(REPLICA, "workload", desired, {})
+    made = to_provider_object(REPLICA, "workload", desired, {})
     found = {**DEPLOYMENT, "metadata": {"name": "qwen", "managedFields": [{}]}, "status": AVAILABLE}
-    carried = read_back(seen(made, found))
-    assert carried.outlives == ("route",)
-    kept = Desired(carried.observed.target, carried.observed.ready, carried.outlives)
-    assert carry(REPLICA, "workload", kept, {"workload": carried}) == made
+    composed = read_back(seen(made, found))
+    assert composed.outlives == ("route",)
+    kept = Desired(composed.observed.target, composed.observed.ready, composed.outlives)
+    assert to_provider_object(REPLICA, "workload", kept, {"workload": composed}) == made
 
 
 def test_a_local_object_is_kept_without_what_others_wrote_on_it():
@@ -133,7 +133,7 @@ def test_a_local_object_is_kept_without_what_others_wrote_on_it():
         "metadata": {"name": "qwen-abc", "namespace": "team-a", "labels": {"modelplane.ai/cluster": "east"}},
         "spec": {"clusterName": "east"},
     }
-    made = carry(REPLICA, "replica", Desired(Local(replica, ReadyWhen.READY)), {})
+    made = to_provider_object(REPLICA, "replica", Desired(Local(replica, ReadyWhen.READY)), {})
     observed = {
         **made,
         "metadata": {
@@ -146,10 +146,10 @@ def test_a_local_object_is_kept_without_what_others_wrote_on_it():
         "spec": {"clusterName": "east", "crossplane": {"compositionRef": {"name": "modelreplica"}}},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
-    carried = read_back(observed)
-    assert carried.observed.ready
-    kept = Desired(carried.observed.target, ready=True)
-    assert carry(REPLICA, "replica", kept, {"replica": carried}) == made
+    composed = read_back(observed)
+    assert composed.observed.ready
+    kept = Desired(composed.observed.target, ready=True)
+    assert to_provider_object(REPLICA, "replica", kept, {"replica": composed}) == made
 
 
 def test_names_of_objects_tell_composites_and_keys_apart():

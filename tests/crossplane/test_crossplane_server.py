@@ -122,14 +122,14 @@ def test_what_was_required_and_is_not_there_is_told_apart_from_what_was_not_fetc
 def test_what_cannot_be_composed_applies_nothing_and_says_why(run):
     response = run(over(request_for({"apiVersion": API, "kind": "Unheard", "metadata": {"name": "x"}})))
     assert [result.severity for result in response.results] == [fnv1.SEVERITY_FATAL]
-    assert "nothing composes the kind Unheard" in response.results[0].message
+    assert "no composer for kind Unheard" in response.results[0].message
 
 
 def test_a_response_that_crossplane_would_refuse_is_not_sent(run, monkeypatch):
     monkeypatch.setattr(messages, "MOST_BYTES", 400)
     response = run(over(request_for(GATEWAY)))
     assert [result.severity for result in response.results] == [fnv1.SEVERITY_FATAL]
-    assert "What runs stays" in response.results[0].message
+    assert "Nothing is changed" in response.results[0].message
     assert not response.desired.resources
 
 

@@ -4,8 +4,10 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from modelplane.crossplane.live import REPLICAS, Live
-from modelplane.crossplane.usage_nudger import LOOK_ANNOTATION, USAGES
+from modelplane.crossplane.caches import FunctionCaches
+from modelplane.crossplane.fleet_informers import REPLICAS
+from modelplane.crossplane.live import Live
+from modelplane.crossplane.usage_nudger import NUDGE_ANNOTATION, USAGES
 from tests.support.kube_api import running, tell, until
 
 WHEN = "2026-01-01T00:00:00Z"
@@ -26,15 +28,15 @@ def replica(name, *, leaving, deployment=""):
     }
 
 
-def looked_at(api, name):
-    return api.get(USAGES, name, "team")["metadata"].get("annotations", {}).get(LOOK_ANNOTATION, "")
+def nudge_of(api, name):
+    return api.get(USAGES, name, "team")["metadata"].get("annotations", {}).get(NUDGE_ANNOTATION, "")
 
 
 def with_live(story):
     async def main(api, client):
-        live = Live(client, CollectorRegistry(), pause_s=0.01)
+        live = Live(client, CollectorRegistry(), FunctionCaches(), pause_s=0.01)
         async with running(live.run()):
-            await until(lambda: live.synced and api.asked["watch"] == 4)
+            await until(lambda: live.informers.synced and api.asked["watch"] == 4)
             await story(api)
 
     tell(main)
@@ -47,15 +49,15 @@ def test_usages_of_a_replica_that_leaves_are_touched_until_it_is_gone():
             api.put(USAGES, usage(name, "qwen", leaving=leaving))
         api.put(USAGES, usage("of-another", "llama", leaving=True))
         api.put(REPLICAS, replica("qwen-a", leaving=True, deployment="qwen"))
-        await until(lambda: looked_at(api, "waits"))
-        first = looked_at(api, "waits")
-        await until(lambda: looked_at(api, "waits") != first)
+        await until(lambda: nudge_of(api, "waits"))
+        first = nudge_of(api, "waits")
+        await until(lambda: nudge_of(api, "waits") != first)
         api.delete(REPLICAS, "qwen-a", "team")
         await asyncio.sleep(0.1)
-        last = looked_at(api, "waits")
+        last = nudge_of(api, "waits")
         await asyncio.sleep(0.1)
-        assert looked_at(api, "waits") == last
-        assert [looked_at(api, name) for name in ("stays", "of-another")] == ["", ""]
+        assert nudge_of(api, "waits") == last
+        assert [nudge_of(api, name) for name in ("stays", "of-another")] == ["", ""]
 
     with_live(story)
 
@@ -64,7 +66,7 @@ def test_a_replica_that_nothing_composed_is_found_by_its_own_name():
     async def story(api):
         api.put(USAGES, usage("waits", "alone", leaving=True))
         api.put(REPLICAS, replica("alone", leaving=True))
-        await until(lambda: looked_at(api, "waits"))
+        await until(lambda: nudge_of(api, "waits"))
 
     with_live(story)
 
@@ -73,10 +75,10 @@ def test_a_usage_that_is_gone_meanwhile_does_not_keep_others_waiting():
     async def story(api):
         api.put(USAGES, usage("first", "alone", leaving=True))
         api.put(REPLICAS, replica("alone", leaving=True))
-        await until(lambda: looked_at(api, "first"))
+        await until(lambda: nudge_of(api, "first"))
         api.delete(USAGES, "first", "team")
         api.put(USAGES, usage("second", "alone", leaving=True))
-        await until(lambda: looked_at(api, "second"))
+        await until(lambda: nudge_of(api, "second"))
 
     with_live(story)
 

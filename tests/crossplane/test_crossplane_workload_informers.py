@@ -6,9 +6,11 @@ import json
 from prometheus_client import CollectorRegistry
 
 from modelplane.compose.contract import Requirement
+from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import FunctionCall, answer
-from modelplane.crossplane.live import CLUSTERS, Live
-from modelplane.crossplane.packaging import WAKE_ANNOTATION
+from modelplane.crossplane.fleet_informers import CLUSTERS
+from modelplane.crossplane.live import Live
+from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 from modelplane.kube import GroupVersionResource
 from tests.support.kube_api import KubeApi, running, tell, until
 
@@ -58,7 +60,7 @@ def node(name, ready="True"):
 
 
 def composed(live):
-    return answer(FunctionCall(CLUSTER, required={"class-h200": (CLASS,)}), 0.0, live)
+    return answer(FunctionCall(CLUSTER, required={"class-h200": (CLASS,)}), 0.0, live.cache)
 
 
 def with_two_apis(story):
@@ -66,28 +68,28 @@ def with_two_apis(story):
         async with KubeApi().serving() as workload:
             control.put(CLUSTERS, CLUSTER)
             control.put(SECRETS, secret(workload.url))
-            live = Live(client, CollectorRegistry(), pause_s=0.01, observe=True)
+            live = Live(client, CollectorRegistry(), FunctionCaches(), pause_s=0.01, observe=True)
             async with running(live.run()):
-                await until(lambda: live.synced)
+                await until(lambda: live.informers.synced)
                 await story(control, workload, live)
 
     tell(both)
 
 
 def looked(live):
-    return live.find(Requirement("v1", "Node", cluster="east")) is not None
+    return live.cache.find(Requirement("v1", "Node", cluster="east")) is not None
 
 
 def test_what_a_cluster_shows_refines_what_was_declared_and_wakes_it():
     async def story(control, workload, live):
         assert composed(live).status["gpuPools"][0].get("observedNodes") is None
         await until(lambda: looked(live) and composed(live).status["gpuPools"][0].get("observedNodes") == 0)
-        before = control.get(CLUSTERS, "east")["metadata"].get("annotations", {}).get(WAKE_ANNOTATION)
+        before = control.get(CLUSTERS, "east")["metadata"].get("annotations", {}).get(DIGEST_ANNOTATION)
         workload.put(NODES, node("n1"))
         workload.put(NODES, node("n2", ready="False"))
         await until(lambda: composed(live).status["gpuPools"][0].get("observedNodes") == 1)
         await until(
-            lambda: control.get(CLUSTERS, "east")["metadata"].get("annotations", {}).get(WAKE_ANNOTATION) != before
+            lambda: control.get(CLUSTERS, "east")["metadata"].get("annotations", {}).get(DIGEST_ANNOTATION) != before
         )
 
     with_two_apis(story)
@@ -112,9 +114,9 @@ def test_a_secret_that_is_no_kubeconfig_harms_nobody():
         control.put(CLUSTERS, CLUSTER)
         broken = {"metadata": {"name": "east", "namespace": "modelplane-system"}, "data": {"kubeconfig": "bm8="}}
         control.put(SECRETS, broken)
-        live = Live(client, CollectorRegistry(), pause_s=0.01, observe=True)
+        live = Live(client, CollectorRegistry(), FunctionCaches(), pause_s=0.01, observe=True)
         async with running(live.run()):
-            await until(lambda: live.synced)
+            await until(lambda: live.informers.synced)
             composed(live)
             await until(lambda: control.asked["get"])
             assert composed(live).status["nodes"] == 4

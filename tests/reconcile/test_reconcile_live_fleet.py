@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
@@ -64,7 +64,7 @@ def heard():
         metadata = manifest["metadata"]
         ref = ObjectRef(GROUP, manifest["kind"], metadata.get("namespace", ""), metadata["name"])
         before = len(woken)
-        live.heard(StoreChange(change, ref, manifest, None, 1))
+        live.apply(StoreChange(change, ref, manifest, None, 1))
         return len(woken) - before
 
     return live, tell

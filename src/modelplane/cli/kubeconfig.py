@@ -1,6 +1,6 @@
-"""Reading a kubeconfig: where a control plane is, whom to trust, and who we are.
+"""Reads a kubeconfig: server, trusted certificate authority and credentials.
 
-A kubeconfig that would run a program to get credentials is refused: reading a file must start nothing.
+A kubeconfig with a credential plugin is refused: reading a file must not start a program.
 """
 
 import base64
@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import yaml
-
-from modelplane.api.errors import InputError
+from modelplane.api.errors import DocumentError, InputError
 from modelplane.cli.running import RunningPlane
+from modelplane.k8s.admission.documents import parse_documents
 
 _RUNS_PROGRAMS = ("exec", "auth-provider")
 
@@ -22,15 +21,15 @@ _RUNS_PROGRAMS = ("exec", "auth-provider")
 def read_kubeconfig(path: Path) -> RunningPlane:
     """The control plane of the current context."""
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        config = parse_documents(path.read_bytes(), source=str(path))[0].value
+    except (DocumentError, IndexError) as error:
         raise InputError(f"{path}: not a kubeconfig: {str(error).splitlines()[0]}") from None
     context = _mapping(_named(path, config, "contexts", _text(config, "current-context")), "context")
     cluster = _mapping(_named(path, config, "clusters", _text(context, "cluster")), "cluster")
     user = _mapping(_named(path, config, "users", _text(context, "user")), "user")
     refused = [name for name in _RUNS_PROGRAMS if user.get(name)]
     if refused:
-        raise InputError(f"{path}: the user gets credentials by {refused[0]}, which is refused; use a token")
+        raise InputError(f"{path}: credentials from {refused[0]} are not supported; use a token")
     server = _text(cluster, "server").rstrip("/")
     if urlsplit(server).scheme != "https":
         raise InputError(f"{path}: the server {server or 'is missing'} is not an https address")
@@ -44,7 +43,7 @@ def _token(path: Path, user: Mapping[str, object]) -> str:
 
 def _trust(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) -> ssl.SSLContext:
     if cluster.get("insecure-skip-tls-verify"):
-        raise InputError(f"{path}: insecure-skip-tls-verify is refused; name the certificate-authority")
+        raise InputError(f"{path}: insecure-skip-tls-verify is not supported; set certificate-authority")
     authority = _bytes(path, cluster, "certificate-authority")
     try:
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
@@ -57,7 +56,7 @@ def _trust(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """The ssl module reads files only; this one is readable by its owner and gone when it was read."""
+    """The ssl module reads files only; this one is readable by its owner and deleted after reading."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate + b"\n" + key)
         file.flush()
@@ -65,7 +64,7 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 
 def _bytes(path: Path, holder: Mapping[str, object], name: str) -> bytes:
-    """What a kubeconfig holds itself, or names a file for."""
+    """The inline data of a field, or the content of the file it names."""
     inline, file = _text(holder, f"{name}-data"), _text(holder, name)
     try:
         return base64.b64decode(inline, validate=True) if inline else (path.parent / file).read_bytes() if file else b""
@@ -78,7 +77,7 @@ def _named(path: Path, config: object, part: str, name: str) -> Mapping[str, obj
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, Mapping) and entry.get("name") == name:
             return entry
-    raise InputError(f"{path}: {part} has none named {name!r}")
+    raise InputError(f"{path}: no entry named {name!r} in {part}")
 
 
 def _mapping(holder: Mapping[str, object], name: str) -> Mapping[str, object]:

@@ -1,7 +1,7 @@
-"""How providers reach a cluster: from the kubeconfig Secret of an InferenceCluster to provider configurations.
+"""ProviderConfigs of a cluster, made from the kubeconfig Secret of its InferenceCluster.
 
-They are named after the cluster, so that whoever composes something for it needs the name and nothing else. Providers
-hold a configuration back from deletion while an object uses it, so credentials outlive everything they must remove.
+They have the cluster's name. Providers keep a ProviderConfig from deletion while an object uses it, so credentials
+outlive every object that they must delete.
 """
 
 from modelplane.api.labels import SYSTEM_NAMESPACE
@@ -13,7 +13,7 @@ _APIS = {"kubernetes": "kubernetes.m.crossplane.io/v1alpha1", "helm": "helm.m.cr
 
 
 def provider_configs(cluster: InferenceCluster, *, helm: bool) -> dict[str, Manifest]:
-    """By composition key. A cluster that is provisioned gets its own from whatever provisions it."""
+    """By composition key. The composition that provisions a cluster makes the ProviderConfigs of that cluster."""
     existing = cluster.spec.cluster.existing
     if existing is None:
         return {}

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Final
 
 from modelplane.api.codec import decode
-from modelplane.api.identity import ByIdentity
+from modelplane.api.identity import IdentityMemo
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import Requirement
 from modelplane.crossplane.bounded_cache import BoundedCache
 from modelplane.crossplane.dependency_digest import pools_digest
-from modelplane.crossplane.provider_objects import Carried, read_back
+from modelplane.crossplane.provider_objects import ComposedObject, read_back
 from modelplane.crossplane.structs import StructCodec
 
 STRUCT_BYTES: Final = 64 * 1024 * 1024
@@ -32,11 +32,13 @@ class FunctionCaches:
     """Decoded and encoded protobuf Structs."""
     requirements: BoundedCache[str, Mapping[str, Requirement]] = field(default_factory=lambda: BoundedCache(COMPOSITES))
     """What each composite required last time, by its uid."""
-    read_back: ByIdentity[Manifest, Carried] = field(default_factory=lambda: ByIdentity(read_back, COMPOSED_OBJECTS))
+    read_back: IdentityMemo[Manifest, ComposedObject] = field(
+        default_factory=lambda: IdentityMemo(read_back, COMPOSED_OBJECTS)
+    )
     """Composed objects as composers see them. An object that did not change is decoded to the same mapping."""
-    decode_replica: ByIdentity[Manifest, ModelReplica] = field(
-        default_factory=lambda: ByIdentity(partial(decode, ModelReplica), REPLICAS)
+    decode_replica: IdentityMemo[Manifest, ModelReplica] = field(
+        default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), REPLICAS)
     )
     """Observed ModelReplicas, typed, by the same mapping."""
-    pools_digest: ByIdentity[object, str] = field(default_factory=lambda: ByIdentity(pools_digest, POOLS))
+    pools_digest: IdentityMemo[object, str] = field(default_factory=lambda: IdentityMemo(pools_digest, POOLS))
     """Digests of pools for the dependency digest. Clusters whose pools are equal share one value of them."""

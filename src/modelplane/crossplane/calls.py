@@ -1,10 +1,9 @@
-"""One call of the function in plain types: what Crossplane knows goes in, what it should make true comes out.
+"""One RunFunction call in plain types: observed state in, desired state out.
 
-The composer of the kind decides; this adds what only Crossplane needs: carriers for objects of other clusters, provider
-configurations, Usages, and the fields of a status that a composer left alone.
+The composer of the kind decides. This adds what only Crossplane needs: provider objects for other clusters, provider
+configurations, Usages, and the status fields that the composer did not return.
 
-A composite is composed as a whole or not at all. Where it cannot be, `Refused` says why, and Crossplane leaves
-everything as it is.
+A composite is composed as a whole or not at all. `CannotCompose` says why it is not, and Crossplane changes nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,42 +21,42 @@ from modelplane.compose.registry import COMPOSERS
 from modelplane.crossplane import access, protection, tenants
 from modelplane.crossplane.bounded_cache import BoundedCache
 from modelplane.crossplane.caches import FunctionCaches
-from modelplane.crossplane.provider_objects import Carried, Composite, carry
+from modelplane.crossplane.provider_objects import ComposedObject, Composite, to_provider_object
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
 
-NET_S = 300.0
-"""How soon a composite is looked at again when nothing else asks for it: the net under events that got lost. Crossplane
-drops watch events of a composite past a rate, and this is what finds it afterwards."""
-_SOONEST_S = 1.0
+RESYNC_S = 300.0
+"""The longest TTL of a response. Crossplane drops watch events of a composite past a rate; the resync finds what it
+missed."""
+_SHORTEST_TTL_S = 1.0
 _OURS = (protection.PREFIX, access.PREFIX)
 _REPLICAS = "replicas"
-"""What the composer of a cluster calls the replicas on it, where it requires them."""
+"""The key under which the composer of a cluster requires its replicas."""
 
 
 class CannotCompose(Exception):  # noqa: N818  what the user is told, not a defect
-    """The composite cannot be composed; what is there stays."""
+    """The composite cannot be composed; Crossplane changes nothing."""
 
 
-class Knowledge(Protocol):
-    """What the host knows without asking Crossplane."""
+class FleetCache(Protocol):
+    """What a host knows of the fleet, so that Crossplane need not send it with the call."""
 
     def fleet(self) -> Fleet | None:
         """The fleet, where one is kept."""
 
     def find(self, requirement: Requirement) -> tuple[Manifest, ...] | None:
-        """None: not known here, ask Crossplane."""
+        """None: not known here, Crossplane must fetch it."""
 
-    def turn(self, kind: str) -> AbstractContextManager[object]:
+    def decision_lock(self, kind: str) -> AbstractContextManager[object]:
         """Held while a composite of the kind is decided."""
 
-    def decided(self, kind: str, manifests: Sequence[Manifest]) -> None:
-        """Told what a composite of the kind asked for."""
+    def assume(self, kind: str, manifests: Sequence[Manifest]) -> None:
+        """Count what a composite of the kind desires from now on."""
 
 
-class NoKnowledge:
-    """A host that keeps nothing: everything comes with the call."""
+class NoFleetCache:
+    """A host that watches nothing: Crossplane sends everything with the call."""
 
     def fleet(self) -> Fleet | None:
         return None
@@ -66,12 +65,12 @@ class NoKnowledge:
         del requirement
         return None
 
-    def turn(self, kind: str) -> AbstractContextManager[object]:
+    def decision_lock(self, kind: str) -> AbstractContextManager[object]:
         del kind
         return nullcontext()
 
-    def decided(self, kind: str, manifests: Sequence[Manifest]) -> None:
-        """Nothing is kept."""
+    def assume(self, kind: str, manifests: Sequence[Manifest]) -> None:
+        """Nothing is assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class FunctionCall:
     composite: Manifest
     composed: Mapping[str, Manifest] = field(default_factory=dict)
     required: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
-    """A key that is missing was not fetched; an empty tuple is a thing that is not there."""
+    """A missing key was not fetched; an empty tuple means that no object matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,31 +102,31 @@ class FunctionResult:
 def answer(
     call: FunctionCall,
     now: float,
-    known: Knowledge | None = None,
+    cache: FleetCache | None = None,
     *,
     caches: FunctionCaches | None = None,
     helm: bool = False,
     profile: PlacementProfile = DEFAULT_PROFILE,
 ) -> FunctionResult:
-    """What should be. `helm`: provider-helm is there to be configured; `profile` is what places replicas."""
+    """The desired state. `helm`: provider-helm is installed and gets its configuration too."""
     caches = caches or FunctionCaches()
-    host = known if known is not None else NoKnowledge()
+    fleet_cache = cache if cache is not None else NoFleetCache()
     composite = _identity(call.composite)
     entry = COMPOSERS.get(composite.kind)
     if entry is None:
-        raise CannotCompose(f"nothing composes the kind {composite.kind}; known are {', '.join(sorted(COMPOSERS))}")
+        raise CannotCompose(f"no composer for kind {composite.kind}; kinds: {', '.join(sorted(COMPOSERS))}")
     try:
         resource = decode(entry.resource, call.composite)
     except InputError as error:
         raise CannotCompose(f"{composite.kind} {composite.name}: {error}") from error
     seen = {key: caches.read_back(item) for key, item in call.composed.items() if not key.startswith(_OURS)}
-    observed = {key: carried.observed for key, carried in seen.items() if not key.startswith(tenants.PREFIX)}
-    result, required, asked = _settled(
+    observed = {key: item.observed for key, item in seen.items() if not key.startswith(tenants.PREFIX)}
+    result, required, to_fetch = _compose(
         lambda required: entry.compose(
-            ComposeRequest(resource, observed, required, host.fleet(), now, profile, caches.decode_replica)
+            ComposeRequest(resource, observed, required, fleet_cache.fleet(), now, profile, caches.decode_replica)
         ),
         call,
-        host,
+        fleet_cache,
         caches.requirements,
     )
     extra: dict[str, Manifest] = {}
@@ -143,42 +142,42 @@ def answer(
         ready=_is_ready(result),
         conditions=result.conditions,
         events=result.events,
-        requirements=asked,
+        requirements=to_fetch,
         ttl_s=_ttl(result),
     )
 
 
-def _settled(
+def _compose(
     compose: Callable[[Mapping[str, tuple[Manifest, ...]]], ComposeResult],
     call: FunctionCall,
-    host: Knowledge,
-    cache: BoundedCache[str, Mapping[str, Requirement]],
+    fleet_cache: FleetCache,
+    known: BoundedCache[str, Mapping[str, Requirement]],
 ) -> tuple[ComposeResult, Mapping[str, tuple[Manifest, ...]], dict[str, Requirement]]:
-    """Composes with what the host knows added to what came with the call, and says what Crossplane must fetch.
+    """Composes with what the cache has beside what came with the call, and returns what Crossplane must fetch.
 
-    What a composer requires follows from its resource alone, so one look tells what to add; and what it required last
-    time mostly saves the look.
+    Requirements follow from the resource alone, so the second round is the last, and those of the last call (`known`)
+    mostly save it.
     """
     uid = text_at(call.composite, "metadata", "uid")
-    wanted = cache.get(uid) or {}
-    added = _added(wanted, host)
-    required = {**call.required, **added}
+    wanted = known.get(uid) or {}
+    found = _found(wanted, fleet_cache)
+    required = {**call.required, **found}
     result = compose(required)
     if result.requirements != wanted:
-        added = _added(result.requirements, host)
-        required = {**call.required, **added}
+        found = _found(result.requirements, fleet_cache)
+        required = {**call.required, **found}
         result = compose(required)
-        cache.put(uid, result.requirements)
-    asked = {
+        known.put(uid, result.requirements)
+    to_fetch = {
         name: requirement
         for name, requirement in result.requirements.items()
-        if name not in added and requirement.cluster is None
+        if name not in found and requirement.cluster is None
     }
-    return result, required, asked
+    return result, required, to_fetch
 
 
-def _added(wanted: Mapping[str, Requirement], host: Knowledge) -> dict[str, tuple[Manifest, ...]]:
-    known = ((name, host.find(requirement)) for name, requirement in wanted.items())
+def _found(wanted: Mapping[str, Requirement], fleet_cache: FleetCache) -> dict[str, tuple[Manifest, ...]]:
+    known = ((name, fleet_cache.find(requirement)) for name, requirement in wanted.items())
     return {name: found for name, found in known if found is not None}
 
 
@@ -196,16 +195,18 @@ def _identity(composite: Manifest) -> Composite:
 
 
 def _resources(
-    composite: Composite, result: ComposeResult, seen: Mapping[str, Carried], extra: Mapping[str, Manifest]
+    composite: Composite, result: ComposeResult, seen: Mapping[str, ComposedObject], extra: Mapping[str, Manifest]
 ) -> dict[str, Composed]:
     desired = {**result.desired, **protection.held_back(result.desired, seen)}
-    carried = {key: Composed(carry(composite, key, item, seen), item.ready) for key, item in desired.items()}
-    kept_apart = protection.usages(composite, desired, seen, result.uses)
-    return {**carried, **{key: Composed(item, ready=True) for key, item in {**extra, **kept_apart}.items()}}
+    objects = {
+        key: Composed(to_provider_object(composite, key, item, seen), item.ready) for key, item in desired.items()
+    }
+    usages = protection.usages(composite, desired, seen, result.uses)
+    return {**objects, **{key: Composed(item, ready=True) for key, item in {**extra, **usages}.items()}}
 
 
 def _status(result: ComposeResult, composite: Manifest) -> Mapping[str, object]:
-    """The fields of the status. What is not returned is removed, so a composer that is silent keeps them."""
+    """Crossplane removes status fields that are not returned, so without a new status the old fields are returned."""
     if result.status is not None:
         return encode(result.status)
     before = composite.get("status")
@@ -220,4 +221,4 @@ def _is_ready(result: ComposeResult) -> bool:
 
 
 def _ttl(result: ComposeResult) -> float:
-    return NET_S if result.requeue_after_s is None else min(max(result.requeue_after_s, _SOONEST_S), NET_S)
+    return RESYNC_S if result.requeue_after_s is None else min(max(result.requeue_after_s, _SHORTEST_TTL_S), RESYNC_S)

@@ -1,11 +1,11 @@
-"""What a composite's answer depends on beside itself and what it composed, as one short text.
+"""A digest of what a composite depends on beside itself and what it composed.
 
-Whoever watches the fleet writes it on the composite when it changed, and Crossplane calls for just that composite.
-Equal facts give equal text, whichever server works it out, so nobody is woken for nothing.
+A server that watches the fleet writes it on the composite when it changes, and Crossplane calls for that composite.
+Every server computes the same digest from the same objects, so equal dependencies requeue nothing.
 
-    ModelReplica       its cluster as it is written, where its gateway answers, and how far its caches are
+    ModelReplica       the spec of its cluster, the address of the cluster's gateway, the state of its caches there
     InferenceCluster   the replicas on it and what they hold, and what is observed on it
-    ModelDeployment    which of the clusters that its replicas are on are amiss; and while some wait for room, all room
+    ModelDeployment    the clusters of its replicas that are not well; while replicas wait for capacity, all capacity
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,31 +18,31 @@ from modelplane.api.objects import Manifest, text_at, value_at
 from modelplane.placement.snapshot import Fleet
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_UNREAD = frozenset({"crossplane", "cordoned"})
-"""Of a cluster's spec, what its replicas are not made from: Crossplane's list of what it composed grows with each of
-them, and whether new ones may come is a matter of deployments."""
+_IGNORED = frozenset({"crossplane", "cordoned"})
+"""Fields of a cluster's spec that its replicas do not depend on: Crossplane's list of composed objects grows with each
+replica, and whether a cluster is cordoned matters to deployments."""
 
 
 def of_replica(cluster: Manifest | None, caches: Iterable[Manifest], name: str) -> str:
     """`name` is the cluster's."""
-    known = None if cluster is None else (_written(cluster), value_at(cluster, "status", "gateway"))
-    return _text([known, sorted((_staged(cache, name) for cache in caches), key=str)])
+    known = None if cluster is None else (_spec(cluster), value_at(cluster, "status", "gateway"))
+    return _digest([known, sorted((_cache_state(cache, name) for cache in caches), key=str)])
 
 
-def _written(cluster: Manifest) -> object:
+def _spec(cluster: Manifest) -> object:
     spec = cluster.get("spec")
-    return {name: spec[name] for name in spec if name not in _UNREAD} if isinstance(spec, Mapping) else spec
+    return {name: spec[name] for name in spec if name not in _IGNORED} if isinstance(spec, Mapping) else spec
 
 
-def _staged(cache: Manifest, cluster: str) -> list[object]:
+def _cache_state(cache: Manifest, cluster: str) -> list[object]:
     clusters = value_at(cache, "status", "clusters")
     there = [item for item in (clusters if isinstance(clusters, list) else ()) if _field(item, "name") == cluster]
     return [text_at(cache, "metadata", "name"), cache.get("spec"), there]
 
 
 def of_cluster(replicas: Iterable[Manifest], observed: str = "") -> str:
-    """`observed` stands for what the cluster shows of itself, where somebody looks."""
-    return _text(
+    """`observed` is the digest of the objects on the cluster, where they are watched."""
+    return _digest(
         [
             observed,
             *sorted(
@@ -60,13 +60,13 @@ def of_cluster(replicas: Iterable[Manifest], observed: str = "") -> str:
 def of_deployment(
     fleet: Fleet, deployment: Key, *, waiting: bool, digest_pools: Callable[[object], str] | None = None
 ) -> str:
-    """Clusters that are well say nothing, so that a deployment is not woken by its own placements."""
+    """Clusters that are well do not count, so a deployment is not requeued by its own placements."""
     clusters = sorted({holding.cluster for holding in fleet.owned_by(deployment)})
-    amiss = [state for name in clusters if (state := _amiss(fleet, name)) is not None]
-    return _text([amiss, _room(fleet, digest_pools or pools_digest) if waiting else None])
+    unhealthy = [state for name in clusters if (state := _unhealthy(fleet, name)) is not None]
+    return _digest([unhealthy, _capacity(fleet, digest_pools or pools_digest) if waiting else None])
 
 
-def _amiss(fleet: Fleet, name: ClusterName) -> object:
+def _unhealthy(fleet: Fleet, name: ClusterName) -> object:
     cluster = fleet.cluster(name)
     if cluster is None:
         return [name, None]
@@ -76,8 +76,8 @@ def _amiss(fleet: Fleet, name: ClusterName) -> object:
     return [name, cluster.ready, cluster.cordoned, taints]
 
 
-def _room(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
-    """Everything that may let a waiting replica in: pools, who may use them, and what is held."""
+def _capacity(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
+    """Everything that decides whether a waiting replica fits: pools, who may use them, and what is held."""
     clusters = [
         [cluster.name, cluster.ready, cluster.cordoned, sorted(cluster.labels.items()), digest_pools(cluster.pools)]
         for cluster in fleet.clusters
@@ -86,7 +86,7 @@ def _room(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
         [holding.deployment.namespace, holding.deployment.name, holding.cluster, holding.index]
         for holding in fleet.holdings
     ]
-    return _text([clusters, held])
+    return _digest([clusters, held])
 
 
 def pools_digest(pools: object) -> str:
@@ -94,8 +94,8 @@ def pools_digest(pools: object) -> str:
     return xxhash.xxh3_64_hexdigest(repr(pools).encode())
 
 
-def _text(facts: object) -> str:
-    return xxhash.xxh3_64_hexdigest(_encode(facts))
+def _digest(dependencies: object) -> str:
+    return xxhash.xxh3_64_hexdigest(_encode(dependencies))
 
 
 def _field(item: object, name: str) -> object:

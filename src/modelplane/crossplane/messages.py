@@ -1,4 +1,4 @@
-"""The function protocol and nothing else: protobuf in, plain types, protobuf out."""
+"""The function protocol: RunFunctionRequest to FunctionCall, FunctionResult to RunFunctionResponse."""
 
 from datetime import timedelta
 
@@ -11,8 +11,8 @@ from modelplane.crossplane.calls import FunctionCall, FunctionResult
 from modelplane.crossplane.structs import StructCodec
 
 MOST_BYTES = 4 * 1024 * 1024
-"""What Crossplane takes in one response; it has no flag for more."""
-_NEARLY = 0.8
+"""The largest gRPC message that Crossplane accepts; it has no flag for more."""
+_WARN_SHARE = 0.8
 _STATUS = {
     ConditionStatus.TRUE: fnv1.STATUS_CONDITION_TRUE,
     ConditionStatus.FALSE: fnv1.STATUS_CONDITION_FALSE,
@@ -35,8 +35,8 @@ def read(request: fnv1.RunFunctionRequest, structs: StructCodec) -> FunctionCall
 
 
 def write(request: fnv1.RunFunctionRequest, call: FunctionCall, answer: FunctionResult, structs: StructCodec) -> bytes:
-    """The response, packed: what earlier functions of the pipeline asked for, with ours over it."""
-    response = _begun(request)
+    """The serialized response: the desired state of earlier functions in the pipeline, overlaid with ours."""
+    response = _response_to(request)
     response.meta.ttl.FromTimedelta(timedelta(seconds=answer.ttl_s))
     for key, composed in answer.resources.items():
         resource = response.desired.resources[key]
@@ -51,50 +51,50 @@ def write(request: fnv1.RunFunctionRequest, call: FunctionCall, answer: Function
     response.results.extend(_result(event) for event in answer.events)
     for name, requirement in answer.requirements.items():
         response.requirements.resources[name].CopyFrom(_selector(requirement))
-    return _measured(request, response, told=_was_told(call.composite))
+    return _checked_size(request, response, reported=_has_size_condition(call.composite))
 
 
 def refuse(request: fnv1.RunFunctionRequest, why: str) -> bytes:
-    """Nothing is applied, and the composite says why."""
-    response = _begun(request)
+    """A fatal result: Crossplane applies nothing and shows the message on the composite."""
+    response = _response_to(request)
     response.results.append(fnv1.Result(severity=fnv1.SEVERITY_FATAL, message=why))
-    return _packed(response)
+    return _serialized(response)
 
 
-def _begun(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
+def _response_to(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
     response = fnv1.RunFunctionResponse(meta=fnv1.ResponseMeta(tag=request.meta.tag))
     response.desired.CopyFrom(request.desired)
     response.context.CopyFrom(request.context)
     return response
 
 
-def _measured(request: fnv1.RunFunctionRequest, response: fnv1.RunFunctionResponse, *, told: bool) -> bytes:
-    """A response that Crossplane would not take is not sent: the composite is told instead, and before it happens."""
-    packed = _packed(response)
-    near = len(packed) > MOST_BYTES * _NEARLY
-    if not near and not told:
+def _checked_size(request: fnv1.RunFunctionRequest, response: fnv1.RunFunctionResponse, *, reported: bool) -> bytes:
+    """A response over the limit becomes a fatal result; one near it sets a condition, which is cleared afterwards."""
+    packed = _serialized(response)
+    near = len(packed) > MOST_BYTES * _WARN_SHARE
+    if not near and not reported:
         return packed
-    shown = f"the response has {len(packed) / 2**20:.1f} MiB; Crossplane takes {MOST_BYTES / 2**20:.0f} MiB"
+    shown = f"the response has {len(packed) / 2**20:.1f} MiB; Crossplane accepts {MOST_BYTES / 2**20:.0f} MiB"
     if len(packed) > MOST_BYTES:
-        return refuse(request, f"{shown}. What runs stays. Divide this among several objects")
+        return refuse(request, f"{shown}. Nothing is changed. Split this object into several")
     response.conditions.append(
         fnv1.Condition(
             type=SIZE_CONDITION,
             status=fnv1.STATUS_CONDITION_FALSE if near else fnv1.STATUS_CONDITION_TRUE,
             reason="NearlyTooLarge" if near else "Fits",
-            message=f"{shown}. Divide this among several objects before it grows" if near else "",
+            message=f"{shown}. Split this object into several before it grows" if near else "",
         )
     )
-    return _packed(response)
+    return _serialized(response)
 
 
-def _packed(response: fnv1.RunFunctionResponse) -> bytes:
-    """Packed here rather than by gRPC, for its size: to tell that, protobuf would pack it a second time."""
+def _serialized(response: fnv1.RunFunctionResponse) -> bytes:
+    """Serialized here and not by gRPC, because its size is needed and ByteSize would serialize it a second time."""
     packed: bytes = response.SerializeToString()
     return packed
 
 
-def _was_told(composite: Manifest) -> bool:
+def _has_size_condition(composite: Manifest) -> bool:
     conditions = value_at(composite, "status", "conditions")
     return any(item.get("type") == SIZE_CONDITION for item in conditions) if isinstance(conditions, list) else False
 

@@ -25,7 +25,7 @@ CROSSPLANE = ">=v2.3.0"
 PROVIDER_KUBERNETES = "v1.2.1"
 PROVIDER_HELM = "v1.4.0"
 PART_OF = "app.kubernetes.io/part-of"
-WAKE_ANNOTATION = "modelplane.ai/facts"
+DIGEST_ANNOTATION = "modelplane.ai/facts"
 _SYSTEM = "crossplane-system"
 _LIVE = {GROUP: ("inferenceclusters", "modelcaches", "modeldeployments", "modelreplicas")}
 _GATEWAY_KINDS = {

@@ -1,20 +1,19 @@
-"""What must not go before something else: Usages, which Crossplane's webhook enforces even when nobody is called.
+"""Deletion order: Usages, which Crossplane's webhook enforces even when no function is called.
 
-A Usage costs Crossplane a look at it every half minute, so there are few: for what a route leads requests to, which
-must not go before the route when the whole composite goes. The rest may then go in any order. A Usage is asked for only
-when both of its objects are there, since it fails while one is missing. What a composer stops asking for while its
-composite lives needs no Usage: it is held in the desired state until what it outlives, and what is not asked for any
-longer either, is gone.
+Crossplane reconciles each Usage every 30 s, so there are few: one for each target of a route, which must outlive the
+route when the whole composite is deleted. The rest may be deleted in any order. A Usage is desired only when both of
+its objects exist, since it fails while one is missing. An object that a composer drops while its composite lives needs
+no Usage: it stays in the desired state until the objects that it outlives are gone.
 
-A Usage in a namespace cannot protect an object of the whole cluster unless it names a user, and one that names its own
-composite waits for itself. So a cluster that replicas run on protects itself, for as long as it knows of any.
+A namespaced Usage cannot protect a cluster-scoped object unless it names a user, and a Usage that names its own
+composite would wait for itself. So an InferenceCluster protects itself while replicas run on it.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import Desired, Use
-from modelplane.crossplane.provider_objects import Carried, Composite
+from modelplane.crossplane.provider_objects import ComposedObject, Composite
 
 PREFIX = "usage-"
 _ITSELF = f"{PREFIX}of-itself"
@@ -23,7 +22,7 @@ _ROUTE = "HTTPRoute"
 
 
 def usages(
-    composite: Composite, desired: Mapping[str, Desired], seen: Mapping[str, Carried], uses: Iterable[Use]
+    composite: Composite, desired: Mapping[str, Desired], seen: Mapping[str, ComposedObject], uses: Iterable[Use]
 ) -> dict[str, Manifest]:
     """By composition key."""
     found = {f"{PREFIX}{key}-by-{by}": _between(composite, key, by, seen) for key, by in _pairs(desired, seen)}
@@ -35,40 +34,39 @@ def usages(
 
 
 def of_itself(composite: Composite, users: Collection[object] | None, composed: Container[str]) -> dict[str, Manifest]:
-    """A composite of the whole cluster that others use. While it is not known who does, what is held stays held."""
+    """A Usage of a cluster-scoped composite by others. While its users are unknown, an existing Usage stays."""
     if not users and not (users is None and _ITSELF in composed):
         return {}
     of = _reference((composite.api_version, composite.kind, composite.name))
-    return {_ITSELF: _usage("ClusterUsage", composite.name_for(_ITSELF), "", of, None, "replicas run on it")}
+    return {_ITSELF: _usage("ClusterUsage", composite.name_for(_ITSELF), "", of, None, "replicas run on this cluster")}
 
 
-def _pairs(desired: Mapping[str, Desired], seen: Mapping[str, Carried]) -> Iterator[tuple[str, str]]:
+def _pairs(desired: Mapping[str, Desired], seen: Mapping[str, ComposedObject]) -> Iterator[tuple[str, str]]:
     for key, item in desired.items():
         for by in item.outlives:
             if key in seen and by in seen and seen[by].observed.manifest.get("kind") == _ROUTE:
                 yield key, by
 
 
-def held_back(desired: Mapping[str, Desired], seen: Mapping[str, Carried]) -> dict[str, Desired]:
-    """What is no longer asked for and must wait: something that it outlives is going, and still there."""
+def held_back(desired: Mapping[str, Desired], seen: Mapping[str, ComposedObject]) -> dict[str, Desired]:
+    """Objects that are no longer desired and stay, because an object that they outlive is being deleted."""
     return {
-        key: Desired(carried.observed.target, carried.observed.ready, carried.outlives)
-        for key, carried in seen.items()
-        if key not in desired and any(by in seen and by not in desired for by in carried.outlives)
+        key: Desired(composed.observed.target, composed.observed.ready, composed.outlives)
+        for key, composed in seen.items()
+        if key not in desired and any(by in seen and by not in desired for by in composed.outlives)
     }
 
 
-def _between(composite: Composite, key: str, by: str, seen: Mapping[str, Carried]) -> Manifest:
+def _between(composite: Composite, key: str, by: str, seen: Mapping[str, ComposedObject]) -> Manifest:
     of, user = seen[key].reference, seen[by].reference
     name = composite.name_for(f"{key}-by-{by}")
-    return _usage("Usage", name, composite.home, _reference(of), _reference(user), f"{by} goes before {key}")
+    return _usage("Usage", name, composite.home, _reference(of), _reference(user), f"{by} is deleted before {key}")
 
 
 def _of_another(composite: Composite, key: str, use: Use) -> Manifest:
-    """Names no `by`: it goes with its composite.
+    """Names no `by`: it is deleted with its composite.
 
-    Crossplane deletes what a composite composed before the composite itself, so a Usage that waits for its own
-    composite to go would wait for ever.
+    Crossplane deletes composed objects before their composite, so a Usage by its own composite would never end.
     """
     of = _reference((use.api_version, use.kind, use.name))
     reason = f"{composite.kind} {composite.name}: {use.reason}" if use.reason else f"{composite.kind} {composite.name}"

@@ -1,15 +1,14 @@
-"""How what a composer wants becomes objects that Crossplane can apply, and how it is read back.
+"""Desired targets as objects that Crossplane applies, and observed objects read back as targets.
 
     Local     the object itself
-    Remote    an Object of provider-kubernetes, which carries the manifest to the cluster and reports what is there
+    Remote    an Object of provider-kubernetes, which applies the manifest on the cluster and reports its state
     Helm      a Release of provider-helm
 
-What the composer said beside the manifest (which signal makes it ready, what it outlives) is written on the object, so
-that the next call, by whichever server, knows it. The provider judges readiness for people who look at its objects;
-what counts for us is worked out from the manifest that it observed.
+The readiness signal and the deletion order are annotations of the object, so that the next call of any server knows
+them. The provider's own readiness is for people; composers judge the manifest that it observed.
 
-An object that a composer returns as it was observed is carried on exactly as it was asked for: what the cluster added
-to it is not ours to state.
+A target that a composer returns as it was observed is desired again as it was last desired, without the fields that the
+cluster added.
 """
 
 from collections.abc import Mapping
@@ -28,9 +27,9 @@ READY_WHEN = "modelplane.ai/ready-when"
 OUTLIVES = "modelplane.ai/outlives"
 EXTERNAL_NAME = "crossplane.io/external-name"
 _MAX_RELEASE = 53
-_KEPT_FOR_OTHERS = ["Observe", "Create", "Update", "LateInitialize"]
-_BLIND = "observe failed"
-"""How the provider begins when it could not look at the cluster, rather than when the cluster refused something."""
+_ALL_BUT_DELETE = ["Observe", "Create", "Update", "LateInitialize"]
+_OBSERVE_FAILED = "observe failed"
+"""The provider's message begins so when it could not read the cluster, not when the cluster refused a write."""
 
 _HAS_PODS = (
     "(has(object.spec.replicas) && object.spec.replicas == 0.0)"
@@ -67,13 +66,13 @@ _READINESS: Mapping[ReadyWhen, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """Who composes: enough to name and place what it composes."""
+    """The identity of a composite: enough to name its composed objects."""
 
     api_version: str
     kind: str
     name: str
     namespace: str
-    """Empty for a composite of the whole cluster; what it composes goes to the system's namespace."""
+    """Empty for a cluster-scoped composite; its composed objects are in the system namespace."""
     uid: str
 
     @property
@@ -84,12 +83,14 @@ class Composite:
         return make_name(f"{self.name}-{key}", self.kind, self.namespace, self.name, key, limit=limit)
 
 
-def carry(composite: Composite, key: str, desired: Desired, seen: Mapping[str, "Carried"]) -> Manifest:
-    """The object for Crossplane to apply."""
+def to_provider_object(
+    composite: Composite, key: str, desired: Desired, seen: Mapping[str, "ComposedObject"]
+) -> Manifest:
+    """The object that Crossplane applies."""
     known = seen.get(key)
     if known is not None and known.observed.target is desired.target:
-        return _marked(known.asked, _marks(desired, desired.target))
-    return _marked(_made(composite, key, desired.target), _marks(desired, desired.target))
+        return _annotated(known.last_desired, _own_annotations(desired, desired.target))
+    return _annotated(_made(composite, key, desired.target), _own_annotations(desired, desired.target))
 
 
 def _made(composite: Composite, key: str, target: Target) -> Manifest:
@@ -109,7 +110,7 @@ def _object(composite: Composite, key: str, target: Remote) -> Manifest:
         "metadata": {"name": composite.name_for(key), "namespace": composite.home},
         "spec": {
             "providerConfigRef": {"kind": "ClusterProviderConfig", "name": target.cluster},
-            "managementPolicies": _KEPT_FOR_OTHERS if target.shared else ["*"],
+            "managementPolicies": _ALL_BUT_DELETE if target.shared else ["*"],
             "readiness": _READINESS[target.ready_when],
             "watch": True,
             "forProvider": {"manifest": target.manifest},
@@ -139,45 +140,45 @@ def _release(composite: Composite, key: str, target: Helm) -> Manifest:
     }
 
 
-def _marks(desired: Desired, target: Target) -> dict[str, str]:
+def _own_annotations(desired: Desired, target: Target) -> dict[str, str]:
     when = ReadyWhen.READY if isinstance(target, Helm) else target.ready_when
-    marks = {READY_WHEN: when.value}
-    return {**marks, OUTLIVES: " ".join(desired.outlives)} if desired.outlives else marks
+    own = {READY_WHEN: when.value}
+    return {**own, OUTLIVES: " ".join(desired.outlives)} if desired.outlives else own
 
 
-def _marked(item: Manifest, marks: Mapping[str, str]) -> Manifest:
+def _annotated(item: Manifest, own: Mapping[str, str]) -> Manifest:
     metadata = item.get("metadata")
     known = metadata if isinstance(metadata, Mapping) else {}
     annotations = known.get("annotations")
-    kept = annotations if isinstance(annotations, Mapping) else {}
-    ours = {name: text for name, text in kept.items() if name not in {READY_WHEN, OUTLIVES}}
-    return {**item, "metadata": {**known, "annotations": {**ours, **marks}}}
+    others = annotations if isinstance(annotations, Mapping) else {}
+    others = {name: text for name, text in others.items() if name not in {READY_WHEN, OUTLIVES}}
+    return {**item, "metadata": {**known, "annotations": {**others, **own}}}
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ComposedObject:
     """A composed object as Crossplane observed it."""
 
     observed: Observed
-    """As the composer sees it."""
+    """For the composer."""
     item: Manifest
-    """As it came."""
+    """As Crossplane sent it."""
     reference: tuple[str, str, str]
-    """apiVersion, kind and name of the object beside the composite."""
+    """apiVersion, kind and name on the control plane."""
     outlives: tuple[str, ...] = ()
 
     @property
-    def asked(self) -> Manifest:
-        """As it was asked for: what to return to leave it as it is."""
-        return _stated(self.item)
+    def last_desired(self) -> Manifest:
+        """What to return to leave the object unchanged."""
+        return _without_server_fields(self.item)
 
 
-def read_back(item: Manifest) -> Carried:
-    """What a composed object says of the thing that it carries."""
+def read_back(item: Manifest) -> ComposedObject:
+    """The target that a composed object stands for."""
     outlives = tuple(_annotation(item, OUTLIVES).split())
     reference = (text_at(item, "apiVersion"), text_at(item, "kind"), name_of(item))
     observed = _read_target(item)
-    return Carried(observed, item, reference, outlives)
+    return ComposedObject(observed, item, reference, outlives)
 
 
 def _read_target(item: Manifest) -> Observed:
@@ -192,23 +193,24 @@ def _read_target(item: Manifest) -> Observed:
 
 
 def _read_object(item: Manifest) -> Observed:
-    """Not ready until the cluster was looked at, and no longer once it cannot be: what it said then may be history."""
+    """Not ready until the object was observed on the cluster, and while the cluster cannot be read."""
     when = _ready_when(item)
     policies = value_at(item, "spec", "managementPolicies")
     shared = isinstance(policies, list) and "*" not in policies and "Delete" not in policies
     cluster = ClusterName(text_at(item, "spec", "providerConfigRef", "name"))
     there = value_at(item, "status", "atProvider", "manifest")
     if not isinstance(there, Mapping) or not there:
-        asked = value_at(item, "spec", "forProvider", "manifest")
-        return Observed(Remote(cluster, asked if isinstance(asked, Mapping) else {}, when, shared=shared), ready=False)
-    return Observed(Remote(cluster, there, when, shared=shared), is_ready(there, when) and not _is_blind(item))
+        desired = value_at(item, "spec", "forProvider", "manifest")
+        manifest = desired if isinstance(desired, Mapping) else {}
+        return Observed(Remote(cluster, manifest, when, shared=shared), ready=False)
+    return Observed(Remote(cluster, there, when, shared=shared), is_ready(there, when) and not _cannot_observe(item))
 
 
-def _is_blind(item: Manifest) -> bool:
+def _cannot_observe(item: Manifest) -> bool:
     conditions = value_at(item, "status", "conditions")
     for condition in conditions if isinstance(conditions, list) else ():
         if isinstance(condition, Mapping) and condition.get("type") == "Synced":
-            return condition.get("status") == "False" and str(condition.get("message", "")).startswith(_BLIND)
+            return condition.get("status") == "False" and str(condition.get("message", "")).startswith(_OBSERVE_FAILED)
     return False
 
 
@@ -237,13 +239,13 @@ _OURS = frozenset({"name", "namespace", "labels", "annotations"})
 _CROSSPLANE = "crossplane.io"
 
 
-def _stated(item: Manifest) -> Manifest:
-    """An object without what others write on it: its status, the server's metadata, and what Crossplane keeps there."""
+def _without_server_fields(item: Manifest) -> Manifest:
+    """An object without its status, the metadata of the API server, and what Crossplane writes on it."""
     metadata = item.get("metadata")
     kept = {name: value for name, value in metadata.items() if name in _OURS} if isinstance(metadata, Mapping) else {}
     for field in ("labels", "annotations"):
         if field in kept:
-            kept[field] = _foreign_free(kept[field])
+            kept[field] = _without_crossplanes(kept[field])
     body = {name: value for name, value in item.items() if name not in {"metadata", "status"}}
     spec = body.get("spec")
     if isinstance(spec, Mapping) and "crossplane" in spec:
@@ -251,12 +253,12 @@ def _stated(item: Manifest) -> Manifest:
     return {**body, "metadata": {name: value for name, value in kept.items() if value}}
 
 
-def _foreign_free(marks: object) -> dict[str, object]:
-    """Crossplane writes its own marks on what it composes; the external name is the one that is ours to give."""
-    if not isinstance(marks, Mapping):
+def _without_crossplanes(labels: object) -> dict[str, object]:
+    """Labels or annotations without those that Crossplane writes; the external name is ours."""
+    if not isinstance(labels, Mapping):
         return {}
-    return {name: text for name, text in marks.items() if not _is_foreign(name)}
+    return {name: text for name, text in labels.items() if not _is_crossplanes(name)}
 
 
-def _is_foreign(mark: str) -> bool:
-    return mark != EXTERNAL_NAME and mark.partition("/")[0].endswith(_CROSSPLANE)
+def _is_crossplanes(name: str) -> bool:
+    return name != EXTERNAL_NAME and name.partition("/")[0].endswith(_CROSSPLANE)

@@ -1,7 +1,8 @@
-"""Touches composites that a change concerns, once a while each, and never for facts that they were told already.
+"""Makes Crossplane call for composites whose dependencies changed.
 
-Crossplane calls the function when an annotation of a composite changes. Such events count towards the breaker that it
-has for each composite, so a burst of changes becomes one touch after a pause.
+Crossplane calls the function when an annotation of a composite changes, so the dependency digest is written there when
+it differs. Such events count towards the circuit breaker that Crossplane has for each composite, so changes within
+`pause_s` become one write.
 """
 
 import asyncio
@@ -10,77 +11,75 @@ from collections.abc import Callable
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from modelplane.crossplane.packaging import WAKE_ANNOTATION
+from modelplane.crossplane.packaging import DIGEST_ANNOTATION
 from modelplane.kube import GroupVersionResource, KubeClient, KubeError, KubeStatusError, NamespacedName
 
 _log = structlog.get_logger()
 _GONE = 404
-Subject = tuple[GroupVersionResource, NamespacedName]
+CompositeKey = tuple[GroupVersionResource, NamespacedName]
 
 
-class Waker:
-    """`facts` works out what a composite should have been told; None means that it is of no concern any more."""
+class Requeuer:
+    """`digest` computes the dependency digest of a composite; None: it is gone, or not known yet."""
 
     def __init__(
         self,
         client: KubeClient,
-        facts: Callable[[Subject], str | None],
+        digest: Callable[[CompositeKey], str | None],
         registry: CollectorRegistry,
         *,
         pause_s: float = 2.0,
     ) -> None:
         self._client = client
-        self._facts = facts
+        self._digest = digest
         self._pause_s = pause_s
-        self._told: dict[Subject, str] = {}
-        self._due: dict[Subject, None] = {}
-        self._some = asyncio.Event()
-        self.touches = Counter("modelplane_function_wakes", "Composites touched, by kind.", ["kind"], registry=registry)
+        self._written: dict[CompositeKey, str] = {}
+        self._queued: dict[CompositeKey, None] = {}
+        self._has_queued = asyncio.Event()
+        self.requeues = Counter(
+            "modelplane_function_wakes", "Composites requeued by annotation, by kind.", ["kind"], registry=registry
+        )
 
-    def seen(self, subject: Subject, told: str) -> None:
-        """What a composite carries. One that carries nothing was composed with what was known when it came up."""
-        known = told or self._told.get(subject) or self._facts(subject)
+    def observe(self, composite: CompositeKey, digest: str) -> None:
+        """The digest that a composite carries. One that carries none was composed with today's dependencies."""
+        known = digest or self._written.get(composite) or self._digest(composite)
         if known is None:
             return
-        self._told[subject] = known
-        if told:
-            self.concerns(subject)
+        self._written[composite] = known
+        if digest:
+            self.enqueue(composite)
 
-    def gone(self, subject: Subject) -> None:
-        self._told.pop(subject, None)
-        self._due.pop(subject, None)
+    def forget(self, composite: CompositeKey) -> None:
+        self._written.pop(composite, None)
+        self._queued.pop(composite, None)
 
-    def concerns(self, subject: Subject) -> None:
-        """Something that may matter to it changed."""
-        if subject in self._told:
-            self._due[subject] = None
-            self._some.set()
+    def enqueue(self, composite: CompositeKey) -> None:
+        """One of its dependencies changed."""
+        if composite in self._written:
+            self._queued[composite] = None
+            self._has_queued.set()
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await self._some.wait()
+            await self._has_queued.wait()
             await asyncio.sleep(self._pause_s)
-            self._some.clear()
-            due, self._due = self._due, {}
-            for subject in due:
-                await self._touch(subject)
+            self._has_queued.clear()
+            queued, self._queued = self._queued, {}
+            for composite in queued:
+                await self._write(composite)
 
-    async def _touch(self, subject: Subject) -> None:
-        facts = self._facts(subject)
-        if facts is None or facts == self._told.get(subject):
+    async def _write(self, composite: CompositeKey) -> None:
+        digest = self._digest(composite)
+        if digest is None or digest == self._written.get(composite):
             return
-        kind, key = subject
+        kind, key = composite
         try:
-            await self._client.annotate(kind, key.name, key.namespace or None, {WAKE_ANNOTATION: facts})
-        except KubeStatusError as refused:
-            if refused.status != _GONE:
-                _log.warning("not touched", kind=str(kind), name=key.name, why=str(refused))
-                self.concerns(subject)
-            return
+            await self._client.annotate(kind, key.name, key.namespace or None, {DIGEST_ANNOTATION: digest})
         except KubeError as problem:
-            _log.warning("not touched", kind=str(kind), name=key.name, why=str(problem))
-            self.concerns(subject)
+            if not isinstance(problem, KubeStatusError) or problem.status != _GONE:
+                _log.warning("composite not requeued", kind=str(kind), name=key.name, error=str(problem))
+                self.enqueue(composite)
             return
-        self._told[subject] = facts
-        self.touches.labels(kind.plural).inc()
+        self._written[composite] = digest
+        self.requeues.labels(kind.plural).inc()

@@ -1,8 +1,7 @@
 """The function server: one gRPC service for every kind, with its limits, health, metrics and logs.
 
-Composing is computing, so it runs in a bounded pool of threads: a slow composition takes its share of the processor
-and nobody else's turn. A call that waits or runs too long is given up with the status that says so, and Crossplane
-tries again; nothing was applied.
+Composing is CPU work, so it runs in a bounded pool of threads and a slow composition blocks no other call. A call that
+waits or runs too long fails with DEADLINE_EXCEEDED; nothing is applied and Crossplane calls again.
 """
 
 import asyncio
@@ -23,7 +22,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 
 from modelplane.api.errors import InputError
 from modelplane.crossplane.caches import FunctionCaches
-from modelplane.crossplane.calls import CannotCompose, FunctionCall, FunctionResult, Knowledge, NoKnowledge, answer
+from modelplane.crossplane.calls import CannotCompose, FleetCache, FunctionCall, FunctionResult, NoFleetCache, answer
+from modelplane.crossplane.fleet_informers import FleetInformers
 from modelplane.crossplane.live import Live
 from modelplane.crossplane.messages import read, refuse, write
 from modelplane.kube import KubeClient, load_config
@@ -35,18 +35,18 @@ _log = structlog.get_logger()
 _MEGABYTE = 1024 * 1024
 _SERVICE = "apiextensions.fn.proto.v1.FunctionRunnerService"
 _LISTED_WITHIN_S = 8.0
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 class CannotStartError(InputError):
-    """The server cannot do what it was told to; the sentence names the option or the file."""
+    """The server cannot start; the message names the option or the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
     threads: int = 4
     waiting: int = 200
-    """Calls that may wait for a thread; further ones are turned away at once."""
+    """Calls that may wait for a thread; further ones fail at once with RESOURCE_EXHAUSTED."""
     call_s: float = 20.0
     request_bytes: int = 16 * _MEGABYTE
     drain_s: float = 10.0
@@ -63,7 +63,7 @@ class Options:
     live: bool = False
     """Whether to watch the fleet through the Kubernetes API."""
     observe: bool = False
-    """Whether to look at the workload clusters too."""
+    """Whether to watch the workload clusters too."""
     profile: PlacementProfile = DEFAULT_PROFILE
     """The plugins that place replicas."""
     kubeconfig: Path | None = None
@@ -73,42 +73,44 @@ class Options:
 
 
 class FunctionMetrics:
-    """What Prometheus is told."""
+    """Prometheus metrics of the server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.calls = Counter(
             "modelplane_function_calls",
-            "Calls by kind and how they ended.",
+            "Calls by kind and outcome.",
             ["kind", "outcome"],
             registry=self.registry,
         )
         self.seconds = Histogram(
             "modelplane_function_seconds",
-            "Time from the start of a composition to its response, without waiting for a thread.",
+            "Seconds from the start of a composition to its response, without the wait for a thread.",
             ["kind"],
             buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 20),
             registry=self.registry,
         )
         self.work = Histogram(
             "modelplane_function_work_seconds",
-            "Processor time of a composition, whatever else the machine does.",
+            "CPU seconds of a composition.",
             ["kind"],
             buckets=(0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.5),
             registry=self.registry,
         )
         self.bytes = Histogram(
             "modelplane_function_message_bytes",
-            "Size of messages.",
+            "Bytes of a message.",
             ["kind", "direction"],
             buckets=tuple(1024 * 4**power for power in range(7)),
             registry=self.registry,
         )
-        self.waiting = Gauge("modelplane_function_calls_in_hand", "Calls not answered yet.", registry=self.registry)
+        self.waiting = Gauge(
+            "modelplane_function_calls_in_hand", "Calls that are not answered yet.", registry=self.registry
+        )
 
 
 class Received(NamedTuple):
-    """A call and its size, which protobuf would find out only by packing it again."""
+    """A request and its size, which protobuf could tell only by serializing it again."""
 
     request: fnv1.RunFunctionRequest
     size: int
@@ -130,24 +132,24 @@ class CompositionFunction:
         self._limits = limits
         self._log_calls = log_calls
         self._profile = profile
-        self._known: Knowledge = NoKnowledge()
+        self._fleet_cache: FleetCache = NoFleetCache()
         self._ready: Callable[[], Awaitable[None]] | None = None
         self._helm = helm
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="compose")
-        self._in_hand = 0
+        self._in_progress = 0
         self.caches = FunctionCaches()
-        self.figures = FunctionMetrics()
+        self.metrics = FunctionMetrics()
 
-    def knows(self, known: Knowledge) -> None:
-        """Answer with what the host knows from now on."""
-        self._known = known
+    def use(self, fleet_cache: FleetCache) -> None:
+        """Answer from this cache from now on."""
+        self._fleet_cache = fleet_cache
 
     def waits_for(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Hold calls until this returns."""
+        """Calls wait until this returns."""
         self._ready = ready
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """The service as gRPC asks for it. The answer is packed when it comes out of here."""
+        """The gRPC service. Responses leave it serialized."""
         run = grpc.unary_unary_rpc_method_handler(self.run, Received.unpack, response_serializer=None)
         return grpc.method_handlers_generic_handler(_SERVICE, {"RunFunction": run})
 
@@ -155,24 +157,26 @@ class CompositionFunction:
         kind = received.request.observed.composite.resource.fields["kind"].string_value
         if self._ready is not None:
             await self._ready()
-        if self._in_hand >= self._limits.threads + self._limits.waiting:
-            self.figures.calls.labels(kind, "turned-away").inc()
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{self._in_hand} calls wait already; try again")
-        self._in_hand += 1
-        self.figures.waiting.set(self._in_hand)
+        if self._in_progress >= self._limits.threads + self._limits.waiting:
+            self.metrics.calls.labels(kind, "turned-away").inc()
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{self._in_progress} calls are in progress; try again"
+            )
+        self._in_progress += 1
+        self.metrics.waiting.set(self._in_progress)
         work = asyncio.get_running_loop().run_in_executor(self._pool, self._run, kind, received)
-        work.add_done_callback(self._let_go)
+        work.add_done_callback(self._finished)
         try:
             return await asyncio.wait_for(asyncio.shield(work), self._limits.call_s)
         except TimeoutError:
-            self.figures.calls.labels(kind, "timed-out").inc()
-            sentence = f"composing {kind} took longer than {self._limits.call_s:g} s; nothing was applied"
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, sentence)
+            self.metrics.calls.labels(kind, "timed-out").inc()
+            message = f"composing {kind} took longer than {self._limits.call_s:g} s; nothing is applied"
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, message)
             raise
 
-    def _let_go(self, _done: object) -> None:
-        self._in_hand -= 1
-        self.figures.waiting.set(self._in_hand)
+    def _finished(self, _done: object) -> None:
+        self._in_progress -= 1
+        self.metrics.waiting.set(self._in_progress)
 
     def _run(self, kind: str, received: Received) -> bytes:
         started, began, request = time.perf_counter(), time.thread_time(), received.request
@@ -183,15 +187,15 @@ class CompositionFunction:
             response = write(request, call, self._decide(kind, call), self.caches.structs)
             outcome = "composed"
         except CannotCompose as why:
-            log.warning("refused", why=str(why))
+            log.warning("call refused", error=str(why))
             response, outcome = refuse(request, str(why)), "refused"
         except Exception as error:
-            # A defect of ours must not take the server down, nor anything that runs: the composite says so instead.
-            log.exception("broke")
-            response, outcome = refuse(request, f"a defect in modelplane: {type(error).__name__}: {error}"), "broke"
+            # A bug must stop neither the server nor what runs: the composite shows it instead.
+            log.exception("call failed")
+            response, outcome = refuse(request, f"a bug in modelplane: {type(error).__name__}: {error}"), "broke"
         seconds, work = time.perf_counter() - started, time.thread_time() - began
         self._count(kind, outcome, seconds, received.size, len(response))
-        self.figures.work.labels(kind).observe(work)
+        self.metrics.work.labels(kind).observe(work)
         (log.info if self._log_calls else log.debug)(
             "answered",
             outcome=outcome,
@@ -203,30 +207,32 @@ class CompositionFunction:
         return response
 
     def _decide(self, kind: str, call: FunctionCall) -> FunctionResult:
-        with self._known.turn(kind):
-            found = answer(call, time.time(), self._known, caches=self.caches, helm=self._helm, profile=self._profile)
-            self._known.decided(kind, [composed.manifest for composed in found.resources.values()])
+        with self._fleet_cache.decision_lock(kind):
+            found = answer(
+                call, time.time(), self._fleet_cache, caches=self.caches, helm=self._helm, profile=self._profile
+            )
+            self._fleet_cache.assume(kind, [composed.manifest for composed in found.resources.values()])
         return found
 
     def _count(self, kind: str, outcome: str, seconds: float, received: int, sent: int) -> None:
-        self.figures.calls.labels(kind, outcome).inc()
-        self.figures.seconds.labels(kind).observe(seconds)
-        self.figures.bytes.labels(kind, "request").observe(received)
-        self.figures.bytes.labels(kind, "response").observe(sent)
+        self.metrics.calls.labels(kind, outcome).inc()
+        self.metrics.seconds.labels(kind).observe(seconds)
+        self.metrics.bytes.labels(kind, "request").observe(received)
+        self.metrics.bytes.labels(kind, "response").observe(sent)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def _listed(live: Live) -> None:
-    """Lists of a fleet take a moment, in which Crossplane would have to send all of it with each call."""
+async def _wait_listed(informers: FleetInformers) -> None:
+    """Before the fleet is listed, Crossplane would have to send all of it with each call."""
     deadline = time.monotonic() + _LISTED_WITHIN_S
-    while not live.synced and not live.problems and time.monotonic() < deadline:  # noqa: ASYNC110  problems ring no bell
-        await asyncio.sleep(_LOOK_S)
+    while not informers.synced and not informers.problems and time.monotonic() < deadline:  # noqa: ASYNC110  problems ring no bell
+        await asyncio.sleep(_POLL_S)
 
 
 def _identity(request: fnv1.RunFunctionRequest) -> tuple[str, str]:
-    """Namespace and name of the composite. To look for a field that is not there would make it."""
+    """Namespace and name of the composite. Reading a field that is absent would create it."""
     fields = request.observed.composite.resource.fields
     known = fields["metadata"].struct_value.fields if "metadata" in fields else {}
     namespace, name = (known[field].string_value if field in known else "" for field in ("namespace", "name"))
@@ -234,7 +240,7 @@ def _identity(request: fnv1.RunFunctionRequest) -> tuple[str, str]:
 
 
 class FunctionServer:
-    """The function and its admin page, from start to drained."""
+    """The function and its admin endpoint, from start to drain."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -243,9 +249,9 @@ class FunctionServer:
         )
         self._client: KubeClient | None = None
         self._live: Live | None = None
-        self._watching: asyncio.Task[None] | None = None
-        self._settling: asyncio.Task[None] | None = None
-        self._collecting: asyncio.Task[None] | None = None
+        self._live_task: asyncio.Task[None] | None = None
+        self._freeze_task: asyncio.Task[None] | None = None
+        self._gc_task: asyncio.Task[None] | None = None
         self._grpc: grpc.aio.Server | None = None
         self._admin: web.AppRunner | None = None
         self.port = 0
@@ -261,22 +267,24 @@ class FunctionServer:
         self.port = self._listen(self._grpc)
         if self._options.live:
             self._watch()
-        self._collecting = asyncio.create_task(collect_between_calls())
+        self._gc_task = asyncio.create_task(collect_between_calls())
         await self._grpc.start()
         self.admin_port = await self._start_admin()
         _log.info("serving", address=self._options.address, tls=self._options.certificates is not None)
 
     def _watch(self) -> None:
-        """Keep the fleet. Without the right to look at it, calls are answered from what Crossplane fetches."""
+        """Watch the fleet. Without the right to, calls are answered from what Crossplane fetches."""
         self._client = KubeClient(load_config(self._options.kubeconfig))
-        self._live = Live(self._client, self.function.figures.registry, observe=self._options.observe)
-        self.function.knows(self._live)
-        self.function.waits_for(partial(_listed, self._live))
-        self._watching = asyncio.create_task(self._live.run())
-        self._settling = asyncio.create_task(self._settle(self._live))
+        self._live = Live(
+            self._client, self.function.metrics.registry, self.function.caches, observe=self._options.observe
+        )
+        self.function.use(self._live.cache)
+        self.function.waits_for(partial(_wait_listed, self._live.informers))
+        self._live_task = asyncio.create_task(self._live.run())
+        self._freeze_task = asyncio.create_task(self._freeze_when_synced(self._live))
 
-    async def _settle(self, live: Live) -> None:
-        await live.wait_synced()
+    async def _freeze_when_synced(self, live: Live) -> None:
+        await live.informers.wait_synced()
         calm_collector()
 
     def _listen(self, server: grpc.aio.Server) -> int:
@@ -318,22 +326,22 @@ class FunctionServer:
     async def _ready(self, _request: web.Request) -> web.Response:
         if self._stopping:
             return web.Response(status=503, text="stopping\n")
-        if self._live is not None and not self._live.synced and not self._live.problems:
-            return web.Response(status=503, text="reading the fleet\n")
+        if self._live is not None and not self._live.informers.synced and not self._live.informers.problems:
+            return web.Response(status=503, text="listing the fleet\n")
         return web.Response(text="ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        page = generate_latest(self.function.figures.registry)
+        page = generate_latest(self.function.metrics.registry)
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def stop(self) -> None:
-        """Calls in hand are answered; new ones go to another server."""
+        """Calls in progress are answered; new ones go to another server."""
         self._stopping = True
         if self._grpc is not None:
             await self._grpc.stop(self._options.limits.drain_s)
         if self._admin is not None:
             await self._admin.cleanup()
-        tasks = [task for task in (self._watching, self._settling, self._collecting) if task is not None]
+        tasks = [task for task in (self._live_task, self._freeze_task, self._gc_task) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -342,14 +350,14 @@ class FunctionServer:
         self.function.close()
 
     async def run(self) -> None:
-        """Serve until told to stop."""
-        told = asyncio.Event()
+        """Serve until SIGTERM or SIGINT."""
+        stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(name, told.set)
+            loop.add_signal_handler(name, stop.set)
         await self.start()
         try:
-            await told.wait()
+            await stop.wait()
         finally:
             await self.stop()
 

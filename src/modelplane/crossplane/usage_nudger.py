@@ -1,9 +1,8 @@
-"""Helps replicas that are being deleted to leave soon.
+"""Shortens the deletion of replicas by nudging Crossplane's Usages.
 
-What a replica composed goes in order: its route before its workload, its workload before what pods use. Usages keep
-the order, and each lets go once the one before is gone. Crossplane looks at a Usage that waits only every 30 seconds,
-or when it changes; so while a replica leaves, its Usages are touched every few seconds. Nothing depends on it: without
-the right to touch them a replica only takes longer.
+The objects of a replica are deleted in order: its route before its workload, its workload before what pods use. Usages
+keep the order. Crossplane reconciles a Usage that waits every 30 s, or when it changes; so while a replica is being
+deleted, its Usages are annotated every few seconds. Without the right to annotate them a deletion only takes longer.
 """
 
 import asyncio
@@ -13,65 +12,71 @@ from collections.abc import AsyncIterator
 import structlog
 
 from modelplane.api.objects import Manifest, name_of, text_at
-from modelplane.kube import GroupVersionResource, KubeClient, KubeError, KubeStatusError, NamespacedName, Query
+from modelplane.kube import (
+    ChangeKind,
+    GroupVersionResource,
+    KubeClient,
+    KubeError,
+    KubeStatusError,
+    NamespacedName,
+    Query,
+)
 
 _log = structlog.get_logger()
 USAGES = GroupVersionResource("protection.crossplane.io", "v1beta1", "usages")
-LOOK_ANNOTATION = "modelplane.ai/look-again"
-COMPOSED_BY = "crossplane.io/composite"
+NUDGE_ANNOTATION = "modelplane.ai/look-again"
+COMPOSITE_LABEL = "crossplane.io/composite"
 """Names the outermost composite: of what a replica composed, the deployment that composed the replica."""
 _PAGE = 500
-_AT_ONCE = 200
-"""Usages that are touched in one pass; with more of them each waits for its turn."""
+_MOST_NUDGES = 200
+"""Usages that are annotated in one pass."""
 _NO_RIGHT = frozenset({401, 403})
 _OVERTAKEN = frozenset({404, 409})
 
 
-class Departures:
+class UsageNudger:
     def __init__(self, client: KubeClient, *, pause_s: float) -> None:
         self._client = client
         self._pause_s = pause_s
-        self._leaving: dict[NamespacedName, NamespacedName] = {}
-        self._some = asyncio.Event()
+        self._deleting: dict[NamespacedName, NamespacedName] = {}
+        """The outermost composite of each replica that is being deleted."""
+        self._has_deleting = asyncio.Event()
 
-    def leaving(self, replica: NamespacedName, manifest: Manifest) -> None:
-        """It was told to go."""
-        # Crossplane takes its own label off what a composite lets go, so the deployment is found by our reference.
-        outermost = text_at(manifest, "spec", "deployment", "name") or replica.name
-        self._leaving[replica] = NamespacedName(replica.namespace, outermost)
-        self._some.set()
-
-    def gone(self, replica: NamespacedName) -> None:
-        self._leaving.pop(replica, None)
+    def on_event(self, change: ChangeKind, replica: NamespacedName, manifest: Manifest) -> None:
+        if change is ChangeKind.DELETED:
+            self._deleting.pop(replica, None)
+        elif text_at(manifest, "metadata", "deletionTimestamp"):
+            # Crossplane takes its own label off an object that a composite drops, so the spec names the deployment.
+            outermost = text_at(manifest, "spec", "deployment", "name") or replica.name
+            self._deleting[replica] = NamespacedName(replica.namespace, outermost)
+            self._has_deleting.set()
 
     async def run(self) -> None:
-        """Until cancelled, or until it turns out that Usages may not be touched."""
+        """Until cancelled, or until annotating Usages is forbidden."""
         while True:
-            await self._some.wait()
+            await self._has_deleting.wait()
             await asyncio.sleep(self._pause_s)
-            if not self._leaving:
-                self._some.clear()
+            if not self._deleting:
+                self._has_deleting.clear()
                 continue
             try:
-                await self._help()
-            except KubeStatusError as refused:
-                _log.warning("usages not touched; replicas leave later", why=str(refused))
-                if refused.status in _NO_RIGHT:
-                    return
+                await self._nudge_all()
             except KubeError as problem:
-                _log.warning("usages not touched", why=str(problem))
-
-    async def _help(self) -> None:
-        touched = 0
-        for outermost in dict.fromkeys(self._leaving.values()):
-            async for name in self._waiting(outermost):
-                await self._touch(outermost.namespace, name)
-                touched += 1
-                if touched == _AT_ONCE:
+                _log.warning("Usages not nudged; replicas are deleted later", error=str(problem))
+                if isinstance(problem, KubeStatusError) and problem.status in _NO_RIGHT:
                     return
 
-    async def _waiting(self, outermost: NamespacedName) -> AsyncIterator[str]:
-        query = Query(USAGES, namespace=outermost.namespace, labels=f"{COMPOSED_BY}={outermost.name}")
+    async def _nudge_all(self) -> None:
+        nudged = 0
+        for outermost in dict.fromkeys(self._deleting.values()):
+            async for name in self._deleting_usages(outermost):
+                await self._nudge(outermost.namespace, name)
+                nudged += 1
+                if nudged == _MOST_NUDGES:
+                    return
+
+    async def _deleting_usages(self, outermost: NamespacedName) -> AsyncIterator[str]:
+        query = Query(USAGES, namespace=outermost.namespace, labels=f"{COMPOSITE_LABEL}={outermost.name}")
         after = ""
         while True:
             page = await self._client.page(query, limit=_PAGE, after=after)
@@ -82,9 +87,9 @@ class Departures:
             if not after:
                 return
 
-    async def _touch(self, namespace: str, name: str) -> None:
+    async def _nudge(self, namespace: str, name: str) -> None:
         try:
-            await self._client.annotate(USAGES, name, namespace, {LOOK_ANNOTATION: str(time.time_ns())})
+            await self._client.annotate(USAGES, name, namespace, {NUDGE_ANNOTATION: str(time.time_ns())})
         except KubeStatusError as refused:
             if refused.status not in _OVERTAKEN:
                 raise

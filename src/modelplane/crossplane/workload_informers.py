@@ -1,7 +1,7 @@
-"""What workload clusters say of themselves: nodes, published devices, claims and queues, looked at directly.
+"""Informers of the workload clusters: their Nodes, ResourceSlices, ResourceClaims and queues.
 
-A cluster is looked at with the kubeconfig that it was adopted with. One that cannot be reached keeps what was last seen
-of it out of the answers: not known is not absent, and what was declared counts meanwhile.
+Each cluster is watched with the kubeconfig that it was adopted with. While one cannot be reached, nothing is known of
+it: unknown is not absent, and its declared capacity counts.
 """
 
 import asyncio
@@ -18,38 +18,48 @@ from modelplane.api.labels import POOL, SYSTEM_NAMESPACE
 from modelplane.api.meta import ClusterName
 from modelplane.api.objects import Manifest, text_at, value_at
 from modelplane.compose.contract import Requirement
-from modelplane.kube import BadConfig, GroupVersionResource, Informer, KubeClient, KubeError, Query, config_of
+from modelplane.kube import (
+    BadConfig,
+    ChangeKind,
+    GroupVersionResource,
+    Informer,
+    KubeClient,
+    KubeError,
+    Query,
+    config_of,
+)
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import SingleConfig
 
 _log = structlog.get_logger()
 _SECRETS = GroupVersionResource("", "v1", "secrets")
-_AGAIN_S = 30.0
+_RETRY_S = 30.0
 _encode = msgspec.json.Encoder().encode
 
 
-class _Watched(msgspec.Struct):
-    """One cluster that is looked at."""
-
+class _WatchedCluster(msgspec.Struct):
     secret: tuple[str, str]
     task: "asyncio.Task[None]"
-    wanted: asyncio.Event
+    restart: asyncio.Event
     informers: dict[GroupVersionResource, Informer[bytes]]
 
 
-class Observatory:
-    """`changed` hears the name of a cluster that shows something else. Runs in one event loop."""
+class WorkloadInformers:
+    """Calls `changed` with the name of a cluster when an object on it changed. Runs in one event loop."""
 
     def __init__(self, client: KubeClient, changed: Callable[[ClusterName], None]) -> None:
         self._client = client
         self._changed = changed
-        self._watched: dict[ClusterName, _Watched] = {}
+        self._watched: dict[ClusterName, _WatchedCluster] = {}
         self._kinds: dict[ClusterName, set[GroupVersionResource]] = {}
 
-    def follow(self, cluster: Manifest) -> None:
-        """A cluster is there, or changed."""
+    def on_event(self, change: ChangeKind, cluster: Manifest) -> None:
+        """Starts, restarts or stops watching an InferenceCluster."""
         name = ClusterName(text_at(cluster, "metadata", "name"))
+        if change is ChangeKind.DELETED:
+            self._drop(name)
+            return
         reference = value_at(cluster, "spec", "cluster", "existing", "secretRef")
         if not isinstance(reference, Mapping):
             return
@@ -57,14 +67,14 @@ class Observatory:
         known = self._watched.get(name)
         if known is not None and known.secret == secret:
             return
-        self.drop(name)
-        wanted = asyncio.Event()
-        task = asyncio.get_running_loop().create_task(self._look(name, secret, wanted))
-        self._watched[name] = _Watched(secret, task, wanted, {})
+        self._drop(name)
+        restart = asyncio.Event()
+        task = asyncio.get_running_loop().create_task(self._run(name, secret, restart))
+        self._watched[name] = _WatchedCluster(secret, task, restart, {})
         if self._kinds.get(name):
-            wanted.set()
+            restart.set()
 
-    def drop(self, name: ClusterName) -> None:
+    def _drop(self, name: ClusterName) -> None:
         known = self._watched.pop(name, None)
         if known is not None:
             known.task.cancel()
@@ -72,11 +82,11 @@ class Observatory:
     async def close(self) -> None:
         tasks = [watched.task for watched in self._watched.values()]
         for name in list(self._watched):
-            self.drop(name)
+            self._drop(name)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def find(self, requirement: Requirement) -> tuple[Manifest, ...] | None:
-        """What is asked for of a cluster; None while it was not all seen. Asking for a kind starts the looking."""
+        """The objects of a kind on a cluster; None until listed. The first call for a kind starts its watch."""
         name = requirement.cluster
         watched = self._watched.get(name) if name is not None else None
         if name is None or watched is None:
@@ -85,14 +95,14 @@ class Observatory:
         kinds = self._kinds.setdefault(name, set())
         if kind not in kinds:
             kinds.add(kind)
-            watched.task.get_loop().call_soon_threadsafe(watched.wanted.set)
+            watched.task.get_loop().call_soon_threadsafe(watched.restart.set)
         informer = watched.informers.get(kind)
         if informer is None or not informer.synced or informer.problem:
             return None
         return tuple(msgspec.json.decode(packed) for packed in list(informer.snapshot.values()))
 
     def digest(self, name: ClusterName) -> str:
-        """What is seen of a cluster as one short text."""
+        """A digest of every object that is watched on a cluster."""
         watched = self._watched.get(name)
         whole = xxhash.xxh3_64()
         for kind, informer in sorted((watched.informers if watched else {}).items(), key=lambda item: str(item[0])):
@@ -101,33 +111,33 @@ class Observatory:
                 whole.update(f"{key}".encode() + packed)
         return whole.hexdigest()
 
-    async def _look(self, name: ClusterName, secret: tuple[str, str], wanted: asyncio.Event) -> None:
-        """Until cancelled. Credentials are read anew whenever looking failed."""
+    async def _run(self, name: ClusterName, secret: tuple[str, str], restart: asyncio.Event) -> None:
+        """Until cancelled. The kubeconfig is read again after each failure."""
         while True:
-            await wanted.wait()
+            await restart.wait()
             try:
                 client = KubeClient(await self._credentials(secret))
             except (KubeError, BadConfig) as problem:
-                _log.warning("cluster not looked at", cluster=name, why=str(problem))
-                await asyncio.sleep(_AGAIN_S)
+                _log.warning("cluster not watched", cluster=name, error=str(problem))
+                await asyncio.sleep(_RETRY_S)
                 continue
             try:
-                await self._watch(name, client, wanted)
+                await self._watch(name, client, restart)
             finally:
                 await client.close()
 
-    async def _watch(self, name: ClusterName, client: KubeClient, wanted: asyncio.Event) -> None:
-        """Runs an informer for each kind that was asked for; starts over when one more is."""
-        wanted.clear()
+    async def _watch(self, name: ClusterName, client: KubeClient, restart: asyncio.Event) -> None:
+        """Runs an informer for each kind; returns when a kind is added."""
+        restart.clear()
         watched = self._watched[name]
         watched.informers = {
-            kind: Informer(client, Query(kind), _KEEP.get(kind.plural, _keep)) for kind in self._kinds[name]
+            kind: Informer(client, Query(kind), _TRIM.get(kind.plural, _trim)) for kind in self._kinds[name]
         }
         for informer in watched.informers.values():
             informer.listen(lambda _events: self._changed(name))
         tasks = [asyncio.create_task(informer.run()) for informer in watched.informers.values()]
         try:
-            await wanted.wait()
+            await restart.wait()
         finally:
             for task in tasks:
                 task.cancel()
@@ -149,12 +159,12 @@ def _kind(requirement: Requirement) -> GroupVersionResource:
     return GroupVersionResource(group, version, f"{requirement.kind.lower()}s")
 
 
-def _keep(raw: Manifest) -> bytes:
+def _trim(raw: Manifest) -> bytes:
     return _encode({"metadata": _metadata(raw, ("name", "namespace", "labels")), **_parts(raw, ("spec", "status"))})
 
 
-def _keep_node(raw: Manifest) -> bytes:
-    """Whether it takes pods, and its pool: a node reports much else, every few seconds."""
+def _trim_node(raw: Manifest) -> bytes:
+    """Its pool and whether it takes pods: a Node changes in other fields every few seconds."""
     labels = {POOL: text_at(raw, "metadata", "labels", POOL)}
     conditions = value_at(raw, "status", "conditions")
     ready = [
@@ -167,14 +177,14 @@ def _keep_node(raw: Manifest) -> bytes:
     return _encode({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"conditions": ready}})
 
 
-def _keep_claim(raw: Manifest) -> bytes:
+def _trim_claim(raw: Manifest) -> bytes:
     results = value_at(raw, "status", "allocation", "devices", "results")
     allocation = {"devices": {"results": results}} if results else None
     metadata = _metadata(raw, ("name", "namespace", "labels"))
     return _encode({"metadata": metadata, "status": {"allocation": allocation}})
 
 
-_KEEP: Mapping[str, Callable[[Manifest], bytes]] = {"nodes": _keep_node, "resourceclaims": _keep_claim}
+_TRIM: Mapping[str, Callable[[Manifest], bytes]] = {"nodes": _trim_node, "resourceclaims": _trim_claim}
 
 
 def _metadata(raw: Manifest, names: tuple[str, ...]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from modelplane.api.objects import Manifest
-from modelplane.compose.inventory import read_cache, read_cluster, read_replica
+from modelplane.compose.fleet_snapshot import read_cache, read_cluster, read_replica
 from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
@@ -23,7 +23,7 @@ class LiveFleet:
         self._holdings: dict[ObjectRef, PlacedReplica] = {}
         self._capacity_changed = capacity_changed
 
-    def heard(self, change: StoreChange) -> None:
+    def apply(self, change: StoreChange) -> None:
         manifest = None if change.type is ChangeType.DELETED else change.manifest
         if change.ref.kind == "InferenceCluster":
             self._follow_cluster(change.ref, manifest)

@@ -1,6 +1,6 @@
 """Why the replicas of a deployment are where they are: every candidate with its refusal or its scores."""
 
-from modelplane.compose.asking import ask_of
+from modelplane.compose.placement_request import placement_request
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule, survey
 from modelplane.placement.trace import CandidateVerdict, TraceCandidate
@@ -11,7 +11,7 @@ from modelplane.views.shapes import CandidateShown, PlacementExplanation, ScoreR
 
 def explain(inputs: FleetManifests, name: str, namespace: str | None = None) -> PlacementExplanation:
     """Decides again on the same inputs, with every place judged as if one more replica were asked for."""
-    ask = ask_of(inputs.deployment(name, namespace))
+    ask = placement_request(inputs.deployment(name, namespace))
     fleet = inputs.fleet()
     decided = survey(ask, fleet, inputs.now, profile=inputs.profile)
     after = fleet.with_holdings(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelCache, ModelDeployment
-from modelplane.compose.asking import ask_of
+from modelplane.compose.placement_request import placement_request
 from modelplane.framework import RefusalCode
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
@@ -39,7 +39,7 @@ def plan(inputs: FleetManifests) -> FleetPlan:
     fleet, sizes = inputs.fleet(), cache_sizes(inputs)
     plans: list[DeploymentPlan] = []
     for item in inputs.deployments:
-        ask = ask_of(decode(ModelDeployment, item))
+        ask = placement_request(decode(ModelDeployment, item))
         decided = schedule(ask, fleet, inputs.now, profile=inputs.profile)
         fleet = _applied(fleet, ask, decided)
         plans.append(plan_of(ask, decided, fleet, sizes))

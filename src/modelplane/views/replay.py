@@ -13,7 +13,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import API_VERSION, Manifest
-from modelplane.compose.asking import ask_of
+from modelplane.compose.placement_request import placement_request
 from modelplane.framework.registry import Registry
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.schedule import Schedule, schedule
@@ -44,7 +44,9 @@ def snapshot_document(inputs: FleetManifests) -> dict[str, object]:
 def decide(inputs: FleetManifests) -> tuple[RecordedDecision, ...]:
     """What each deployment would be given, each on the fleet as it is, by itself."""
     fleet = inputs.fleet()
-    return tuple(_decision(ask_of(decode(ModelDeployment, item)), fleet, inputs) for item in inputs.deployments)
+    return tuple(
+        _decision(placement_request(decode(ModelDeployment, item)), fleet, inputs) for item in inputs.deployments
+    )
 
 
 def replay(document: Mapping[str, object], registry: Registry | None = None) -> tuple[ReplayedDecision, ...]:

@@ -1,0 +1,60 @@
+"""From a deployment to what it asks of the fleet."""
+
+from modelplane.api.models import ModelDeployment, ModelDeploymentSpec, Weights
+from modelplane.compose.lowering import Lowered, lower
+from modelplane.placement.request import (
+    CacheRequest,
+    FailoverPolicy,
+    PlacementRequest,
+    Preference,
+    ScoreWeights,
+    SpreadRule,
+)
+
+
+def placement_request(deployment: ModelDeployment, lowered: Lowered | None = None) -> PlacementRequest:
+    spec = deployment.spec
+    lowered = lowered or lower(spec)
+    placement = spec.placement
+    return PlacementRequest(
+        deployment=deployment.metadata.key,
+        replicas=spec.replicas,
+        engines=tuple(engine.ask() for engine in lowered.engines),
+        cluster_selector=lowered.cluster_selector,
+        required=placement.required if placement else (),
+        preferred=tuple(Preference(found.weight, found.selector) for found in placement.preferred) if placement else (),
+        spread=_spread(spec),
+        tolerations=lowered.tolerations,
+        failover=FailoverPolicy(spec.failover.policy == "Replace", float(spec.failover.grace_period_seconds)),
+        caches=_caches(spec, lowered),
+        weights=_weights(placement.weights if placement else None),
+        priority=spec.priority,
+        may_preempt=spec.preemption_policy == "PreemptLowerPriority",
+        protected=spec.protected,
+        announced=_announced(deployment),
+    )
+
+
+def _spread(spec: ModelDeploymentSpec) -> tuple[SpreadRule, ...]:
+    rules = spec.placement.spread if spec.placement else ()
+    return tuple(
+        SpreadRule(rule.topology_key, rule.max_skew, rule.when_unsatisfiable == "DoNotSchedule") for rule in rules
+    )
+
+
+def _caches(spec: ModelDeploymentSpec, lowered: Lowered) -> tuple[CacheRequest, ...]:
+    preferred = {cache.name for cache in spec.caches if cache.policy == "Preferred"}
+    return tuple(CacheRequest(name, name not in preferred) for name, _ in lowered.caches)
+
+
+def _weights(weights: Weights | None) -> ScoreWeights:
+    if weights is None:
+        return ScoreWeights()
+    given = {name: getattr(weights, name) for name in ScoreWeights.__struct_fields__}
+    return ScoreWeights(**{name: float(value) for name, value in given.items() if value is not None})
+
+
+def _announced(deployment: ModelDeployment) -> frozenset[str]:
+    placement = deployment.status.placement
+    preemption = placement.preemption if placement is not None else None
+    return frozenset(preemption.replicas) if preemption is not None else frozenset()

@@ -1,0 +1,72 @@
+"""Which composites depend on an object of the fleet, and the digest of what each of them depends on."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from modelplane.api.meta import ClusterName, Key, Uid
+from modelplane.api.objects import Manifest, text_at, value_at
+from modelplane.crossplane import dependency_digest
+from modelplane.crossplane.fleet_informers import CACHES, CLUSTERS, DEPLOYMENTS, REPLICAS, CachedObject, FleetInformers
+from modelplane.crossplane.requeue import CompositeKey
+from modelplane.crossplane.workload_informers import WorkloadInformers
+from modelplane.kube import GroupVersionResource, InformerEvent, NamespacedName
+from modelplane.placement.snapshot import Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class Dependents:
+    """Call it while the lock of the informers is held."""
+
+    informers: FleetInformers
+    workloads: WorkloadInformers | None
+    fleet: Callable[[], Fleet]
+    digest_pools: Callable[[object], str]
+
+    def enqueue_for(self, kind: GroupVersionResource, event: InformerEvent[CachedObject]) -> Iterator[CompositeKey]:
+        """The composites that a change of one object may change."""
+        if kind == CLUSTERS:
+            replicas = self.informers.replicas_on(event.key.name)
+            yield from ((REPLICAS, replica) for replica in replicas)
+            yield from ((DEPLOYMENTS, owner) for owner in {self._deployment_of(replica) for replica in replicas})
+        elif kind == REPLICAS:
+            yield CLUSTERS, NamespacedName("", text_at(event.value.manifest, "spec", "clusterName"))
+        elif kind == CACHES:
+            for replica in self.informers.objects(REPLICAS):
+                if replica.namespace == event.key.namespace:
+                    yield REPLICAS, replica
+
+    def _deployment_of(self, replica: NamespacedName) -> NamespacedName:
+        held = self.informers.objects(REPLICAS).get(replica)
+        return NamespacedName(replica.namespace, text_at(held.manifest, "spec", "deployment", "name") if held else "")
+
+    def digest(self, composite: CompositeKey) -> str | None:
+        """None for a composite that is gone, and until every kind is listed."""
+        kind, key = composite
+        held = self.informers.objects(kind).get(key)
+        if held is None or not self.informers.synced:
+            return None
+        if kind == CLUSTERS:
+            return self._of_cluster(key.name)
+        return self._of_replica(key, held.manifest) if kind == REPLICAS else self._of_deployment(key, held.manifest)
+
+    def _of_cluster(self, name: str) -> str:
+        objects = self.informers.objects(REPLICAS)
+        replicas = [objects[key].manifest for key in self.informers.replicas_on(name) if key in objects]
+        observed = self.workloads.digest(ClusterName(name)) if self.workloads is not None else ""
+        return dependency_digest.of_cluster(replicas, observed)
+
+    def _of_replica(self, key: NamespacedName, manifest: Manifest) -> str:
+        name = text_at(manifest, "spec", "clusterName")
+        cluster = self.informers.objects(CLUSTERS).get(NamespacedName("", name))
+        mounted = value_at(manifest, "spec", "caches")
+        names = [text_at(item, "name") for item in mounted] if isinstance(mounted, list) else []
+        caches = [self.informers.objects(CACHES).get(NamespacedName(key.namespace, each)) for each in names]
+        known = cluster.manifest if cluster else None
+        return dependency_digest.of_replica(known, [cache.manifest for cache in caches if cache], name)
+
+    def _of_deployment(self, key: NamespacedName, manifest: Manifest) -> str:
+        deployment = Key(key.namespace, key.name, Uid(text_at(manifest, "metadata", "uid")))
+        waiting = key in self.informers.unscheduled
+        return dependency_digest.of_deployment(
+            self.fleet(), deployment, waiting=waiting, digest_pools=self.digest_pools
+        )

@@ -1,0 +1,52 @@
+"""What one scrape of a server tells."""
+
+import msgspec
+
+_MOST = 1e12
+
+
+class Adapters(msgspec.Struct, frozen=True):
+    """LoRA adapters of a server: which run, which wait, and how many may be active at once (0: unknown)."""
+
+    running: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    most: int = 0
+
+
+NO_ADAPTERS = Adapters()
+
+
+class EndpointMetrics(msgspec.Struct, frozen=True):
+    """What one look at a server's metrics said. `scraped_s` is the time of the look; negative: never.
+
+    Whatever a server prints, a load holds finite numbers within their range, so no scorer has to check: below the range
+    counts as its lower end, above it as its upper end. A KV use that is no number counts as full, a count as none.
+    """
+
+    waiting: float = 0.0
+    running: float = 0.0
+    kv_cache_usage: float = 0.0
+    """In [0, 1]."""
+    block_size: int = 0
+    """Tokens of one KV block; 0: unknown."""
+    blocks: int = 0
+    """KV blocks of the server; 0: unknown."""
+    adapters: Adapters = NO_ADAPTERS
+    models: frozenset[str] = frozenset()
+    """Names the server answers to; empty: unknown."""
+    scraped_s: float = -1.0
+    requests_at_scrape: int = 0
+    """Requests of this picker that were in flight at the scrape, which includes them."""
+    tokens_at_scrape: int = 0
+    """Their tokens that `kv_cache_usage` is taken to include."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.kv_cache_usage <= 1.0:
+            msgspec.structs.force_setattr(self, "kv_cache_usage", 0.0 if self.kv_cache_usage < 0.0 else 1.0)
+        if not 0.0 <= self.waiting <= _MOST:
+            msgspec.structs.force_setattr(self, "waiting", _MOST if self.waiting > _MOST else 0.0)
+        if not 0.0 <= self.running <= _MOST:
+            msgspec.structs.force_setattr(self, "running", _MOST if self.running > _MOST else 0.0)
+
+
+NEVER_SCRAPED = EndpointMetrics()
