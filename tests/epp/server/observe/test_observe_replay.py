@@ -170,10 +170,10 @@ class Live:
     def go(self, requests, *, logged):
         for at in range(requests):
             request = request_of(at, self._random)
-            heard = self._observer.listen(request, 0.0) if logged else None
-            decision = self._scheduler.schedule(request, self._pool, self.now_s, self._random.random, heard)
+            steps = self._observer.listen(request, 0.0) if logged else None
+            decision = self._scheduler.schedule(request, self._pool, self.now_s, self._random.random, steps)
             if logged:
-                self._observer.decided(request, decision, 0.0, heard)
+                self._observer.decided(request, decision, 0.0, steps)
                 self.decisions.append(decision)
             if decision.outcome is Outcome.PICKED:
                 self._send(request, decision)
