@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from modelplane.api.objects import Manifest, items_at, labels_of, name_of, namespace_of, text_at, uid_of
-from modelplane.epp.datalayer.discovery.roster import Found, Roster
-from modelplane.epp.datalayer.endpoints import Endpoints, Heard
+from modelplane.epp.datalayer.discovery.datastore import Datastore, DiscoveredEndpoint
+from modelplane.epp.datalayer.endpoints import Endpoints, EndpointsCallback
 from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.controller import ClusterStore, changed
 from modelplane.sim.cluster.inference_pools import KIND, POOL_GROUPS, ready_pods
@@ -20,7 +20,7 @@ from modelplane.sim.cluster.services import is_serving
 from modelplane.sim.cluster.settings import LISTENS_ON
 
 if TYPE_CHECKING:
-    from modelplane.epp.server.runner import Program
+    from modelplane.epp.server.runner import PickerRunner
 
 CONTAINER = "picker"
 _HOST = "127.0.0.1"
@@ -43,13 +43,13 @@ class Pickers:
     """The running endpoint pickers."""
 
     def __init__(self) -> None:
-        self._programs: dict[Running, Program] = {}
+        self._programs: dict[Running, PickerRunner] = {}
 
     async def start(self, pod: Manifest, store: ClusterStore) -> Running:
         """Return once it serves. InputError where its configuration cannot be read."""
         # Most planes have no pool: they do not import the picker.
         from modelplane.epp.config.config import load
-        from modelplane.epp.server.runner import Program, Wishes
+        from modelplane.epp.server.runner import PickerRunner, RunnerOptions
         from modelplane.epp.server.server import PickerSettings
         from modelplane.epp.server.third_party import full_registry
 
@@ -59,7 +59,9 @@ class Pickers:
         text = options.get("config-text") or _mounted(pod, options.get("config-file", ""), store)
         config = load(text, "the configuration of the picker", full_registry())
         settings = PickerSettings(host=_HOST, port=0, health_port=-1, drain_s=_DRAIN_S)
-        program = Program(source, config, settings, Wishes(metrics_port=-1, pool=options.get("pool-name", "")))
+        program = PickerRunner(
+            source, config, settings, RunnerOptions(metrics_port=-1, pool=options.get("pool-name", ""))
+        )
         try:
             await program.start()
         except BaseException:
@@ -93,7 +95,7 @@ class PoolPods:
         self._store = store
         self._namespace = namespace
         self._pool = pool
-        self._roster = Roster()
+        self._roster = Datastore()
         self._unsubscribe: Callable[[], None] | None = None
 
     @property
@@ -104,7 +106,7 @@ class PoolPods:
     def known(self) -> bool:
         return self._unsubscribe is not None
 
-    def on_change(self, listener: Heard, /) -> None:
+    def on_change(self, listener: EndpointsCallback, /) -> None:
         self._roster.on_change(listener)
 
     async def start(self) -> None:
@@ -125,14 +127,14 @@ class PoolPods:
     def _sync(self) -> None:
         self._roster.replace(self._found())
 
-    def _found(self) -> Iterator[Found]:
+    def _found(self) -> Iterator[DiscoveredEndpoint]:
         refs = (ObjectRef(group, KIND, self._namespace, self._pool) for group in POOL_GROUPS)
         pool = next(filter(None, map(self._store.get, refs)), None)
         pods = self._store.list("", "Pod", namespace=self._namespace) if pool is not None else ()
         for pod in ready_pods(pool or {}, pods):
             address = annotation(pod, LISTENS_ON).partition("=")[2]
             if address:
-                yield Found(f"{self._namespace}/{name_of(pod)}", address, uid_of(pod), labels_of(pod))
+                yield DiscoveredEndpoint(f"{self._namespace}/{name_of(pod)}", address, uid_of(pod), labels_of(pod))
 
 
 def _facts(item: Manifest) -> object:
