@@ -30,7 +30,7 @@ from modelplane.kube import (
 )
 
 if TYPE_CHECKING:
-    from lightkube.config.kubeconfig import SingleConfig
+    from modelplane.kube.config import SingleConfig
 
 _log = structlog.get_logger()
 _SECRETS = GroupVersionResource("", "v1", "secrets")

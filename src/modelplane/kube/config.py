@@ -15,7 +15,8 @@ from modelplane.kube.errors import BadConfig
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+    from lightkube.config.kubeconfig import KubeConfig
+    from lightkube.config.kubeconfig import SingleConfig as SingleConfig
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
