@@ -15,8 +15,11 @@ from modelplane.kube.errors import BadConfig
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lightkube.config.kubeconfig import KubeConfig
-    from lightkube.config.kubeconfig import SingleConfig as SingleConfig
+    from typing import TypeAlias
+
+    from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+
+    ClientConfig: TypeAlias = SingleConfig
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
