@@ -14,7 +14,6 @@ from modelplane.kube.errors import BadConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
     from typing import TypeAlias
 
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
