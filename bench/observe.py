@@ -31,7 +31,7 @@ def rows() -> list[dict[str, object]]:
 
 def _observed(observer: PickObserver) -> Callable[[], None]:
     endpoint = Endpoint("default/pod-0", "10.0.0.1:8000")
-    request = Request("id", "model", size=1000, streaming=True, received_s=1.0, tenant="tenant")
+    request = Request("id", "model", size=1000, streaming=True, received_s=1.0, fairness_id="tenant")
     decision = Decision(Outcome.PICKED, ((endpoint,),))
     served = EndpointResponse(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20))
 
@@ -79,7 +79,7 @@ def _collect_ms() -> tuple[float, float]:
     numbers = Numbers()
     endpoints = tuple(Endpoint(f"default/pod-{at}", f"10.0.0.{at}:8000") for at in range(100))
     for at, endpoint in enumerate(endpoints):
-        request = Request("id", f"model-{at % 10}", tenant=f"tenant-{at // 10}")
+        request = Request("id", f"model-{at % 10}", fairness_id=f"tenant-{at // 10}")
         numbers.decided(request, Decision(Outcome.PICKED, ((endpoint,),)), 0.00003)
         numbers.ended(request, EndpointResponse(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20)))
     collector = PickerCollector(numbers, lambda: PoolStats("pool", endpoints))

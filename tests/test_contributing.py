@@ -1,15 +1,86 @@
 """What CONTRIBUTING and the changelog promise holds for the tree."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
+import pytest
 import yaml
 
 import modelplane
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+GENERATED = {"src/modelplane/api/models.py"}
+
+
+class Example(NamedTuple):
+    word: str
+    """What pages and tests call it."""
+    names: frozenset[str]
+    """The text or the class that it is registered by."""
+    modules: frozenset[str]
+
+
+def example(word, *modules, name=None):
+    return Example(word, frozenset({name or word}), frozenset(f"modelplane.{module}" for module in modules))
+
+
+EXAMPLES = {
+    "a scorer of placement": example("headroom", name="HeadroomScorer"),
+    "a scorer of the picker": example("context-length-aware", "epp.scheduling.scorers.context_length"),
+    "an engine": example("SGLang", "compose.engines.sglang"),
+    "a backend": example("KServe", "compose.backends.kserve", "sim.cluster.kserve"),
+    "a gang scheduler": example("Kueue", "compose.gang.kueue", "compose.capacity.kueue", "sim.cluster.kueue"),
+}
+RECIPES = re.findall(r"^### (an? [\w ]+?) \((\d+) files\)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def listed(text):
+    return re.findall(r"^- `([^`]+)`", text, re.MULTILINE)
+
+
+def knows(path, wanted):
+    """Whether a file has the name of the example as a text or a class, imports its module, or is it."""
+    module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    if module in wanted.modules:
+        return True
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Constant(value=value) if value in wanted.names:
+                return True
+            case ast.ClassDef(name=name) if name in wanted.names:
+                return True
+            case ast.ImportFrom(module=str(source), names=names):
+                found = {alias.name for alias in names}
+                if source in wanted.modules or found & wanted.names:
+                    return True
+                if {f"{source}.{name}" for name in found} & wanted.modules:
+                    return True
+    return False
+
+
+def test_every_recipe_has_an_example():
+    assert [title for title, _, _ in RECIPES] == list(EXAMPLES)
+
+
+@pytest.mark.parametrize(("title", "count", "text"), RECIPES, ids=[title for title, _, _ in RECIPES])
+def test_a_recipe_lists_every_file_that_knows_its_example(title, count, text):
+    wanted = EXAMPLES[title]
+    required, _, _ = text.partition("To simulate it")
+    assert len(listed(required)) == int(count)
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py") if knows(path, wanted)}
+    assert {path for path in listed(text) if path.startswith("src/")} == sources - GENERATED
+    others = [path for path in listed(text) if not path.startswith("src/")]
+    assert [path for path in others if wanted.word.lower() not in (ROOT / path).read_text().lower()] == []
+
+
+def test_a_cloud_is_not_promised_before_there_is_one():
+    registry = (ROOT / "src/modelplane/compose/registry.py").read_text()
+    assert ("No cloud is implemented" in PAGE) == ("models.GKECluster, unsupported.compose" in registry)
 
 
 def test_the_version_has_a_dated_section_in_the_changelog():

@@ -125,6 +125,7 @@ def test_a_definition_becomes_a_custom_resource_definition():
     assert version["subresources"] == {"status": {}}
 
 
+@pytest.mark.slow
 def test_generated_files_are_up_to_date_and_a_change_is_noticed(tmp_path):
     tool = [sys.executable, str(ROOT / "tools" / "generate_api.py"), "--check"]
     assert subprocess.run(tool, check=False, capture_output=True, text=True).returncode == 0

@@ -13,7 +13,7 @@ import pytest
 from modelplane.cli import main
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.observe import DecisionLog, PickObserver
@@ -48,7 +48,10 @@ def write_log(path, text=CONFIG, *, endpoints=2, requests=3):
     config = load(text)
     observer.configured(config)
     scheduler = Scheduler(config.build())
-    pool = tuple(Endpoint(f"p-{at}", f"10.0.0.{at}:8000", load=Load(float(at), seen_s=1.0)) for at in range(endpoints))
+    pool = tuple(
+        Endpoint(f"p-{at}", f"10.0.0.{at}:8000", metrics=EndpointMetrics(float(at), scraped_s=1.0))
+        for at in range(endpoints)
+    )
     for at in range(requests):
         request = Request(f"r-{at}", "m", prompts=(b"a secret",))
         heard = observer.listen(request, 0.0)

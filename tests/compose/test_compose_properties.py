@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +100,7 @@ def replicas(draw) -> ModelReplica:
     return decode(ModelReplica, item)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     replica=replicas(),

@@ -129,6 +129,7 @@ def test_what_is_no_matter_of_the_pods_reaches_every_replica():
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.booleans(), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_every_change_arrives_and_never_stops_two_that_serve(serving, random):
     """Replicas restart in any order and at any speed; in each pass at most one that served is down for the change."""

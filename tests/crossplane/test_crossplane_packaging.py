@@ -29,6 +29,7 @@ def test_every_kind_is_defined_and_composed(problems):
     assert {item["kind"] for item in objects} == allowed
 
 
+@pytest.mark.slow
 def test_definitions_are_those_of_the_source_files():
     packaged = {item["metadata"]["name"]: item for item in configuration("1") if "names" in item["spec"]}
     for path in sorted((ROOT / "apis").glob("*.yaml")):
@@ -82,6 +83,7 @@ def test_a_repository_without_a_host_is_refused(option, capsys):
     assert f"--{option} 'team'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_packages_are_built_without_a_daemon_and_the_same_each_time(tmp_path):
     def built():
         command = [sys.executable, str(ROOT / "tools" / "build_packages.py"), "--runtime", "none", "--output", tmp_path]

@@ -1,5 +1,6 @@
 """Structs and plain objects: nothing is lost on the way, and whole numbers come back whole."""
 
+import pytest
 from google.protobuf import struct_pb2
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ def through(content):
     return STRUCTS.decode(struct_pb2.Struct.FromString(struct.SerializeToString()))
 
 
+@pytest.mark.slow
 @given(_OBJECTS)
 def test_an_object_survives_the_way_there_and_back(content):
     assert through(content) == content
@@ -70,6 +72,7 @@ def test_objects_of_one_version_are_read_once_and_others_each_by_themselves():
         assert _shown(unnamed) == unnamed
 
 
+@pytest.mark.slow
 @given(_OBJECTS)
 def test_what_is_written_is_what_protobuf_writes(content):
     ours, theirs = struct_pb2.Struct(), struct_pb2.Struct()

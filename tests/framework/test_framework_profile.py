@@ -12,13 +12,12 @@ from modelplane.framework import (
     ProfileError,
     Refusal,
     RefusalCode,
+    Runner,
     RunOutcome,
     Scored,
     StepRecorder,
     Weighted,
     admit,
-    run,
-    score,
 )
 
 
@@ -92,6 +91,10 @@ class Nobody:
 
     def pick(self, _state, _scored):
         return ()
+
+
+def run(profile, state, candidates, reporter=None):
+    return Runner(profile).run(state, candidates, reporter)
 
 
 def shown(result):
@@ -206,7 +209,7 @@ unit = st.floats(0, 1, allow_nan=False)
 @given(st.lists(st.tuples(unit, weights), min_size=1, max_size=6))
 def test_a_total_lies_between_the_smallest_and_the_largest_score(parts):
     scorers = tuple(Weighted(Fixed((value,), f"s{i}"), weight) for i, (value, weight) in enumerate(parts))
-    (found,) = score(Profile("p", Best(), (), scorers), None, [1])
+    (found,) = Runner(Profile("p", Best(), (), scorers)).rank(None, [1])
     counted = [value for value, weight in parts if weight] or [0.0]
     assert min(counted) - 1e-9 <= found.total <= max(counted) + 1e-9
 
@@ -232,7 +235,7 @@ def test_scored_is_a_value_for_the_picker():
     assert (found.candidate, found.total, found.parts) == ("a", 0.5, (("x", 0.5),))
 
 
-def test_each_of_a_chorus_hears_every_step():
+def test_each_of_several_reporters_hears_every_step():
     one, two = StepRecorder(), StepRecorder()
     run(Profile("p", Best(), (AtLeast(3),), (Weighted(Share()),)), None, [1, 4, 5], MultiReporter((one, two)))
     assert one == two

@@ -117,6 +117,7 @@ def overdrawn(fleet):
             yield name, "queue"
 
 
+@pytest.mark.slow
 @heavy
 @given(edits(), st.randoms(use_true_random=False))
 def test_no_edit_promises_anything_twice_and_it_settles(world, random):
@@ -135,6 +136,7 @@ def test_no_edit_promises_anything_twice_and_it_settles(world, random):
     raise AssertionError("did not settle")
 
 
+@pytest.mark.slow
 @heavy
 @given(edits())
 def test_an_edit_gives_up_no_more_than_one_that_serves_at_a_time(world):
@@ -145,6 +147,7 @@ def test_an_edit_gives_up_no_more_than_one_that_serves_at_a_time(world):
     assert after >= min(before, edited.replicas) - 1
 
 
+@pytest.mark.slow
 @heavy
 @given(settled(), st.data())
 def test_clusters_that_go_take_no_replica_along_before_a_successor_serves(world, data):
@@ -164,6 +167,7 @@ def test_clusters_that_go_take_no_replica_along_before_a_successor_serves(world,
     assert schedule(msgspec.structs.replace(asked, replicas=0), fleet).placements == ()
 
 
+@pytest.mark.slow
 @heavy
 @given(settled(), st.data(), st.randoms(use_true_random=False))
 def test_clusters_that_say_nothing_lose_nothing_however_long_it_lasts_and_in_whatever_order_they_come(

@@ -1,6 +1,7 @@
 """What holds of every schedule, on fleets made up at random."""
 
 import msgspec
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -156,6 +157,7 @@ def test_equal_inputs_in_any_order_give_equal_schedules(world, random):
     assert value(schedule(asked, Fleet.of(again, held))) == value(first)
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_nothing_is_promised_twice(world):
     asked, found, held = world
@@ -167,6 +169,7 @@ def test_nothing_is_promised_twice(world):
             assert use == before_use or fits(kind_.counts, kind_.nodes, use, packed=kind_.packed)
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_no_quota_is_exceeded_by_what_is_placed(world):
     asked, found, held = world
@@ -190,6 +193,7 @@ def test_a_schedule_in_force_is_its_own_answer(world):
     assert again.dropped == ()
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_no_more_is_placed_than_asked_for_and_the_rest_is_pending(world):
     asked, found, held = world
@@ -198,6 +202,7 @@ def test_no_more_is_placed_than_asked_for_and_the_rest_is_pending(world):
     assert decided.dropped == ()
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_every_replica_has_a_place_of_its_own_and_the_lowest_indexes(world):
     asked, found, held = world
@@ -207,6 +212,7 @@ def test_every_replica_has_a_place_of_its_own_and_the_lowest_indexes(world):
         assert indexes == list(range(len(indexes)))
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_engines_of_a_replica_are_on_pools_of_its_cluster_that_match(world):
     asked, found, held = world
@@ -260,6 +266,7 @@ def test_a_new_cluster_moves_no_healthy_replica(world, more):
     assert mine <= {p.holding.id for p in after.placements}
 
 
+@pytest.mark.slow
 @heavy
 @given(worlds(), st.integers(0, 6))
 def test_scaling_down_takes_from_the_fullest_cluster(world, fewer):
@@ -278,6 +285,7 @@ def test_scaling_down_takes_from_the_fullest_cluster(world, fewer):
         assert dropped.holding.index > max(kept, default=-1)
 
 
+@pytest.mark.slow
 @given(clusters(calm=True), st.integers(1, 8), st.integers(1, 3))
 def test_replicas_stay_within_the_skew_that_is_allowed(found, replicas, skew):
     asked = ask(replicas, spread=(SpreadRule("region", skew),))
@@ -301,6 +309,7 @@ def test_the_trace_covers_every_candidate(world):
         assert (each.name, None) in told or (each.pools and all((each.name, p.name) in told for p in each.pools))
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_whatever_is_refused_names_its_rule_and_reason(world):
     asked, found, held = world
@@ -319,6 +328,7 @@ def test_every_score_lies_between_0_and_1(world):
             assert all(0.0 <= part <= 1.0 for _, part in candidate.parts)
 
 
+@pytest.mark.slow
 @given(worlds(single=True))
 def test_while_a_replica_waits_no_place_is_eligible(world):
     asked, found, held = world
@@ -327,6 +337,7 @@ def test_while_a_replica_waits_no_place_is_eligible(world):
         assert all(c.verdict is not CandidateVerdict.ELIGIBLE for c in decided.trace.candidates())
 
 
+@pytest.mark.slow
 @given(worlds(), st.integers(1, 12))
 def test_the_trace_of_a_status_is_bounded_and_says_what_it_leaves_out(world, limit):
     asked, found, held = world
@@ -336,6 +347,7 @@ def test_the_trace_of_a_status_is_bounded_and_says_what_it_leaves_out(world, lim
     assert omitted == max(trace.total - len(shown), 0)
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_a_deployment_of_the_same_name_elsewhere_changes_nothing_but_the_room(world):
     asked, found, held = world
@@ -347,6 +359,7 @@ def test_a_deployment_of_the_same_name_elsewhere_changes_nothing_but_the_room(wo
     assert decided.dropped == ()
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_those_who_give_way_do_not_serve_and_leave_nothing_promised_twice(world):
     _, found, held = world
@@ -359,6 +372,7 @@ def test_those_who_give_way_do_not_serve_and_leave_nothing_promised_twice(world)
         assert giving_way(left) == frozenset()
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_all_observers_name_the_same_losers(world):
     _, found, held = world
@@ -372,6 +386,7 @@ def test_all_observers_name_the_same_losers(world):
     assert named == {loser for site in fleet.sites.values() for loser in giving_way(site)}
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_preemption_takes_only_from_those_below_and_never_from_the_protected(world):
     asked, found, held = world
@@ -453,6 +468,7 @@ def steps(draw):
     return found, held, moves
 
 
+@pytest.mark.slow
 @heavy
 @given(steps(), asks())
 def test_a_fleet_kept_by_updates_is_the_fleet_built_anew(history, asked):
@@ -480,6 +496,7 @@ def test_a_fleet_kept_by_updates_is_the_fleet_built_anew(history, asked):
     assert value(schedule(asked, fleet)) == value(schedule(asked, anew))
 
 
+@pytest.mark.slow
 @given(clusters(calm=True), st.sets(names), st.integers(1, 4))
 def test_replicas_go_only_where_a_required_cache_reaches(found, staged, replicas):
     cache = CacheInfo(namespace="team", name="weights", staged=frozenset(staged), selector=labelled(region="east"))
@@ -522,6 +539,7 @@ def test_asking_plugins_again_about_everything_gives_the_same_places(world, spre
     assert usual.pending == restless.pending
 
 
+@pytest.mark.slow
 @heavy
 @given(worlds(), clusters(), st.integers(0, 6), st.data())
 def test_replicas_that_were_seated_alike_fare_as_if_each_were_looked_at_by_itself(world, changed, replicas, data):

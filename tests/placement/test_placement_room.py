@@ -132,6 +132,7 @@ def test_a_safe_set_starts_in_any_order_on_a_careless_cluster(pool, random):
         free[node] = left
 
 
+@pytest.mark.slow
 @given(pools())
 def test_never_less_is_admitted_than_by_charging_whole_nodes(pool):
     counts, nodes, pods = pool
@@ -154,6 +155,7 @@ def test_a_pod_of_two_kinds_is_blocked_through_either_and_not_through_both_toget
     assert not is_safe((8, 8), 2, tuple(sorted(((gpu, 8), (nic, 8), (both, 1)))))
 
 
+@pytest.mark.slow
 @given(pools())
 def test_no_more_devices_are_promised_than_there_are(pool):
     counts, nodes, pods = pool

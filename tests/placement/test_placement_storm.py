@@ -5,6 +5,7 @@ over all of them come to rest, with nobody left who should give way.
 """
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -160,6 +161,7 @@ def is_well(asked, view, held):
     return held.serving and calm and same
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_a_storm_promises_nothing_twice_leaves_alone_what_is_well_and_ends(random):

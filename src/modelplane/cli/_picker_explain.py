@@ -7,7 +7,7 @@ from modelplane.api.errors import InputError
 from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_output, print_table
 
 if TYPE_CHECKING:
-    from modelplane.epp.replay.explain import EndpointShown, PickExplanation
+    from modelplane.epp.replay.explain import EndpointExplanation, PickExplanation
 
 _EPILOG = """\
 state.yaml (docs/picker.md has every field):
@@ -97,7 +97,7 @@ def show(found: "PickExplanation") -> None:
         print_table(("VERDICT", "ENDPOINT", "ADDRESS", "TOTAL", "WHY"), [_cells(each) for each in profile.endpoints])
 
 
-def _cells(endpoint: "EndpointShown") -> tuple[str, ...]:
+def _cells(endpoint: "EndpointExplanation") -> tuple[str, ...]:
     parts = ", ".join(f"{part.scorer} {part.score:.3f} x {part.weight:g}" for part in endpoint.scores)
     why = f"{endpoint.filter}: {endpoint.reason}" if endpoint.filter else parts
     total = f"{endpoint.total:.3f}" if endpoint.total is not None else "-"

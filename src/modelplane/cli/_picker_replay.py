@@ -10,7 +10,7 @@ from modelplane.api.errors import InputError
 from modelplane.cli._shown import print_table, print_value
 
 if TYPE_CHECKING:
-    from modelplane.epp.replay.replay import Logged, Replayer
+    from modelplane.epp.replay.replay import LoggedDecision, Replayer
 
 _DIFFERS = 1
 _SAME = "the same"
@@ -55,7 +55,7 @@ def _replayer(arguments: argparse.Namespace, texts: dict[str, str]) -> "Replayer
     return Replayer(texts, registry, given)
 
 
-def _show_all(decisions: "list[Logged]", replayer: "Replayer") -> int:
+def _show_all(decisions: "list[LoggedDecision]", replayer: "Replayer") -> int:
     rows, same, differ = [], 0, 0
     for one in decisions:
         verdict = _verdict(replayer, one)
@@ -67,7 +67,7 @@ def _show_all(decisions: "list[Logged]", replayer: "Replayer") -> int:
     return _DIFFERS if differ else 0
 
 
-def _verdict(replayer: "Replayer", one: "Logged") -> str:
+def _verdict(replayer: "Replayer", one: "LoggedDecision") -> str:
     try:
         return "; ".join(replayer.replay(one).differences) or _SAME
     except InputError as error:

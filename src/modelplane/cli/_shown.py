@@ -129,9 +129,9 @@ def print_value(value: object, output: str) -> None:
         json.dump(plain, sys.stdout, indent=2, ensure_ascii=False)
         print()
         return
-    import yaml
+    from modelplane.k8s.yaml import to_yaml
 
-    yaml.dump(plain, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False, width=120, allow_unicode=True)
+    sys.stdout.write(to_yaml(plain))
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -29,9 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
         json.dump(items, sys.stdout, indent=2)
         print()
         return 0
-    import yaml
+    from modelplane.k8s.yaml import to_yaml_documents
 
-    yaml.dump_all(crds, sys.stdout, Dumper=yaml.CSafeDumper, explicit_start=True, sort_keys=False, width=120)
+    sys.stdout.write(to_yaml_documents(crds))
     return 0
 
 

@@ -28,10 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import yaml
+    from modelplane.k8s.yaml import to_yaml
 
     document = snapshot_document(read_inputs(arguments))
-    text = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=120, allow_unicode=True)
+    text = to_yaml(document)
     if arguments.output == "-":
         sys.stdout.write(text)
         return 0

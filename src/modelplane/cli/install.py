@@ -36,10 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import yaml
-
     from modelplane import __version__
     from modelplane.crossplane.packaging import PackageSource, installation
+    from modelplane.k8s.yaml import to_yaml_documents
 
     for option in ("packages", "providers"):
         repository = getattr(arguments, option)
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         observe=arguments.observe,
         pull_secret=arguments.pull_secret,
     )
-    text = yaml.dump_all(installation(source), Dumper=yaml.CSafeDumper, explicit_start=True, sort_keys=False, width=120)
+    text = to_yaml_documents(installation(source))
     if arguments.dry_run:
         print(text, end="")
         return 0

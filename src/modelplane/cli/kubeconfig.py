@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import yaml
-
-from modelplane.api.errors import InputError
+from modelplane.api.errors import DocumentError, InputError
 from modelplane.cli.running import RunningPlane
+from modelplane.k8s.admission.documents import parse_documents
 
 _RUNS_PROGRAMS = ("exec", "auth-provider")
 
@@ -22,8 +21,8 @@ _RUNS_PROGRAMS = ("exec", "auth-provider")
 def read_kubeconfig(path: Path) -> RunningPlane:
     """The control plane of the current context."""
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        config = parse_documents(path.read_bytes(), source=str(path))[0].value
+    except (DocumentError, IndexError) as error:
         raise InputError(f"{path}: not a kubeconfig: {str(error).splitlines()[0]}") from None
     context = _mapping(_named(path, config, "contexts", _text(config, "current-context")), "context")
     cluster = _mapping(_named(path, config, "clusters", _text(context, "cluster")), "cluster")

@@ -24,6 +24,7 @@ from modelplane.api.models import (
     Topology,
     Workers,
 )
+from modelplane.compose.engines import EngineName
 from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest
 
 MAIN = "main"
@@ -45,7 +46,7 @@ class EngineSpec:
     members: tuple[MemberSpec, ...]
     copies: int = 1
     phase: Literal["Prefill", "Decode"] | None = None
-    type: Literal["vLLM", "SGLang", "Custom"] = "Custom"
+    type: EngineName = "Custom"
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
 

@@ -10,39 +10,39 @@ scores outside [0, 1], is a defect and surfaces as `PluginFault` with the plugin
 Who listens pays. Each step is told to a `Reporter` when there is one; without one no text is made.
 """
 
-from modelplane.framework.columns import Few, Runner
 from modelplane.framework.faults import PluginFault, ProfileError
 from modelplane.framework.outcomes import Refusal, RefusalCode, RunOutcome
 from modelplane.framework.plugins import (
-    Chooser,
     Filter,
-    Gauge,
+    MetricScorer,
+    OrderingPicker,
     Picker,
-    RelativeGauge,
+    RelativeMetricScorer,
     Reporter,
     Scored,
     Scorer,
     SetFilter,
-    Taker,
+    TieBreakingPicker,
     Weighted,
 )
-from modelplane.framework.profile import Profile, Result, admit, make_profile, rank, run, score
+from modelplane.framework.profile import Profile, Result, admit, make_profile
 from modelplane.framework.reporters import MultiReporter, StepRecorder
+from modelplane.framework.runner import Runner
+from modelplane.framework.sparse_vector import SparseVector, zeros
 from modelplane.framework.state import RunState, Slot
 
 __all__ = [
-    "Chooser",
-    "Few",
     "Filter",
-    "Gauge",
+    "MetricScorer",
     "MultiReporter",
+    "OrderingPicker",
     "Picker",
     "PluginFault",
     "Profile",
     "ProfileError",
     "Refusal",
     "RefusalCode",
-    "RelativeGauge",
+    "RelativeMetricScorer",
     "Reporter",
     "Result",
     "RunOutcome",
@@ -52,12 +52,11 @@ __all__ = [
     "Scorer",
     "SetFilter",
     "Slot",
+    "SparseVector",
     "StepRecorder",
-    "Taker",
+    "TieBreakingPicker",
     "Weighted",
     "admit",
     "make_profile",
-    "rank",
-    "run",
-    "score",
+    "zeros",
 ]

@@ -5,7 +5,7 @@ may remember the answer for all that are alike. Scorers see all candidates at on
 """
 
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -77,7 +77,6 @@ class Reporter(Protocol[C_contra]):
         """The first of the ranking."""
 
 
-@runtime_checkable
 class SetFilter(Filter[S_contra, C_contra], Protocol[S_contra, C_contra]):
     """A filter that sees all candidates which earlier filters left. `refuse` is its answer for one that is alone."""
 
@@ -85,8 +84,7 @@ class SetFilter(Filter[S_contra, C_contra], Protocol[S_contra, C_contra]):
         """An answer for each candidate in order, or nothing at all where none is refused."""
 
 
-@runtime_checkable
-class Chooser(Protocol[S_contra, C_contra]):
+class OrderingPicker(Protocol[S_contra, C_contra]):
     """A picker that needs the sums of scores only."""
 
     def order(self, state: S_contra, candidates: Sequence[C_contra], sums: Sequence[float], /) -> Sequence[int]:
@@ -96,23 +94,43 @@ class Chooser(Protocol[S_contra, C_contra]):
         """
 
 
-@runtime_checkable
-class Taker(Protocol[S_contra, C_contra]):
+class TieBreakingPicker(Protocol[S_contra, C_contra]):
     """A picker that takes one of the best."""
 
     def take(self, state: S_contra, candidates: Sequence[C_contra], best: Sequence[int], /) -> int:
         """One of the positions, which are several in ascending order: those of equals with the highest sum."""
 
 
-@runtime_checkable
-class Gauge(Scorer[S_contra, C_contra], Protocol[S_contra, C_contra]):
-    """A scorer that reads the candidate alone. Without `grade`, what it reads is the score."""
+class MetricScorer(Scorer[S_contra, C_contra], Protocol[S_contra, C_contra]):
+    """A scorer that reads the candidate alone. Without `relative_score`, what it reads is the score."""
 
     def read(self, candidate: C_contra, /) -> float: ...
 
 
-@runtime_checkable
-class RelativeGauge(Gauge[S_contra, C_contra], Protocol[S_contra, C_contra]):
-    """A gauge whose score depends on the numbers of the others, by their least and most."""
+class RelativeMetricScorer(MetricScorer[S_contra, C_contra], Protocol[S_contra, C_contra]):
+    """A metric scorer whose score depends on the least and the most that it reads of all candidates."""
 
-    def grade(self, number: float, least: float, most: float, /) -> float: ...
+    def relative_score(self, number: float, least: float, most: float, /) -> float: ...
+
+
+# What follows is asked whenever a runner is made. `isinstance` with a protocol would take ten times as long.
+
+
+def is_set_filter(plugin: Filter[S, C]) -> TypeGuard[SetFilter[S, C]]:
+    return hasattr(plugin, "narrow")
+
+
+def is_ordering_picker(plugin: Picker[S, C]) -> TypeGuard[OrderingPicker[S, C]]:
+    return hasattr(plugin, "order")
+
+
+def is_tie_breaking_picker(plugin: Picker[S, C]) -> TypeGuard[TieBreakingPicker[S, C]]:
+    return hasattr(plugin, "take")
+
+
+def is_metric_scorer(plugin: Scorer[S, C]) -> TypeGuard[MetricScorer[S, C]]:
+    return hasattr(plugin, "read")
+
+
+def is_relative_metric_scorer(plugin: Scorer[S, C]) -> TypeGuard[RelativeMetricScorer[S, C]]:
+    return hasattr(plugin, "read") and hasattr(plugin, "relative_score")

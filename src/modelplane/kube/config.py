@@ -4,11 +4,12 @@ A kubeconfig that is named is used; else the pod's ServiceAccount; else KUBECONF
 A kubeconfig that starts programs or plugins for its credentials is refused: reading a file must not run anything.
 """
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
+from modelplane.api.errors import DocumentError
+from modelplane.k8s.admission.documents import parse_documents
 from modelplane.kube.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -32,9 +33,17 @@ def config_of(text: str, place: str) -> "SingleConfig":
     def read() -> "KubeConfig":
         from lightkube.config.kubeconfig import KubeConfig
 
-        return KubeConfig.from_dict(yaml.safe_load(text))
+        return KubeConfig.from_dict(_document(text, place))
 
     return _chosen(place, None, read)
+
+
+def _document(text: str, place: str) -> dict[str, object]:
+    found = parse_documents(text.encode(), source=place)
+    value = found[0].value if len(found) == 1 else None
+    if not isinstance(value, dict):
+        raise TypeError("is not one YAML mapping")
+    return value
 
 
 def _chosen(place: str, context: str | None, read: "Callable[[], KubeConfig]") -> "SingleConfig":
@@ -46,7 +55,7 @@ def _chosen(place: str, context: str | None, read: "Callable[[], KubeConfig]") -
         raise BadConfig(message) from missing
     try:
         chosen = read().get(context)
-    except (ConfigError, yaml.YAMLError, OSError, KeyError, TypeError, ValueError, AttributeError) as broken:
+    except (ConfigError, DocumentError, OSError, KeyError, TypeError, ValueError, AttributeError) as broken:
         raise BadConfig(f"{place}: {_sentence(broken)}") from broken
     if chosen is None:
         raise BadConfig(f"{place}: names no context")
@@ -57,11 +66,12 @@ def _chosen(place: str, context: str | None, read: "Callable[[], KubeConfig]") -
 
 
 def _read(kubeconfig: Path | None, service_account: Path) -> "KubeConfig":
-    from lightkube.config.kubeconfig import KubeConfig
+    from lightkube.config.kubeconfig import DEFAULT_KUBECONFIG, KubeConfig
 
-    if kubeconfig is not None:
-        return KubeConfig.from_file(kubeconfig)
-    return KubeConfig.from_env(service_account=service_account)
+    if kubeconfig is None and (service_account / "token").exists():
+        return KubeConfig.from_service_account(service_account)
+    path = Path(kubeconfig or os.environ.get("KUBECONFIG", DEFAULT_KUBECONFIG)).expanduser()
+    return KubeConfig.from_dict(_document(path.read_text(encoding="utf-8"), str(path)), path)
 
 
 def _sentence(broken: Exception) -> str:

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Final
 
 from modelplane.api.meta import ClusterName
-from modelplane.framework import Filter, Refusal, RefusalCode, Reporter, Scored, admit, rank, score
+from modelplane.framework import Filter, Refusal, RefusalCode, Reporter, Runner, Scored, admit
 from modelplane.placement.cluster_info import ClusterProfile, PoolShape
 from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.filters import PoolTaintsFilter, seat_engine
@@ -73,6 +73,7 @@ class CandidateQueue:
         _note_prices(state, offers)
         lineup = line_up(profile, state, [traits for traits, _ in self._views])
         self._profile, self._shifting = lineup.profile, lineup.shifting
+        self._runner = Runner(self._profile)
         weights = [(weighted.scorer, weighted.weight) for weighted in self._profile.scorers]
         spread = sum(weight for scorer, weight in weights if isinstance(scorer, SpreadScorer))
         self._spread = spread / sum(weight for _, weight in weights) if spread else 0.0
@@ -286,7 +287,7 @@ class CandidateQueue:
                 self._refuse(offer, refusal)
         if not admitted:
             return
-        ranked = rank(self._profile, self._state, score(self._profile, self._state, admitted, self._reporter))
+        ranked = self._runner.rank(self._state, admitted, self._reporter)
         for at, scored in enumerate(ranked):
             offer = scored.candidate
             if self._shifting:

@@ -16,7 +16,7 @@ from typing import Protocol
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, fails
 from modelplane.api.errors import ConflictError
-from modelplane.api.identity import ByIdentity
+from modelplane.api.identity import IdentityMemo
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import GROUP, INFRASTRUCTURE_GROUP, Manifest, labels_of, metadata_of, text_at
@@ -81,7 +81,7 @@ class Composition:
     """Told of a composite that has something for a cluster which cannot be reached."""
     profile: PlacementProfile = DEFAULT_PROFILE
     decode_replica: Callable[[Manifest], ModelReplica] = field(
-        default_factory=lambda: ByIdentity(partial(decode, ModelReplica), _REPLICAS)
+        default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), _REPLICAS)
     )
 
     def reconcile(self, ref: ObjectRef) -> Outcome:

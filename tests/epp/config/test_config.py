@@ -15,7 +15,7 @@ from modelplane.epp.config.places import ConfigError
 from modelplane.epp.config.profiles import ProfilePlan
 from modelplane.epp.scheduling.declared import ScrapeParameters
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.scheduling.units import Amount, Duration
@@ -473,7 +473,7 @@ def test_each_build_makes_plugins_of_its_own():
 def test_a_changed_configuration_forgets_nothing_that_stays_the_same():
     old = Scheduler(load("").build())
     request = Request("r", "m", prompts=(b"tides " * 100,))
-    pool = endpoints_with([Load(), Load(), Load()])
+    pool = endpoints_with([EndpointMetrics(), EndpointMetrics(), EndpointMetrics()])
     served = old.schedule(request, pool, 0.0, chances(0.5)).picked
     changed = load(HEAD + "plugins: [{type: prefix-cache-scorer}, {type: lora-affinity-scorer}]\n")
     kept, forgotten = Scheduler(changed.build(old.assembly)), Scheduler(changed.build())

@@ -11,7 +11,7 @@ from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.director import DEFAULT_TENANT, Director
@@ -82,7 +82,7 @@ class Watcher:
 
     def waited(self, request, ending, *, model=""):
         assert ending.waited_s >= 0
-        self.waits.append((request.tenant, ending.outcome, model))
+        self.waits.append((request.fairness_id, ending.outcome, model))
 
     def rewrote(self, name, model, target):
         self.heard.append(("rewrote", name, model, target))
@@ -95,7 +95,10 @@ class Watcher:
 
 
 def endpoints(count=2):
-    return [Endpoint(f"ns/{number}", f"10.0.0.{number}:8000", load=Load(seen_s=1.0)) for number in range(count)]
+    return [
+        Endpoint(f"ns/{number}", f"10.0.0.{number}:8000", metrics=EndpointMetrics(scraped_s=1.0))
+        for number in range(count)
+    ]
 
 
 class Desk:
@@ -135,10 +138,10 @@ def test_a_request_in_the_terms_of_the_picker():
     request = verdict.request
     assert verdict.decision.outcome is Outcome.PICKED
     assert msgspec.structs.astuple(request)[:4] == ("r1", "m", InferenceApi.CHAT, (b"\nuser\nhello",))
-    assert (request.priority, request.tenant, request.size, request.most_output_tokens) == (0, "team", len(BODY), 9)
+    assert (request.priority, request.fairness_id, request.size, request.max_output_tokens) == (0, "team", len(BODY), 9)
     assert (request.ttft_goal_s, request.tpot_goal_s, request.received_s) == (0.25, 0.04, 100.0)
     assert request.subset == ("10.0.0.0:8000",)
-    assert desk.ask()[0].request.tenant == DEFAULT_TENANT
+    assert desk.ask()[0].request.fairness_id == DEFAULT_TENANT
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "nan", "inf", "0"])
@@ -148,7 +151,7 @@ def test_goals_that_are_none(text):
 
 def test_new_names_of_headers_win_over_old_ones():
     verdict, _ = Desk().ask(x_llm_d_inference_fairness_id="new", x_gateway_inference_fairness_id="old")
-    assert verdict.request.tenant == "new"
+    assert verdict.request.fairness_id == "new"
 
 
 def test_a_request_without_an_id_gets_one():

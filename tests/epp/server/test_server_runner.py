@@ -124,16 +124,16 @@ def test_the_load_of_endpoints_is_read(run):
         program = Program(StaticEndpoints([endpoint]), load(""), SETTINGS, Wishes(metrics_port=-1))
         await program.start()
         for _ in range(3000):
-            if endpoint.load.seen_s > 0:
+            if endpoint.metrics.scraped_s > 0:
                 break
             await asyncio.sleep(0.01)
         program.server.reload(load(""))
         await program.stop()
         await engine.stop()
-        return endpoint.load
+        return endpoint.metrics
 
     load_seen = run(scenario())
-    assert load_seen.seen_s > 0
+    assert load_seen.scraped_s > 0
     assert load_seen.block_size > 0
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from modelplane.compose.engines import custom, sglang, vllm
 from modelplane.compose.engines.launch import NIXL, EngineType
 
-__all__ = ["ENGINES", "NIXL"]
+__all__ = ["ENGINES", "NIXL", "EngineName"]
 
-ENGINES: Mapping[str, EngineType] = MappingProxyType(
+EngineName = Literal["vLLM", "SGLang", "Custom"]
+ENGINES: Mapping[EngineName, EngineType] = MappingProxyType(
     {
         "vLLM": EngineType(vllm.launch, label="vllm"),
         "SGLang": EngineType(sglang.launch, label="sglang", kv_connector="sglang"),

@@ -15,7 +15,7 @@ from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.epp.scheduling.subsets import narrow
+from modelplane.epp.scheduling.subsets import filter_by_subset
 from modelplane.framework import Refusal
 
 
@@ -29,7 +29,7 @@ class ScoreExplanation(_Shown, frozen=True):
     weight: float
 
 
-class EndpointShown(_Shown, frozen=True, omit_defaults=True):
+class EndpointExplanation(_Shown, frozen=True, omit_defaults=True):
     """One endpoint as one profile saw it."""
 
     name: str
@@ -46,7 +46,7 @@ class EndpointShown(_Shown, frozen=True, omit_defaults=True):
 class ProfileExplanation(_Shown, frozen=True):
     name: str
     picks: tuple[str, ...]
-    endpoints: tuple[EndpointShown, ...]
+    endpoints: tuple[EndpointExplanation, ...]
 
 
 class PickExplanation(_Shown, frozen=True):
@@ -92,7 +92,7 @@ def explain_by(
 ) -> PickExplanation:
     """By plugins that remember what they should."""
     listener = _Listener()
-    context = SchedulingContext(request, narrow(state.endpoints, request.subset), state.now_s, chance)
+    context = SchedulingContext(request, filter_by_subset(state.endpoints, request.subset), state.now_s, chance)
     if state.endpoints:
         decision = scheduler.decide(context, listener)
     else:
@@ -127,7 +127,7 @@ def _profile(
 ) -> ProfileExplanation:
     picks = [found.candidate for found in context.results[name].ranked]
     scored = [
-        EndpointShown(
+        EndpointExplanation(
             endpoint.name,
             endpoint.address,
             "picked" if endpoint in picks else "scored",
@@ -137,7 +137,7 @@ def _profile(
         for endpoint, total, parts in listener.scores.get(name, ())
     ]
     refused = [
-        EndpointShown(
+        EndpointExplanation(
             endpoint.name,
             endpoint.address,
             "refused",

@@ -6,7 +6,7 @@ remember. All of it is taken down between the decision and its consequences, sin
 Nothing that a client would not want to see written is in it. Prompts are there by their sizes, and by hashes of their
 first blocks where an index looked for them. Of the headers, those are there that the decision read, and those that
 claim to say where the request goes; credentials are never. Third parties' plugins that read prompts, or that remember
-things and do not say what they went by (`plugins.Remembers`), are not repeated by what is here, which a replay tells.
+things and do not say what they went by (`plugins.Replayable`), are not repeated by what is here, which a replay tells.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -133,9 +133,9 @@ class RecordingBuilder:
             headers=headers,
             kept_out=kept_out,
             priority=request.priority,
-            tenant=request.tenant,
+            tenant=request.fairness_id,
             size=request.size,
-            max_output_tokens=request.most_output_tokens,
+            max_output_tokens=request.max_output_tokens,
             streaming=request.streaming,
             has_media=request.has_media,
             subset=request.subset,

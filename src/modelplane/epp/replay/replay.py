@@ -30,7 +30,7 @@ DECISION: Final = "decision"
 CONFIGURATION: Final = "configuration"
 
 
-class Logged(msgspec.Struct, frozen=True):
+class LoggedDecision(msgspec.Struct, frozen=True):
     """A line of the log, as far as it is read again."""
 
     event: str = ""
@@ -55,18 +55,18 @@ class ReplayedPick(msgspec.Struct, frozen=True, rename="camel"):
     """Where it came out otherwise than recorded; empty: it is the same."""
 
 
-def read_log(lines: Iterable[bytes], source: str) -> tuple[list[Logged], dict[str, str]]:
+def read_log(lines: Iterable[bytes], source: str) -> tuple[list[LoggedDecision], dict[str, str]]:
     """The decisions of a log, and the texts of configurations by their digests.
 
     A log on standard output has other lines between its own; those that hold no object of JSON are passed over.
     """
-    decisions: list[Logged] = []
+    decisions: list[LoggedDecision] = []
     texts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.startswith(b"{"):
             continue
         try:
-            found = msgspec.json.decode(line, type=Logged)
+            found = msgspec.json.decode(line, type=LoggedDecision)
         except msgspec.DecodeError as error:
             raise InputError(f"{source}:{number}: not a line of a decision log: {error}") from error
         if found.event == CONFIGURATION:
@@ -85,7 +85,7 @@ class Replayer:
         self._given = given
         self._loaded: dict[str, Config] = {}
 
-    def replay(self, logged: Logged) -> ReplayedPick:
+    def replay(self, logged: LoggedDecision) -> ReplayedPick:
         """InputError where it cannot be made again: nothing was recorded, or the configuration is not the one."""
         if logged.replay is None:
             sentence = f" ({logged.why})" if logged.why else ""

@@ -15,7 +15,7 @@ The front door is `config.load(text, source, registry) -> Config` and `scheduler
     scheduler    the rounds of a cycle
     config       the ecosystem's configuration, from text to plugins that can be made
     explain      a decision again, with everything that was said on the way; `snapshot` is the state it is of
-    filters, scorers, pickers, handlers, admitters, listeners
+    filters, scorers, pickers, handlers, admitters, pre_request
                  the plugins, one module each
     memory       what plugins remember from one request to the next
     flow         requests that wait

@@ -33,7 +33,7 @@ ROUTING = frozenset(
 )
 
 
-def forged(headers: Mapping[str, str], written: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def spoofed_headers(headers: Mapping[str, str], written: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Routing headers that came with a request and that the picker does not write over, in order."""
     if ROUTING.isdisjoint(headers):
         return ()

@@ -33,11 +33,11 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     requests are equal beginnings here."""
     headers: Mapping[str, str] = NOTHING
     priority: int = 0
-    tenant: str = ""
+    fairness_id: str = ""
     """Whose request it is, for fairness."""
     size: int = 0
     """Bytes of the body."""
-    most_output_tokens: int = 0
+    max_output_tokens: int = 0
     """0: not told."""
     streaming: bool = False
     salt: str = ""

@@ -19,15 +19,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from modelplane.epp.scheduling.assembly import Assembly
-from modelplane.epp.scheduling.context import EndpointPositions, SchedulingContext
+from modelplane.epp.scheduling.context import SchedulingContext, new_positions
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.headers import IF_AVAILABLE, PREFER, forged
+from modelplane.epp.scheduling.headers import IF_AVAILABLE, PREFER, spoofed_headers
 from modelplane.epp.scheduling.plugins import DecisionRecorder, EndpointResponse, Replayable, ShadowProfiles
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.results import picked_of
-from modelplane.epp.scheduling.subsets import Narrower
+from modelplane.epp.scheduling.subsets import SubsetFilter
 from modelplane.framework import PluginFault, Reporter, Result, Runner, RunOutcome
 
 _NOTHING: Result[Endpoint] = Result(RunOutcome.NOTHING_OFFERED)
@@ -42,8 +42,8 @@ class Scheduler:
         self._handler = built.handler
         self._profiles = built.profiles
         self._runners = {name: Runner(profile, Endpoint.watch) for name, profile in built.profiles.items()}
-        self._narrower = Narrower()
-        self._places = EndpointPositions()
+        self._subset_filter = SubsetFilter()
+        self._positions = new_positions()
         self.producers = [(plugin.name, plugin.produce) for plugin in built.producers]
         """Who is asked before the profiles run, in order. A rehearsal may put others in their place."""
         self._admitters = [(plugin.name, plugin.admit) for plugin in built.admitters]
@@ -73,8 +73,8 @@ class Scheduler:
         """
         if not endpoints:
             return _NONE_READY
-        allowed = endpoints if request.subset is None else self._narrower.of(endpoints, request.subset)
-        context = SchedulingContext(request, allowed, now_s, chance, self._places)
+        allowed = endpoints if request.subset is None else self._subset_filter.of(endpoints, request.subset)
+        context = SchedulingContext(request, allowed, now_s, chance, self._positions)
         if reporter is not None and isinstance(reporter, DecisionRecorder):
             return self._decide_recorded(reporter, context, endpoints)
         decision = self.decide(context, reporter)
@@ -100,7 +100,7 @@ class Scheduler:
             return Decision(
                 Outcome.NOT_CACHED, profile=decision.profile, why="no endpoint holds the prompt's beginning"
             )
-        removed = forged(request.headers, decision.set_headers)
+        removed = spoofed_headers(request.headers, decision.set_headers)
         return msgspec.structs.replace(decision, remove_headers=removed) if removed else decision
 
     def record_sent(self, context: SchedulingContext, decision: Decision) -> None:
@@ -212,7 +212,7 @@ class Scheduler:
         if not added:
             return decision
         headers = (*decision.set_headers, *added)
-        removed = forged(context.request.headers, headers)
+        removed = spoofed_headers(context.request.headers, headers)
         return msgspec.structs.replace(decision, set_headers=headers, remove_headers=removed)
 
     def _tell(self, context: SchedulingContext, decision: Decision) -> Decision:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
-from modelplane.epp.flowcontrol import FULL, Ticket
+from modelplane.epp.flowcontrol import FULL, FlowItem
 from modelplane.epp.scheduling.arithmetic import tokens_of
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
@@ -42,11 +42,11 @@ _STOPPING: Final = Decision(Outcome.STOPPING, why="the picker is stopping")
 
 
 class _Waiting:
-    __slots__ = ("asker", "rename", "ticket")
+    __slots__ = ("asker", "item", "rename")
 
-    def __init__(self, asker: Asker, ticket: Ticket, renamed: Rename | None) -> None:
+    def __init__(self, asker: Asker, item: FlowItem, renamed: Rename | None) -> None:
         self.asker = asker
-        self.ticket = ticket
+        self.item = item
         self.rename = renamed
 
 
@@ -142,12 +142,12 @@ class Director:
             return self._conclude(request, _STOPPING, now_s)
         if self._flow is None:
             return self._schedule(request, renamed, now_s)
-        ticket = self._flow.control.offer(request, now_s)
-        if ticket.ending is not None:
-            return self._refuse(ticket, renamed, now_s)
+        item = self._flow.control.enqueue(request, now_s)
+        if item.final_state is not None:
+            return self._refuse(item, renamed, now_s)
         self._turn_out(now_s)
-        self._wait(_Waiting(asker, ticket, renamed))
-        return self._pump(now_s, ticket)
+        self._wait(_Waiting(asker, item, renamed))
+        return self._pump(now_s, item)
 
     def abandon(self, asker: Asker) -> None:
         """The client of a question that waits went away."""
@@ -158,8 +158,8 @@ class Director:
             self._conclude(request, Decision(Outcome.ABANDONED, why="the client went away"), now_s)
             return
         waiting = self._waiting.pop(self._numbers.pop(asker, -1), None)
-        if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.ticket, now_s):
-            self._refuse(waiting.ticket, waiting.rename, now_s)
+        if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.item, now_s):
+            self._refuse(waiting.item, waiting.rename, now_s)
 
     def began(self, verdict: RoutingResult) -> None:
         """The response to a request that was sent on has begun, so its prompt is computed."""
@@ -217,63 +217,63 @@ class Director:
         if self._flow is not None:
             self._flow.control.stop(now_s)
         for entry in waiting.values():
-            entry.asker.answer(self._refuse(entry.ticket, entry.rename, now_s))
+            entry.asker.answer(self._refuse(entry.item, entry.rename, now_s))
         tokenized, self._tokenized = self._tokenized, {}
         for asker, (request, take_back) in tokenized.items():
             take_back()
             asker.answer(self._conclude(request, _STOPPING, now_s))
 
     def _wait(self, entry: _Waiting) -> None:
-        self._waiting[entry.ticket.number] = entry
-        self._numbers[entry.asker] = entry.ticket.number
+        self._waiting[entry.item.number] = entry
+        self._numbers[entry.asker] = entry.item.number
 
-    def _leave(self, ticket: Ticket) -> _Waiting:
-        entry = self._waiting.pop(ticket.number)
+    def _leave(self, item: FlowItem) -> _Waiting:
+        entry = self._waiting.pop(item.number)
         self._numbers.pop(entry.asker, None)
         return entry
 
     def _offer_again(self, entry: _Waiting, now_s: float) -> None:
-        request = entry.ticket.request
+        request = entry.item.request
         if self._flow is not None:
-            ticket = self._flow.control.offer(request, now_s)
-            if ticket.ending is None:
+            item = self._flow.control.enqueue(request, now_s)
+            if item.final_state is None:
                 self._turn_out(now_s)
-                self._wait(_Waiting(entry.asker, ticket, entry.rename))
+                self._wait(_Waiting(entry.asker, item, entry.rename))
                 return
         entry.asker.answer(self._schedule(request, entry.rename, now_s))
 
     def _turn_out(self, now_s: float) -> None:
         """Of a full queue those leave who gave way to the one that was just let in."""
-        for ticket in () if self._flow is None else self._flow.control.displaced():
-            waiting = self._leave(ticket)
-            waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
+        for item in () if self._flow is None else self._flow.control.displaced():
+            waiting = self._leave(item)
+            waiting.asker.answer(self._refuse(item, waiting.rename, now_s))
 
-    def _pump(self, now_s: float, own: Ticket | None) -> RoutingResult | None:
+    def _pump(self, now_s: float, own: FlowItem | None) -> RoutingResult | None:
         """Release what there is room for. The one that is just being asked for gets its answer by the way back."""
         answer = None
         flow = self._flow
         endpoints = self._source.current
         while flow is not None and self._waiting:
-            ticket = flow.control.dispatch(now_s, flow.gauge.read(endpoints, now_s), len(endpoints))
-            if ticket is None:
+            item = flow.control.dispatch(now_s, flow.gauge.read(endpoints, now_s), len(endpoints))
+            if item is None:
                 break
             flow.gauge.released()
-            waiting = self._leave(ticket)
+            waiting = self._leave(item)
             verdict = self._release(waiting, flow, now_s)
-            if ticket is own:
+            if item is own:
                 answer = verdict
             else:
                 waiting.asker.answer(verdict)
         return answer
 
     def _release(self, waiting: _Waiting, flow: Flow, now_s: float) -> RoutingResult:
-        ticket, renamed = waiting.ticket, waiting.rename
-        if self.observer is not None and ticket.ending is not None:
-            self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
-        verdict = self._schedule(ticket.request, renamed, now_s, ticket)
-        if flow.evictor is not None and verdict.decision.outcome is Outcome.PICKED and ticket.priority < 0:
-            flow.evictor.sent(ticket.request, ticket.priority)
-            self._evictable[ticket.request] = waiting.asker
+        item, renamed = waiting.item, waiting.rename
+        if self.observer is not None and item.final_state is not None:
+            self.observer.waited(item.request, item.final_state, model=_asked(renamed))
+        verdict = self._schedule(item.request, renamed, now_s, item)
+        if flow.evictor is not None and verdict.decision.outcome is Outcome.PICKED and item.priority < 0:
+            flow.evictor.sent(item.request, item.priority)
+            self._evictable[item.request] = waiting.asker
         return verdict
 
     def _leave_flow(self, verdict: RoutingResult, flow: Flow, usage: ResponseUsage) -> None:
@@ -281,8 +281,8 @@ class Director:
         if flow.evictor is not None and self._evictable.pop(verdict.request, None) is not None:
             flow.evictor.ended(verdict.request)
         flow.gauge.ended()
-        if flow is self._flow and verdict.ticket is not None and usage.output_tokens >= 0:
-            flow.control.used(verdict.ticket, max(0, usage.prompt_tokens), usage.output_tokens)
+        if flow is self._flow and verdict.item is not None and usage.output_tokens >= 0:
+            flow.control.record_usage(verdict.item, max(0, usage.prompt_tokens), usage.output_tokens)
 
     def _make_room(self, now_s: float) -> None:
         flow, endpoints = self._flow, self._source.current
@@ -301,18 +301,18 @@ class Director:
     def _expire(self, now_s: float) -> None:
         if self._flow is None:
             return
-        for ticket in self._flow.control.expire(now_s, len(self._source.current)):
-            waiting = self._leave(ticket)
-            waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
+        for item in self._flow.control.expire(now_s, len(self._source.current)):
+            waiting = self._leave(item)
+            waiting.asker.answer(self._refuse(item, waiting.rename, now_s))
 
-    def _refuse(self, ticket: Ticket, renamed: Rename | None, now_s: float) -> RoutingResult:
+    def _refuse(self, item: FlowItem, renamed: Rename | None, now_s: float) -> RoutingResult:
         """The end of a request that waited in vain."""
-        if self.observer is not None and ticket.ending is not None:
-            self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
-        return self._conclude(ticket.request, _refusal(ticket), now_s)
+        if self.observer is not None and item.final_state is not None:
+            self.observer.waited(item.request, item.final_state, model=_asked(renamed))
+        return self._conclude(item.request, _refusal(item), now_s)
 
     def _schedule(
-        self, request: Request, renamed: Rename | None, now_s: float, ticket: Ticket | None = None
+        self, request: Request, renamed: Rename | None, now_s: float, item: FlowItem | None = None
     ) -> RoutingResult:
         observer, scheduler = self.observer, self._scheduler
         heard = None if observer is None else observer.listen(request, self._chance())
@@ -320,12 +320,12 @@ class Director:
         if observer is not None:
             asked = "" if renamed is None else renamed.asked
             observer.decided(request, decision, self._clock() - now_s, heard, model=asked)
-        flow = None if ticket is None else self._flow
+        flow = None if item is None else self._flow
         if not self._counts or decision.outcome is not Outcome.PICKED:
-            return RoutingResult(request, decision, scheduler, renamed, False, ticket, flow)
+            return RoutingResult(request, decision, scheduler, renamed, False, item, flow)
         tokens = max(0, tokens_of(request.prompts, request.token_ids) - decision.cached_tokens)
         picked_of(decision).count(1, tokens)
-        return RoutingResult(request, decision, scheduler, renamed, True, ticket, flow, tokens)
+        return RoutingResult(request, decision, scheduler, renamed, True, item, flow, tokens)
 
     def _conclude(self, request: Request, decision: Decision, now_s: float) -> RoutingResult:
         """The end of a request that no scheduler saw."""
@@ -380,7 +380,7 @@ class Director:
             0 if self.rules is None else self.rules.priorities.get(_either(headers, OBJECTIVE), 0),
             _either(headers, FAIRNESS) or DEFAULT_TENANT,
             len(ask.body),
-            parsed.most_output_tokens,
+            parsed.max_output_tokens,
             parsed.streaming,
             parsed.salt,
             parsed.has_media,
@@ -399,9 +399,9 @@ def _plain_request(ask: PickRequest, api: InferenceApi, parsed: Parsed, now_s: f
         api,
         parsed.prompts,
         ask.headers,
-        tenant=DEFAULT_TENANT,
+        fairness_id=DEFAULT_TENANT,
         size=len(ask.body),
-        most_output_tokens=parsed.most_output_tokens,
+        max_output_tokens=parsed.max_output_tokens,
         streaming=parsed.streaming,
         salt=parsed.salt,
         has_media=parsed.has_media,
@@ -428,8 +428,10 @@ def _unread(api: InferenceApi, ask: PickRequest) -> Parsed:
 
 def _unread_request(ask: PickRequest, now_s: float) -> Request:
     """What is known of a request whose body was not read."""
-    tenant = _either(ask.headers, FAIRNESS) or DEFAULT_TENANT
-    return Request(_identity(ask.headers), api=_api(ask.headers), tenant=tenant, size=len(ask.body), received_s=now_s)
+    fairness_id = _either(ask.headers, FAIRNESS) or DEFAULT_TENANT
+    return Request(
+        _identity(ask.headers), api=_api(ask.headers), fairness_id=fairness_id, size=len(ask.body), received_s=now_s
+    )
 
 
 def _api(headers: Mapping[str, str]) -> InferenceApi:
@@ -455,8 +457,8 @@ def _seconds(text: str) -> float:
     return value if 0.0 < value < float("inf") else 0.0
 
 
-def _refusal(ticket: Ticket) -> Decision:
-    ending = ticket.ending
+def _refusal(item: FlowItem) -> Decision:
+    ending = item.final_state
     if ending is None or ending.outcome is None:
         return Decision(Outcome.FAULT, why="a request that was let go is refused")
     return Decision(ending.outcome, why=ending.why)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolGauge, Ticket, WaitOutcome
+from modelplane.epp.flowcontrol import Evictor, FlowControl, FlowItem, PoolSaturation, QueueOutcome
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import InferenceApi, Request
@@ -27,7 +27,7 @@ class Flow(msgspec.Struct, frozen=True, eq=False):
     """Flow control, what tells it how full the pool is, and who makes room where requests may be evicted."""
 
     control: FlowControl
-    gauge: PoolGauge
+    gauge: PoolSaturation
     evictor: Evictor | None = None
 
 
@@ -40,7 +40,7 @@ class RoutingResult(msgspec.Struct, frozen=True, eq=False, gc=False):
     rename: Rename | None = None
     counted: bool = False
     """Whether the director counts it at its endpoint."""
-    ticket: Ticket | None = None
+    item: FlowItem | None = None
     """What it waited by."""
     flow: Flow | None = None
     """Where it waited."""
@@ -74,7 +74,7 @@ class RequestObserver(Protocol):
     def evicted(self, request: Request) -> None:
         """A request that was sent on is ended to make room for another; `ended` follows."""
 
-    def waited(self, request: Request, ending: WaitOutcome, *, model: str = "") -> None:
+    def waited(self, request: Request, ending: QueueOutcome, *, model: str = "") -> None:
         """Once for each request that was offered to flow control."""
 
     def rewrote(self, name: str, model: str, target: str) -> None:

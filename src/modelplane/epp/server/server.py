@@ -23,7 +23,7 @@ from modelplane.api.errors import ModelplaneError
 from modelplane.epp.config.config import Config, load
 from modelplane.epp.config.flow_control import settings_of
 from modelplane.epp.datalayer.endpoints import EndpointSource
-from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolGauge, detector_of
+from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolSaturation, detector_of
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -198,7 +198,7 @@ def assemble(config: Config, before: Assembly | None = None) -> tuple[Scheduler,
     detector = detector_of(assembly.plugins.get(config.saturation_detector))
     settings = settings_of(config.flow_control, assembly.plugins.get)
     evictor = Evictor() if settings.evicts else None
-    return scheduler, Flow(FlowControl(settings), PoolGauge(detector), evictor)
+    return scheduler, Flow(FlowControl(settings), PoolSaturation(detector), evictor)
 
 
 def _text(path: Path | None) -> bytes:

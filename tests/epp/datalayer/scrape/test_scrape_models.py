@@ -12,7 +12,7 @@ from modelplane.epp.datalayer.scrape import ModelsWatcher
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
 from modelplane.epp.datalayer.scrape.targets import models_of
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.transport.tls import self_signed, server_context
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from tests.support.kube_api import until
@@ -47,10 +47,10 @@ def test_a_real_engine():
     async def main():
         engine = SimulatedEngine(EngineConfig(cluster="east", namespace="team", pod="p", models=("demo", "alias")))
         address = await engine.start("127.0.0.1")
-        endpoint = Endpoint("team/p", f"{address.host}:{address.port}", load=Load(waiting=3))
+        endpoint = Endpoint("team/p", f"{address.host}:{address.port}", metrics=EndpointMetrics(waiting=3))
         async with watching(endpoint):
-            await until(lambda: endpoint.load.models)
-        assert endpoint.load == Load(waiting=3, models=frozenset({"demo", "alias"}))
+            await until(lambda: endpoint.metrics.models)
+        assert endpoint.metrics == EndpointMetrics(waiting=3, models=frozenset({"demo", "alias"}))
         await engine.stop(grace_s=0)
 
     asyncio.run(main())
@@ -67,12 +67,12 @@ def test_names_are_kept_while_a_server_talks_nonsense(bad):
         async with answering(answer) as port:
             endpoint = Endpoint("team/p", f"127.0.0.1:{port}")
             async with watching(endpoint) as watcher:
-                await until(lambda: endpoint.load.models == {"a", "b"})
+                await until(lambda: endpoint.metrics.models == {"a", "b"})
                 says["text"] = bad
                 await until(lambda: watcher.failures >= 2)
-                assert endpoint.load.models == {"a", "b"}
+                assert endpoint.metrics.models == {"a", "b"}
                 says["text"] = '{"data": []}'
-                await until(lambda: not endpoint.load.models)
+                await until(lambda: not endpoint.metrics.models)
 
     asyncio.run(main())
 
@@ -88,7 +88,7 @@ def test_endpoints_that_come_are_asked_at_once():
             await asyncio.sleep(0.01)
             endpoint = Endpoint("team/p", f"127.0.0.1:{port}")
             watcher.watch([endpoint, Endpoint("team/odd", "nonsense")])
-            await until(lambda: endpoint.load.models)
+            await until(lambda: endpoint.metrics.models)
             await watcher.stop()
 
     asyncio.run(main())

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.epp.datalayer.scrape.engines import BUILT_IN, EngineMetricNames, MetricFamily
 from modelplane.epp.datalayer.scrape.pages import PageReader, ScrapedValues
-from modelplane.epp.scheduling.loads import Adapters, Load
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
 
@@ -154,9 +154,15 @@ def test_the_same_numbers_are_the_same_object():
 
 
 def test_what_a_page_does_not_show_keeps_its_value():
-    before = Load(waiting=1, running=2, kv_use=0.5, block_size=16, blocks=9, models=frozenset("m"), seen_s=1.0)
-    assert ScrapedValues(waiting=4).after(before, 2.0) == Load(4, 2, 0.5, 16, 9, models=frozenset("m"), seen_s=2.0)
-    assert ScrapedValues(block_size=32).after(before, 2.0) == Load(1, 2, 0.5, 32, 9, models=frozenset("m"), seen_s=1.0)
+    before = EndpointMetrics(
+        waiting=1, running=2, kv_cache_usage=0.5, block_size=16, blocks=9, models=frozenset("m"), scraped_s=1.0
+    )
+    assert ScrapedValues(waiting=4).after(before, 2.0) == EndpointMetrics(
+        4, 2, 0.5, 16, 9, models=frozenset("m"), scraped_s=2.0
+    )
+    assert ScrapedValues(block_size=32).after(before, 2.0) == EndpointMetrics(
+        1, 2, 0.5, 32, 9, models=frozenset("m"), scraped_s=1.0
+    )
 
 
 def test_a_family_that_comes_late_is_found_after_a_while():

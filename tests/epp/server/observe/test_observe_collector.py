@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe import Numbers, PickerCollector, PoolStats
@@ -14,8 +14,10 @@ from modelplane.epp.server.observe.collector import PrefixShown
 from modelplane.epp.server.observe.numbers import Histogram
 
 ENDPOINTS = (
-    Endpoint("team/p:8000", "10.0.0.1:8000", load=Load(waiting=2, running=4, kv_use=0.5, seen_s=1)),
-    Endpoint("team/q", "10.0.0.2:8000", load=Load(waiting=4, running=0, kv_use=0.1, seen_s=1)),
+    Endpoint(
+        "team/p:8000", "10.0.0.1:8000", metrics=EndpointMetrics(waiting=2, running=4, kv_cache_usage=0.5, scraped_s=1)
+    ),
+    Endpoint("team/q", "10.0.0.2:8000", metrics=EndpointMetrics(waiting=4, running=0, kv_cache_usage=0.1, scraped_s=1)),
     Endpoint("team/new", "10.0.0.3:8000"),
 )
 
@@ -34,10 +36,10 @@ POOL = PoolStats("pool", ENDPOINTS, 1, 7, 3, {"decode": 0.75}, ((1, 5, 500), (0,
 def samples(*, legacy=False, fill=True):
     numbers = Numbers()
     if fill:
-        request = Request("id", "m", size=100, received_s=1.0, tenant="t", priority=1, streaming=True)
+        request = Request("id", "m", size=100, received_s=1.0, fairness_id="t", priority=1, streaming=True)
         numbers.decided(request, Decision(Outcome.PICKED, ((ENDPOINTS[0],),)), 0.00015, "alias")
         numbers.ended(request, EndpointResponse(ENDPOINTS[0], 200, 1.0, 1.5, 2.0, ResponseUsage(10, 6, 2)), "alias")
-        numbers.decided(Request("id", "m", tenant="u", priority=1), Decision(Outcome.SATURATED), 0.2, "alias")
+        numbers.decided(Request("id", "m", fairness_id="u", priority=1), Decision(Outcome.SATURATED), 0.2, "alias")
         numbers.waited(request, "Dispatched", 0.3)
         numbers.rewrote("rule", "alias", "m")
     collector = PickerCollector(numbers, lambda: POOL, version="1.2", legacy=legacy)

@@ -18,7 +18,7 @@ PICKED = Decision(
     (("prefill", (ENDPOINTS[1],)),),
     shadows=(("cheaper", (ENDPOINTS[5],)), ("strict", ())),
 )
-REQUEST = Request("r-1", "m", prompts=(b"secret",), headers={"authorization": "secret"}, tenant="t", priority=2)
+REQUEST = Request("r-1", "m", prompts=(b"secret",), headers={"authorization": "secret"}, fairness_id="t", priority=2)
 
 
 def heard_all():

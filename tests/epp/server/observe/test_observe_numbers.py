@@ -38,7 +38,7 @@ def test_a_histogram_counts_each_value_in_the_first_bucket_that_holds_it(values)
 
 def test_a_request_that_is_served():
     numbers = Numbers()
-    asked = request(size=500, streaming=True, received_s=10.0, tenant="t", priority=2)
+    asked = request(size=500, streaming=True, received_s=10.0, fairness_id="t", priority=2)
     numbers.decided(asked, PICKED, 0.00005, "alias")
     record = only(numbers)
     assert (record.labels, record.requests, record.running) == (("alias", "m", "t", "2"), 1, 1)
@@ -94,21 +94,21 @@ def test_every_outcome_has_a_code():
 def test_only_the_first_thousand_names_are_told_apart():
     numbers = Numbers(pinned_models=["pinned"])
     for at in range(1500):
-        numbers.decided(request(f"m-{at}", tenant=f"t-{at}"), PICKED, 0.1)
-    numbers.decided(request("pinned", tenant="t-0"), PICKED, 0.1)
+        numbers.decided(request(f"m-{at}", fairness_id=f"t-{at}"), PICKED, 0.1)
+    numbers.decided(request("pinned", fairness_id="t-0"), PICKED, 0.1)
     models = {record.labels[0] for record in numbers.records}
     tenants = {record.labels[2] for record in numbers.records}
     assert (len(models), len(tenants), "pinned" in models) == (1002, 1001, True)
     lost = next(record for record in numbers.records if record.labels[0] == OTHER)
     assert (lost.requests, lost.running) == (500, 500)
-    numbers.ended(request("m-1400", tenant="t-1400"), EndpointResponse(ENDPOINT, 200, 0.0))
+    numbers.ended(request("m-1400", fairness_id="t-1400"), EndpointResponse(ENDPOINT, 200, 0.0))
     assert lost.running == 499
 
 
 def test_records_are_bounded_too():
     numbers = Numbers()
     for at in range(12_000):
-        numbers.decided(request(f"m-{at % 100}", tenant=f"t-{at // 100}"), PICKED, 0.1)
+        numbers.decided(request(f"m-{at % 100}", fairness_id=f"t-{at // 100}"), PICKED, 0.1)
     assert len(list(numbers.records)) == 10_001
 
 

@@ -12,7 +12,7 @@ from modelplane.epp.config.config import load
 from modelplane.epp.replay.replay import Replayer, read_log
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Adapters, Load
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.epp.scheduling.plugins import Admitter, EndpointResponse, PreRequest, Producer, ResponseUsage
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
@@ -117,9 +117,9 @@ def pool_of(count, random):
 
 def look(random, now_s):
     adapters = Adapters(frozenset(random.sample(["x", "y", "z"], 1)), frozenset(["w"]), 2)
-    kv_use = random.choice([random.random(), 0.5])
-    return Load(
-        float(random.randrange(4)), float(random.randrange(9)), kv_use, 16, 200, adapters, frozenset("m"), now_s
+    kv_cache_usage = random.choice([random.random(), 0.5])
+    return EndpointMetrics(
+        float(random.randrange(4)), float(random.randrange(9)), kv_cache_usage, 16, 200, adapters, frozenset("m"), now_s
     )
 
 
@@ -198,7 +198,7 @@ class Live:
             self._scheduler.response_complete(request, decision, served)
         if self._pool and random.random() < 0.5:
             endpoint = random.choice(self._pool)
-            endpoint.load = look(random, self.now_s)
+            endpoint.metrics = look(random, self.now_s)
 
 
 def groups(decision):

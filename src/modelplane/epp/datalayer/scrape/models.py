@@ -99,5 +99,5 @@ class ModelsWatcher:
         if names is None:
             self.failures += 1
             _log.debug("models.unread endpoint=%s: %s", endpoint.name, problem)
-        elif names != endpoint.load.models:
-            endpoint.load = msgspec.structs.replace(endpoint.load, models=names)
+        elif names != endpoint.metrics.models:
+            endpoint.metrics = msgspec.structs.replace(endpoint.metrics, models=names)

@@ -16,7 +16,7 @@ from math import isfinite
 import msgspec
 
 from modelplane.epp.datalayer.scrape.engines import EngineMetricNames, MetricFamily
-from modelplane.epp.scheduling.loads import Adapters, Load
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 
 _LINES_MOST = 4096
 _LINE_MOST = 65_536
@@ -60,21 +60,21 @@ class ScrapedValues(msgspec.Struct, frozen=True):
     def tells_load(self) -> bool:
         return self.waiting is not None or self.running is not None or self.kv_use is not None
 
-    def after(self, before: Load, at_s: float, then: tuple[int, int] = (0, 0)) -> Load:
+    def after(self, before: EndpointMetrics, at_s: float, then: tuple[int, int] = (0, 0)) -> EndpointMetrics:
         """The load with this page's numbers in place of older ones; `then` are requests and tokens that were ours."""
         if not self.tells_load:
-            at_s, then = before.seen_s, (before.requests_then, before.tokens_then)
-        return Load(
+            at_s, then = before.scraped_s, (before.requests_at_scrape, before.tokens_at_scrape)
+        return EndpointMetrics(
             waiting=before.waiting if self.waiting is None else self.waiting,
             running=before.running if self.running is None else self.running,
-            kv_use=before.kv_use if self.kv_use is None else self.kv_use,
+            kv_cache_usage=before.kv_cache_usage if self.kv_use is None else self.kv_use,
             block_size=before.block_size if self.block_size is None else self.block_size,
             blocks=before.blocks if self.blocks is None else self.blocks,
             adapters=before.adapters if self.adapters is None else self.adapters,
             models=before.models,
-            seen_s=at_s,
-            requests_then=then[0],
-            tokens_then=then[1],
+            scraped_s=at_s,
+            requests_at_scrape=then[0],
+            tokens_at_scrape=then[1],
         )
 
 

@@ -1,11 +1,11 @@
 """Keeps the load of endpoints as fresh as their traffic asks for.
 
 One tick serves all endpoints: it begins the looks that are due, as many at a time as allowed. A look is a question on
-the endpoint's own connection; its answer replaces `endpoint.load` as a whole and plans the next look. No task waits
+the endpoint's own connection; its answer replaces `endpoint.metrics` as a whole and plans the next look. No task waits
 anywhere, so an idle pool of a hundred costs about as much as its system calls.
 
 An endpoint that begins to carry requests is looked at by the next tick, however idle it was. One that cannot be read
-keeps what was read last, whose age everybody can see in `load.seen_s`.
+keeps what was read last, whose age everybody can see in `load.scraped_s`.
 """
 
 import asyncio
@@ -127,7 +127,7 @@ class Scraper:
     def stale(self) -> Sequence[Endpoint]:
         """Endpoints whose numbers are older than they may be, or were never seen."""
         oldest = self._clock() - self._settings.pace.stale_s
-        return [watched.endpoint for watched in self._watched.values() if watched.endpoint.load.seen_s < oldest]
+        return [watched.endpoint for watched in self._watched.values() if watched.endpoint.metrics.scraped_s < oldest]
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -181,7 +181,7 @@ class Scraper:
         changed = page is not None and self._read(watched, page, now)
         if page is None:
             self._failed(watched, problem)
-        load = watched.endpoint.load
+        load = watched.endpoint.metrics
         look = Look(
             watched.wait_s,
             watched.failures,
@@ -199,7 +199,7 @@ class Scraper:
         seen = watched.reader.read(page)
         changed = seen is not watched.seen
         endpoint = watched.endpoint
-        endpoint.load = seen.after(endpoint.load, now, watched.then)
+        endpoint.metrics = seen.after(endpoint.metrics, now, watched.then)
         if changed and seen.others:
             endpoint.attributes = MappingProxyType({**endpoint.attributes, **dict(seen.others)})
         watched.seen = seen

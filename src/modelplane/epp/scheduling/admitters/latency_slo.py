@@ -29,7 +29,9 @@ class LatencySloAdmitter:
         known = [found for found in predictions if found is not None]
         if not known or any(found.ttft_headroom_s >= 0.0 and found.tpot_headroom_s >= 0.0 for found in known):
             return ""
-        if any(load.running == 0 or load.kv_use < _COLD for load in context.loads(context.endpoints)):
+        if any(
+            metrics.running == 0 or metrics.kv_cache_usage < _COLD for metrics in context.metrics(context.endpoints)
+        ):
             return ""
         return "no endpoint is expected to meet the request's goals"
 

@@ -22,7 +22,7 @@ class ModelFilter:
         self.name = name
 
     def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
-        model, models = context.request.model, endpoint.load.models
+        model, models = context.request.model, endpoint.metrics.models
         if not model or not models or model in models:
             return None
         return OtherModel(self.name, RefusalCode.UNRESOLVABLE, "does not serve {}", (model,))
@@ -38,7 +38,7 @@ class LoraFilter:
         self._allow_load = parameters.allow_load
 
     def refuse(self, context: SchedulingContext, endpoint: Endpoint, /) -> Refusal | None:
-        adapters, model = endpoint.load.adapters, context.request.model
+        adapters, model = endpoint.metrics.adapters, context.request.model
         if not adapters.most or not model or model in adapters.running or model in adapters.waiting:
             return None
         if not self._allow_load:

@@ -15,7 +15,7 @@ import msgspec
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.units import Duration
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.registry import Parameters, plugin_type
@@ -31,9 +31,9 @@ class UtilizationDetectorParameters(Parameters, frozen=True):
     metrics_staleness_threshold: Duration = Duration(0.2)
     headroom: Annotated[float, _NOT_NEGATIVE] = 0.0
 
-    def are_old(self, load: Load, now_s: float) -> bool:
+    def are_old(self, metrics: EndpointMetrics, now_s: float) -> bool:
         """Whether figures say nothing of this moment, or were never seen."""
-        return load.seen_s < 0.0 or now_s - load.seen_s > self.metrics_staleness_threshold
+        return metrics.scraped_s < 0.0 or now_s - metrics.scraped_s > self.metrics_staleness_threshold
 
 
 class DetectorMode(StrEnum):
@@ -67,23 +67,23 @@ class UtilizationDetector:
         return answers if None in answers else ()
 
     def _judge(self, endpoint: Endpoint, now_s: float) -> Refusal | None:
-        load = endpoint.load
-        if self.parameters.are_old(load, now_s):
+        metrics = endpoint.metrics
+        if self.parameters.are_old(metrics, now_s):
             if endpoint.requests_in_flight < REQUESTS_WITHOUT_METRICS:
                 return None
             sent = endpoint.requests_in_flight
             return Refusal(
                 self.name, RefusalCode.UNSCHEDULABLE, "its figures are too old, and {} requests are in flight", (sent,)
             )
-        if load.waiting >= self._queue_limit:
+        if metrics.waiting >= self._queue_limit:
             return Refusal(
                 self.name,
                 RefusalCode.UNSCHEDULABLE,
                 "{:g} requests wait, limit {:g}",
-                (load.waiting, self._queue_limit),
+                (metrics.waiting, self._queue_limit),
             )
-        if load.kv_use >= self._kv_limit:
-            values = (load.kv_use, self._kv_limit)
+        if metrics.kv_cache_usage >= self._kv_limit:
+            values = (metrics.kv_cache_usage, self._kv_limit)
             return Refusal(
                 self.name, RefusalCode.UNSCHEDULABLE, "{:.0%} of the KV cache is in use, limit {:.0%}", values
             )

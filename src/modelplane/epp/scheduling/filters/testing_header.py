@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.subsets import narrow, parse
+from modelplane.epp.scheduling.subsets import filter_by_subset, parse
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.registry import NoParameters, plugin_type
 
@@ -25,7 +25,7 @@ class HeaderBasedTestingFilter:
 
     def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
         named = context.request.headers.get(HEADER, "")
-        kept = set(narrow(endpoints, parse(named)))
+        kept = set(filter_by_subset(endpoints, parse(named)))
         no = Refusal(self.name, RefusalCode.UNRESOLVABLE, "is not among those of the header: {}", (named or "none",))
         return [None if endpoint in kept else no for endpoint in endpoints]
 

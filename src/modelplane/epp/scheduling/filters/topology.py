@@ -8,8 +8,7 @@ from enum import StrEnum
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.slots import PEER
-from modelplane.epp.scheduling.topology import TopologyLevel, shared
+from modelplane.epp.scheduling.topology import PEER, TopologyLevel, shared
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.registry import Parameters, plugin_type
 

@@ -19,7 +19,7 @@ from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.headers import ENCODERS, PREFILLER
 from modelplane.epp.scheduling.plugins import Decider
 from modelplane.epp.scheduling.results import Others, decision_from, picks
-from modelplane.epp.scheduling.slots import PEER
+from modelplane.epp.scheduling.topology import PEER
 from modelplane.framework.registry import Handle, Parameters, linked_type
 
 

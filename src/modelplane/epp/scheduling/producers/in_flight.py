@@ -113,7 +113,7 @@ class InFlightProducer:
         if not limits.add_estimated_output_tokens:
             return 0
         estimated = int(request.tokens * limits.output_ratio)
-        caps = [cap for cap in (limits.max_estimated_output_tokens, request.most_output_tokens) if cap]
+        caps = [cap for cap in (limits.max_estimated_output_tokens, request.max_output_tokens) if cap]
         return min([estimated, *caps])
 
     def _give_up_lost(self, now_s: float) -> None:

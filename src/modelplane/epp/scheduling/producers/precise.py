@@ -216,7 +216,7 @@ class PreciseIndex:
 
     def _size_of(self, endpoint: Endpoint) -> int:
         server = self._servers.get(endpoint)
-        return (server.block_size if server else 0) or endpoint.load.block_size
+        return (server.block_size if server else 0) or endpoint.metrics.block_size
 
     def _chain(self, tokens: Sequence[int], size: int, model: str, salt: str) -> list[int]:
         seed = seed_of(model if model in self._adapters else "")

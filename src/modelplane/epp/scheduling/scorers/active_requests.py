@@ -32,13 +32,13 @@ class ActiveRequestScorer:
     def read(self, endpoint: Endpoint, /) -> float:
         return endpoint.requests_in_flight
 
-    def grade(self, count: float, _least: float, busiest: float, /) -> float:
+    def relative_score(self, count: float, _least: float, busiest: float, /) -> float:
         return 1.0 if count <= self._idle else (busiest - count) / busiest * self._most
 
     def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         counts = [endpoint.requests_in_flight for endpoint in endpoints]
         busiest = max(counts)
-        return [self.grade(count, 0, busiest) for count in counts]
+        return [self.relative_score(count, 0, busiest) for count in counts]
 
 
 TYPES = (

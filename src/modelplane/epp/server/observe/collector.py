@@ -164,9 +164,13 @@ class PickerCollector(Collector):
             yield _counter("inference_extension_scheduler_attempts_total", text, old, counts)
 
     def _pools(self, pool: PoolStats) -> Iterator[Family]:
-        loads = [endpoint.load for endpoint in pool.endpoints if endpoint.load.seen_s >= 0]
+        loads = [endpoint.metrics for endpoint in pool.endpoints if endpoint.metrics.scraped_s >= 0]
         for name, old, values in (
-            ("kv_cache_utilization", "inference_pool_average_kv_cache_utilization", [load.kv_use for load in loads]),
+            (
+                "kv_cache_utilization",
+                "inference_pool_average_kv_cache_utilization",
+                [load.kv_cache_usage for load in loads],
+            ),
             ("queue_size", "inference_pool_average_queue_size", [load.waiting for load in loads]),
             ("running_requests", "inference_pool_average_running_requests", [load.running for load in loads]),
         ):

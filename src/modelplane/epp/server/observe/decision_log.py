@@ -110,7 +110,7 @@ def _line(request: Request, decision: Decision, spent_s: float, heard: Heard | N
     line: dict[str, object] = {
         "request": request.id[:_NAME_MOST],
         "model": request.model[:_NAME_MOST],
-        "tenant": request.tenant[:_NAME_MOST],
+        "tenant": request.fairness_id[:_NAME_MOST],
         "priority": request.priority,
         "outcome": decision.outcome.title,
         "status": decision.outcome.status,

@@ -231,11 +231,11 @@ class Numbers:
 
     def _record(self, request: Request, model: str) -> Record:
         target = request.model
-        found = self._records.get((model or target, target, request.tenant, request.priority))
+        found = self._records.get((model or target, target, request.fairness_id, request.priority))
         return found if found is not None else self._meet(model or target, request)
 
     def _meet(self, model: str, request: Request) -> Record:
-        model, target, tenant = self._models(model), self._models(request.model), self._tenants(request.tenant)
+        model, target, tenant = self._models(model), self._models(request.model), self._tenants(request.fairness_id)
         key = (model, target, tenant, request.priority)
         if key not in self._records and len(self._records) >= _RECORDS_MOST:
             key = (OTHER, OTHER, OTHER, 0)

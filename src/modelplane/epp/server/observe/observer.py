@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from modelplane.epp.config.config import Config
-from modelplane.epp.flowcontrol import WaitOutcome
+from modelplane.epp.flowcontrol import QueueOutcome
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import EndpointResponse
@@ -93,7 +93,7 @@ class PickObserver:
         if self._log is not None:
             self._log.evicted(request, self._clock())
 
-    def waited(self, request: Request, ending: WaitOutcome, *, model: str = "") -> None:
+    def waited(self, request: Request, ending: QueueOutcome, *, model: str = "") -> None:
         """Once for each request that was offered to flow control."""
         outcome = DISPATCHED if ending.outcome is None else ending.outcome.title
         self.numbers.waited(request, outcome, ending.waited_s, model)

@@ -20,7 +20,7 @@ class PeerSourceParameters(Parameters, frozen=True):
     prefill_profile_name: str = "prefill"
 
 
-class PeerSourceListener:
+class P2pSource:
     __slots__ = ("_parameters", "name")
 
     def __init__(self, name: str, parameters: PeerSourceParameters) -> None:
@@ -45,4 +45,4 @@ class PeerSourceListener:
         return others[0] if others else decision.picked
 
 
-TYPES = (plugin_type("p2p-source-producer", PeerSourceListener, PeerSourceParameters, consumes=("prefix",)),)
+TYPES = (plugin_type("p2p-source-producer", P2pSource, PeerSourceParameters, consumes=("prefix",)),)

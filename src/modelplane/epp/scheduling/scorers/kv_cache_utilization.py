@@ -2,15 +2,15 @@
 
 from operator import attrgetter
 
-from modelplane.epp.scheduling.memo import EndpointGauge
+from modelplane.epp.scheduling.metric_scorers import EndpointMetricScorer
 from modelplane.framework.registry import NoParameters, plugin_type
 
 
-class KvUseScorer(EndpointGauge):
+class KvCacheUtilizationScorer(EndpointMetricScorer):
     __slots__ = ()
 
     def __init__(self, name: str, _parameters: NoParameters) -> None:
         super().__init__(name, attrgetter("kv_free"))
 
 
-TYPES = (plugin_type("kv-cache-utilization-scorer", KvUseScorer, NoParameters),)
+TYPES = (plugin_type("kv-cache-utilization-scorer", KvCacheUtilizationScorer, NoParameters),)

@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
 from modelplane.testing.picking import context_of, endpoint, endpoints_with, make, with_headroom, with_prefix
 
@@ -33,7 +33,12 @@ def test_nothing_is_known_of_blocks_without_an_index():
     assert make("p2p-source-producer").pre_request(context_of(POOL), Decision(Outcome.PICKED, ((POOL[0],),))) == ()
 
 
-BUSY = endpoints_with([Load(running=3, kv_use=0.5, seen_s=0.0), Load(running=1, kv_use=0.2, seen_s=0.0)])
+BUSY = endpoints_with(
+    [
+        EndpointMetrics(running=3, kv_cache_usage=0.5, scraped_s=0.0),
+        EndpointMetrics(running=1, kv_cache_usage=0.2, scraped_s=0.0),
+    ]
+)
 SHED = Request("r", priority=-1, ttft_goal_s=1.0)
 
 

@@ -7,7 +7,7 @@ from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 
 
-class EndpointGauge:
+class EndpointMetricScorer:
     """A score of an endpoint by what is known of it alone, whatever the request."""
 
     __slots__ = ("name", "read")
@@ -20,7 +20,7 @@ class EndpointGauge:
         return list(map(self.read, endpoints))
 
 
-class LeastFirst:
+class LowestFirstScorer:
     """A score of an endpoint by a number: 1 for the smallest of all, 0 for the largest; all equal is 1."""
 
     __slots__ = ("name", "read")
@@ -29,9 +29,9 @@ class LeastFirst:
         self.name = name
         self.read = read
 
-    grade = staticmethod(least_first)
+    relative_score = staticmethod(least_first)
 
     def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         numbers = list(map(self.read, endpoints))
         least, most = min(numbers), max(numbers)
-        return [self.grade(number, least, most) for number in numbers]
+        return [self.relative_score(number, least, most) for number in numbers]

@@ -1,4 +1,4 @@
-"""What one look at a server tells."""
+"""What one scrape of a server tells."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ _MOST = 1e12
 
 
 class Adapters(msgspec.Struct, frozen=True):
-    """LoRA adapters of a server: which run, which wait, and how many may be active at once (0: not told)."""
+    """LoRA adapters of a server: which run, which wait, and how many may be active at once (0: unknown)."""
 
     running: frozenset[str] = frozenset()
     waiting: frozenset[str] = frozenset()
@@ -16,8 +16,8 @@ class Adapters(msgspec.Struct, frozen=True):
 NO_ADAPTERS = Adapters()
 
 
-class Load(msgspec.Struct, frozen=True):
-    """What one look at a server's metrics said. `seen_s` is the time of the look; negative: never.
+class EndpointMetrics(msgspec.Struct, frozen=True):
+    """What one look at a server's metrics said. `scraped_s` is the time of the look; negative: never.
 
     Whatever a server prints, a load holds finite numbers within their range, so no scorer has to check: below the range
     counts as its lower end, above it as its upper end. A KV use that is no number counts as full, a count as none.
@@ -25,28 +25,28 @@ class Load(msgspec.Struct, frozen=True):
 
     waiting: float = 0.0
     running: float = 0.0
-    kv_use: float = 0.0
-    """The share of the KV cache in use, in [0, 1]."""
+    kv_cache_usage: float = 0.0
+    """In [0, 1]."""
     block_size: int = 0
-    """Tokens of one KV block; 0: not told."""
+    """Tokens of one KV block; 0: unknown."""
     blocks: int = 0
-    """KV blocks of the server; 0: not told."""
+    """KV blocks of the server; 0: unknown."""
     adapters: Adapters = NO_ADAPTERS
     models: frozenset[str] = frozenset()
-    """Names the server answers to; empty: not told."""
-    seen_s: float = -1.0
-    requests_then: int = 0
-    """Requests of this picker that were in flight at the look: what it tells includes them."""
-    tokens_then: int = 0
-    """Tokens of theirs that `kv_use` is taken to include."""
+    """Names the server answers to; empty: unknown."""
+    scraped_s: float = -1.0
+    requests_at_scrape: int = 0
+    """Requests of this picker that were in flight at the scrape, which includes them."""
+    tokens_at_scrape: int = 0
+    """Their tokens that `kv_cache_usage` is taken to include."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.kv_use <= 1.0:
-            msgspec.structs.force_setattr(self, "kv_use", 0.0 if self.kv_use < 0.0 else 1.0)
+        if not 0.0 <= self.kv_cache_usage <= 1.0:
+            msgspec.structs.force_setattr(self, "kv_cache_usage", 0.0 if self.kv_cache_usage < 0.0 else 1.0)
         if not 0.0 <= self.waiting <= _MOST:
             msgspec.structs.force_setattr(self, "waiting", _MOST if self.waiting > _MOST else 0.0)
         if not 0.0 <= self.running <= _MOST:
             msgspec.structs.force_setattr(self, "running", _MOST if self.running > _MOST else 0.0)
 
 
-UNSEEN = Load()
+NEVER_SCRAPED = EndpointMetrics()

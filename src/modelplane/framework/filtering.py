@@ -1,32 +1,32 @@
-"""Filters, each with what it made of the last candidates."""
+"""Filters with a memory of their last answer."""
 
 from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Generic, TypeVar
 
 from modelplane.framework.faults import PluginFault
-from modelplane.framework.plugins import Answers, Filter, SetFilter
+from modelplane.framework.plugins import Answers, Filter, is_set_filter
 
 S = TypeVar("S")
 C = TypeVar("C")
 
 
-class Gate(Generic[S, C]):
-    """One filter, and what it made of the last candidates."""
+class MemoizedFilter(Generic[S, C]):
+    """One filter, and whom it admitted of the last candidates."""
 
-    __slots__ = ("_answers", "_candidates", "_kept", "_narrow", "name", "refuse")
+    __slots__ = ("_admitted", "_answers", "_candidates", "_narrow", "name", "refuse")
 
     def __init__(self, plugin: Filter[S, C]) -> None:
         self.name = plugin.name
         self.refuse = plugin.refuse
         self._narrow: Callable[[S, Sequence[C]], Answers] | None = None
-        if isinstance(plugin, SetFilter):
+        if is_set_filter(plugin):
             self._narrow = plugin.narrow
         self._candidates: Sequence[C] = ()
         self._answers: Answers = ()
-        self._kept: Sequence[C] = ()
+        self._admitted: Sequence[C] = ()
 
-    def ask(self, state: S, candidates: Sequence[C]) -> Answers:
+    def answers(self, state: S, candidates: Sequence[C]) -> Answers:
         try:
             if self._narrow is not None:
                 return self._narrow(state, candidates)
@@ -35,13 +35,13 @@ class Gate(Generic[S, C]):
         except Exception as error:
             raise PluginFault(self.name, f"raised {type(error).__name__}: {error}") from error
 
-    def keep(self, candidates: Sequence[C], answers: Answers) -> Sequence[C]:
+    def admitted(self, candidates: Sequence[C], answers: Answers) -> Sequence[C]:
         """Those without a refusal; the same object where none is refused."""
         if answers is self._answers and candidates is self._candidates and type(answers) is tuple:
-            return self._kept
+            return self._admitted
         if len(answers) != len(candidates):
             raise PluginFault(self.name, f"gave {len(answers)} answers for {len(candidates)} candidates")
         admits_all = answers.count(None) == len(candidates)
-        kept = candidates if admits_all else tuple(compress(candidates, [answer is None for answer in answers]))
-        self._candidates, self._answers, self._kept = candidates, answers, kept
-        return kept
+        admitted = candidates if admits_all else tuple(compress(candidates, [answer is None for answer in answers]))
+        self._candidates, self._answers, self._admitted = candidates, answers, admitted
+        return admitted

@@ -1,30 +1,30 @@
-"""Chance that does not depend on the order in which endpoints are listed.
+"""Random choice that does not depend on the order in which endpoints are listed.
 
-Positions are put in the order of the endpoints' names before chance is asked, so the same endpoints, seed and request
-give the same answer however discovery lists them.
+Positions are sorted by the endpoints' names before a number is drawn, so the same endpoints, seed and request give the
+same result however discovery lists them.
 """
 
 from collections.abc import Sequence
 
+from modelplane.api.identity import IdentityMemo
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.remembered import RememberedFor
 
 
-class ByName:
-    """Positions of endpoints in the order of their names, which is found once for a pool."""
+class NameOrder:
+    """Sorts positions by the endpoints' names, which are read once for a pool."""
 
     __slots__ = ("_names",)
 
     def __init__(self) -> None:
-        self._names: RememberedFor[Endpoint, str] = RememberedFor(_names_unless_in_order)
+        self._names: IdentityMemo[Sequence[Endpoint], tuple[str, ...]] = IdentityMemo(_names_unless_in_order, 1)
 
     def sort(self, endpoints: Sequence[Endpoint], positions: Sequence[int]) -> Sequence[int]:
         """The positions, which come in ascending order."""
-        names = self._names.of(endpoints)
+        names = self._names(endpoints) if type(endpoints) is tuple else _names_unless_in_order(endpoints)
         return sorted(positions, key=names.__getitem__) if names else positions
 
-    def one(self, context: SchedulingContext, endpoints: Sequence[Endpoint], positions: Sequence[int]) -> int:
+    def pick_one(self, context: SchedulingContext, endpoints: Sequence[Endpoint], positions: Sequence[int]) -> int:
         """One of the positions, each as likely as another."""
         return self.sort(endpoints, positions)[_below(context, len(positions))]
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.framework import (
-    Few,
     PluginFault,
     Profile,
     Refusal,
@@ -14,13 +13,11 @@ from modelplane.framework import (
     Result,
     Runner,
     RunOutcome,
+    SparseVector,
     StepRecorder,
     Weighted,
-    admit,
-    rank,
-    run,
-    score,
 )
+from tests.support.simple_runner import run
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Rare:
 
     def score(self, _state, candidates):
         found = {at: candidate % 4 / 4 for at, candidate in enumerate(candidates) if candidate % 7 == 0}
-        return Few(len(candidates), found)
+        return SparseVector(len(candidates), found, 0.0)
 
 
 @dataclass(frozen=True)
@@ -107,12 +104,6 @@ class Fixed:
         return self.values
 
 
-def by_steps(profile, candidates):
-    """The same decision by the framework's own steps, one after the other."""
-    admitted = [candidate for candidate in candidates if admit(profile.filters, None, candidate) is None]
-    return rank(profile, None, score(profile, None, admitted)) if admitted else ()
-
-
 def shown(ranked):
     return [(found.candidate, round(found.total, 12)) for found in ranked]
 
@@ -132,19 +123,28 @@ def profile_of(given_weights, picker):
     return Profile("p", picker, (AtLeast(3),), scorers)
 
 
+def as_told(recorder):
+    """Every step, whatever the order in which candidates were told of."""
+    refusals = sorted((each, refusal.reason) for each, refusal in recorder.refusals)
+    return refusals, [(each, round(total, 12), parts) for each, total, parts in recorder.scores], recorder.picks
+
+
 @given(numbers, weights, st.sampled_from([Best(), BestByOrder()]))
-def test_a_runner_decides_as_the_steps_do(candidates, given_weights, picker):
+def test_the_runner_decides_and_reports_as_the_simple_one_does(candidates, given_weights, picker):
     profile = profile_of(given_weights, picker)
-    assert shown(Runner(profile).run(None, candidates).ranked) == shown(by_steps(profile, candidates))
-    told = Runner(profile).run(None, candidates, StepRecorder())
-    assert with_parts(told.ranked) == with_parts(by_steps(profile, candidates))
+    told, expected_told = StepRecorder(), StepRecorder()
+    expected = run(profile, None, candidates, expected_told)
+    quiet, found = Runner(profile).run(None, candidates), Runner(profile).run(None, candidates, told)
+    assert (quiet.outcome, shown(quiet.ranked)) == (expected.outcome, shown(expected.ranked))
+    assert (found.outcome, with_parts(found.ranked)) == (expected.outcome, with_parts(expected.ranked))
+    assert as_told(told) == as_told(expected_told)
 
 
 @given(numbers, weights)
-def test_a_runner_and_a_plain_run_end_alike(candidates, given_weights):
-    profile = profile_of(given_weights, Best())
-    ours, plain = Runner(profile).run(None, candidates), run(profile, None, candidates)
-    assert (ours.outcome, shown(ours.ranked)) == (plain.outcome, shown(plain.ranked))
+def test_a_total_does_not_depend_on_the_other_candidates_where_the_picker_gets_all_parts(candidates, given_weights):
+    runner = Runner(profile_of(given_weights, Best()))
+    alone = {each: found.total for each in candidates for found in runner.run(None, (each,)).ranked}
+    assert all(found.total == alone[found.candidate] for found in runner.run(None, candidates).ranked)
 
 
 @given(numbers, weights, st.sampled_from([Best(), BestByOrder()]))
@@ -163,7 +163,9 @@ def test_what_a_runner_remembers_changes_nothing(rounds, given_weights):
     used = Runner(profile)
     for candidates in rounds:
         again = (tuple(candidates),) * 2
-        assert [shown(used.run(None, each).ranked) for each in again] == [shown(by_steps(profile, candidates))] * 2
+        assert [shown(used.run(None, each).ranked) for each in again] == [
+            shown(run(profile, None, candidates).ranked)
+        ] * 2
 
 
 def test_a_filter_may_look_at_all_candidates_that_are_left():
@@ -250,18 +252,17 @@ class TooFew(AtLeast):
         (Profile("p", Best(), (), (Weighted(Fixed((0.5, -math.inf))),)), "plugin fixed: scored -inf"),
         (Profile("p", Best(), (), (Weighted(Fixed((0.5,))),)), "plugin fixed: gave 1 scores for 2 candidates"),
         (Profile("p", Best(), (), (Weighted(Fixed(("a", "b"))),)), "plugin fixed: raised TypeError"),
-        (Profile("p", Best(), (), (Weighted(Fixed(Few(2, {1: math.nan}))),)), "plugin fixed: scored nan"),
-        (Profile("p", Best(), (), (Weighted(Fixed(Few(2, {2: 0.5}))),)), "plugin fixed: scored candidate 2 of 2"),
-        (Profile("p", Best(), (), (Weighted(Fixed(Few(3, {}))),)), "plugin fixed: gave 3 scores for 2 candidates"),
+        (Profile("p", Best(), (), (Weighted(Fixed(SparseVector(2, {1: math.nan}, 0.0))),)), "plugin fixed: scored nan"),
+        (
+            Profile("p", Best(), (), (Weighted(Fixed(SparseVector(2, {2: 0.5}, 0.0))),)),
+            "plugin fixed: scored candidate 2 of 2",
+        ),
+        (
+            Profile("p", Best(), (), (Weighted(Fixed(SparseVector(3, {}, 0.0))),)),
+            "plugin fixed: gave 3 scores for 2 candidates",
+        ),
     ],
 )
 def test_a_plugin_that_breaks_its_contract_is_a_fault(profile, says):
     with pytest.raises(PluginFault, match=says):
         Runner(profile).run(None, (1, 2))
-
-
-def test_a_column_of_few_values_reads_like_any_other():
-    column = Few(4, {1: 0.5, 3: 1.0})
-    assert (list(column), len(column), column[1:], column[-1]) == ([0.0, 0.5, 0.0, 1.0], 4, [0.5, 0.0, 1.0], 1.0)
-    with pytest.raises(IndexError):
-        column[4]

@@ -1,0 +1,17 @@
+"""YAML out: objects as kubectl would print them. Reading, which trusts nothing, is `admission.documents`."""
+
+from collections.abc import Iterable
+
+import yaml
+
+_WIDTH = 120
+
+
+def to_yaml(value: object) -> str:
+    """One document."""
+    return yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=False, width=_WIDTH, allow_unicode=True)
+
+
+def to_yaml_documents(values: Iterable[object]) -> str:
+    """Documents one after the other, each after `---`."""
+    return "".join(f"---\n{to_yaml(value)}" for value in values)
