@@ -58,7 +58,7 @@ class Traffic:
         self._door_is_stale = True
         self._named: frozenset[tuple[str, str]] = frozenset()
         """The backends that routes of the front door name."""
-        self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_broke=self._broke)
+        self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_failed=self._broke)
         store.subscribe(self._heard)
 
     def follow(self, edge: Edge, names: Iterable[ClusterName] = ()) -> None:

@@ -76,7 +76,7 @@ _DEFAULTS = ClusterSettings()
 # A key such as the scheduler's stands for every pod of the cluster, so many changes a second are no fight of writers.
 _LOOP = LoopSettings(breaker_passes=20_000)
 
-OnBroke = Callable[[Work, Exception, int], None]
+OnFailed = Callable[[Work, Exception, int], None]
 
 
 class SimulatedCluster:
@@ -90,7 +90,7 @@ class SimulatedCluster:
         engines: EngineFactory,
         settings: ClusterSettings = _DEFAULTS,
         *,
-        on_broke: OnBroke | None = None,
+        on_failed: OnFailed | None = None,
     ) -> None:
         self.name = name
         self.api = ClusterApi(name, store)
@@ -98,7 +98,7 @@ class SimulatedCluster:
         self._clock = clock
         self._settings = settings
         site = ControllerContext(name, store, clock, settings)
-        self._loop: Loop[Work] = Loop(self._reconcile, clock=clock, workers=1, settings=_LOOP, on_broke=on_broke)
+        self._loop: Loop[Work] = Loop(self._reconcile, clock=clock, workers=1, settings=_LOOP, on_failed=on_failed)
         self._nodes = Nodes(site)
         self._kubelet = Kubelet(site, engines, self._waker(Kubelet.name))
         self._gateways = GatewayController(site)
