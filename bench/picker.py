@@ -30,7 +30,7 @@ from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.interfaces import RoutingResult
-from modelplane.epp.server.observe import Numbers, PickObserver
+from modelplane.epp.server.observe import PickerMetrics, PickObserver
 from modelplane.epp.server.steps import PickRequest
 from tests.support.simple_runner import run
 
@@ -177,7 +177,7 @@ def _decide_us(count: int) -> float:
     endpoints = _endpoints(count)
     source, scheduler = StaticEndpoints(endpoints), Scheduler(load("").build())
     director = Director(source, scheduler, clock=time.monotonic, chance=_CHANCE.random)
-    director.observer = PickObserver(Numbers())
+    director.observer = PickObserver(PickerMetrics())
     asker = _NobodyWaits()
 
     def one_round() -> float:

@@ -234,7 +234,7 @@ def test_a_reporter_that_fails_does_not_stop_the_loop():
     async def main(clock):
         asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context["message"]))
         bench = Bench(clock, {"a": [Failed(LookupError("x")), Done()]}, backoff_first_s=0.5)
-        bench.loop._on_broke = lambda *_: 1 / 0
+        bench.loop._on_failed = lambda *_: 1 / 0
         async with bench.running():
             await add_all("ab")(bench)
         return bench.passes

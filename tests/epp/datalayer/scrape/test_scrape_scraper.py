@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from modelplane.epp.datalayer.scrape import Engines, MetricsInUse, Pace, Scraper, ScrapeSettings
+from modelplane.epp.datalayer.scrape import Engines, MetricsInUse, ScrapeIntervals, Scraper, ScrapeSettings
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
 from modelplane.epp.datalayer.scrape.engines import EngineMetricNames as Kind
 from modelplane.epp.datalayer.scrape.engines import MetricFamily
@@ -14,7 +14,9 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from tests.support.kube_api import until
 
-QUICK = ScrapeSettings(Pace(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005)
+QUICK = ScrapeSettings(
+    ScrapeIntervals(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005
+)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b"
 
 
@@ -129,7 +131,7 @@ def test_a_real_engine():
 def test_an_endpoint_that_fails_keeps_its_numbers_and_comes_back(answer, problem):
     async def body(server):
         endpoint = endpoint_of(server)
-        async with looking(endpoint, settings=ScrapeSettings(QUICK.pace, timeout_s=0.3, tick_s=0.005)) as scraper:
+        async with looking(endpoint, settings=ScrapeSettings(QUICK.intervals, timeout_s=0.3, tick_s=0.005)) as scraper:
             await until(lambda: endpoint.metrics.waiting == 1)
             server.answer = answer
             await until(lambda: problem in scraper.problems.get("default/pod", ""))
@@ -167,7 +169,7 @@ def test_no_more_at_once_than_allowed():
     async def body(server):
         server.held.clear()
         endpoints = [endpoint_of(server, f"default/{number}") for number in range(12)]
-        settings = ScrapeSettings(QUICK.pace, timeout_s=30, at_once=4, tick_s=0.005)
+        settings = ScrapeSettings(QUICK.intervals, timeout_s=30, at_once=4, tick_s=0.005)
         async with looking(*endpoints, settings=settings):
             await until(lambda: server.open == 4)
             await asyncio.sleep(0.05)
@@ -197,7 +199,7 @@ def test_one_that_leaves_while_it_is_asked_makes_room_for_another():
     async def body(server):
         server.held.clear()
         first, second = endpoint_of(server, "default/a"), endpoint_of(server, "default/b")
-        settings = ScrapeSettings(QUICK.pace, timeout_s=30, at_once=1, tick_s=0.005)
+        settings = ScrapeSettings(QUICK.intervals, timeout_s=30, at_once=1, tick_s=0.005)
         async with looking(first, settings=settings) as scraper:
             await until(lambda: server.open == 1)
             scraper.watch([second])
@@ -211,7 +213,7 @@ def test_one_that_leaves_while_it_is_asked_makes_room_for_another():
 def test_requests_under_way_hurry_the_next_look():
     async def body(server):
         endpoint = endpoint_of(server)
-        settings = ScrapeSettings(Pace(busy_s=0.01, warm_s=3000, idle_s=3000), tick_s=0.005)
+        settings = ScrapeSettings(ScrapeIntervals(busy_s=0.01, warm_s=3000, idle_s=3000), tick_s=0.005)
         server.answer = page(waiting=0, running=0)
         async with looking(endpoint, settings=settings):
             await until(lambda: server.asked >= 6)
@@ -247,7 +249,7 @@ def test_where_no_plugin_reads_the_load_it_is_looked_at_once():
     async def body(server):
         endpoint = endpoint_of(server)
         endpoint.requests_in_flight = 1
-        async with looking(endpoint, settings=ScrapeSettings(QUICK.pace, MetricsInUse(load=False), tick_s=0.005)):
+        async with looking(endpoint, settings=ScrapeSettings(QUICK.intervals, MetricsInUse(load=False), tick_s=0.005)):
             await until(lambda: server.asked == 1)
             await asyncio.sleep(0.1)
         assert server.asked == 1

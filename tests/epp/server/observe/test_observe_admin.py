@@ -8,14 +8,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from modelplane.epp.replay.snapshot import decode, encode
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
-from modelplane.epp.server.observe import AdminServer, Numbers, PickerCollector, PoolStats
+from modelplane.epp.server.observe import AdminServer, PickerCollector, PickerMetrics, PoolStats
 
 ENDPOINT = Endpoint("team/p", "10.0.0.1:8000", metrics=EndpointMetrics(waiting=2, scraped_s=9.0), requests_in_flight=3)
 
 
 def ask(*paths, problem="", dump=True):
     async def main():
-        collector = PickerCollector(Numbers(), lambda: PoolStats("pool", (ENDPOINT,)))
+        collector = PickerCollector(PickerMetrics(), lambda: PoolStats("pool", (ENDPOINT,)))
         state = (lambda: encode((ENDPOINT,), 10.0)) if dump else None
         server = AdminServer(collector, ("127.0.0.1", 0), problem=lambda: problem, state=state)
         await server.start()

@@ -9,9 +9,9 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe import Numbers, PickerCollector, PoolStats
-from modelplane.epp.server.observe.collector import PrefixShown
-from modelplane.epp.server.observe.numbers import Histogram
+from modelplane.epp.server.observe import PickerCollector, PickerMetrics, PoolStats
+from modelplane.epp.server.observe.collector import PrefixIndexStats
+from modelplane.epp.server.observe.metrics import Histogram
 
 ENDPOINTS = (
     Endpoint(
@@ -28,13 +28,13 @@ def one(value, *bounds):
     return found
 
 
-PREFIX = PrefixShown(1234, one(0.75, 0.5, 1.0), one(4096.0, 1024.0))
+PREFIX = PrefixIndexStats(1234, one(0.75, 0.5, 1.0), one(4096.0, 1024.0))
 QUEUES = {"": (0.1, 0.2), "1": (0.5, 0.25)}
 POOL = PoolStats("pool", ENDPOINTS, 1, 7, 3, {"decode": 0.75}, ((1, 5, 500), (0, 2, 20)), QUEUES, PREFIX)
 
 
 def samples(*, legacy=False, fill=True):
-    numbers = Numbers()
+    numbers = PickerMetrics()
     if fill:
         request = Request("id", "m", size=100, received_s=1.0, fairness_id="t", priority=1, streaming=True)
         numbers.decided(request, Decision(Outcome.PICKED, ((ENDPOINTS[0],),)), 0.00015, "alias")
@@ -172,7 +172,7 @@ def test_a_picker_that_saw_nothing_shows_its_pool():
 
 
 def test_labels_that_clients_choose_are_escaped():
-    numbers = Numbers()
+    numbers = PickerMetrics()
     model = 'a"b\\c\nd'
     numbers.decided(Request("id", model), Decision(Outcome.SATURATED), 0.1)
     found = read(PickerCollector(numbers, lambda: POOL).text())
