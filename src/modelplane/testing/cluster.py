@@ -139,7 +139,7 @@ def make_lab(clock: VirtualClock, settings: ClusterSettings, database: Database 
     kept = database or make_database(clock, broken)
     store, engines = kept.store("cluster/east"), FakeEngines(clock)
     cluster = SimulatedCluster(
-        "east", store, clock, engines, settings, on_broke=lambda work, error, _: broken.append((work, error))
+        "east", store, clock, engines, settings, on_failed=lambda work, error, _: broken.append((work, error))
     )
     return ClusterLab(cluster, store, clock, engines, broken)
 
