@@ -391,10 +391,10 @@ def test_only_configured_parsers_read_bodies(parsers, outcome, api):
 
 
 @pytest.mark.parametrize("parser", ["vllmgrpc-parser", "vertexai-parser"])
-def test_messages_of_grpc_are_passed_on_unread(parser):
+def test_grpc_messages_are_not_parsed(parser):
     listed = PLAIN.replace("plugins: [", f"plugins: [{{type: {parser}}}, ", 1)
     config = load(f"{listed}requestHandler: {{parsers: [{{pluginRef: {parser}}}]}}\n")
-    assert any("are passed on unread" in str(warning) for warning in config.warnings)
+    assert any("gRPC messages are not parsed" in str(warning) for warning in config.warnings)
     desk = Desk()
     desk.director.apis = apis_of(config)
     result, _ = desk.ask(b"\x00\x00\x00\x00\x02\x0a\x00")
