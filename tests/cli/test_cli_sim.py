@@ -42,7 +42,7 @@ def parsed(*words):
     ],
 )
 def test_what_a_command_line_asks_for(words, expected):
-    ask = sim.ask_of(parsed(*words.split()))
+    ask = sim.placement_request(parsed(*words.split()))
     assert (ask["verb"], ask["cluster"], ask["name"], ask["value"]) == expected
 
 

@@ -2,7 +2,7 @@
 
 from modelplane.api.codec import decode
 from modelplane.api.models import LabelSelector, ModelDeployment, Toleration
-from modelplane.compose.asking import ask_of
+from modelplane.compose.asking import placement_request
 from modelplane.placement.request import (
     CacheRequest,
     EngineRequest,
@@ -21,7 +21,7 @@ EAST = LabelSelector(match_labels={"region": "east"})
 
 def read(spec, status=None):
     metadata = {"name": "chat", "namespace": "team", "uid": "u"}
-    return ask_of(decode(ModelDeployment, {"metadata": metadata, "spec": spec, "status": status or {}}))
+    return placement_request(decode(ModelDeployment, {"metadata": metadata, "spec": spec, "status": status or {}}))
 
 
 def test_a_plain_deployment_asks_with_defaults():
@@ -73,5 +73,5 @@ def test_everything_that_can_be_said_is_heard():
         priority="gold",
         may_preempt=True,
         protected=True,
-        announced=frozenset({"r-1"}),
+        nominated_victims=frozenset({"r-1"}),
     )

@@ -109,11 +109,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.verb == "show":
         _show(_call(plane, f"/clusters/{quote(arguments.cluster, safe='')}"))
     else:
-        print(_call(plane, "", ask_of(arguments))["said"])
+        print(_call(plane, "", placement_request(arguments))["said"])
     return 0
 
 
-def ask_of(arguments: argparse.Namespace) -> dict[str, str]:
+def placement_request(arguments: argparse.Namespace) -> dict[str, str]:
     """What is sent for a command line."""
     given = vars(arguments)
     verb = f"{arguments.verb}-{arguments.thing}" if given.get("thing") else arguments.verb

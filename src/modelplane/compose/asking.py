@@ -12,7 +12,7 @@ from modelplane.placement.request import (
 )
 
 
-def ask_of(deployment: ModelDeployment, lowered: Lowered | None = None) -> PlacementRequest:
+def placement_request(deployment: ModelDeployment, lowered: Lowered | None = None) -> PlacementRequest:
     spec = deployment.spec
     lowered = lowered or lower(spec)
     placement = spec.placement
@@ -31,7 +31,7 @@ def ask_of(deployment: ModelDeployment, lowered: Lowered | None = None) -> Place
         priority=spec.priority,
         may_preempt=spec.preemption_policy == "PreemptLowerPriority",
         protected=spec.protected,
-        announced=_announced(deployment),
+        nominated_victims=_nominated_victims(deployment),
     )
 
 
@@ -54,7 +54,7 @@ def _weights(weights: Weights | None) -> ScoreWeights:
     return ScoreWeights(**{name: float(value) for name, value in given.items() if value is not None})
 
 
-def _announced(deployment: ModelDeployment) -> frozenset[str]:
+def _nominated_victims(deployment: ModelDeployment) -> frozenset[str]:
     placement = deployment.status.placement
     preemption = placement.preemption if placement is not None else None
     return frozenset(preemption.replicas) if preemption is not None else frozenset()

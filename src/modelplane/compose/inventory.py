@@ -45,7 +45,7 @@ from modelplane.placement.values import (
     PoolAssignment,
     Price,
     QueueInfo,
-    shared_seats,
+    shared_assignments,
 )
 
 _MAX_HARDWARE = 4_096
@@ -164,7 +164,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
     currency: str | None
     devices: msgspec.Raw
     declared: tuple[int, int | None, tuple[TaintSpec, ...]] | None
-    others_held: tuple[tuple[str, int], ...]
+    held_by_others: tuple[tuple[str, int], ...]
     short_since: str | None
 
 
@@ -181,7 +181,7 @@ def _described_pool(description: bytes) -> Pool:
         _price(pool.price, pool.currency) if pool.price else None,
         now,
         meant if meant > nodes else None,
-        pool.others_held,
+        pool.held_by_others,
         epoch_s(pool.short_since),
     )
 
@@ -250,7 +250,7 @@ def holding_of(resource: ModelReplica) -> PlacedReplica:
         deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
         cluster=ClusterName(spec.cluster_name),
         index=spec.index,
-        seats=shared_seats(tuple(_seat(engine) for engine in spec.engines)),
+        assignments=shared_assignments(tuple(_seat(engine) for engine in spec.engines)),
         serving=_serves(resource),
         idle_since=_idle_since(resource),
         created=metadata.creation_timestamp or "",
@@ -337,7 +337,7 @@ def read_replica(manifest: Manifest) -> PlacedReplica | None:
             deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
             cluster=ClusterName(named.spec.cluster_name),
             index=named.spec.index,
-            seats=(),
+            assignments=(),
             # Whether it serves is not known either; it must not go before others do.
             serving=True,
             created=metadata.creation_timestamp or "",

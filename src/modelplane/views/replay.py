@@ -13,7 +13,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import API_VERSION, Manifest
-from modelplane.compose.asking import ask_of
+from modelplane.compose.asking import placement_request
 from modelplane.framework.registry import Registry
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.schedule import Schedule, schedule
@@ -44,7 +44,9 @@ def snapshot_document(inputs: FleetManifests) -> dict[str, object]:
 def decide(inputs: FleetManifests) -> tuple[RecordedDecision, ...]:
     """What each deployment would be given, each on the fleet as it is, by itself."""
     fleet = inputs.fleet()
-    return tuple(_decision(ask_of(decode(ModelDeployment, item)), fleet, inputs) for item in inputs.deployments)
+    return tuple(
+        _decision(placement_request(decode(ModelDeployment, item)), fleet, inputs) for item in inputs.deployments
+    )
 
 
 def replay(document: Mapping[str, object], registry: Registry | None = None) -> tuple[ReplayedDecision, ...]:
@@ -75,14 +77,14 @@ def replay(document: Mapping[str, object], registry: Registry | None = None) -> 
     )
 
 
-def _decision(ask: PlacementRequest, fleet: Fleet, inputs: FleetManifests) -> RecordedDecision:
-    decided = schedule(ask, fleet, inputs.now, profile=inputs.profile)
+def _decision(request: PlacementRequest, fleet: Fleet, inputs: FleetManifests) -> RecordedDecision:
+    decided = schedule(request, fleet, inputs.now, profile=inputs.profile)
     return RecordedDecision(
-        deployment=key_text(ask.deployment),
+        deployment=key_text(request.deployment),
         digest=digest_of(decided),
         placements=tuple(
-            f"{placement.holding.cluster}/{'+'.join(seat.pool for seat in placement.holding.seats)}"
-            f"#{placement.holding.index} {placement.fate.value}"
+            f"{placement.replica.cluster}/{'+'.join(assignment.pool for assignment in placement.replica.assignments)}"
+            f"#{placement.replica.index} {placement.decision.value}"
             for placement in decided.placements
         ),
         pending=decided.pending,
