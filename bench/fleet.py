@@ -19,7 +19,7 @@ import msgspec
 
 from modelplane.api.meta import Key, Uid
 from modelplane.api.models import InferenceCluster
-from modelplane.compose.inventory import cluster_of
+from modelplane.compose.fleet_snapshot import cluster_of
 from modelplane.placement.request import EngineRequest, MemberRequest, NodeDeviceRequest, PlacementRequest
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet

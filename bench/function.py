@@ -13,7 +13,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.objects import Manifest, text_at
 from modelplane.compose.contract import Requirement
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.crossplane.caches import FunctionCaches
 from modelplane.crossplane.calls import answer
 from modelplane.crossplane.messages import read, write

@@ -13,7 +13,7 @@ from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe import Numbers, PickerCollector, PickObserver, PoolStats
+from modelplane.epp.server.observe import PickerCollector, PickerMetrics, PickObserver, PoolStats
 
 _REQUESTS = 20_000
 _LABELS = ("model_name", "target_model_name", "fairness_id", "priority")
@@ -31,13 +31,13 @@ def rows() -> list[dict[str, object]]:
 
 def _observed(observer: PickObserver) -> Callable[[], None]:
     endpoint = Endpoint("default/pod-0", "10.0.0.1:8000")
-    request = Request("id", "model", size=1000, streaming=True, received_s=1.0, tenant="tenant")
+    request = Request("id", "model", size=1000, streaming=True, received_s=1.0, fairness_id="tenant")
     decision = Decision(Outcome.PICKED, ((endpoint,),))
     served = EndpointResponse(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20))
 
     def count() -> None:
-        heard = observer.listen(request, 0.5)
-        observer.decided(request, decision, 0.00003, heard)
+        steps = observer.listen(request, 0.5)
+        observer.decided(request, decision, 0.00003, steps)
         observer.ended(request, decision, served)
 
     return count
@@ -76,10 +76,10 @@ def _request_us(count: Callable[[], None]) -> float:
 
 def _collect_ms() -> tuple[float, float]:
     """A page for Prometheus with a hundred sets of labels and a hundred endpoints."""
-    numbers = Numbers()
+    numbers = PickerMetrics()
     endpoints = tuple(Endpoint(f"default/pod-{at}", f"10.0.0.{at}:8000") for at in range(100))
     for at, endpoint in enumerate(endpoints):
-        request = Request("id", f"model-{at % 10}", tenant=f"tenant-{at // 10}")
+        request = Request("id", f"model-{at % 10}", fairness_id=f"tenant-{at // 10}")
         numbers.decided(request, Decision(Outcome.PICKED, ((endpoint,),)), 0.00003)
         numbers.ended(request, EndpointResponse(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20)))
     collector = PickerCollector(numbers, lambda: PoolStats("pool", endpoints))

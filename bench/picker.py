@@ -24,13 +24,13 @@ from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.director import Director
 from modelplane.epp.server.interfaces import RoutingResult
-from modelplane.epp.server.observe import Numbers, PickObserver
+from modelplane.epp.server.observe import PickerMetrics, PickObserver
 from modelplane.epp.server.steps import PickRequest
 from tests.support.simple_runner import run
 
@@ -153,7 +153,7 @@ def _picks(
     started = time.process_time()
     for at, request in enumerate(requests):
         if at % every == 0:
-            endpoints[at % count].load = loads[at]
+            endpoints[at % count].metrics = loads[at]
         picked = scheduler.schedule(request, endpoints, 0.0, _CHANCE.random).picked
         if counted:
             picked.requests_in_flight += 1
@@ -177,7 +177,7 @@ def _decide_us(count: int) -> float:
     endpoints = _endpoints(count)
     source, scheduler = StaticEndpoints(endpoints), Scheduler(load("").build())
     director = Director(source, scheduler, clock=time.monotonic, chance=_CHANCE.random)
-    director.observer = PickObserver(Numbers())
+    director.observer = PickObserver(PickerMetrics())
     asker = _NobodyWaits()
 
     def one_round() -> float:
@@ -251,14 +251,14 @@ def _endpoints(count: int) -> tuple[Endpoint, ...]:
             f"pool/server-{at:04}",
             f"10.0.{at // 250}.{at % 250}:8000",
             {"llm-d.ai/role": roles[at % 2]},
-            load=_load(),
+            metrics=_load(),
         )
         for at in range(count)
     )
 
 
-def _load() -> Load:
-    return Load(float(_CHANCE.randrange(10)), float(_CHANCE.randrange(20)), _CHANCE.random(), seen_s=0.0)
+def _load() -> EndpointMetrics:
+    return EndpointMetrics(float(_CHANCE.randrange(10)), float(_CHANCE.randrange(20)), _CHANCE.random(), scraped_s=0.0)
 
 
 def _requests(count: int, words: int = 2) -> list[Request]:

@@ -16,7 +16,7 @@ from modelplane.epp.flowcontrol.least_served import LeastServed
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
@@ -71,7 +71,9 @@ def _prefix() -> Iterator[Row]:
 
 
 def _pool() -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000", load=Load(waiting=i % 5)) for i in range(_ENDPOINTS))
+    return tuple(
+        Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000", metrics=EndpointMetrics(waiting=i % 5)) for i in range(_ENDPOINTS)
+    )
 
 
 def _filled(pool: tuple[Endpoint, ...], blocks: int) -> ApproximateIndex:
@@ -162,7 +164,7 @@ def _flow() -> Iterator[Row]:
         flow, requests = _queued(policy)
 
         def one(flow: FlowControl = flow, requests: Iterator[Request] = requests) -> None:
-            flow.offer(next(requests), 1.0)
+            flow.enqueue(next(requests), 1.0)
             flow.dispatch(1.0, 0.5, _ENDPOINTS)
 
         yield _row(f"picker-flow-{policy.name}-{_FLOWS}-flows", _best(one, 5_000), "µs an offer and dispatch", limit)
@@ -173,7 +175,7 @@ def _abandoning() -> Row:
     flow, requests = _queued(TokenFair("token-fair"))
 
     def one() -> None:
-        flow.abandon(flow.offer(next(requests), 1.0), 1.0)
+        flow.abandon(flow.enqueue(next(requests), 1.0), 1.0)
 
     return _row(f"picker-flow-abandon-{_FLOWS}-flows", _best(one, 5_000), "µs an offer and abandon", 20.0)
 
@@ -181,11 +183,11 @@ def _abandoning() -> Row:
 def _queued(policy: FairnessPolicy) -> tuple[FlowControl, Iterator[Request]]:
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, policy)))
     requests = [
-        Request(str(number), "m", tenant=f"tenant-{number}", prompts=(b"x" * 800,), size=900)
+        Request(str(number), "m", fairness_id=f"tenant-{number}", prompts=(b"x" * 800,), size=900)
         for number in range(_FLOWS)
     ]
     for request in requests:
-        flow.offer(request, 0.0)
+        flow.enqueue(request, 0.0)
     return flow, itertools.cycle(requests)
 
 

@@ -32,7 +32,7 @@ from load.virtual import VirtualTime
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
@@ -173,7 +173,7 @@ class Ours(Policy):
             clock.call_at(self._look_s * at / len(self.endpoints), lambda at=at: self._look(at))  # type: ignore[misc]  # a default argument binds the loop's variable
 
     def choose(self, question: Question, prompt: Prompt) -> int:
-        request = Request("r", "m", prompts=(question.text,), most_output_tokens=question.answer)
+        request = Request("r", "m", prompts=(question.text,), max_output_tokens=question.answer)
         decision = self._scheduler.schedule(request, self.endpoints, self._clock.now(), self._chance)
         sent = self._sent[prompt] = _Sent(request, decision, max(0, request.tokens - decision.cached_tokens))
         if self._counts:
@@ -196,15 +196,15 @@ class Ours(Policy):
 
     def _look(self, at: int) -> None:
         engine, now_s = self._pool.engines[at], self._clock.now()
-        self.endpoints[at].load = Load(
+        self.endpoints[at].metrics = EndpointMetrics(
             waiting=float(len(engine.waiting)),
             running=float(len(engine.running)),
-            kv_use=engine.cache_usage,
+            kv_cache_usage=engine.cache_usage,
             block_size=_BLOCK,
             blocks=engine.limits.blocks,
-            seen_s=now_s,
-            requests_then=self.endpoints[at].requests_in_flight,
-            tokens_then=self.endpoints[at].tokens_shown,
+            scraped_s=now_s,
+            requests_at_scrape=self.endpoints[at].requests_in_flight,
+            tokens_at_scrape=self.endpoints[at].tokens_shown,
         )
         self._clock.call_at(now_s + self._look_s, lambda: self._look(at))
 

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from modelplane.epp.datalayer.scrape import Scraper
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
 from modelplane.epp.datalayer.scrape.engines import BUILT_IN
-from modelplane.epp.datalayer.scrape.pages import PageReader
+from modelplane.epp.datalayer.scrape.extractor import MetricsExtractor
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import Address, EngineConfig, SimulatedEngine
 from modelplane.sim.engine.figures import EngineStats
@@ -36,9 +36,9 @@ def rows() -> list[dict[str, object]]:
 
 def _parsing() -> list[dict[str, object]]:
     baseline = _median_us(lambda page: list(text_string_to_metric_families(page.decode())), _pages()[:8])
-    plain = PageReader(BUILT_IN[0])
-    adapters = PageReader(BUILT_IN[0])
-    same = PageReader(BUILT_IN[0])
+    plain = MetricsExtractor(BUILT_IN[0])
+    adapters = MetricsExtractor(BUILT_IN[0])
+    same = MetricsExtractor(BUILT_IN[0])
     return [
         _row("scrape.parse_changed", _median_us(plain.read, _pages() * 20), "us/page", 30, baseline),
         _row("scrape.parse_changed_lora", _median_us(adapters.read, _pages(lora=True) * 20), "us/page", 60, baseline),
@@ -88,7 +88,7 @@ async def _looking() -> list[dict[str, object]]:
 
 
 async def _look_us(port: int) -> float:
-    connection, reader = ScrapeConnection(ScrapeTarget("127.0.0.1", port), timeout_s=30), PageReader(BUILT_IN[0])
+    connection, reader = ScrapeConnection(ScrapeTarget("127.0.0.1", port), timeout_s=30), MetricsExtractor(BUILT_IN[0])
     loop = asyncio.get_running_loop()
 
     async def look() -> None:

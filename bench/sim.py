@@ -82,7 +82,7 @@ async def _clusters(clock: VirtualClock, engines: FakeEngines, count: int) -> li
     found = []
     for number in range(count):
         store = database.store(f"cluster/{number}")
-        store.log.stop_remembering()
+        store.log.disable()
         cluster = SimulatedCluster(f"c{number}", store, clock, engines, ClusterSettings())
         cluster.set_pools([gpu_pool(nodes=4)])
         await cluster.start()
@@ -100,7 +100,7 @@ async def _at_rest(clusters: Sequence[SimulatedCluster]) -> None:
 def _store_rate() -> float:
     clock = VirtualClock()
     store = Database(None, clock=clock).store("pods")
-    store.log.stop_remembering()
+    store.log.disable()
     template = deployment()["spec"]
     started = time.process_time()
     for number in range(PODS // 10):

@@ -2,7 +2,7 @@ from modelplane.api.conditions import ConditionStatus, ConditionType, fails, hol
 from modelplane.api.reasons import Reason
 
 PLACED = holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED)
-STARTING = fails(ConditionType.REPLICAS_READY, Reason.STARTING, "1 of 2 replicas answer requests")
+STARTING = fails(ConditionType.REPLICAS_READY, Reason.STARTING, "1 of 2 replicas serve")
 UNREAD = unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "not read yet")
 
 
@@ -12,7 +12,7 @@ def test_ready_takes_its_words_from_the_first_shortfall():
         "Ready",
         ConditionStatus.FALSE,
         "Starting",
-        "1 of 2 replicas answer requests",
+        "1 of 2 replicas serve",
     )
 
 

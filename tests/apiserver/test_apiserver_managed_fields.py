@@ -9,7 +9,7 @@ from modelplane.apiserver.field_sets import read
 from modelplane.apiserver.managed_fields import (
     BEFORE_FIRST_APPLY,
     LAST_APPLIED,
-    Door,
+    WriteContext,
     Writer,
     apply,
     read_owners,
@@ -23,7 +23,7 @@ LATER = "2026-01-02T00:00:00Z"
 
 
 def door(manager, *, applies=True, now=NOW, subresource=""):
-    return Door(CONFIG_MAP, Writer(manager, applies, "v1", subresource), now)
+    return WriteContext(CONFIG_MAP, Writer(manager, applies, "v1", subresource), now)
 
 
 def config(**data):

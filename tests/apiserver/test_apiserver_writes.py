@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from modelplane.apiserver.objects import HOLD
+from modelplane.apiserver.objects import NAMESPACE_FINALIZER
 
 SERVICES = "/apis/modelplane.ai/v1alpha1/namespaces/default/modelservices"
 DEPLOYMENTS = "/apis/modelplane.ai/v1alpha1/namespaces/default/modeldeployments"
@@ -29,12 +29,12 @@ def config_map(name, **fields):
 
 def test_a_dry_run_answers_as_if_and_keeps_nothing(over_http):
     async def story(client):
-        heard = []
-        client.store.subscribe(heard.append)
+        on_change = []
+        client.store.subscribe(on_change.append)
         revision = client.store.revision
         code, made = await client.ask("POST", f"{SERVICES}?dryRun=All", service("a"))
         assert (code, made["spec"]["endpoints"][0]["weight"], "resourceVersion" in made["metadata"]) == (201, 1, False)
-        assert (client.store.revision, heard) == (revision, [])
+        assert (client.store.revision, on_change) == (revision, [])
         await client.ask("POST", SERVICES, service("a"))
         before = (await client.ask("GET", f"{SERVICES}/a"))[1]
         patch = {"metadata": {"labels": {"x": "y"}}}
@@ -169,7 +169,7 @@ def test_a_namespace_keeps_its_hold_whatever_a_writer_says(over_http):
             "PATCH", path, {"metadata": {"finalizers": None, "labels": {"a": "b"}}}, media=MERGE
         )
         assert patched["metadata"]["labels"] == {"a": "b", "kubernetes.io/metadata.name": "n"}
-        assert HOLD not in patched["metadata"].get("finalizers", [])
+        assert NAMESPACE_FINALIZER not in patched["metadata"].get("finalizers", [])
         assert (await client.ask("GET", path))[0] == 200
 
     over_http(story, collect_garbage=False)

@@ -41,20 +41,20 @@ def test_a_token_may_lie_in_a_file_beside_it(write, tmp_path):
 @pytest.mark.parametrize(
     ("document", "says"),
     [
-        (config(user={"exec": {"command": "aws"}}), "credentials by exec, which is refused"),
-        (config(user={"auth-provider": {"name": "gcp"}}), "credentials by auth-provider, which is refused"),
+        (config(user={"exec": {"command": "aws"}}), "credentials from exec are not supported"),
+        (config(user={"auth-provider": {"name": "gcp"}}), "credentials from auth-provider are not supported"),
         (config(cluster={"server": "http://192.0.2.1"}), "http://192.0.2.1 is not an https address"),
         (config(cluster={"server": 7}), "the server is missing is not an https address"),
-        (config(cluster={"insecure-skip-tls-verify": True}), "insecure-skip-tls-verify is refused"),
+        (config(cluster={"insecure-skip-tls-verify": True}), "insecure-skip-tls-verify is not supported"),
         (config(cluster={"certificate-authority-data": "%"}), "certificate-authority-data is not base64"),
         (
             config(cluster={"certificate-authority-data": base64.b64encode(b"none").decode()}),
             "a certificate cannot be read",
         ),
-        (config(**{"current-context": "there"}), "contexts has none named 'there'"),
-        (config(clusters=[7]), "clusters has none named 'c'"),
+        (config(**{"current-context": "there"}), "no entry named 'there' in contexts"),
+        (config(clusters=[7]), "no entry named 'c' in clusters"),
         ("a: [", "not a kubeconfig"),
-        ("7", "contexts has none named ''"),
+        ("7", "no entry named '' in contexts"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(write, document, says):

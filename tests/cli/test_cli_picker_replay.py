@@ -13,7 +13,7 @@ import pytest
 from modelplane.cli import main
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.epp.server.observe import DecisionLog, PickObserver
@@ -48,7 +48,10 @@ def write_log(path, text=CONFIG, *, endpoints=2, requests=3):
     config = load(text)
     observer.configured(config)
     scheduler = Scheduler(config.build())
-    pool = tuple(Endpoint(f"p-{at}", f"10.0.0.{at}:8000", load=Load(float(at), seen_s=1.0)) for at in range(endpoints))
+    pool = tuple(
+        Endpoint(f"p-{at}", f"10.0.0.{at}:8000", metrics=EndpointMetrics(float(at), scraped_s=1.0))
+        for at in range(endpoints)
+    )
     for at in range(requests):
         request = Request(f"r-{at}", "m", prompts=(b"a secret",))
         heard = observer.listen(request, 0.0)
@@ -69,7 +72,7 @@ def test_all_decisions_of_a_log(tmp_path, capsys):
     head, *rows, last = out.splitlines()
     assert head.split() == ["AT", "REQUEST", "OUTCOME", "ENDPOINT", "REPLAYED"]
     assert [row.split()[1:] for row in rows] == [[f"r-{at}", "Picked", "p-0", "the", "same"] for at in range(3)]
-    assert last == "3 came out the same, 0 did not, 0 ended before any plugin was asked"
+    assert last == "3 came out the same, 0 did not, 0 ended before any plugin ran"
 
 
 def test_one_decision_in_full(tmp_path, capsys):
@@ -95,10 +98,10 @@ def test_another_configuration(tmp_path, capsys):
     log = write_log(tmp_path / "log")
     code, out, _ = explain(capsys, "--log", log, "--config", str(other))
     assert code == 1
-    assert out.splitlines()[-1] == "0 came out the same, 3 did not, 0 ended before any plugin was asked"
+    assert out.splitlines()[-1] == "0 came out the same, 3 did not, 0 ended before any plugin ran"
     code, _, err = explain(capsys, "--log", log, "--config", str(other), "--id", "r-0")
     assert code == 1
-    assert "was decided by configuration" in err
+    assert "was decided with configuration" in err
     assert "+  scorers  cost-scorer x 1" in err
 
 
@@ -106,7 +109,7 @@ def test_one_that_no_plugin_was_asked_about(tmp_path, capsys):
     log = write_log(tmp_path / "log", endpoints=0, requests=1)
     code, out, _ = explain(capsys, "--log", log)
     assert code == 0
-    assert "ended as NoEndpoints (no endpoint is ready) before any plugin was asked" in out
+    assert "ended as NoEndpoints (no endpoint is ready) before any plugin ran" in out
 
 
 @pytest.mark.parametrize(
@@ -216,4 +219,4 @@ def test_every_decision_of_a_picker_behind_envoy(tmp_path, capsys):
     assert "asks" not in log
     code, out, _ = explain(capsys, "--log", str(stage.log))
     assert code == 0, out
-    assert out.splitlines()[-1] == "48 came out the same, 0 did not, 12 ended before any plugin was asked"
+    assert out.splitlines()[-1] == "48 came out the same, 0 did not, 12 ended before any plugin ran"

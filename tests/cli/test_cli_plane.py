@@ -90,10 +90,10 @@ def test_the_demo_answers_a_request_and_leaves_nothing_behind(tmp_path):
     children = children_of(process.pid)
     output += process.communicate(timeout=200)[0]
     assert process.returncode == 0, output
-    assert re.search(r"answered  .*simulated answer from qwen3-8b", output)
+    assert re.search(r"response  .*simulated answer from qwen3-8b", output)
     assert re.search(r"served by (east|west)/qwen3-8b-", output)
-    assert "streamed  the same question in 48 pieces" in output
-    assert "why there: 1 on east, 1 on west" in output
+    assert "streamed  the same prompt, response in 48 chunks" in output
+    assert "placement: 1 on east, 1 on west" in output
     assert children
     assert gone(children)
     assert list(tmp_path.iterdir()) == []
@@ -116,7 +116,8 @@ def test_a_plane_goes_on_when_another_comes_and_when_nobody_listens_any_more(tmp
     children = children_of(first.pid)
     second = run("up", "--data", tmp_path)
     assert second.returncode == 1
-    assert second.stderr == f"modelplane up: a plane already runs on {tmp_path} (process {first.pid})\n"
+    already = f"a plane already runs with the data folder {tmp_path} (process {first.pid})"
+    assert second.stderr == f"modelplane up: {already}\n"
     first.stdout.close()
     STARTED.remove(first)
     assert call("status", "--data", tmp_path).returncode == 0
@@ -135,7 +136,7 @@ def test_a_restart_goes_on_where_the_plane_was(tmp_path):
     after = read_until(again, "ModelService default/chat: Available")
     again.terminate()
     again.communicate(timeout=200)
-    assert "going on with 2 InferenceClusters, 1 ModelDeployment, 1 ModelService" in after
+    assert "continuing with 2 InferenceClusters, 1 ModelDeployment, 1 ModelService" in after
     for line in ("API", "gateway"):
         assert re.search(rf"{line} +(\S+)", before)[1] == re.search(rf"{line} +(\S+)", after)[1]
 
@@ -176,21 +177,21 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
         assert (planned.returncode, re.findall(r"^\w+(?= +default)", planned.stdout, re.MULTILINE)) == (0, ["keep"] * 2)
     assert call("replay", tmp_path / "snapshot.yaml").returncode == 0
     ended = call("down", "--data", tmp_path)
-    assert (ended.returncode, ended.stdout) == (0, f"stopped the plane on {tmp_path} (process {process.pid})\n")
+    assert (ended.returncode, ended.stdout) == (0, f"stopped the plane of {tmp_path} (process {process.pid})\n")
     process.communicate(timeout=200)
     assert process.returncode == 143
     for command in ("status", "down"):
         again = call(command, "--data", tmp_path)
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
-        assert f"no plane runs on {tmp_path}" in again.stderr
+        assert f"no plane runs with the data folder {tmp_path}" in again.stderr
 
 
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
         ("--data", "/dev/null", "modelplane up: /dev/null: File exists"),
-        ("--api-port", "abc", "'abc' is no port"),
-        ("--clusters", "0", "'0' is no count of clusters"),
+        ("--api-port", "abc", "'abc' is not a port"),
+        ("--clusters", "0", "'0' is not a number of clusters"),
     ],
 )
 def test_a_start_that_cannot_be_is_one_sentence(tmp_path, option, value, says):
@@ -216,7 +217,7 @@ def test_a_port_in_use_is_named(tmp_path, option):
     [
         ("kind: [", r"modelplane demo: .*bad.yaml:\d+:\d+: "),
         ("apiVersion: modelplane.ai/v1alpha1\nkind: ModelService\nmetadata: {name: a}\nspec: {}\n", "spec.endpoints"),
-        ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", "has no ModelService to send a request to"),
+        ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", "no ModelService to send a request to"),
     ],
 )
 def test_bad_manifests_end_the_demo_with_one_sentence(tmp_path, text, says):

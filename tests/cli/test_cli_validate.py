@@ -55,13 +55,13 @@ def test_a_folder_is_read_to_the_bottom_in_order(capsys):
         "sub/a.yml:3: InferenceClass/h100: metadata.name: is given twice in this set, first at b.yaml:1; keep one",
         "sub/a.yml:4: InferenceClass/h100: spec.devices: is required; give a list: The devices of one node",
         "sub/a.yml:5: InferenceClass/h100: spec.device: unknown field; did you mean devices?",
-        "2 objects, 3 problems (left alone: 1 Secret)",
+        "2 objects, 3 problems (not checked: 1 Secret)",
     ]
 
 
 @pytest.mark.usefixtures("folder")
 def test_paths_in_any_way(capsys):
-    expected = (0, ["1 object, 0 problems (left alone: 1 Secret)"], "")
+    expected = (0, ["1 object, 0 problems (not checked: 1 Secret)"], "")
     assert run(capsys, "-f", "b.yaml", "-f", "sub/c.json") == expected
     assert run(capsys, "-f", "b.yaml", "sub/c.json") == expected
     assert run(capsys, "b.yaml", "sub/c.json") == expected
@@ -123,7 +123,7 @@ def test_json(folder, capsys):
         (["-f", "absent.yaml"], "modelplane validate: absent.yaml: No such file or directory\n"),
         (["-f", "empty"], "modelplane validate: empty: no *.yaml, *.yml or *.json file in this folder\n"),
         (["-f", "a\x00b"], "modelplane validate: a\\x00b: embedded null byte\n"),
-        ([], "modelplane validate: give what to check: -f PATH, or -f - for standard input\n"),
+        ([], "modelplane validate: no manifests given: use -f PATH, or -f - for standard input\n"),
     ],
 )
 def test_what_cannot_be_opened_is_one_sentence(folder, capsys, words, sentence):

@@ -7,7 +7,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import ModelDeployment
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed, ReadyWhen
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
 GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
@@ -61,12 +61,12 @@ def scheduled(asked, clusters, replicas=(), now=NOW):
 
 
 def stuck(placed, number, why):
-    return f"{placed} replicas placed, {number} of them in the wrong place until there is room elsewhere ({why})"
+    return f"{placed} replicas placed, {number} of them must move and no other pool has capacity ({why})"
 
 
 TOO_FEW = "its pool has too few free devices for its new request"
-NO_NODE = "; Capacity: needs 1 free node; 0 of 1 node are free"
-NONE_SELECTED = ": none of 1 clusters is selected"
+NO_NODE = "; Capacity: needs 1 free node; 0 of 1 nodes are free"
+NONE_SELECTED = ": 0 of 1 clusters match the selectors"
 NOT_SELECTED = "its cluster no longer matches the clusterSelector"
 
 
@@ -80,7 +80,11 @@ def test_all_are_placed():
     [
         pytest.param(
             deployment(2, 8),
-            ("False", "InsufficientCapacity", stuck("2 of 2", 2, TOO_FEW) + NO_NODE),
+            (
+                "False",
+                "InsufficientCapacity",
+                stuck("2 of 2", 2, TOO_FEW) + NO_NODE,
+            ),
             id="asked to grow beyond the room",
         ),
         pytest.param(

@@ -153,4 +153,4 @@ def test_endpoints_that_want_other_requests_are_left_out_and_named():
     assert [each["name"] for each in rule_of(found)["backendRefs"]] == ["a", "b"]
     (problem,) = [each for each in found.conditions if each.status.value == "False"]
     assert (problem.type.value, problem.reason.value) == ("RouteReady", "NotSupported")
-    assert problem.message.startswith("z: other hosts or paths")
+    assert problem.message.startswith("z: host or path differs")

@@ -119,13 +119,13 @@ def test_a_queue_that_is_no_label_value_is_refused(scene, scheduler):
 
 def test_a_version_that_is_none_is_refused(scene):
     condition = scene("single-gpu", "native", "kai", version="newest").compose().conditions[0]
-    assert condition.message == "cluster east: spec.scheduling.version: 'newest' is no version; what runs stays"
+    assert condition.message == "cluster east: spec.scheduling.version: 'newest' is no version; running pods stay"
 
 
 def test_a_priority_that_the_cluster_does_not_offer_is_refused(scene):
     condition = scene("tensor-8", priorities=[{"name": "batch", "value": 1}]).compose().conditions[0]
     assert condition.message == (
-        "cluster east: priority 'production' is not among the cluster's: batch; what runs stays"
+        "cluster east: priority 'production' is not among the cluster's: batch; running pods stay"
     )
 
 

@@ -39,7 +39,7 @@ def test_marks_that_no_pod_could_carry_are_refused_without_making_the_cluster_un
 
 
 def test_classes_in_use_outlive_the_cluster():
-    use = Use("modelplane.ai/v1alpha1", "InferenceClass", "h200", reason="a pool has nodes of the class")
+    use = Use("modelplane.ai/v1alpha1", "InferenceClass", "h200", reason="a pool has nodes of this class")
     assert compose().uses == (use,)
 
 

@@ -36,7 +36,7 @@ PROGRAMMED = {"type": "Programmed", "status": "True", "reason": "Programmed", "m
         (
             ["192.0.2.1"],
             REFUSED,
-            ("False", "the gateway did not take its newest configuration: Invalid: there is no Secret front"),
+            ("False", "the gateway rejected its latest configuration: Invalid: there is no Secret front"),
         ),
     ],
 )
@@ -54,5 +54,5 @@ def test_another_one_makes_nothing_and_says_so():
     assert found.desired == {}
     (condition,) = found.conditions
     assert (condition.status.value, condition.reason.value) == ("False", "NotSupported")
-    assert "other serves nothing" in condition.message
+    assert "other is unused" in condition.message
     assert found.ready.status.value == "False"

@@ -66,7 +66,7 @@ def test_an_empty_list_of_clusters_deletes_nothing_and_says_so():
     made = compose(2, observed, [])
     assert made.desired.keys() == observed.keys()
     assert (made.conditions[0].status, made.conditions[0].reason) == ("Unknown", "Unresolved")
-    assert made.conditions[0].message == "no cluster is known; 2 of 2 replicas stay as they are until one is"
+    assert made.conditions[0].message == "the fleet has 0 clusters; 2 of 2 replicas stay placed where they are"
 
 
 def test_scaling_down_works_without_clusters():

@@ -199,7 +199,7 @@ def test_a_route_needs_an_address_and_its_picker(scene):
     made = scene("kimi-k2-5p3d")
     observe(made)
     made.observed["picker"] = Observed(made.observed["picker"].target, ready=False)
-    assert made.compose().conditions[4].message == "not in force yet: picker"
+    assert made.compose().conditions[4].message == "not ready: picker"
     made.required["cluster"][0]["status"] = {}
     assert told(made.compose())["RouteReady"] == ("False", "WaitingForGateway")
 

@@ -5,16 +5,16 @@ from hypothesis import strategies as st
 from modelplane.api.models import Scheduling
 from modelplane.compose.placeholders import (
     NAMES,
-    TokenValues,
+    PlaceholderValues,
     expand,
     is_label_key,
     is_label_value,
     template_fault,
-    unknown_token,
+    unknown_placeholder,
 )
 
 TOKENS = "{{ .Namespace }}, {{ .Name }}, {{ .Replica }}, {{ .Cluster }}, {{ .Pool }}, {{ .Priority }}"
-VALUES = TokenValues(
+VALUES = PlaceholderValues(
     namespace="chat", name="qwen", replica="qwen-x", cluster="east", pool="h200", priority="production"
 )
 
@@ -32,7 +32,7 @@ VALUES = TokenValues(
     ],
 )
 def test_known_tokens_are_replaced_and_nothing_else(text, expected):
-    assert unknown_token(text) is None
+    assert unknown_placeholder(text) is None
     assert expand(text, VALUES) == expected
 
 
@@ -49,17 +49,17 @@ def test_known_tokens_are_replaced_and_nothing_else(text, expected):
     ],
 )
 def test_whatever_else_looks_like_a_token_is_refused(text, token):
-    assert unknown_token(text) == token
+    assert unknown_placeholder(text) == token
 
 
 def test_a_value_that_looks_like_a_token_is_not_read_again():
-    values = TokenValues("{{ .Cluster }}", "n", "r", "east", "p", "")
+    values = PlaceholderValues("{{ .Cluster }}", "n", "r", "east", "p", "")
     assert expand("{{ .Namespace }}", values) == "{{ .Cluster }}"
 
 
 @given(st.text(alphabet="{}. NamePol", max_size=40))
 def test_an_accepted_text_has_no_braces_left_but_those_it_should_have(text):
-    if unknown_token(text) is None:
+    if unknown_placeholder(text) is None:
         rest = text
         for name in NAMES:
             for token in (f"{{{{ .{name} }}}}", f"{{{{.{name}}}}}", f"{{{{ .{name}}}}}", f"{{{{.{name} }}}}"):
@@ -91,7 +91,7 @@ def test_label_keys(key, expected):
         (Scheduling(default_labels={"team": "{{ .Namespace }}"}), None),
         (
             Scheduling(default_annotations={"a": "{{ .Team }}"}),
-            "spec.scheduling.defaultAnnotations[a]: '{{ .Team }}' is no known token; these are: " + TOKENS,
+            "spec.scheduling.defaultAnnotations[a]: '{{ .Team }}' is not a placeholder; known are " + TOKENS,
         ),
         (Scheduling(default_labels={"a b": "c"}), "spec.scheduling.defaultLabels: 'a b' is no label key"),
     ],

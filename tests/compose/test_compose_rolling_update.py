@@ -51,7 +51,7 @@ def images(seen: list[dict | None], image: str = NEW) -> tuple[list[str], str]:
     [
         pytest.param(
             [replica(at, OLD, generation=1, served=1, **SERVING) for at in range(3)],
-            ([NEW, OLD, OLD], "1 of 3 replicas runs the new version"),
+            ([NEW, OLD, OLD], "1 of 3 replicas updated"),
             id="of those that serve one is changed",
         ),
         pytest.param(
@@ -60,7 +60,7 @@ def images(seen: list[dict | None], image: str = NEW) -> tuple[list[str], str]:
                 replica(1, OLD, generation=1, served=1, **SERVING),
                 replica(2, OLD, generation=1, served=1, **SERVING),
             ],
-            ([NEW, OLD, OLD], "1 of 3 replicas runs the new version"),
+            ([NEW, OLD, OLD], "1 of 3 replicas updated"),
             id="until it serves, the others wait",
         ),
         pytest.param(
@@ -68,7 +68,7 @@ def images(seen: list[dict | None], image: str = NEW) -> tuple[list[str], str]:
                 replica(0, NEW, generation=2, served=1, **SERVING),
                 replica(1, OLD, generation=1, served=1, **SERVING),
             ],
-            ([NEW, OLD], "1 of 2 replicas runs the new version"),
+            ([NEW, OLD], "1 of 2 replicas updated"),
             id="that it still answers from before the change is not enough",
         ),
         pytest.param(
@@ -77,7 +77,7 @@ def images(seen: list[dict | None], image: str = NEW) -> tuple[list[str], str]:
                 replica(1, OLD, generation=1, served=1, **SERVING),
                 replica(2, OLD, generation=1, served=1, **SERVING),
             ],
-            ([NEW, NEW, OLD], "2 of 3 replicas run the new version"),
+            ([NEW, NEW, OLD], "2 of 3 replicas updated"),
             id="then the next one is changed",
         ),
         pytest.param(
@@ -110,7 +110,7 @@ def test_which_replicas_change(seen, expected):
 
 def test_a_version_that_does_not_start_is_replaced_at_once_and_goes_no_further():
     broken = [replica(0, NEW, generation=2, served=1, **DOWN), replica(1, OLD, generation=1, served=1, **SERVING)]
-    assert images(broken, NEWER) == ([NEWER, OLD], "1 of 2 replicas runs the new version")
+    assert images(broken, NEWER) == ([NEWER, OLD], "1 of 2 replicas updated")
 
 
 def test_a_change_that_is_taken_back_leaves_those_that_never_saw_it_alone():
@@ -172,7 +172,7 @@ def test_a_deployment_says_how_far_a_change_is():
     targets = {key: item.target.manifest for key, item in result.desired.items()}
     assert [_image(item) for key, item in targets.items() if key.startswith("replica-")] == [NEW, OLD, OLD]
     assert sum(key.startswith("endpoint-") for key in targets) == 3
-    assert result.conditions[1].message == "3 of 3 replicas answer requests; 1 of 3 replicas runs the new version"
+    assert result.conditions[1].message == "3 of 3 replicas serve; 1 of 3 replicas updated"
 
 
 def _required(replicas: list[dict], cluster: dict) -> dict:

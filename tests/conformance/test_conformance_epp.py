@@ -9,8 +9,8 @@ import pytest
 from modelplane.cli import main
 from modelplane.conformance.epp import CASES, PickerUnderTest, conduct
 from modelplane.conformance.epp.upstreams import Upstreams
-from modelplane.epp.server.incoming import ProcessingPhase
-from modelplane.epp.server.messages import METHOD, UNCHANGED, pass_body, read, refuse, send_on
+from modelplane.epp.server.messages import METHOD, UNCHANGED, immediate_response, mutate_request, read, stream_body
+from modelplane.epp.server.processing_request import ProcessingPhase
 from modelplane.epp.transport.calls import Settings
 from modelplane.epp.transport.h2.server import H2Server
 
@@ -36,13 +36,13 @@ class Naive:
                 self._headers = incoming.headers
                 self._mode = incoming.request_mode
                 if incoming.ends or self._mode in {0, 1}:
-                    self._call.send(send_on(ProcessingPhase.REQUEST_HEADERS, self._pick()))
+                    self._call.send(mutate_request(ProcessingPhase.REQUEST_HEADERS, self._pick()))
                 elif self._mode == 2:
                     self._call.send(UNCHANGED[ProcessingPhase.REQUEST_HEADERS])
             case ProcessingPhase.REQUEST_BODY:
                 self._take(incoming)
             case ProcessingPhase.RESPONSE_BODY:
-                self._call.send(pass_body(ProcessingPhase.RESPONSE_BODY, incoming.body, ends=incoming.ends))
+                self._call.send(stream_body(ProcessingPhase.RESPONSE_BODY, incoming.body, ends=incoming.ends))
             case phase if phase in UNCHANGED:
                 self._call.send(UNCHANGED[phase])
 
@@ -51,15 +51,15 @@ class Naive:
         if not incoming.ends:
             return
         if "refuses-all" in self._faults:
-            self._call.send(refuse(429, (), b"no", "no"))
+            self._call.send(immediate_response(429, (), b"no", "no"))
             return
         if self._mode == 2:
-            self._call.send(send_on(ProcessingPhase.REQUEST_BODY, self._pick()))
+            self._call.send(mutate_request(ProcessingPhase.REQUEST_BODY, self._pick()))
             return
         body = self._body[:-1] + b" " if "cuts-bodies" in self._faults else self._body
-        replies = [send_on(ProcessingPhase.REQUEST_HEADERS, self._pick())]
+        replies = [mutate_request(ProcessingPhase.REQUEST_HEADERS, self._pick())]
         pieces = [body[at : at + 60_000] for at in range(0, len(body), 60_000)]
-        replies += [pass_body(ProcessingPhase.REQUEST_BODY, piece, ends=piece is pieces[-1]) for piece in pieces]
+        replies += [stream_body(ProcessingPhase.REQUEST_BODY, piece, ends=piece is pieces[-1]) for piece in pieces]
         self._call.send(*replies)
 
     def _pick(self):

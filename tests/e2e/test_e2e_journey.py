@@ -136,7 +136,7 @@ def scale(plane, load, replicas):
 
 def fail_east(plane, load):
     """All replicas go on, elsewhere; of the requests only those are lost that engines there had taken."""
-    assert plane.sim("fail", "cluster", "east").startswith("cluster east goes dark")
+    assert plane.sim("fail", "cluster", "east").startswith("cluster east failed")
     plane.kubectl("wait", "--for=condition=Ready=false", "inferencecluster/east", "--timeout=150s")
     plane.until(lambda: {each.partition("/")[0] for each in _endpoints(plane)} == {"west"})
     load.wait()
@@ -166,7 +166,7 @@ def recover_east(plane, load, lost):
 def drain_a_node(plane, load, lost):
     """Its pods start elsewhere first or after; nobody notices."""
     node = plane.pods("west")[0][1]
-    assert "takes no more pods" in plane.sim("drain", "node", "west", node)
+    assert "is cordoned" in plane.sim("drain", "node", "west", node)
     plane.until(lambda: node not in {each[1] for each in plane.pods("west")})
     plane.until(lambda: plane.placed() == {"west": 4})
     load.wait()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.framework import PluginFault, Profile, Runner, SparseScores, StepRecorder, Weighted
+from modelplane.framework import PluginFault, Profile, Runner, SparseVector, StepRecorder, Weighted
 from modelplane.framework.ranking import IncrementalRanking, MetricScorers
 
 
@@ -60,7 +60,7 @@ class Told:
     name: str = "told"
 
     def score(self, state, things):
-        return SparseScores(len(things), state)
+        return SparseVector(len(things), state, 0.0)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from modelplane.framework import (
     Result,
     Runner,
     RunOutcome,
-    SparseScores,
+    SparseVector,
     StepRecorder,
     Weighted,
 )
@@ -78,7 +78,7 @@ class Rare:
 
     def score(self, _state, candidates):
         found = {at: candidate % 4 / 4 for at, candidate in enumerate(candidates) if candidate % 7 == 0}
-        return SparseScores(len(candidates), found)
+        return SparseVector(len(candidates), found, 0.0)
 
 
 @dataclass(frozen=True)
@@ -252,13 +252,13 @@ class TooFew(AtLeast):
         (Profile("p", Best(), (), (Weighted(Fixed((0.5, -math.inf))),)), "plugin fixed: scored -inf"),
         (Profile("p", Best(), (), (Weighted(Fixed((0.5,))),)), "plugin fixed: gave 1 scores for 2 candidates"),
         (Profile("p", Best(), (), (Weighted(Fixed(("a", "b"))),)), "plugin fixed: raised TypeError"),
-        (Profile("p", Best(), (), (Weighted(Fixed(SparseScores(2, {1: math.nan}))),)), "plugin fixed: scored nan"),
+        (Profile("p", Best(), (), (Weighted(Fixed(SparseVector(2, {1: math.nan}, 0.0))),)), "plugin fixed: scored nan"),
         (
-            Profile("p", Best(), (), (Weighted(Fixed(SparseScores(2, {2: 0.5}))),)),
+            Profile("p", Best(), (), (Weighted(Fixed(SparseVector(2, {2: 0.5}, 0.0))),)),
             "plugin fixed: scored candidate 2 of 2",
         ),
         (
-            Profile("p", Best(), (), (Weighted(Fixed(SparseScores(3, {}))),)),
+            Profile("p", Best(), (), (Weighted(Fixed(SparseVector(3, {}, 0.0))),)),
             "plugin fixed: gave 3 scores for 2 candidates",
         ),
     ],
@@ -266,10 +266,3 @@ class TooFew(AtLeast):
 def test_a_plugin_that_breaks_its_contract_is_a_fault(profile, says):
     with pytest.raises(PluginFault, match=says):
         Runner(profile).run(None, (1, 2))
-
-
-def test_a_column_of_few_values_reads_like_any_other():
-    column = SparseScores(4, {1: 0.5, 3: 1.0})
-    assert (list(column), len(column), column[1:], column[-1]) == ([0.0, 0.5, 0.0, 1.0], 4, [0.5, 0.0, 1.0], 1.0)
-    with pytest.raises(IndexError):
-        column[4]

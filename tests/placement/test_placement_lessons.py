@@ -12,7 +12,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster, ModelDeployment
 from modelplane.compose import inference_cluster, model_deployment
 from modelplane.compose.contract import ComposeRequest, Local, Observed
-from modelplane.compose.inventory import cluster_of, fleet_of, holding_of
+from modelplane.compose.fleet_snapshot import cluster_of, fleet_of, placed_replica
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.review import review
 from modelplane.placement.request import CacheRequest
@@ -353,12 +353,12 @@ def test_a_pool_whose_class_was_deleted_keeps_what_was_known_of_it():
 def test_a_replica_that_was_rendered_is_read_back_as_the_place_that_it_holds():
     result = composed(deployment(1), [plane_cluster()])
     (replica,) = [d.target.manifest for d in result.desired.values() if d.target.manifest["kind"] == "ModelReplica"]
-    held = holding_of(decode(model_deployment.ModelReplica, replica))
+    held = placed_replica(decode(model_deployment.ModelReplica, replica))
     (placement,) = schedule(ask_of_manifest(deployment(1)), fleet_of([plane_cluster()], [replica])).placements
     assert (placement.replica, placement.decision.value) == (held, "Kept")
 
 
 def ask_of_manifest(manifest):
-    from modelplane.compose.asking import placement_request
+    from modelplane.compose.placement_request import placement_request
 
     return placement_request(decode(ModelDeployment, manifest))

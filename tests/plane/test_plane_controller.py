@@ -10,8 +10,8 @@ import yaml
 from modelplane.api.codec import decode
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import InferenceClass
+from modelplane.api.objects import with_metadata
 from modelplane.apiserver.store.database import Database
-from modelplane.apiserver.values import with_metadata
 from modelplane.plane.controller import PlaneController
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster import ClusterSettings, NodePoolSpec
@@ -25,7 +25,7 @@ ROUTED = [{"conditions": [{"type": "Accepted", "status": "True"}, {"type": "Reso
 
 
 class Fleet:
-    """A controller with the quickstart applied and two clusters that do as they are told."""
+    """A controller with the quickstart applied and two clusters that do as they are seen."""
 
     def __init__(self, clock, database=None):
         self.database = database or Database(None, clock=clock)
@@ -58,7 +58,7 @@ class Fleet:
         await self.settle()
 
     def roll_out(self):
-        """Every workload runs what it was last told to."""
+        """Every workload runs what it was last seen to."""
         available = [{"type": "Available", "status": "True"}]
         counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 1)
         for store in self.clusters.values():

@@ -1,4 +1,4 @@
-"""Events count what is told again, and go an hour after they were last told."""
+"""Events count what is seen again, and go an hour after they were last seen."""
 
 import asyncio
 
@@ -13,11 +13,11 @@ from modelplane.reconcile.store import ObjectRef
 from modelplane.testing.clock import run_virtual
 
 OWNER = Owner(ObjectRef("modelplane.ai", "ModelDeployment", "team", "chat"), "uid-1")
-PLACED = Event(EventType.NORMAL, Reason.PLACED, "replica 0 goes to cluster east")
+PLACED = Event(EventType.NORMAL, Reason.PLACED, "replica 0 is placed on cluster east")
 HOUR = 3600
 
 
-def told(store):
+def seen(store):
     return [(each["message"], each["count"]) for each in store.list("", "Event")]
 
 
@@ -26,7 +26,7 @@ def test_the_same_again_raises_a_count():
         store = Database(None, clock=clock).store("plane")
         for _ in range(3):
             write_event(store, OWNER, PLACED, now=clock.now())
-        assert told(store) == [(PLACED.message, 3)]
+        assert seen(store) == [(PLACED.message, 3)]
         assert store.list("", "Event")[0]["involvedObject"] == {
             "apiVersion": "modelplane.ai/v1alpha1",
             "kind": "ModelDeployment",
@@ -52,9 +52,9 @@ def test_what_is_told_again_stays():
         await _swept(clock, store, HOUR - 300)
         write_event(store, OWNER, PLACED, now=clock.now())
         await _swept(clock, store, HOUR - 300)
-        assert told(store) == [(PLACED.message, 2)]
+        assert seen(store) == [(PLACED.message, 2)]
         await _swept(clock, store, 600)
-        assert told(store) == []
+        assert seen(store) == []
 
     run_virtual(main)
 

@@ -187,10 +187,8 @@ def test_a_replica_that_is_deleted_says_that_it_waits_for_its_cluster():
         ]
         said = deletable(fleet, "ModelReplica", leaving["metadata"]["name"], "default")
         assert (said["status"], said["reason"]) == ("False", "WaitingForCluster")
-        assert said["message"].startswith("waits for ")
-        assert said["message"].endswith(
-            " of it on east to be removed, which does not answer; deleting the InferenceCluster gives them up"
-        )
+        assert said["message"].startswith("waiting for the deletion of ")
+        assert said["message"].endswith(" on east, which is unreachable; deleting the InferenceCluster abandons them")
 
     virtually(story, gracePeriodSeconds=60)
 

@@ -46,12 +46,12 @@ def test_the_secret_that_the_gateway_names_is_shown():
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (None, "there is no Secret front in modelplane-system"),
-        (secret(), "tls.crt is no certificate in PEM"),
-        (secret(tls_crt=CERTIFICATE), "tls.key is no private key"),
-        (secret(tls_crt="nonsense", tls_key=KEY), "tls.crt is no certificate in PEM"),
-        (secret(tls_crt=CERTIFICATE, tls_key=OTHER_KEY), "tls.key is not the key of tls.crt"),
-        ({**secret(), "data": {"tls.crt": "%"}}, "tls.crt is no text in base64"),
+        (None, "Secret front not found in namespace modelplane-system"),
+        (secret(), "tls.crt is not a PEM certificate"),
+        (secret(tls_crt=CERTIFICATE), "tls.key is not an unencrypted PEM private key"),
+        (secret(tls_crt="nonsense", tls_key=KEY), "tls.crt is not a PEM certificate"),
+        (secret(tls_crt=CERTIFICATE, tls_key=OTHER_KEY), "tls.key does not match tls.crt"),
+        ({**secret(), "data": {"tls.crt": "%"}}, "tls.crt is not base64"),
     ],
 )
 def test_a_certificate_that_cannot_be_used_says_why(found, said):

@@ -34,8 +34,8 @@ def labelled(**labels):
     return Requirement("v1", "Secret", namespace="a", labels=labels)
 
 
-def concerned(asked, told, cluster=None):
-    return sorted(asked.concerned(told, cluster))
+def owners_requiring(asked, seen, cluster=None):
+    return sorted(asked.owners_requiring(seen, cluster))
 
 
 def test_by_name():
@@ -43,42 +43,42 @@ def test_by_name():
     found = asked.fetch(ONE, {"it": named("token"), "none": named("absent")})
     assert [len(found[name]) for name in ("it", "none")] == [1, 0]
     asked.fetch(OTHER, {"it": named("absent")})
-    assert concerned(asked, change("token")) == [ONE]
-    assert concerned(asked, change("absent")) == [ONE, OTHER]
-    assert concerned(asked, change("third")) == []
+    assert owners_requiring(asked, change("token")) == [ONE]
+    assert owners_requiring(asked, change("absent")) == [ONE, OTHER]
+    assert owners_requiring(asked, change("third")) == []
 
 
 def test_by_labels_as_it_is_and_as_it_was():
     asked = requirements()
     assert len(asked.fetch(ONE, {"all": labelled(app="x")})["all"]) == 1
-    assert concerned(asked, change("any", app="x")) == [ONE]
-    assert concerned(asked, change("any", before=secret("any", app="x"), app="y")) == [ONE]
-    assert concerned(asked, change("any", app="y")) == []
+    assert owners_requiring(asked, change("any", app="x")) == [ONE]
+    assert owners_requiring(asked, change("any", before=secret("any", app="x"), app="y")) == [ONE]
+    assert owners_requiring(asked, change("any", app="y")) == []
 
 
 def test_by_nothing_but_the_kind_and_by_several_labels():
     asked = requirements()
     asked.fetch(ONE, {"all": labelled()})
     asked.fetch(OTHER, {"some": labelled(app="x", tier="y"), "others": labelled(app="x")})
-    assert concerned(asked, change("any", app="z")) == [ONE]
-    assert concerned(asked, change("any", app="x", tier="y")) == [ONE, OTHER]
+    assert owners_requiring(asked, change("any", app="z")) == [ONE]
+    assert owners_requiring(asked, change("any", app="x", tier="y")) == [ONE, OTHER]
     asked.fetch(OTHER, {"some": labelled(app="x", tier="y")})
-    assert concerned(asked, change("any", app="x")) == [ONE]
+    assert owners_requiring(asked, change("any", app="x")) == [ONE]
 
 
 def test_each_cluster_has_its_own():
     asked = requirements(east=True)
     found = asked.fetch(ONE, {"there": named("token", EAST), "dark": named("token", ClusterName("west"))})
     assert found == {"there": ()}
-    assert concerned(asked, change("token")) == []
-    assert concerned(asked, change("token"), EAST) == [ONE]
+    assert owners_requiring(asked, change("token")) == []
+    assert owners_requiring(asked, change("token"), EAST) == [ONE]
 
 
 def test_asking_anew_forgets_what_was_asked():
     asked = requirements()
     asked.fetch(ONE, {"it": named("token"), "all": labelled(app="x")})
     asked.fetch(ONE, {"it": named("absent")})
-    assert concerned(asked, change("token", app="x")) == []
+    assert owners_requiring(asked, change("token", app="x")) == []
     asked.forget(ONE)
-    assert concerned(asked, change("absent")) == []
-    assert (asked._wanted, asked._asked) == ({}, {})
+    assert owners_requiring(asked, change("absent")) == []
+    assert (asked._wanted, asked._by_owner) == ({}, {})

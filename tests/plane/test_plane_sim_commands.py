@@ -41,10 +41,10 @@ def nodes_of(fleet):
 
 def test_a_cluster_fails_and_recovers():
     async def story(fleet, clock):
-        assert do(fleet, "fail-cluster").startswith("cluster east goes dark")
+        assert do(fleet, "fail-cluster").startswith("cluster east failed")
         await clock.sleep(5)
         assert fleet.endpoints() == {"west": 1}
-        with pytest.raises(UnavailableError, match="east is dark"):
+        with pytest.raises(UnavailableError, match="cluster east has failed"):
             do(fleet, "cordon-node", name="h200-0")
         do(fleet, "recover-cluster")
         await clock.sleep(20)
@@ -72,7 +72,7 @@ def test_a_lost_node_costs_its_pods_until_they_start_elsewhere():
 def test_a_drained_node_is_left_and_takes_no_more():
     async def story(fleet, clock):
         (node,) = nodes_of(fleet)
-        assert do(fleet, "drain-node", name=node).endswith("takes no more pods, and 1 pod is told to leave.")
+        assert do(fleet, "drain-node", name=node).endswith("is cordoned; 1 pod is being deleted.")
         await clock.sleep(30)
         assert nodes_of(fleet) == {"h200-0", "h200-1"} - {node}
         shown = {entry["name"]: entry["state"] for entry in inventory(fleet.clusters, "east")["nodes"]}
@@ -128,7 +128,7 @@ def test_engines_that_start_later_load_as_slowly_as_said():
 
 def test_images_arrive_as_slowly_as_said():
     async def story(fleet, clock):
-        assert "take 50 s to arrive" in do(fleet, "slow-pull", value="50")
+        assert "take 50 s to pull" in do(fleet, "slow-pull", value="50")
         (node,) = nodes_of(fleet)
         do(fleet, "drain-node", name=node)
         await clock.sleep(40)
@@ -136,7 +136,7 @@ def test_images_arrive_as_slowly_as_said():
         assert pod["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
         await clock.sleep(20)
         assert fleet.endpoints() == {"east": 1, "west": 1}
-        assert "take the usual time to arrive" in do(fleet, "slow-pull", value="off")
+        assert "take the usual time to pull" in do(fleet, "slow-pull", value="off")
 
     virtually(story)
 
@@ -155,7 +155,7 @@ def test_faults_reach_engines_that_run_and_those_that_start():
         await clock.sleep(5)
         assert fleet.engines.faults == {f"east/{name}": Faults(hang_rate=1)}
         do(fleet, "faults", name=f"{namespace_of(pod)}/{name}", value="off")
-        assert do(fleet, "faults", value="off") == "every engine of east does as it should."
+        assert do(fleet, "faults", value="off") == "every engine of east has no faults."
         await clock.sleep(5)
         assert fleet.engines.faults == {f"east/{name}": Faults()}
 
@@ -176,7 +176,7 @@ def test_what_a_cluster_shows_says_why():
                 "node": text_at(pod, "spec", "nodeName"),
                 "state": "Running",
                 "restarts": "1",
-                "why": "CrashLoopBackOff: crashed on request",
+                "why": "CrashLoopBackOff: crashed by annotation",
             }
         ]
         assert [entry["devices"] for entry in shown["nodes"]] == ["1 of 8 held", "0 of 8 held", ""]
@@ -209,18 +209,18 @@ def test_a_pool_that_is_out_of_stock_loses_what_ran_there():
     ("ask", "error", "words"),
     [
         (SimCommand("dance", "east"), InputError, "'dance' is unknown; use one of fail-cluster"),
-        (SimCommand("fail-cluster", "south"), NotFoundError, "there is no InferenceCluster south"),
-        (SimCommand("lose-node", "south", "n"), NotFoundError, "there is no InferenceCluster south"),
+        (SimCommand("fail-cluster", "south"), NotFoundError, "InferenceCluster south not found"),
+        (SimCommand("lose-node", "south", "n"), NotFoundError, "InferenceCluster south not found"),
         (SimCommand("lose-node", "east", "n"), NotFoundError, "cluster east has no node n"),
         (SimCommand("crash-pod", "east", "team/p"), NotFoundError, "cluster east has no pod team/p"),
-        (SimCommand("slow-load", "east", value="soon"), InputError, "'soon' is no number of seconds"),
-        (SimCommand("slow-pull", "east", value="-1"), InputError, "'-1' is no number of seconds"),
+        (SimCommand("slow-load", "east", value="soon"), InputError, "'soon' is not a number of seconds"),
+        (SimCommand("slow-pull", "east", value="-1"), InputError, "'-1' is not a number of seconds"),
         (SimCommand("faults", "east", value="error_rate=2"), InputError, "no list of faults: Expected `float` <= 1.0"),
         (SimCommand("faults", "east", value="nonsense"), InputError, "unknown field `nonsense`"),
         (SimCommand("faults", "east", "team/p", "stalled"), NotFoundError, "cluster east has no pod team/p"),
         (SimCommand("stock-out", "east", "b200", "0"), NotFoundError, "cluster east has no pool b200; it has h200"),
-        (SimCommand("stock-out", "east", "h200", "few"), InputError, "'few' is no number of nodes"),
-        (SimCommand("quota", "east", value="much"), InputError, "'much' is no number of devices"),
+        (SimCommand("stock-out", "east", "h200", "few"), InputError, "'few' is not a number of nodes"),
+        (SimCommand("quota", "east", value="much"), InputError, "'much' is not a number of devices"),
     ],
 )
 def test_what_cannot_be_done_is_said(ask, error, words):
@@ -242,7 +242,7 @@ def test_a_quota_is_turned_and_put_back():
         with pytest.raises(InputError, match=r"cluster east has no queue: its spec.scheduling.type is none of KAI"):
             do(fleet, "quota", value="4")
         scheduled_by(fleet, "KAI")
-        for value, expected in (("4", "may give away 4 devices"), ("off", "as many devices as there are")):
+        for value, expected in (("4", "a quota of 4 devices"), ("off", "all devices")):
             assert expected in do(fleet, "quota", value=value)
             await clock.sleep(1)
 

@@ -1,4 +1,4 @@
-"""What the front door is told, and what it says of the objects it was told by."""
+"""What the front door is seen, and what it says of the objects it was seen by."""
 
 import asyncio
 
@@ -56,7 +56,7 @@ def backend(name="up"):
     return manifest("gateway.envoyproxy.io/v1alpha1", "Backend", name, namespace="team", spec=spec)
 
 
-def told(*items, edges=None):
+def seen(*items, edges=None):
     """One pass over these objects: the configuration, and the store after it."""
 
     async def main():
@@ -65,7 +65,7 @@ def told(*items, edges=None):
         for item in items:
             store.create(item)
         traffic = Traffic(store, front, clock, address=("127.0.0.1", 8080))
-        traffic.follow(lambda name: (edges or {})[name], edges or ())
+        traffic.set_view_source(lambda name: (edges or {})[name], edges or ())
         await traffic._reconcile("fleet")
         return front.taken[-1], store
 
@@ -79,7 +79,7 @@ def verdicts(store, name="chat"):
 
 
 def test_a_route_in_force_is_accepted_and_the_gateway_has_its_address():
-    config, store = told(GATEWAY, route(), backend())
+    config, store = seen(GATEWAY, route(), backend())
     assert verdicts(store) == {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("True", "ResolvedRefs")}
     gateway = store.get(ObjectRef("gateway.networking.k8s.io", "Gateway", "modelplane-system", "modelplane"))
     assert gateway["status"]["addresses"] == [{"type": "IPAddress", "value": "127.0.0.1:8080"}]
@@ -97,11 +97,11 @@ def test_a_route_in_force_is_accepted_and_the_gateway_has_its_address():
     ],
 )
 def test_a_route_says_what_of_it_is_not_in_force(item, expected):
-    assert verdicts(told(item, backend())[1]) == expected
+    assert verdicts(seen(item, backend())[1]) == expected
 
 
 def test_routes_of_other_gateways_are_not_ours():
-    _, store = told(route(parent={"name": "else", "namespace": "team"}), backend())
+    _, store = seen(route(parent={"name": "else", "namespace": "team"}), backend())
     found = store.get(ObjectRef("gateway.networking.k8s.io", "HTTPRoute", "team", "chat"))
     assert "status" not in found
 
@@ -179,9 +179,9 @@ def test_an_envoy_that_ended_by_itself_is_started_again_and_has_no_address_meanw
 
 def test_a_gateway_whose_certificate_cannot_be_used_is_not_served_and_says_why():
     listener = {"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": "front"}]}}
-    config, store = told({**GATEWAY, "spec": {"listeners": [listener]}}, route(), backend())
+    config, store = seen({**GATEWAY, "spec": {"listeners": [listener]}}, route(), backend())
     assert list(config.listeners) == []
-    assert shown(store) == ([], "False", "there is no Secret front in modelplane-system")
+    assert shown(store) == ([], "False", "Secret front not found in namespace modelplane-system")
 
 
 def test_what_is_reported_asks_for_no_other_pass():

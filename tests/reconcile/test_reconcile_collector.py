@@ -1,4 +1,4 @@
-"""Garbage is found between calls, and memory of what was read is not looked through again."""
+"""GarbageCollector is found between calls, and memory of what was read is not looked through again."""
 
 import asyncio
 import gc

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.reconcile.live_fleet import LiveFleet
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 

@@ -27,7 +27,7 @@ class LocalFleet:
         self.plane = self.controller.plane
         self.engines = FakeEngines(clock)
         self.clusters = Clusters(
-            self.controller, clock, self.engines, ClusterSettings(), edge_changed=lambda _name: None
+            self.controller, clock, self.engines, ClusterSettings(), gateway_view_changed=lambda _name: None
         )
 
     def get(self, kind: str, name: str, namespace: str = "") -> Manifest:

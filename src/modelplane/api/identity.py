@@ -1,4 +1,4 @@
-"""What was found of an object, remembered by which object it is.
+"""A memo by the identity of an object.
 
 For values that are read and never changed, and that their owner hands out again for as long as they stay the same.
 """
@@ -10,7 +10,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-class ByIdentity(Generic[K, T]):
+class IdentityMemo(Generic[K, T]):
     """`compute` of an object, once for the same object. At most `most` are kept; then it begins anew."""
 
     __slots__ = ("_compute", "_known", "_most")

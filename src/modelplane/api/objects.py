@@ -51,12 +51,37 @@ def uid_of(item: Manifest) -> str:
 
 
 def metadata_of(item: Manifest) -> Manifest:
-    return mapping_at(item, "metadata")
+    return as_mapping(item.get("metadata"))
 
 
 def labels_of(item: Manifest) -> dict[str, str]:
     found = mapping_at(item, "metadata", "labels")
     return {key: value if isinstance(value, str) else str(value) for key, value in found.items()}
+
+
+def annotations_of(item: Manifest) -> dict[str, str]:
+    found = mapping_at(item, "metadata", "annotations")
+    return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def finalizers_of(item: Manifest) -> list[str]:
+    found = value_at(item, "metadata", "finalizers")
+    return [str(name) for name in found] if isinstance(found, list | tuple) else []
+
+
+def is_deleting(item: Manifest) -> bool:
+    return bool(metadata_of(item).get("deletionTimestamp"))
+
+
+def with_metadata(item: Manifest, **changes: object) -> Json:
+    """A copy whose metadata has these fields; a field that is given as None is left out."""
+    metadata = {**metadata_of(item), **changes}
+    return {**item, "metadata": {name: value for name, value in metadata.items() if value is not None}}
+
+
+def group_of(api_version: object) -> str:
+    """The API group of an apiVersion; the core group is empty."""
+    return api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
 
 
 def text_at(item: Manifest, *path: str) -> str:
@@ -72,8 +97,7 @@ def int_at(item: Manifest, *path: str, default: int = 0) -> int:
 
 def mapping_at(item: Manifest, *path: str) -> Manifest:
     """The mapping at a path, or an empty one."""
-    found = value_at(item, *path)
-    return found if type(found) is dict or isinstance(found, Mapping) else _EMPTY
+    return as_mapping(value_at(item, *path))
 
 
 def items_at(item: Manifest, *path: str) -> Iterator[Manifest]:
@@ -83,6 +107,14 @@ def items_at(item: Manifest, *path: str) -> Iterator[Manifest]:
         for entry in found:
             if type(entry) is dict or isinstance(entry, Mapping):
                 yield entry
+
+
+def as_mapping(value: object) -> Manifest:
+    return value if type(value) is dict or isinstance(value, Mapping) else _EMPTY
+
+
+def as_list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def value_at(item: Manifest, *path: str) -> object:

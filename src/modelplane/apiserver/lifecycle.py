@@ -12,18 +12,21 @@ Who depends on whom is an index over ownerReferences, kept by listening to the s
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from modelplane.api.objects import Manifest
-from modelplane.apiserver.objects import HOLD, NAME_LABEL
-from modelplane.apiserver.store.database import SqliteStore
-from modelplane.apiserver.values import (
+from modelplane.api.objects import (
+    Manifest,
+    as_list,
+    as_mapping,
     finalizers_of,
+    group_of,
     is_deleting,
-    items,
-    mapping,
     metadata_of,
-    text_of,
+    name_of,
+    namespace_of,
+    uid_of,
     with_metadata,
 )
+from modelplane.apiserver.objects import NAME_LABEL, NAMESPACE_FINALIZER
+from modelplane.apiserver.store.database import SqliteStore
 from modelplane.apiserver.writes import ALWAYS_THERE
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop
@@ -39,7 +42,7 @@ def ensure_namespaces(store: SqliteStore) -> None:
     for name in ALWAYS_THERE:
         if store.get(ObjectRef("", "Namespace", "", name)) is None:
             metadata = {"name": name, "labels": {NAME_LABEL: name}}
-            spec, status = {"finalizers": [HOLD]}, {"phase": "Active"}
+            spec, status = {"finalizers": [NAMESPACE_FINALIZER]}, {"phase": "Active"}
             store.create(
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "spec": spec, "status": status}
             )
@@ -54,16 +57,16 @@ class Lifecycle:
         self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, workers=1)
         for group, kind in store.kinds():
             for manifest in store.list(group, kind):
-                ref = ObjectRef(group, kind, text_of(manifest, "namespace"), text_of(manifest, "name"))
-                self._heard(StoreChange(ChangeType.ADDED, ref, manifest, None, 0))
-        store.subscribe(self._heard)
+                ref = ObjectRef(group, kind, namespace_of(manifest), name_of(manifest))
+                self._on_change(StoreChange(ChangeType.ADDED, ref, manifest, None, 0))
+        store.subscribe(self._on_change)
 
-    def _heard(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         if change.before is not None:
             for uid in _owner_uids(change.before):
                 self._dependents[uid].discard(change.ref)
         if change.type is ChangeType.DELETED:
-            self._gone(change)
+            self._on_deleted(change)
             return
         owners = _owner_uids(change.manifest)
         for uid in owners:
@@ -71,8 +74,8 @@ class Lifecycle:
         if owners or is_deleting(change.manifest):
             self.loop.add(change.ref)
 
-    def _gone(self, change: StoreChange) -> None:
-        for ref in self._dependents.pop(text_of(change.manifest, "uid"), ()):
+    def _on_deleted(self, change: StoreChange) -> None:
+        for ref in self._dependents.pop(uid_of(change.manifest), ()):
             self.loop.add(ref)
         for owner in _owners(change.manifest):
             self.loop.add(_owner_ref(change.ref.namespace, owner))
@@ -93,36 +96,36 @@ class Lifecycle:
 
     def _finish(self, ref: ObjectRef, item: Manifest) -> None:
         finalizers = finalizers_of(item)
-        if (ref.group, ref.kind) == ("", "Namespace") and HOLD in finalizers:
-            if not self._empty(ref.name):
+        if (ref.group, ref.kind) == ("", "Namespace") and NAMESPACE_FINALIZER in finalizers:
+            if not self._delete_contents(ref.name):
                 return
-            self._release(item, HOLD)
+            self._release(item, NAMESPACE_FINALIZER)
         elif ORPHAN in finalizers:
-            self._cut_loose(text_of(item, "uid"))
+            self._orphan_dependents(uid_of(item))
             self._release(item, ORPHAN)
-        elif FOREGROUND in finalizers and not self._remove_dependents(text_of(item, "uid")):
+        elif FOREGROUND in finalizers and not self._remove_dependents(uid_of(item)):
             self._release(item, FOREGROUND)
 
     def _release(self, item: Manifest, finalizer: str) -> None:
         left = [name for name in finalizers_of(item) if name != finalizer]
         self._store.replace(with_metadata(item, finalizers=left or None))
 
-    def _empty(self, namespace: str) -> bool:
+    def _delete_contents(self, namespace: str) -> bool:
         """Asks everything in a namespace to go. Returns whether all of it is gone."""
         for group, kind in self._store.kinds():
             for item in self._store.list(group, kind, namespace=namespace):
-                self._delete(ObjectRef(group, kind, namespace, text_of(item, "name")), item)
+                self._delete(ObjectRef(group, kind, namespace, name_of(item)), item)
         return not any(self._store.list(group, kind, namespace=namespace) for group, kind in self._store.kinds())
 
     def _delete(self, ref: ObjectRef, item: Manifest) -> None:
         if ref.namespace and not is_deleting(item):
             self._store.delete(ref)
 
-    def _cut_loose(self, uid: str) -> None:
+    def _orphan_dependents(self, uid: str) -> None:
         for _, item in self._dependents_of(uid):
-            self._disown(item, uid)
+            self._remove_owner(item, uid)
 
-    def _disown(self, item: Manifest, uid: str) -> None:
+    def _remove_owner(self, item: Manifest, uid: str) -> None:
         left = [dict(owner) for owner in _owners(item) if owner.get("uid") != uid]
         self._store.replace(with_metadata(item, ownerReferences=left or None))
 
@@ -130,7 +133,7 @@ class Lifecycle:
         """Asks the dependents to go. Returns whether one that blocks its owner is still there."""
         for ref, item in self._dependents_of(uid):
             if self._has_other_owner(ref, item, uid):
-                self._disown(item, uid)
+                self._remove_owner(item, uid)
             elif not is_deleting(item):
                 self._store.delete(ref)
         return any(
@@ -159,11 +162,11 @@ class Lifecycle:
     def _exists(self, namespace: str, owner: Mapping[str, object]) -> bool:
         places = (_owner_ref(namespace, owner), _owner_ref("", owner))
         found = (self._store.get(place) for place in places)
-        return any(item is not None and text_of(item, "uid") == owner.get("uid") for item in found)
+        return any(item is not None and uid_of(item) == owner.get("uid") for item in found)
 
 
 def _owners(manifest: Manifest) -> list[Mapping[str, object]]:
-    return [mapping(owner) for owner in items(metadata_of(manifest).get("ownerReferences"))]
+    return [as_mapping(owner) for owner in as_list(metadata_of(manifest).get("ownerReferences"))]
 
 
 def _owner_uids(manifest: Manifest) -> list[str]:
@@ -171,5 +174,5 @@ def _owner_uids(manifest: Manifest) -> list[str]:
 
 
 def _owner_ref(namespace: str, owner: Mapping[str, object]) -> ObjectRef:
-    group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+    group = group_of(owner.get("apiVersion"))
     return ObjectRef(group, str(owner.get("kind")), namespace, str(owner.get("name")))

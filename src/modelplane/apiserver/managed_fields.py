@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.objects import Json, Manifest
+from modelplane.api.objects import Json, Manifest, annotations_of, as_list, as_mapping, metadata_of, with_metadata
 from modelplane.apiserver.failures import ApiError, StatusCause, apply_conflict, bad_request
 from modelplane.apiserver.field_sets import EMPTY, Field, FieldSet, read, spelled, under, written
 from modelplane.apiserver.resources import Resource
@@ -32,7 +32,6 @@ from modelplane.apiserver.typed import (
     remove,
     with_parents,
 )
-from modelplane.apiserver.values import items, mapping, metadata_of, texts_of, with_metadata
 from modelplane.k8s.admission.schemas import Schema
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -81,7 +80,7 @@ Owners = Mapping[Writer, ManagedFieldsEntry]
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class WriteContext:
     """What a write came through: the kind, the fields that this way of writing resets, and the moment."""
 
     resource: Resource
@@ -103,8 +102,8 @@ def read_owners(manifest: Manifest) -> Owners | None:
     """The owners that an object names; None where what it says cannot be read."""
     found: dict[Writer, ManagedFieldsEntry] = {}
     try:
-        for entry in items(metadata_of(manifest).get("managedFields")):
-            each = mapping(entry)
+        for entry in as_list(metadata_of(manifest).get("managedFields")):
+            each = as_mapping(entry)
             writer = Writer(
                 str(each.get("manager", "")),
                 each.get("operation") == "Apply",
@@ -141,7 +140,7 @@ def _entry(writer: Writer, holding: ManagedFieldsEntry) -> Json:
     return {name: value for name, value in entry.items() if value != ""}
 
 
-def updated(before: Manifest | None, after: Manifest, door: Door) -> Json:
+def updated(before: Manifest | None, after: Manifest, door: WriteContext) -> Json:
     """The object after an update, with its owners."""
     owners = _base(before, after)
     if before is not None and not owners:
@@ -198,11 +197,11 @@ def _capped(owners: dict[Writer, ManagedFieldsEntry]) -> dict[Writer, ManagedFie
     return owners
 
 
-def _tracked(fields: FieldSet, door: Door) -> FieldSet:
+def _tracked(fields: FieldSet, door: WriteContext) -> FieldSet:
     return fields - _UNTRACKED - under(fields, door.resets)
 
 
-def apply(live: Manifest | None, config: Manifest, door: Door, *, force: bool) -> Json:
+def apply(live: Manifest | None, config: Manifest, door: WriteContext, *, force: bool) -> Json:
     """The live object with a configuration applied to it; without one, the configuration itself."""
     _check_config(config, door)
     try:
@@ -211,7 +210,7 @@ def apply(live: Manifest | None, config: Manifest, door: Door, *, force: bool) -
         raise _untyped(str(error), door, config) from None
 
 
-def _applied(live: Manifest | None, config: Manifest, door: Door, *, force: bool) -> Json:
+def _applied(live: Manifest | None, config: Manifest, door: WriteContext, *, force: bool) -> Json:
     schema = door.resource.schema
     owners = dict(_first_owners(live, door))
     former = owners.get(door.writer)
@@ -227,22 +226,22 @@ def _applied(live: Manifest | None, config: Manifest, door: Door, *, force: bool
     left = _kept(_yielded(owners, changes, door.writer))
     if former is not None and door.writer in left and former.fields == left[door.writer].fields and changes.is_same:
         left[door.writer] = former
-    return with_metadata(_noted(mapping(pruned), config, door), managedFields=write_owners(left) or None)
+    return with_metadata(_noted(as_mapping(pruned), config, door), managedFields=write_owners(left) or None)
 
 
-def _check_config(config: Manifest, door: Door) -> None:
+def _check_config(config: Manifest, door: WriteContext) -> None:
     for wrong in check_declared(dict(config), door.resource.schema):
         raise _untyped(wrong, door, config)
 
 
-def _untyped(wrong: str, door: Door, config: Manifest) -> ApiError:
+def _untyped(wrong: str, door: WriteContext, config: Manifest) -> ApiError:
     metadata = metadata_of(config)
     place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     kind = f"{door.resource.api_version}, Kind={door.resource.kind}"
     return bad_request(f"failed to create typed patch object ({place}; {kind}): {wrong}")
 
 
-def _first_owners(live: Manifest | None, door: Door) -> Owners:
+def _first_owners(live: Manifest | None, door: WriteContext) -> Owners:
     if live is None:
         return {}
     owners = read_owners(live) or {}
@@ -264,13 +263,13 @@ def _pruned(merged: object, former: ManagedFieldsEntry | None, stated: FieldSet,
     return remove(merged, with_parents(former.fields, schema) - needed, schema)
 
 
-def _noted(merged: Manifest, config: Manifest, door: Door) -> Manifest:
+def _noted(merged: Manifest, config: Manifest, door: WriteContext) -> Manifest:
     """Where kubectl keeps its last configuration as an annotation, and applies here instead, the annotation follows."""
-    if door.writer.manager != "kubectl" or LAST_APPLIED not in texts_of(merged, "annotations"):
+    if door.writer.manager != "kubectl" or LAST_APPLIED not in annotations_of(merged):
         return merged
-    kept = {key: text for key, text in texts_of(config, "annotations").items() if key != LAST_APPLIED}
+    kept = {key: text for key, text in annotations_of(config).items() if key != LAST_APPLIED}
     noted = with_metadata(config, annotations=kept or None)
-    annotations = {**texts_of(merged, "annotations"), LAST_APPLIED: f"{_sorted.encode(noted).decode()}\n"}
+    annotations = {**annotations_of(merged), LAST_APPLIED: f"{_sorted.encode(noted).decode()}\n"}
     return with_metadata(merged, annotations=annotations)
 
 

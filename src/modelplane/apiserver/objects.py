@@ -15,11 +15,20 @@ from typing import Final, TypeVar
 import msgspec
 
 from modelplane.api.definitions import Definition
-from modelplane.api.objects import Json, Manifest
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    as_mapping,
+    finalizers_of,
+    is_deleting,
+    metadata_of,
+    name_of,
+    namespace_of,
+    with_metadata,
+)
 from modelplane.apiserver import event_views
 from modelplane.apiserver.failures import ApiError, bad_request, invalid_object
 from modelplane.apiserver.resources import Resource, resource_of
-from modelplane.apiserver.values import finalizers_of, is_deleting, mapping, metadata_of, text_of, with_metadata
 from modelplane.k8s.admission.admit import AdmissionDenied, Admitted, UnknownFields, Verdict, admit
 from modelplane.k8s.admission.names import fault_in_namespace
 from modelplane.k8s.admission.paths import MapKey
@@ -29,11 +38,11 @@ from modelplane.k8s.admission.schemas import META_FIELDS, properties_of
 T = TypeVar("T")
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
-HOLD: Final = "kubernetes"
+NAMESPACE_FINALIZER: Final = "kubernetes"
 """The finalizer that keeps a Namespace while there is something in it."""
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-_FINALIZERS_OF_KUBERNETES: Final = {"foregroundDeletion", "orphan", HOLD}
+_FINALIZERS_OF_KUBERNETES: Final = {"foregroundDeletion", "orphan", NAMESPACE_FINALIZER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,7 @@ def admitted(
     if unknown is UnknownFields.REFUSE and strangers:
         raise StrictError(resource, strangers)
     if isinstance(verdict, AdmissionDenied):
-        raise _refusal(resource, text_of(given, "name"), verdict.problems)
+        raise _refusal(resource, name_of(given), verdict.problems)
     _check_more(resource, verdict.value, old)
     told = strangers if unknown is UnknownFields.WARN else []
     noted = (f"{each.field}: {each.message}" for each in found if each.cause is not CauseType.UNKNOWN_FIELD)
@@ -136,7 +145,7 @@ def _check_more(resource: Resource, value: Json, old: Manifest | None) -> None:
     check = _CHECK.get(resource.kind) if not resource.custom else None
     problems = [*(check(value, old) if check else ()), *_check_finalizers(value, old)]
     if problems:
-        raise invalid_object(resource, text_of(value, "name"), problems)
+        raise invalid_object(resource, name_of(value), problems)
 
 
 def _check_finalizers(value: Json, old: Manifest | None) -> Iterator[Problem]:
@@ -165,7 +174,7 @@ def _as_given(given: Json, _old: Manifest | None) -> Json:
 
 def _prepare_secret(given: Json, old: Manifest | None) -> Json:
     """What is written as text is kept as data; the type is Opaque where none is said."""
-    texts, data = mapping(given.get("stringData")), mapping(given.get("data"))
+    texts, data = as_mapping(given.get("stringData")), as_mapping(given.get("data"))
     encoded = {
         key: base64.b64encode(text.encode()).decode() if isinstance(text, str) else text for key, text in texts.items()
     }
@@ -178,15 +187,15 @@ def _prepare_secret(given: Json, old: Manifest | None) -> Json:
 
 def _prepare_namespace(given: Json, old: Manifest | None) -> Json:
     """Labelled with its name; held while it is being deleted, whatever a writer says."""
-    name = text_of(given, "name")
-    labels = {**mapping(mapping(given.get("metadata")).get("labels")), **({NAME_LABEL: name} if name else {})}
-    held = [HOLD] if old is not None and HOLD in finalizers_of(old) else []
-    finalizers = [*(each for each in finalizers_of(given) if each != HOLD), *held]
+    name = name_of(given)
+    labels = {**as_mapping(as_mapping(given.get("metadata")).get("labels")), **({NAME_LABEL: name} if name else {})}
+    held = [NAMESPACE_FINALIZER] if old is not None and NAMESPACE_FINALIZER in finalizers_of(old) else []
+    finalizers = [*(each for each in finalizers_of(given) if each != NAMESPACE_FINALIZER), *held]
     if not isinstance(given.get("metadata"), dict):
         return given
     named = with_metadata(given, labels=labels, finalizers=finalizers or None)
-    status = mapping(given.get("status")) if old is not None else {}
-    return {**named, "spec": {"finalizers": [HOLD]}, "status": {"phase": "Active", **status}}
+    status = as_mapping(given.get("status")) if old is not None else {}
+    return {**named, "spec": {"finalizers": [NAMESPACE_FINALIZER]}, "status": {"phase": "Active", **status}}
 
 
 _PREPARE: Final[Mapping[str, Callable[[Json, Manifest | None], Json]]] = {
@@ -196,7 +205,7 @@ _PREPARE: Final[Mapping[str, Callable[[Json, Manifest | None], Json]]] = {
 
 
 def _check_keys(value: Json, field: str) -> Iterator[Problem]:
-    for key in mapping(value.get(field)):
+    for key in as_mapping(value.get(field)):
         if not _KEY.fullmatch(key) or key in {".", ".."}:
             why = f'"{key}" is not a valid key'
             yield Problem((field, MapKey(key)), why, "use letters, digits, '-', '_' and '.'")
@@ -213,7 +222,7 @@ def _check_immutable(value: Json, old: Manifest | None, fields: tuple[str, ...])
 def _check_config_map(value: Json, old: Manifest | None) -> Iterator[Problem]:
     yield from _check_keys(value, "data")
     yield from _check_keys(value, "binaryData")
-    for key in mapping(value.get("data")).keys() & mapping(value.get("binaryData")).keys():
+    for key in as_mapping(value.get("data")).keys() & as_mapping(value.get("binaryData")).keys():
         yield Problem(("data", MapKey(key)), f'"{key}": duplicate of key present in binaryData')
     yield from _check_immutable(value, old, ("data", "binaryData"))
 
@@ -226,13 +235,13 @@ def _check_secret(value: Json, old: Manifest | None) -> Iterator[Problem]:
 
 
 def _check_namespace(value: Json, _old: Manifest | None) -> Iterator[Problem]:
-    if fault := fault_in_namespace(text_of(value, "name")):
-        yield Problem(("metadata", "name"), f'"{text_of(value, "name")}" is not a valid name', fault)
+    if fault := fault_in_namespace(name_of(value)):
+        yield Problem(("metadata", "name"), f'"{name_of(value)}" is not a valid name', fault)
 
 
 def _check_event(value: Json, _old: Manifest | None) -> Iterator[Problem]:
-    involved = mapping(value.get("involvedObject")).get("namespace", "")
-    namespace = text_of(value, "namespace")
+    involved = as_mapping(value.get("involvedObject")).get("namespace", "")
+    namespace = namespace_of(value)
     if involved != namespace and (involved or namespace != "default"):
         yield Problem(("involvedObject", "namespace"), f'"{involved}": does not match event.namespace')
 
@@ -257,7 +266,7 @@ def shown(resource: Resource, manifest: Manifest) -> Manifest:
     if resource.is_view:
         return event_views.as_view(with_metadata(manifest, generation=None))
     hidden: dict[str, object] = {"generation": None}
-    if resource.kind == "Namespace" and HOLD in finalizers_of(manifest):
-        hidden["finalizers"] = [name for name in finalizers_of(manifest) if name != HOLD] or None
+    if resource.kind == "Namespace" and NAMESPACE_FINALIZER in finalizers_of(manifest):
+        hidden["finalizers"] = [name for name in finalizers_of(manifest) if name != NAMESPACE_FINALIZER] or None
         hidden["deletionGracePeriodSeconds"] = None
     return with_metadata(manifest, **hidden)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from modelplane.api.objects import Json, Manifest
+from modelplane.api.objects import Json, Manifest, name_of, namespace_of, text_at
 from modelplane.apiserver import tables
 from modelplane.apiserver.failures import ApiError, bad_request, expired, not_found, too_large_revision
 from modelplane.apiserver.media import ObjectForm
@@ -21,7 +21,6 @@ from modelplane.apiserver.options import ListOptions
 from modelplane.apiserver.paths import RequestInfo
 from modelplane.apiserver.selectors import ListSelector
 from modelplane.apiserver.store.database import Expired, SqliteStore
-from modelplane.apiserver.values import text_of
 from modelplane.apiserver.wire import Wire, encode, listing, tabled
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ObjectRef
@@ -60,7 +59,7 @@ class Reads:
             case ObjectForm.PARTIAL:
                 return encode(tables.partial(shown(resource, found)))
             case ObjectForm.TABLE:
-                metadata: Json = {"resourceVersion": text_of(found, "resourceVersion")}
+                metadata: Json = {"resourceVersion": text_at(found, "metadata", "resourceVersion")}
                 row = self._renderer(target, options, form)(found)
                 return tabled(tables.column_definitions(resource), metadata, [row])
 
@@ -94,7 +93,7 @@ class Reads:
         resource, now = target.resource, self._clock.now()
         match form:
             case ObjectForm.OBJECT:
-                return lambda each: self._wire.object(resource, ref_of(target, each), each)
+                return lambda each: self._wire.object(resource, ref_in(target, each), each)
             case ObjectForm.PARTIAL:
                 return lambda each: encode(tables.partial(shown(resource, each)))
             case ObjectForm.TABLE:
@@ -149,12 +148,12 @@ class Reads:
         return [found[place] for place in sorted(found)]
 
 
-def ref_of(target: RequestInfo, manifest: Manifest) -> ObjectRef:
+def ref_in(target: RequestInfo, manifest: Manifest) -> ObjectRef:
     return ObjectRef(*target.resource.home, *_place(manifest))
 
 
 def _place(manifest: Manifest) -> tuple[str, str]:
-    return text_of(manifest, "namespace"), text_of(manifest, "name")
+    return namespace_of(manifest), name_of(manifest)
 
 
 def _cut(found: list[Manifest], revision: int, options: ListOptions, selector: ListSelector) -> ListPage:

@@ -1,9 +1,8 @@
 """The scale of an object (autoscaling/v1 Scale), read from and written to the paths that its definition names."""
 
-from modelplane.api.objects import Json, Manifest
+from modelplane.api.objects import Json, Manifest, as_mapping, metadata_of
 from modelplane.apiserver.failures import bad_request
 from modelplane.apiserver.resources import Resource
-from modelplane.apiserver.values import mapping, metadata_of
 
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -43,19 +42,19 @@ def with_replicas(resource: Resource, manifest: Manifest, scale: Json) -> Json:
 
 
 def _replicas(scale: Json) -> object:
-    return mapping(scale.get("spec")).get("replicas", 0)
+    return as_mapping(scale.get("spec")).get("replicas", 0)
 
 
 def _at(manifest: Manifest, path: str) -> object:
     found: object = manifest
     for step in path.strip(".").split("."):
-        found = mapping(found).get(step)
+        found = as_mapping(found).get(step)
     return found
 
 
 def _put(value: Manifest, path: list[str], item: object) -> Json:
     name, *rest = path
-    return {**value, name: _put(mapping(value.get(name)), rest, item) if rest else item}
+    return {**value, name: _put(as_mapping(value.get(name)), rest, item) if rest else item}
 
 
 def _number(value: object) -> int:

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.api.objects import Manifest
+from modelplane.api.objects import Manifest, as_mapping, labels_of, metadata_of
 from modelplane.apiserver.failures import bad_request
 from modelplane.apiserver.resources import Resource
-from modelplane.apiserver.values import mapping, metadata_of, texts_of
 from modelplane.k8s.admission.names import fault_in_label_key, fault_in_label_value
 
 _TOKEN: Final = re.compile(r"\s*(==|!=|=|!|\(|\)|,|<|>|[^\s,()=!<>]+)\s*")
@@ -65,7 +64,7 @@ class ListSelector:
 
     def matches(self, manifest: Manifest) -> bool:
         if self.labels:
-            labels = texts_of(manifest, "labels")
+            labels = labels_of(manifest)
             if not all(term.holds(labels) for term in self.labels):
                 return False
         return all((_field(manifest, field) == value) is equal for field, value, equal in self.fields)
@@ -225,10 +224,10 @@ def _field(manifest: Manifest, field: str) -> str:
         return read(manifest)
     found: object = manifest
     for step in field.split("."):
-        found = mapping(found).get(step, "")
+        found = as_mapping(found).get(step, "")
     return str(found)
 
 
 _SPECIAL: Final[Mapping[str, Callable[[Manifest], str]]] = {
-    "source": lambda manifest: str(mapping(manifest.get("source")).get("component", "")),
+    "source": lambda manifest: str(as_mapping(manifest.get("source")).get("component", "")),
 }

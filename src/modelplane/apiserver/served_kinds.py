@@ -7,10 +7,9 @@ kinds there are is not the user's to say.
 from typing import Final
 
 from modelplane.api.definitions import Definition, custom_resource_definition, definitions
-from modelplane.api.objects import Json
+from modelplane.api.objects import Json, as_mapping, name_of
 from modelplane.api.timestamps import timestamp
 from modelplane.apiserver.store.database import SqliteStore
-from modelplane.apiserver.values import mapping, text_of
 from modelplane.reconcile.store import ObjectRef
 
 GROUP: Final = "apiextensions.k8s.io"
@@ -19,9 +18,9 @@ KIND: Final = "CustomResourceDefinition"
 
 def ensure_kinds(store: SqliteStore, now: float) -> None:
     """One for each kind, as it is served; none for kinds that are not."""
-    wanted = {text_of(each, "name"): each for each in _all(now)}
+    wanted = {name_of(each): each for each in _all(now)}
     for known in store.list(GROUP, KIND):
-        name = text_of(known, "name")
+        name = name_of(known)
         found = wanted.pop(name, None)
         if found is None:
             store.delete(ObjectRef(GROUP, KIND, "", name))
@@ -37,7 +36,7 @@ def _all(now: float) -> list[Json]:
 
 def _established(definition: Definition, now: float) -> Json:
     crd = custom_resource_definition(definition)
-    spec = {**mapping(crd["spec"]), "conversion": {"strategy": "None"}}
+    spec = {**as_mapping(crd["spec"]), "conversion": {"strategy": "None"}}
     conditions = [
         _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
         _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),

@@ -13,10 +13,9 @@ from typing import Final
 import msgspec
 
 from modelplane.api.definitions import Column
-from modelplane.api.objects import Json, Manifest
+from modelplane.api.objects import Json, Manifest, as_mapping, metadata_of, name_of, text_at
 from modelplane.apiserver.jsonpath import find
 from modelplane.apiserver.resources import Resource
-from modelplane.apiserver.values import mapping, metadata_of, text_of
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
@@ -105,20 +104,20 @@ _NAME: Final = _Shown(
     "Name",
     "string",
     "The name, unique among objects of the kind in the namespace.",
-    lambda manifest, _: text_of(manifest, "name"),
+    lambda manifest, _: name_of(manifest),
     format="name",
 )
 _AGE: Final = _Shown(
     "Age",
     "string",
     "When the object was created.",
-    lambda manifest, now: age(text_of(manifest, "creationTimestamp"), now),
+    lambda manifest, now: age(text_at(manifest, "metadata", "creationTimestamp"), now),
 )
 _CREATED: Final = _Shown(
     "Created At",
     "date",
     "When the object was created.",
-    lambda manifest, _: text_of(manifest, "creationTimestamp"),
+    lambda manifest, _: text_at(manifest, "metadata", "creationTimestamp"),
 )
 
 
@@ -207,7 +206,7 @@ def _two(large: int, unit: str, small: int, smaller: str) -> str:
 
 
 def _count(*fields: str) -> Cell:
-    return lambda manifest, _: sum(len(mapping(manifest.get(field))) for field in fields)
+    return lambda manifest, _: sum(len(as_mapping(manifest.get(field))) for field in fields)
 
 
 def _text(field: str) -> Cell:
@@ -215,13 +214,13 @@ def _text(field: str) -> Cell:
 
 
 def _involved(manifest: Manifest, _: float) -> str:
-    involved = mapping(manifest.get("involvedObject"))
+    involved = as_mapping(manifest.get("involvedObject"))
     kind, name = str(involved.get("kind", "")).lower(), str(involved.get("name", ""))
     return f"{kind}/{name}" if name else kind
 
 
 def _source(manifest: Manifest, _: float) -> str:
-    source = mapping(manifest.get("source"))
+    source = as_mapping(manifest.get("source"))
     parts = (source.get("component") or manifest.get("reportingComponent"), source.get("host"))
     return ", ".join(str(part) for part in parts if part)
 
@@ -252,7 +251,7 @@ _CORE: Final[Mapping[str, tuple[_Shown, ...]]] = {
             "Status",
             "string",
             "The status of the namespace.",
-            lambda manifest, _: str(mapping(manifest.get("status")).get("phase", "")),
+            lambda manifest, _: str(as_mapping(manifest.get("status")).get("phase", "")),
         ),
         _AGE,
     ),
@@ -265,7 +264,7 @@ _CORE: Final[Mapping[str, tuple[_Shown, ...]]] = {
             "Subobject",
             "string",
             "The part of the object.",
-            lambda manifest, _: str(mapping(manifest.get("involvedObject")).get("fieldPath", "")),
+            lambda manifest, _: str(as_mapping(manifest.get("involvedObject")).get("fieldPath", "")),
             priority=1,
         ),
         _Shown("Source", "string", "Who told it.", _source, priority=1),

@@ -1,7 +1,7 @@
 """Watches: changes as a stream of JSON lines, from a revision on.
 
 A watch without a revision, or with revision 0, starts with everything there is. One with a revision starts with what
-happened since, as far as the store remembers; otherwise its only event is an ERROR with 410, and the client lists
+happened since, as far as the store enabled; otherwise its only event is an ERROR with 410, and the client lists
 again. With a selector, an object that begins to match is ADDED and one that no longer does is DELETED.
 
 Nobody waits for a watcher. What it has not read yet is kept up to a bound; one that falls behind further is told 410
@@ -15,18 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.api.objects import Json, Manifest
+from modelplane.api.objects import Json, Manifest, with_metadata
 from modelplane.apiserver import tables
 from modelplane.apiserver.failures import ApiError, expired, too_many
 from modelplane.apiserver.media import ObjectForm
 from modelplane.apiserver.objects import shown, tabled_of
 from modelplane.apiserver.options import ListOptions
 from modelplane.apiserver.paths import RequestInfo
-from modelplane.apiserver.reads import Reads, ref_of
+from modelplane.apiserver.reads import Reads, ref_in
 from modelplane.apiserver.resources import Resource
 from modelplane.apiserver.selectors import ListSelector
 from modelplane.apiserver.store.database import Expired, SqliteStore
-from modelplane.apiserver.values import with_metadata
 from modelplane.apiserver.wire import Wire, encode
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
@@ -75,7 +74,7 @@ class WatchHub:
         self._clock = clock
         self._limits = limits
         self._open: dict[tuple[str, str], set[WatchStream]] = {}
-        self._end = store.subscribe(self._heard)
+        self._end = store.subscribe(self._on_change)
 
     def __len__(self) -> int:
         return sum(len(each) for each in self._open.values())
@@ -120,11 +119,11 @@ class WatchHub:
         )
         return b'{"type":"' + event.type.encode() + b'","object":' + body + b"}\n"
 
-    def _heard(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         if change.type is ChangeType.DELETED:
             self._wire.forget(change.ref)
         for watch in tuple(self._open.get((change.ref.group, change.ref.kind), ())):
-            watch.heard(change)
+            watch.on_change(change)
 
     def _beginning(
         self, target: RequestInfo, selector: ListSelector, options: ListOptions
@@ -181,13 +180,13 @@ class WatchStream:
             self._fail(beginning)
             return
         for event in beginning:
-            self._append(self._line(ref_of(self.target, event.manifest), event))
+            self._append(self._line(ref_in(self.target, event.manifest), event))
         if self._shape.options.initial_events:
             self._append(self._bookmark({INITIAL_EVENTS_END: "true"}))
         # What there was to begin with is no lag.
         self._waiting_bytes = 0
 
-    def heard(self, change: StoreChange) -> None:
+    def on_change(self, change: StoreChange) -> None:
         if self._ended or not _concerns(self.target, change.ref):
             return
         event = event_of(change, self._selector)
@@ -212,7 +211,7 @@ class WatchStream:
                     yield self._take()
                 if self._ended or loop.time() >= deadline:
                     break
-                if not await self._stir(min(deadline, loop.time() + self._limits.bookmark_s)):
+                if not await self._wait(min(deadline, loop.time() + self._limits.bookmark_s)):
                     self._mark()
             while self._lines:
                 yield self._take()
@@ -223,7 +222,7 @@ class WatchStream:
         if self._shape.options.bookmarks:
             self._append(self._bookmark({}))
 
-    async def _stir(self, until: float) -> bool:
+    async def _wait(self, until: float) -> bool:
         """Whether something came before that time."""
         self._stirred.clear()
         with suppress(TimeoutError):

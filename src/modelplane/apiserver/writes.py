@@ -9,22 +9,32 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from modelplane.api.objects import Json, Manifest
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    as_mapping,
+    finalizers_of,
+    is_deleting,
+    metadata_of,
+    name_of,
+    text_at,
+    uid_of,
+    with_metadata,
+)
 from modelplane.api.timestamps import timestamp
 from modelplane.apiserver import failures
 from modelplane.apiserver.bodies import Body, read_json, read_yaml
 from modelplane.apiserver.failures import ApiError, StatusCause, bad_request
-from modelplane.apiserver.managed_fields import Door, Writer, apply, updated
-from modelplane.apiserver.objects import HOLD, Ready, StrictError, admitted
+from modelplane.apiserver.managed_fields import WriteContext, Writer, apply, updated
+from modelplane.apiserver.objects import NAMESPACE_FINALIZER, Ready, StrictError, admitted
 from modelplane.apiserver.options import DeleteOptions, ListOptions, Propagation, WriteOptions
 from modelplane.apiserver.patches import PatchError, json_patch, merge_patch, strategic_patch
 from modelplane.apiserver.paths import RequestInfo
-from modelplane.apiserver.reads import ListPage, Reads, ref_of
+from modelplane.apiserver.reads import ListPage, Reads, ref_in
 from modelplane.apiserver.resources import namespaces
 from modelplane.apiserver.scales import read_scale, scale_of, with_replicas
 from modelplane.apiserver.selectors import ListSelector
 from modelplane.apiserver.store.database import SqliteStore
-from modelplane.apiserver.values import finalizers_of, is_deleting, mapping, metadata_of, text_of, with_metadata
 from modelplane.apiserver.wire import encode
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ObjectRef
@@ -65,14 +75,16 @@ class Writes:
 
     def create(self, target: RequestInfo, body: Body, options: WriteOptions) -> WriteResult:
         given = _placed(_identified(target, body.value), target)
-        if text_of(given, "resourceVersion"):
+        if text_at(given, "metadata", "resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
-        self._check_namespace(target, text_of(given, "name"))
+        self._check_namespace(target, name_of(given))
         ready = admitted(target.resource, given, None, unknown=options.validation, duplicates=body.duplicates)
-        return self._created(target, ready, self._door(target, options), options)
+        return self._created(target, ready, self._write_context(target, options), options)
 
-    def _created(self, target: RequestInfo, ready: Ready, door: Door | None, options: WriteOptions) -> WriteResult:
-        value, name = ready.value, text_of(ready.value, "name")
+    def _created(
+        self, target: RequestInfo, ready: Ready, door: WriteContext | None, options: WriteOptions
+    ) -> WriteResult:
+        value, name = ready.value, name_of(ready.value)
         if target.resource.custom:
             value = {field: item for field, item in value.items() if field != "status"}
         if door is not None:
@@ -90,7 +102,7 @@ class Writes:
             return self._scaled(target, before, read_scale(body.value), options)
         given = _placed(_identified(target, body.value), target)
         self._check_known(target, before, given)
-        if target.resource.custom and not text_of(given, "resourceVersion"):
+        if target.resource.custom and not text_at(given, "metadata", "resourceVersion"):
             raise _lacks_revision(target)
         return self._replaced(target, before, given, options, duplicates=body.duplicates)
 
@@ -134,7 +146,7 @@ class Writes:
         else:
             wanted = given
         ready = admitted(resource, wanted, before, unknown=options.validation, duplicates=duplicates)
-        value = updated(before, ready.value, self._door(target, options))
+        value = updated(before, ready.value, self._write_context(target, options))
         return self._stored(target, before, value, options, ready.warnings)
 
     def _stored(
@@ -143,17 +155,17 @@ class Writes:
         write = self._store.replace_status if target.subresource == "status" else self._store.replace
         made = self._attempt(lambda: write(value), dry_run=options.dry_run)
         if options.dry_run:
-            made = with_metadata(made, resourceVersion=text_of(before, "resourceVersion"))
+            made = with_metadata(made, resourceVersion=text_at(before, "metadata", "resourceVersion"))
         return WriteResult(made, warnings)
 
     def _check_known(self, target: RequestInfo, before: Manifest, given: Manifest) -> None:
-        revision, uid = text_of(given, "resourceVersion"), text_of(given, "uid")
-        if uid and uid != text_of(before, "uid"):
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {text_of(before, 'uid')}"
+        revision, uid = text_at(given, "metadata", "resourceVersion"), uid_of(given)
+        if uid and uid != uid_of(before):
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {uid_of(before)}"
             raise failures.conflict(target.resource, target.name, why)
         if revision and not revision.isdigit():
             raise bad_request(f'strconv.ParseUint: parsing "{revision}": invalid syntax')
-        if revision and revision != text_of(before, "resourceVersion"):
+        if revision and revision != text_at(before, "metadata", "resourceVersion"):
             raise failures.modified(target.resource, target.name)
 
     def apply(self, target: RequestInfo, raw: bytes, options: WriteOptions) -> WriteResult:
@@ -167,7 +179,7 @@ class Writes:
             self._check_namespace(target, target.name)
         else:
             self._check_known(target, live, config)
-        door = self._door(target, options, applies=True)
+        door = self._write_context(target, options, applies=True)
         merged = apply(live, config, door, force=options.force)
         ready = admitted(target.resource, merged, live, unknown=options.validation, duplicates=duplicates)
         if live is None:
@@ -175,12 +187,12 @@ class Writes:
         return self._stored(target, live, _kept_status(ready.value, live, target), options, ready.warnings)
 
     def _scaled(self, target: RequestInfo, before: Manifest, scale: Json, options: WriteOptions) -> WriteResult:
-        if text_of(scale, "name") not in {"", target.name}:
-            raise _other_name(text_of(scale, "name"), target.name)
+        if name_of(scale) not in {"", target.name}:
+            raise _other_name(name_of(scale), target.name)
         self._check_known(target, before, scale)
         wanted = with_replicas(target.resource, before, scale)
         ready = admitted(target.resource, wanted, before, unknown=options.validation)
-        value = updated(before, ready.value, self._door(target, options))
+        value = updated(before, ready.value, self._write_context(target, options))
         done = self._stored(RequestInfo(target.resource, target.namespace, target.name, ""), before, value, options, ())
         return WriteResult(scale_of(target.resource, done.manifest), ready.warnings)
 
@@ -196,17 +208,19 @@ class Writes:
     def _delete(self, ref: ObjectRef, before: Manifest, options: DeleteOptions) -> Manifest | None:
         with self._store.batch():
             if not is_deleting(before):
-                self._hold(ref, before, options)
+                self._begin_deletion(ref, before, options)
             self._store.delete(ref)
         return self._store.get(ref)
 
-    def _hold(self, ref: ObjectRef, before: Manifest, options: DeleteOptions) -> None:
+    def _begin_deletion(self, ref: ObjectRef, before: Manifest, options: DeleteOptions) -> None:
         """The finalizers that a deletion of this sort waits for."""
         held = {Propagation.FOREGROUND: "foregroundDeletion", Propagation.ORPHAN: "orphan"}
         wanted = [held[options.propagation]] if options.propagation in held else []
         if (ref.group, ref.kind) == ("", "Namespace"):
-            wanted = [HOLD]
-            self._store.replace_status({**before, "status": {**mapping(before.get("status")), "phase": "Terminating"}})
+            wanted = [NAMESPACE_FINALIZER]
+            self._store.replace_status(
+                {**before, "status": {**as_mapping(before.get("status")), "phase": "Terminating"}}
+            )
             before = self._store.get(ref) or before
         added = [name for name in wanted if name not in finalizers_of(before)]
         if added:
@@ -221,13 +235,13 @@ class Writes:
         def delete() -> None:
             with self._store.batch():
                 for each in found.items:
-                    self._delete(ref_of(target, each), each, options)
+                    self._delete(ref_in(target, each), each, options)
 
         self._attempt(delete, dry_run=options.dry_run)
         return found
 
     def _check_preconditions(self, target: RequestInfo, before: Manifest, options: DeleteOptions) -> None:
-        uid, revision = text_of(before, "uid"), text_of(before, "resourceVersion")
+        uid, revision = uid_of(before), text_at(before, "metadata", "resourceVersion")
         if options.uid and options.uid != uid:
             why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid})"
             why += ". The object might have been deleted and then recreated"
@@ -251,11 +265,11 @@ class Writes:
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise failures.forbidden(target.resource, name, why, [cause])
 
-    def _door(self, target: RequestInfo, options: WriteOptions, *, applies: bool = False) -> Door:
+    def _write_context(self, target: RequestInfo, options: WriteOptions, *, applies: bool = False) -> WriteContext:
         """Upstream leaves the time out of what is written through scale; so do we."""
         now = "" if target.subresource == "scale" else timestamp(self._clock.now())
         writer = Writer(options.manager, applies, target.resource.api_version, target.subresource)
-        return Door(target.resource, writer, now)
+        return WriteContext(target.resource, writer, now)
 
     def _attempt(self, write: Callable[[], T], *, dry_run: bool) -> T:
         if not dry_run:
@@ -286,7 +300,7 @@ def _identified(target: RequestInfo, value: object) -> Json:
         raise bad_request(f"{why} ({resource.api_version})")
     if value["kind"] != resource.kind:
         cause = StatusCause("FieldValueInvalid", f'Invalid value: "{value["kind"]}": must be {resource.kind}', "kind")
-        raise failures.invalid(resource.group, str(value["kind"]), text_of(value, "name"), [cause])
+        raise failures.invalid(resource.group, str(value["kind"]), name_of(value), [cause])
     return value
 
 
@@ -364,5 +378,5 @@ def _lacks_revision(target: RequestInfo) -> ApiError:
 
 def _deleted(target: RequestInfo, before: Manifest) -> Json:
     named = {"name": target.name, "group": target.resource.group, "kind": target.resource.plural}
-    details = {**{key: text for key, text in named.items() if text}, "uid": text_of(before, "uid")}
+    details = {**{key: text for key, text in named.items() if text}, "uid": uid_of(before)}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -11,7 +11,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 
-class Command(NamedTuple):  # importing dataclasses alone would cost a third of what --help takes
+class Command(NamedTuple):  # importing dataclasses takes a third of the time of --help
     name: str
     summary: str
     module: str
@@ -19,35 +19,35 @@ class Command(NamedTuple):  # importing dataclasses alone would cost a third of 
 
 COMMANDS = (
     Command("validate", "check manifests offline: schema, unknown fields, rules, references", "validate"),
-    Command("plan", "what applying manifests would place, move, drop or leave pending, and at what price", "plan"),
-    Command("explain", "why the replicas of a deployment are where they are, with every candidate", "explain"),
-    Command("fleet", "write what the scheduler looks at to a file", "fleet"),
+    Command("plan", "show what applying manifests would place, move, delete or leave pending, and its price", "plan"),
+    Command("explain", "explain the placement of a deployment, with every candidate", "explain"),
+    Command("fleet", "write the inputs of the scheduler to a file", "fleet"),
     Command("replay", "repeat the decisions of a snapshot, bit for bit", "replay"),
     Command("crds", "print the plain CustomResourceDefinitions", "crds"),
     Command("conformance", "run conformance vectors and count what passes", "conformance"),
     Command("picker", "the endpoint picker: check its configuration, explain its decisions", "_picker"),
     Command("up", "start the embedded plane and keep it running", "up"),
-    Command("status", "what the clusters, deployments and services of a running plane say", "status"),
-    Command("down", "stop a running plane and everything that it started", "down"),
-    Command("sim", "make clusters fail, nodes go and models load slowly, to watch what happens", "sim"),
-    Command("install", "put Modelplane on a control plane that runs Crossplane", "install"),
-    Command("function", "serve Crossplane: compose every kind when it asks", "function"),
-    Command("demo", "two clusters, one model, one answered request; ends by itself", "demo"),
+    Command("status", "show whether clusters, deployments and services of a running plane are ready", "status"),
+    Command("down", "stop a running plane", "down"),
+    Command("sim", "cause failures and shortages in simulated clusters", "sim"),
+    Command("install", "install Modelplane on a control plane that runs Crossplane", "install"),
+    Command("function", "serve the composition function of Crossplane", "function"),
+    Command("demo", "run two clusters, one model and one request, then stop", "demo"),
 )
 
 _EPILOG = """\
 start here:
-  modelplane demo                      see the whole path work, from manifests to an answered request
-  modelplane validate -f examples/     check manifests before anything reads them
-  modelplane plan -f examples/         see where everything would go, before it goes
-  modelplane up                        run a plane on this machine and keep it
+  modelplane demo                      run the whole path, from manifests to an answered request
+  modelplane validate -f examples/     check manifests before they are applied
+  modelplane plan -f examples/         show where replicas would be placed
+  modelplane up                        run a plane on this machine
 
 'modelplane COMMAND --help' explains one command with examples. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Expected failures are one sentence on stderr and a non-zero code, never a traceback."""
+    """Run one command. An expected failure is one sentence on stderr and a non-zero exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _run(words)
@@ -99,6 +99,6 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _version() -> str:
-    from modelplane import __version__
+    from modelplane.api.version import __version__
 
     return __version__

@@ -1,13 +1,9 @@
 """`modelplane picker explain`: where a request would go and why, for every endpoint; or why it went where it went."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from modelplane.api.errors import InputError
-from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_output, print_table
-
-if TYPE_CHECKING:
-    from modelplane.epp.replay.explain import EndpointShown, PickExplanation
+from modelplane.cli._shown import EXIT_DOES_NOT_FIT, add_output
 
 _EPILOG = """\
 state.yaml (docs/picker.md has every field):
@@ -62,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     from random import Random
 
+    from modelplane.cli._picker_explanation import print_explanation
     from modelplane.cli._shown import print_value
     from modelplane.cli.manifests import read, shown
     from modelplane.epp.config.config import load
@@ -75,30 +72,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     request = decode_request(read(arguments.request), shown(arguments.request))
     found = explain(config, request, state, Random(arguments.seed).random)  # noqa: S311  repeatable on purpose
     if arguments.output == "table":
-        show(found)
+        print_explanation(found)
     else:
         print_value(found, arguments.output)
     return 0 if found.destinations else EXIT_DOES_NOT_FIT
-
-
-def show(found: "PickExplanation") -> None:
-    print(f"{found.outcome} ({found.status}): {found.destinations or found.why}")
-    for name, value in found.set_headers.items():
-        print(f"  sets {name}: {value}")
-    for name in found.remove_headers:
-        print(f"  removes {name}")
-    for name, picks in found.shadows.items():
-        print(f"  profile {name} only watches; it would have picked {', '.join(picks) or 'nobody'}")
-    if found.not_allowed:
-        print(f"  not in the proxy's subset: {', '.join(found.not_allowed)}")
-    for profile in found.profiles:
-        print()
-        print(f"profile {profile.name}")
-        print_table(("VERDICT", "ENDPOINT", "ADDRESS", "TOTAL", "WHY"), [_cells(each) for each in profile.endpoints])
-
-
-def _cells(endpoint: "EndpointShown") -> tuple[str, ...]:
-    parts = ", ".join(f"{part.scorer} {part.score:.3f} x {part.weight:g}" for part in endpoint.scores)
-    why = f"{endpoint.filter}: {endpoint.reason}" if endpoint.filter else parts
-    total = f"{endpoint.total:.3f}" if endpoint.total is not None else "-"
-    return endpoint.verdict, endpoint.name, endpoint.address, total, why

@@ -10,7 +10,7 @@ from modelplane.api.errors import InputError
 from modelplane.cli._shown import print_table, print_value
 
 if TYPE_CHECKING:
-    from modelplane.epp.replay.replay import Logged, Replayer
+    from modelplane.epp.replay.replay import LoggedDecision, Replayer
 
 _DIFFERS = 1
 _SAME = "the same"
@@ -18,7 +18,7 @@ _SAME = "the same"
 
 def run_log(arguments: argparse.Namespace) -> int:
     """Whether all that could be made again came out as it was logged."""
-    from modelplane.cli._picker_explain import show
+    from modelplane.cli._picker_explanation import print_explanation
     from modelplane.cli.manifests import shown
     from modelplane.epp.replay.replay import read_log
 
@@ -37,7 +37,7 @@ def run_log(arguments: argparse.Namespace) -> int:
     codes = []
     for one in chosen:
         replayed = replayer.replay(one)
-        show(replayed.explanation)
+        print_explanation(replayed.explanation)
         print()
         print(f"decided at {one.at}, and replayed: {'; '.join(replayed.differences) or _SAME}")
         codes.append(_DIFFERS if replayed.differences else 0)
@@ -55,7 +55,7 @@ def _replayer(arguments: argparse.Namespace, texts: dict[str, str]) -> "Replayer
     return Replayer(texts, registry, given)
 
 
-def _show_all(decisions: "list[Logged]", replayer: "Replayer") -> int:
+def _show_all(decisions: "list[LoggedDecision]", replayer: "Replayer") -> int:
     rows, same, differ = [], 0, 0
     for one in decisions:
         verdict = _verdict(replayer, one)
@@ -63,11 +63,11 @@ def _show_all(decisions: "list[Logged]", replayer: "Replayer") -> int:
         differ += verdict != _SAME and one.replay is not None
         rows.append((one.at, one.request, one.outcome, one.endpoint or "-", verdict))
     print_table(("AT", "REQUEST", "OUTCOME", "ENDPOINT", "REPLAYED"), rows)
-    print(f"{same} came out the same, {differ} did not, {len(rows) - same - differ} ended before any plugin was asked")
+    print(f"{same} came out the same, {differ} did not, {len(rows) - same - differ} ended before any plugin ran")
     return _DIFFERS if differ else 0
 
 
-def _verdict(replayer: "Replayer", one: "Logged") -> str:
+def _verdict(replayer: "Replayer", one: "LoggedDecision") -> str:
     try:
         return "; ".join(replayer.replay(one).differences) or _SAME
     except InputError as error:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from modelplane.epp.config.config import Config
     from modelplane.epp.datalayer.endpoints import EndpointSource
     from modelplane.epp.server.observe import DecisionLog, Tracing
-    from modelplane.epp.server.runner import KeptRules, Program
+    from modelplane.epp.server.runner import PickerRunner, PolicySource
     from modelplane.epp.server.server import MakeServer, PickerSettings
 
 _EPILOG = """\
@@ -112,21 +112,21 @@ async def _serve(arguments: argparse.Namespace) -> int:
     from modelplane.cli.terminal import Progress
 
     progress = Progress()
-    program = build(arguments)
-    await program.start()
-    server = program.server
-    progress.say(f"serving on port {server.port}; health on {server.health_port}; metrics on {program.metrics_port}")
+    runner = build(arguments)
+    await runner.start()
+    server = runner.server
+    progress.say(f"serving on port {server.port}; health on {server.health_port}; metrics on {runner.metrics_port}")
     # A signal ends the wait. Who drained has done what was asked; a second signal cuts that short, and is told.
     with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
-    await program.stop()
+    await runner.stop()
     return 0
 
 
-def build(arguments: argparse.Namespace) -> "Program":
+def build(arguments: argparse.Namespace) -> "PickerRunner":
     """What the flags ask for, not started."""
     from modelplane.epp.server.flags import port
-    from modelplane.epp.server.runner import Program, Wishes
+    from modelplane.epp.server.runner import PickerRunner, RunnerOptions
     from modelplane.epp.transport.h2.server import H2Server
 
     make_server: MakeServer = H2Server
@@ -140,7 +140,7 @@ def build(arguments: argparse.Namespace) -> "Program":
         from modelplane.epp.datalayer.discovery import PolicyFile
 
         rules = PolicyFile(arguments.policies)
-    wishes = Wishes(
+    options = RunnerOptions(
         metrics_port=port(arguments.metrics_port),
         scrapes=not arguments.no_scrape,
         pool=arguments.pool or arguments.pool_name,
@@ -151,7 +151,7 @@ def build(arguments: argparse.Namespace) -> "Program":
         log=_decision_log(arguments),
         tracing=_tracing(arguments),
     )
-    return Program(source, config, settings, wishes)
+    return PickerRunner(source, config, settings, options)
 
 
 def _decision_log(arguments: argparse.Namespace) -> "DecisionLog | None":
@@ -229,7 +229,7 @@ def _config(arguments: argparse.Namespace) -> "Config":
     return load(text, str(arguments.config), full_registry())
 
 
-def _source(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointSource, KeptRules | None]":
+def _source(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointSource, PolicySource | None]":
     from modelplane.epp.datalayer.setup import discovery_of
 
     pool = arguments.pool or arguments.pool_name
@@ -240,13 +240,13 @@ def _source(arguments: argparse.Namespace, config: "Config") -> "tuple[EndpointS
     if sum(chosen) != 1:
         raise InputError("say where endpoints come from: one of --endpoints, --pool, --endpoint-selector and --fleet")
     if arguments.endpoints:
-        from modelplane.epp.datalayer.discovery import ListedEndpoints
+        from modelplane.epp.datalayer.discovery import FileEndpoints
 
-        return ListedEndpoints(arguments.endpoints), None
+        return FileEndpoints(arguments.endpoints), None
     return _kubernetes_source(arguments)
 
 
-def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, KeptRules | None]":
+def _kubernetes_source(arguments: argparse.Namespace) -> "tuple[EndpointSource, PolicySource | None]":
     from modelplane.epp.datalayer.discovery import (
         FleetEndpoints,
         InferencePoolSpec,

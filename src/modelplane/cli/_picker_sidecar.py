@@ -118,9 +118,9 @@ async def _serve(arguments: argparse.Namespace) -> int:
 def _source(arguments: argparse.Namespace) -> "EndpointSource | None":
     """Where the list of servers that may be called comes from, beside the command line."""
     if arguments.endpoints:
-        from modelplane.epp.datalayer.discovery.listed import ListedEndpoints
+        from modelplane.epp.datalayer.discovery.endpoints_file import FileEndpoints
 
-        return ListedEndpoints(arguments.endpoints)
+        return FileEndpoints(arguments.endpoints)
     if arguments.inference_pool:
         from modelplane.epp.datalayer.discovery import PoolEndpoints
         from modelplane.epp.server.flags import pool

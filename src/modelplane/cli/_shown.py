@@ -1,4 +1,4 @@
-"""How commands that look at placement read their input and print their answer."""
+"""Inputs and output of the commands about placement."""
 
 import argparse
 import json
@@ -34,24 +34,24 @@ def add_inputs(parser: argparse.ArgumentParser, *, manifests_required: bool) -> 
         "-f", "--filename", dest="manifests", metavar="PATH", nargs="+", action="extend", default=[],
         required=manifests_required, help="manifests: a file, a folder, or - for standard input",
     )  # fmt: skip
-    there = parser.add_mutually_exclusive_group()
-    there.add_argument("--fleet", metavar="SNAPSHOT", help="what is there: a file of `modelplane fleet snapshot`")
-    there.add_argument(
+    observed = parser.add_mutually_exclusive_group()
+    observed.add_argument("--fleet", metavar="SNAPSHOT", help="the fleet: a file of `modelplane fleet snapshot`")
+    observed.add_argument(
         "--data", metavar="DIR", nargs="?", const="", default=None,
-        help="what is there: the running plane whose state is kept in DIR (default: where `modelplane up` keeps it)",
+        help="the fleet: the running plane with the data folder DIR (default: that of `modelplane up`)",
     )  # fmt: skip
-    there.add_argument(
+    observed.add_argument(
         "--kubeconfig", metavar="FILE", type=Path, default=None,
-        help="what is there: the control plane of a kubeconfig",
+        help="the fleet: the control plane of a kubeconfig",
     )  # fmt: skip
     parser.add_argument(
         "--profile", metavar="FILE", type=Path, default=None,
-        help="the plugins that place replicas and their weights: a PlacementProfile",
+        help="a PlacementProfile: the plugins that place replicas and their weights",
     )  # fmt: skip
     parser.add_argument(
         "--now", metavar="TIME", type=_moment, default=None,
-        help="the moment to decide at, as 2026-01-31T12:00:00Z or in seconds of the epoch "
-        "(default: that of the snapshot, or the present)",
+        help="the time of the decision, as 2026-01-31T12:00:00Z or in seconds since the epoch "
+        "(default: the time of the snapshot, else now)",
     )  # fmt: skip
 
 
@@ -66,11 +66,11 @@ def _moment(text: str) -> float:
 
 
 def read_inputs(arguments: argparse.Namespace) -> FleetManifests:
-    """Manifests over what is there, as of a moment. Manifests that an API server would refuse are refused here.
+    """The fleet with the manifests merged into it. Manifests that an API server would refuse are refused.
 
-    What is there is a snapshot or a plane; without a word, and without manifests, the plane of this machine.
+    The fleet is a snapshot or a plane; without options and manifests it is the running plane of this machine.
     """
-    base = gather(_there(arguments), now=time.time())
+    base = gather(_observed(arguments), now=time.time())
     found = merge(base, _reviewed(arguments.manifests)) if arguments.manifests else base
     if arguments.profile is not None or found.profile_document is not None:
         from modelplane.cli._plugins import full_registry, read_profile_document
@@ -80,7 +80,7 @@ def read_inputs(arguments: argparse.Namespace) -> FleetManifests:
     return found if arguments.now is None else msgspec.structs.replace(found, now=arguments.now)
 
 
-def _there(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
+def _observed(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
     if arguments.fleet:
         return _mappings(arguments.fleet)
     if arguments.kubeconfig:
@@ -95,7 +95,7 @@ def _there(arguments: argparse.Namespace) -> Iterable[Mapping[str, object]]:
 
 
 def _objects_of(plane: "RunningPlane") -> Iterator[Mapping[str, object]]:
-    """Everything that placement looks at. Lists do not say the kind of their items."""
+    """All objects that placement reads. Items of a list have no kind of their own."""
     for kind, plural in KINDS.items():
         for item in plane.items(plural):
             yield {**item, "apiVersion": API_VERSION, "kind": kind}

@@ -9,8 +9,8 @@ from modelplane.cli.terminal import Progress, run_until_signal
 
 _EPILOG = """\
 What it does: starts the embedded plane in a temporary folder, applies examples/quickstart (a hardware class, two
-simulated clusters, a model of two replicas, a service), waits until the service answers, and talks to it with the
-openai client through a real Envoy. Everything it started is stopped when it ends.
+simulated clusters, a model of two replicas, a service), waits until the service is ready, and sends it requests
+with the openai client through a real Envoy. It stops everything that it started.
 
 examples:
   modelplane demo
@@ -21,10 +21,10 @@ _QUICKSTART = Path(__file__).resolve().parents[3] / "examples" / "quickstart"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Shows the whole path: two clusters, one model, one answered request. Ends by itself."
+    parser.description = "Runs the whole path once: two clusters, one model, one answered request."
     parser.epilog = _EPILOG
     parser.add_argument("-f", "--filename", type=Path, default=_QUICKSTART, help="manifests (default: the quickstart)")
-    parser.add_argument("--prompt", default="Say hello to the fleet.", help="what to ask the model")
+    parser.add_argument("--prompt", default="Say hello to the fleet.", help="the prompt")
     parser.add_argument(
         "--timeout", type=_seconds, default=60, metavar="S", help="how long to wait for the service (60)"
     )
@@ -36,7 +36,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1
     if not 0 < seconds <= _DAY_S:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: use seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return seconds
 
 
@@ -54,11 +54,11 @@ async def _demo(arguments: argparse.Namespace) -> int:
     documents = read_documents([arguments.filename])
     check_documents(documents)
     if not any(isinstance(each.value, dict) and each.value.get("kind") == "ModelService" for each in documents):
-        raise InputError(f"{arguments.filename}: has no ModelService to send a request to")
+        raise InputError(f"{arguments.filename}: no ModelService to send a request to")
     with tempfile.TemporaryDirectory(prefix="modelplane-") as folder:
         progress.say("starting the plane: store, composers, API, Envoy")
         async with Plane(PlaneSettings(data=Path(folder))) as plane:
-            progress.say(f"the API answers on {plane.api_url}")
+            progress.say(f"the API serves on {plane.api_url}")
             steps = Steps(plane, progress)
             progress.say(f"applying {_shown(arguments.filename)}")
             applied = await steps.apply(documents)
@@ -66,8 +66,8 @@ async def _demo(arguments: argparse.Namespace) -> int:
             service = await steps.until_serving(services[0], arguments.timeout)
             steps.explain_placement()
             await steps.ask(str(service), arguments.prompt)
-            steps.say_how_to_reach()
-        progress.say("stopped everything it started")
+            steps.report_next_steps()
+        progress.say("stopped")
     return 0
 
 

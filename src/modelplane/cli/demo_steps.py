@@ -1,4 +1,4 @@
-"""The steps of the demo: wait with progress, explain, ask, and tell how to go on."""
+"""The steps of the demo: wait with progress, explain the placement, send requests, print the next steps."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from modelplane.k8s.admission.layout import Document
 from modelplane.plane.plane import Plane
 from modelplane.reconcile.store import ObjectRef
 
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _WATCH_S = 0.5
 _WATCHED = ("InferenceCluster", "ModelDeployment", "ModelService")
-_PATIENCE_S = 10.0
-"""How long the models wait for the platform to be ready, so that they spread over all of it."""
+_TIMEOUT_S = 10.0
+"""How long the models wait for the platform to be ready, so that they spread over all clusters."""
 
 
 class Steps:
@@ -27,14 +27,14 @@ class Steps:
         self._progress = progress
 
     async def apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
-        """The platform team's objects, then, once they are ready, the ML team's: replicas spread over what is there."""
+        """The platform team's objects, then, once they are ready, the ML team's, so that replicas spread."""
         platform = [document for document in documents if _is_platform(document)]
         others = [document for document in documents if not _is_platform(document)]
         first = self._apply(platform)
         try:
-            await self._until_ready(first, _PATIENCE_S)
+            await self._until_ready(first, _TIMEOUT_S)
         except UnavailableError as error:
-            self._progress.say(f"going on though {error}")
+            self._progress.say(f"continuing: {error}")
         return (*first, *self._apply(others))
 
     def _apply(self, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
@@ -44,52 +44,52 @@ class Steps:
         return applied
 
     async def until_serving(self, ref: ObjectRef, timeout_s: float) -> str:
-        """Wait until the service and every deployment are ready; tell each change on the way. Returns its address."""
+        """Wait until the service and every deployment are ready, reporting each change. Returns its address."""
         await self._until_ready((*self._refs("ModelDeployment"), ref), timeout_s)
         service = decode(ModelService, self._plane.store.get(ref) or {})
         return str(service.status.address)
 
-    def say_what_is_there(self) -> None:
-        """What an earlier run left, if anything."""
+    def report_existing(self) -> None:
+        """The objects of an earlier run, if any."""
         counts = {kind: len(self._refs(kind)) for kind in _WATCHED}
         if any(counts.values()):
             found = ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count)
-            self._progress.say(f"going on with {found}")
+            self._progress.say(f"continuing with {found}")
 
     async def watch(self) -> None:
-        """Tell every change of what the objects say of themselves, and which are gone, until cancelled."""
-        told: dict[ObjectRef, str] = {}
+        """Report changes of the Ready conditions and deleted objects, until cancelled."""
+        reported: dict[ObjectRef, str] = {}
         while True:
             await asyncio.sleep(_WATCH_S)
             refs = [ref for kind in _WATCHED for ref in self._refs(kind)]
             for ref in refs:
-                self._tell(ref, told)
-            for ref in set(told).difference(refs):
-                del told[ref]
-                self._progress.say(f"{ref}: gone")
+                self._report(ref, reported)
+            for ref in set(reported).difference(refs):
+                del reported[ref]
+                self._progress.say(f"{ref}: deleted")
 
     async def _until_ready(self, refs: Sequence[ObjectRef], timeout_s: float) -> None:
-        told: dict[ObjectRef, str] = {}
+        reported: dict[ObjectRef, str] = {}
         waiting = list(refs)
         try:
             async with asyncio.timeout(timeout_s):
                 while waiting:
-                    waiting = [ref for ref in refs if not self._tell(ref, told)]
-                    await asyncio.sleep(_LOOK_S if waiting else 0)
+                    waiting = [ref for ref in refs if not self._report(ref, reported)]
+                    await asyncio.sleep(_POLL_S if waiting else 0)
         except TimeoutError:
-            why = "; ".join(f"{ref}: {told.get(ref, 'no status')}" for ref in waiting)
+            why = "; ".join(f"{ref}: {reported.get(ref, 'no status')}" for ref in waiting)
             raise UnavailableError(f"not ready after {timeout_s:g} s: {why}") from None
 
     def _refs(self, kind: str) -> tuple[ObjectRef, ...]:
         found = self._plane.store.list(GROUP, kind)
         return tuple(ObjectRef(GROUP, kind, text_at(m, "metadata", "namespace"), name_of(m)) for m in found)
 
-    def _tell(self, ref: ObjectRef, told: dict[ObjectRef, str]) -> bool:
-        """Whether the object is ready; says so when what it says of itself is new."""
+    def _report(self, ref: ObjectRef, reported: dict[ObjectRef, str]) -> bool:
+        """Whether the object is ready; a new Ready message is reported."""
         ready = next((c for c in _conditions(self._plane.store.get(ref)) if c.get("type") == "Ready"), {})
         sentence = str(ready.get("message") or ready.get("reason") or "")
-        if sentence and told.get(ref) != sentence:
-            told[ref] = sentence
+        if sentence and reported.get(ref) != sentence:
+            reported[ref] = sentence
             self._progress.say(f"{ref}: {sentence}")
         return ready.get("status") == "True"
 
@@ -98,17 +98,17 @@ class Steps:
             placement = decode(ModelDeployment, item).status.placement
             if placement is None:
                 continue
-            self._progress.say(f"why there: {placement.summary}")
+            self._progress.say(f"placement: {placement.summary}")
             for found in placement.candidates:
                 where = f"{found.cluster}/{found.pool}" if found.pool else found.cluster
                 self._progress.say(f"  {where}: {found.verdict}{f', {found.reason}' if found.reason else ''}")
 
     async def ask(self, address: str, prompt: str) -> None:
-        """One request for a whole answer, and one for a stream, as any user of the openai package would make them."""
+        """One request for a whole response and one for a stream, with the openai package."""
         try:
             import openai
         except ImportError:
-            raise UnavailableError("the demo asks with the openai package: install modelplane[demo]") from None
+            raise UnavailableError("the demo needs the openai package: pip install 'modelplane[demo]'") from None
         try:
             await self._ask(openai, address, prompt)
         except openai.OpenAIError as error:
@@ -122,18 +122,18 @@ class Steps:
                 model=model, messages=[{"role": "user", "content": prompt}], max_tokens=48
             )
             answer = raw.parse()
-            self._progress.say(f"  asked     {prompt}")
-            self._progress.say(f"  answered  {answer.choices[0].message.content}")
+            self._progress.say(f"  prompt    {prompt}")
+            self._progress.say(f"  response  {answer.choices[0].message.content}")
             self._progress.say(f"  served by {raw.headers.get('x-served-by')}")
             stream = await client.chat.completions.create(
                 model=model, messages=[{"role": "user", "content": prompt}], max_tokens=48, stream=True
             )
             pieces = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
-            self._progress.say(f"  streamed  the same question in {sum(map(bool, pieces))} pieces")
+            self._progress.say(f"  streamed  the same prompt, response in {sum(map(bool, pieces))} chunks")
 
-    def say_how_to_reach(self) -> None:
+    def report_next_steps(self) -> None:
         say = self._progress.say
-        say("the plane of a demo ends with it; to keep one, and reach it with kubectl and any OpenAI client:")
+        say("the demo stops its plane; to run one and reach it with kubectl and any OpenAI client:")
         say("  modelplane up -f examples/quickstart --data ./plane --gateway-port 8080")
         say("  KUBECONFIG=./plane/kubeconfig kubectl get md,mr,ms -A")
         say("  curl http://127.0.0.1:8080/default/chat/v1/models")

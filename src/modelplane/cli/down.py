@@ -1,4 +1,4 @@
-"""`modelplane down`: ends a running plane and waits until everything it started is gone."""
+"""`modelplane down`: stops a running plane and waits until its processes ended."""
 
 import argparse
 import os
@@ -13,14 +13,14 @@ examples:
   modelplane down
   modelplane down --data ./plane
 
-The state stays: the next `modelplane up` on the folder goes on from there.
+The data folder is kept: the next `modelplane up` with it continues from there.
 """
-_LOOK_S = 0.05
-_PATIENCE_S = 30.0
+_POLL_S = 0.05
+_TIMEOUT_S = 30.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Stops the plane that runs on a folder, and everything that it started."
+    parser.description = "Stops the running plane of a data folder, and every process that it started."
     parser.epilog = _EPILOG
     add_data_argument(parser)
 
@@ -28,12 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     process = process_of(arguments.data)
     if process is None:
-        raise NotFoundError(f"no plane runs on {arguments.data}")
+        raise NotFoundError(f"no plane runs with the data folder {arguments.data}")
     os.kill(process, signal.SIGTERM)
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while process_of(arguments.data) is not None:
         if time.monotonic() > deadline:
-            raise UnavailableError(f"the plane (process {process}) still runs after {_PATIENCE_S:g} s")
-        time.sleep(_LOOK_S)
-    print(f"stopped the plane on {arguments.data} (process {process})")
+            raise UnavailableError(f"the plane (process {process}) still runs after {_TIMEOUT_S:g} s")
+        time.sleep(_POLL_S)
+    print(f"stopped the plane of {arguments.data} (process {process})")
     return 0

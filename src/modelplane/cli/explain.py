@@ -1,4 +1,4 @@
-"""`modelplane explain deployment NAME`: why its replicas are where they are, with every candidate."""
+"""`modelplane explain deployment NAME`: why its replicas are placed where they are, with every candidate."""
 
 import argparse
 
@@ -8,20 +8,22 @@ from modelplane.views.shapes import CandidateShown, FitAnswer, PlacementExplanat
 
 _EPILOG = """\
 examples:
-  modelplane explain deployment qwen3-8b                        on the plane that runs on this machine
+  modelplane explain deployment qwen3-8b                        the running plane of this machine
   modelplane explain deployment qwen3-8b --fleet snapshot.yaml
   modelplane explain deployment qwen3-8b -n default -f examples/quickstart/ -o yaml
 
-Exit codes: 0 every replica has a place, 1 the input was refused, 3 some replicas wait.
+Exit codes: 0 every replica is placed, 1 the input was refused, 3 some replicas are pending.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Decides again on the same inputs and shows what was found of every cluster and pool."
+    parser.description = "Repeats the placement on the same inputs and shows the result for every cluster and pool."
     parser.epilog = _EPILOG
     parser.add_argument("what", choices=("deployment",))
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("-n", "--namespace", help="its namespace, where several have one of this name")
+    parser.add_argument(
+        "-n", "--namespace", help="its namespace; needed when several namespaces have a deployment of this name"
+    )
     add_inputs(parser, manifests_required=False)
     add_output(parser)
 

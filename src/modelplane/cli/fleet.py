@@ -1,4 +1,4 @@
-"""`modelplane fleet snapshot`: what the scheduler looks at, written to a file."""
+"""`modelplane fleet snapshot`: writes the inputs of the scheduler to a file."""
 
 import argparse
 import sys
@@ -10,12 +10,12 @@ from modelplane.views.replay import snapshot_document
 
 _EPILOG = """\
 examples:
-  modelplane fleet snapshot -o snapshot.yaml                    of the plane that runs on this machine
+  modelplane fleet snapshot -o snapshot.yaml                    the running plane of this machine
   modelplane fleet snapshot --kubeconfig ~/.kube/config -o snapshot.yaml
   modelplane fleet snapshot -f examples/quickstart/ -o snapshot.yaml
 
-The file holds clusters, replicas, caches and deployments, without what pods are told (environment, arguments,
-annotations), and what is decided on them. `modelplane replay` decides again and compares.
+The file has clusters, replicas, caches and deployments, without the environment, arguments and annotations of pods, and
+the decisions on them. `modelplane replay` repeats the decisions and compares.
 """
 
 

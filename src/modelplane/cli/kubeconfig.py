@@ -1,6 +1,6 @@
-"""Reading a kubeconfig: where a control plane is, whom to trust, and who we are.
+"""Reads a kubeconfig: server, trusted certificate authority and credentials.
 
-A kubeconfig that would run a program to get credentials is refused: reading a file must start nothing.
+A kubeconfig with a credential plugin is refused: reading a file must not start a program.
 """
 
 import base64
@@ -29,7 +29,7 @@ def read_kubeconfig(path: Path) -> RunningPlane:
     user = _mapping(_named(path, config, "users", _text(context, "user")), "user")
     refused = [name for name in _RUNS_PROGRAMS if user.get(name)]
     if refused:
-        raise InputError(f"{path}: the user gets credentials by {refused[0]}, which is refused; use a token")
+        raise InputError(f"{path}: credentials from {refused[0]} are not supported; use a token")
     server = _text(cluster, "server").rstrip("/")
     if urlsplit(server).scheme != "https":
         raise InputError(f"{path}: the server {server or 'is missing'} is not an https address")
@@ -43,7 +43,7 @@ def _token(path: Path, user: Mapping[str, object]) -> str:
 
 def _trust(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) -> ssl.SSLContext:
     if cluster.get("insecure-skip-tls-verify"):
-        raise InputError(f"{path}: insecure-skip-tls-verify is refused; name the certificate-authority")
+        raise InputError(f"{path}: insecure-skip-tls-verify is not supported; set certificate-authority")
     authority = _bytes(path, cluster, "certificate-authority")
     try:
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
@@ -56,7 +56,7 @@ def _trust(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """The ssl module reads files only; this one is readable by its owner and gone when it was read."""
+    """The ssl module reads files only; this one is readable by its owner and deleted after reading."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate + b"\n" + key)
         file.flush()
@@ -64,7 +64,7 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 
 def _bytes(path: Path, holder: Mapping[str, object], name: str) -> bytes:
-    """What a kubeconfig holds itself, or names a file for."""
+    """The inline data of a field, or the content of the file it names."""
     inline, file = _text(holder, f"{name}-data"), _text(holder, name)
     try:
         return base64.b64decode(inline, validate=True) if inline else (path.parent / file).read_bytes() if file else b""
@@ -77,7 +77,7 @@ def _named(path: Path, config: object, part: str, name: str) -> Mapping[str, obj
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, Mapping) and entry.get("name") == name:
             return entry
-    raise InputError(f"{path}: {part} has none named {name!r}")
+    raise InputError(f"{path}: no entry named {name!r} in {part}")
 
 
 def _mapping(holder: Mapping[str, object], name: str) -> Mapping[str, object]:

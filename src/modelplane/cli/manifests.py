@@ -30,13 +30,13 @@ _SUFFIXES = frozenset((".yaml", ".yml", ".json"))
 
 
 def read_documents(paths: Sequence[str | Path]) -> list[Document]:
-    """Every document behind the paths; the first text that cannot be taken apart is refused with its place."""
+    """The documents of the paths. The first text that cannot be parsed is refused with its place."""
     sources = [source for path in paths for source in expand(str(path))]
     return [document for source in sources for document in parse_documents(read(source), source=shown(source))]
 
 
 def simulated_fleet(clusters: int) -> list[Document]:
-    """A class, a gateway and so many clusters, for a plane that is started without manifests of its own."""
+    """One InferenceClass, one InferenceGateway and that many InferenceClusters."""
     if clusters == 0:
         return []
     pools = "nodePools: [{name: h200, className: h200-8x, nodeCount: 4}]"
@@ -51,7 +51,7 @@ def simulated_fleet(clusters: int) -> list[Document]:
 
 
 def expand(path: str) -> Iterator[str]:
-    """The files that a path stands for, in a stable order."""
+    """The files of a path, sorted."""
     if path == STDIN or not Path(path).is_dir():
         yield path
         return
@@ -62,7 +62,7 @@ def expand(path: str) -> Iterator[str]:
 
 
 def read(source: str) -> bytes:
-    """As much as is ever accepted, and one byte more to tell that there is more."""
+    """At most the accepted size and one byte more, to detect larger files."""
     if source == STDIN:
         return _read_some(sys.stdin.buffer)
     try:

@@ -1,4 +1,4 @@
-"""`modelplane plan`: what applying manifests would do, before it is done."""
+"""`modelplane plan`: what applying manifests would place, before they are applied."""
 
 import argparse
 
@@ -17,10 +17,10 @@ from modelplane.views.shapes import FitAnswer, FleetPlan, PlanRow
 
 _EPILOG = """\
 answers:
-  FitsNow            every replica has a place on nodes that are there
-  FitsAfterScaleUp   every replica has a place, some on nodes that pools would still have to add
-  WaitsForRoom       some replicas have no place while others hold it
-  FitsNowhere        some replicas have no place, and no pool would take one even if it were empty
+  FitsNow            every replica fits on nodes that exist
+  FitsAfterScaleUp   every replica fits, some on nodes that pools must add first
+  WaitsForRoom       some replicas do not fit while others hold the devices
+  FitsNowhere        some replicas do not fit in any pool, even an empty one
 
 examples:
   modelplane plan -f examples/quickstart/
@@ -35,11 +35,11 @@ Exit codes: 0 everything fits, 1 the input was refused, 3 something does not fit
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Shows what applying manifests would place, keep, move, drop or leave waiting, and at which price."
+        "Shows what applying manifests would place, keep, move, delete or leave pending, and its price."
     )
     parser.epilog = _EPILOG
     add_inputs(parser, manifests_required=True)
-    parser.add_argument("--without-scale-up", action="store_true", help="count what needs more nodes as not fitting")
+    parser.add_argument("--without-scale-up", action="store_true", help="replicas that need new nodes do not fit")
     add_output(parser)
 
 
@@ -64,7 +64,7 @@ def _show(found: FleetPlan) -> None:
     for one in found.deployments:
         print(f"{one.deployment}: {one.answer.value}")
     for currency, amount in found.price_per_hour.items():
-        print(f"all of it costs {money(amount, currency)} an hour")
+        print(f"total: {money(amount, currency)} an hour")
 
 
 def _cells(row: PlanRow) -> tuple[str, ...]:

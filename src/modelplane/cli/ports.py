@@ -1,4 +1,4 @@
-"""The ports of a plane that ran before: the next one takes the same, so that addresses which clients hold stay good."""
+"""The ports of the previous run: the next run uses the same, so that clients keep their addresses."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ class Ports:
 
     @classmethod
     def of(cls, data: Path) -> "Ports":
-        """Those of the last plane on a folder; none where nothing sensible is written down."""
+        """The ports of the last plane with this data folder; none where they cannot be read."""
         file = data / "ports.json"
         try:
             found = json.loads(file.read_text())
@@ -27,7 +27,7 @@ class Ports:
         return cls(file, {name: port for name, port in entries if isinstance(port, int) and 0 < port <= _MAX_PORT})
 
     def again(self, name: str, asked: int) -> int:
-        """The port that was asked for, else the one from before if nobody has it, else any."""
+        """The requested port, else the previous one if it is free, else any."""
         before = self.known.get(name, 0)
         return asked or (before if before and _is_free(before) else 0)
 

@@ -1,4 +1,4 @@
-"""`modelplane replay SNAPSHOT`: the same decisions again, compared bit for bit."""
+"""`modelplane replay SNAPSHOT`: repeats the decisions of a snapshot and compares them bit for bit."""
 
 import argparse
 
@@ -20,7 +20,7 @@ Exit codes: 0 every decision is the same, 1 the input was refused, 3 a decision 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Decides again on the inputs of a snapshot and compares with the decisions recorded in it."
+    parser.description = "Repeats the decisions of a snapshot and compares them with the recorded ones."
     parser.epilog = _EPILOG
     parser.add_argument("snapshot", metavar="SNAPSHOT")
     add_output(parser)

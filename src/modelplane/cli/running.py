@@ -1,4 +1,4 @@
-"""A plane that runs: where its state is, who it is, and how to ask it."""
+"""A running plane: its data folder, its process and its API."""
 
 import argparse
 import base64
@@ -18,7 +18,7 @@ _TIMEOUT_S = 10.0
 
 
 def add_data_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, default=default_data(), metavar="DIR", help="where its state is kept")
+    parser.add_argument("--data", type=Path, default=default_data(), metavar="DIR", help="the data folder")
 
 
 def default_data() -> Path:
@@ -27,7 +27,7 @@ def default_data() -> Path:
 
 
 def process_of(data: Path) -> int | None:
-    """The process that runs the plane of a folder; None when none does."""
+    """The process of the plane that runs with a data folder; None when none runs."""
     lock = data / "lock"
     if not lock.exists():
         return None
@@ -46,20 +46,20 @@ class RunningPlane:
 
     server: str
     token: str = field(repr=False)
-    """Empty where a certificate says who we are."""
+    """Empty where a client certificate authenticates."""
     context: ssl.SSLContext
 
     @classmethod
     def of(cls, data: Path) -> "RunningPlane":
         if process_of(data) is None:
-            raise NotFoundError(f"no plane runs on {data}; `modelplane up --data {data}` starts one")
+            raise NotFoundError(f"no plane runs with the data folder {data}; `modelplane up --data {data}` starts one")
         config = json.loads((data / "kubeconfig").read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
         return cls(cluster["server"], user["token"], ssl.create_default_context(cadata=trusted))
 
     def items(self, plural: str) -> tuple[Mapping[str, object], ...]:
-        """All objects of one of our public kinds."""
+        """All objects of one of Modelplane's kinds."""
         return tuple(self._get(f"/apis/modelplane.ai/v1alpha1/{plural}")["items"])
 
     def _get(self, path: str) -> dict[str, list[Mapping[str, object]]]:
@@ -73,7 +73,7 @@ class RunningPlane:
                 return found
         except urllib.error.HTTPError as error:
             raise UnavailableError(
-                f"the plane at {self.server} answers {error.code} {error.reason} for {path}"
+                f"the plane at {self.server} returned {error.code} {error.reason} for {path}"
             ) from error
         except urllib.error.URLError as error:
-            raise UnavailableError(f"the plane at {self.server} does not answer: {error.reason}") from error
+            raise UnavailableError(f"the plane at {self.server} is unreachable: {error.reason}") from error

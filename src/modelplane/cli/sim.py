@@ -1,4 +1,4 @@
-"""`modelplane sim`: trouble for the simulated clusters of a running plane, to watch what becomes of it."""
+"""`modelplane sim`: failures and shortages in the simulated clusters of a running plane."""
 
 import argparse
 import json
@@ -12,24 +12,24 @@ from modelplane.cli.running import RunningPlane, add_data_argument
 
 _EPILOG = """\
 examples:
-  modelplane sim show east                      its nodes and pods, by the names that the others take
-  modelplane sim fail cluster east              the whole cluster goes dark
+  modelplane sim show east                      its nodes, pods and warnings
+  modelplane sim fail cluster east              its API, gateway and engines stop
   modelplane sim recover cluster east
-  modelplane sim lose node east h200-0          the machine is gone; its cluster finds out later
+  modelplane sim lose node east h200-0          the node turns NotReady after its grace period
   modelplane sim restore node east h200-0
-  modelplane sim cordon node east h200-0        no more pods come; `uncordon` undoes it
-  modelplane sim drain node east h200-0         and those that are there leave
-  modelplane sim crash pod east NAMESPACE/POD   its containers exit once, and are restarted
-  modelplane sim slow-load east 60              engines that start there load for a minute; `off` undoes it
-  modelplane sim slow-pull east 60              and images of pods arrive after a minute
-  modelplane sim faults east error_rate=0.1     a tenth of the requests fail there; `off` undoes it
+  modelplane sim cordon node east h200-0        no pods are scheduled there; `uncordon` undoes it
+  modelplane sim drain node east h200-0         cordon it and delete its pods
+  modelplane sim crash pod east NAMESPACE/POD   its containers exit once and restart
+  modelplane sim slow-load east 60              new engines take 60 s to load; `off` undoes it
+  modelplane sim slow-pull east 60              new pods take 60 s to pull images
+  modelplane sim faults east error_rate=0.1     10 % of its requests fail; `off` undoes it
   modelplane sim faults east stalled --pod NAMESPACE/POD
   modelplane sim stock-out east h200            the provider has no node of that pool; `--nodes 1` leaves one
   modelplane sim restock east h200
-  modelplane sim quota east 16                  devices that a queue of KAI, Kueue or Volcano gives away; or `off`
+  modelplane sim quota east 16                  the GPU quota of its KAI, Kueue or Volcano queue; or `off`
 
-Watch what happens with `modelplane status`, on the page that `modelplane up` prints, or with kubectl. What concerns a
-whole cluster is an annotation of its InferenceCluster, so kubectl does it as well:
+`modelplane status`, the page that `modelplane up` prints and kubectl show the effects. A command to a whole cluster
+sets an annotation of its InferenceCluster, so kubectl works as well:
   kubectl annotate inferencecluster east sim.modelplane.ai/failed=true
 """
 _TIMEOUT_S = 10.0
@@ -44,19 +44,19 @@ _PAIRS = {
     "crash": ("pod",),
 }
 _HELP = {
-    "fail": "a whole cluster goes dark",
-    "recover": "it comes back, as after a power cut",
-    "lose": "a node's machine is gone",
-    "restore": "it is back",
-    "cordon": "a node takes no more pods",
-    "uncordon": "it does again",
-    "drain": "a node takes no more pods, and those on it leave",
-    "crash": "a pod's containers exit once",
+    "fail": "stop a cluster's API, gateway and engines",
+    "recover": "start it again; every container restarts",
+    "lose": "lose a node",
+    "restore": "bring a lost node back",
+    "cordon": "mark a node unschedulable",
+    "uncordon": "mark a node schedulable",
+    "drain": "cordon a node and delete its pods",
+    "crash": "make a pod's containers exit once",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Makes trouble for the simulated clusters of a running plane, and says what happens."
+    parser.description = "Causes failures and shortages in the simulated clusters of a running plane."
     parser.epilog = _EPILOG
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, title="verbs")
     show = verbs.add_parser("show", help="the nodes and pods of a cluster")
@@ -67,20 +67,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         added.add_argument("cluster")
         if things != ("cluster",):
             added.add_argument("name", help="NAMESPACE/POD" if things == ("pod",) else "name of the node")
-    for verb, what in (("slow-load", "engines that start load their models"), ("slow-pull", "images take to arrive")):
+    for verb, what in (
+        ("slow-load", "new engines take to load their models"),
+        ("slow-pull", "new pods take to pull their images"),
+    ):
         slow = verbs.add_parser(verb, help=f"how long {what}")
         slow.add_argument("cluster")
         slow.add_argument("value", metavar="SECONDS", help="a number of seconds, or `off`")
-    _configure_faults(verbs.add_parser("faults", help="what goes wrong with engines, while they run"))
+    _configure_faults(verbs.add_parser("faults", help="faults of running engines"))
     _configure_node_loss(verbs.add_parser("node-loss", help="the same as `lose node`"))
-    stock = verbs.add_parser("stock-out", help="a pool has no nodes, or only some")
+    stock = verbs.add_parser("stock-out", help="limit the nodes of a pool")
     stock.add_argument("cluster")
     stock.add_argument("name", metavar="POOL")
-    stock.add_argument("--nodes", dest="value", default="0", metavar="N", help="how many there are to be had (0)")
-    restock = verbs.add_parser("restock", help="it has as many as it asks for")
+    stock.add_argument("--nodes", dest="value", default="0", metavar="N", help="how many nodes the provider has (0)")
+    restock = verbs.add_parser("restock", help="remove that limit")
     restock.add_argument("cluster")
     restock.add_argument("name", metavar="POOL")
-    quota = verbs.add_parser("quota", help="devices that the queue of a cluster's scheduler gives away")
+    quota = verbs.add_parser("quota", help="the GPU quota of a cluster's scheduler queue")
     quota.add_argument("cluster")
     quota.add_argument("value", metavar="DEVICES", help="a number, or `off`")
     for added in verbs.choices.values():
@@ -90,7 +93,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _configure_faults(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "error_rate, delay_rate, cut_rate, hang_rate, crash_rate: shares of requests. error_status, delay_s, "
-        "cut_after, crash_after: how. stalled: no token comes. Each call says all of them; `off` ends them."
+        "cut_after, crash_after: how. stalled: no tokens are generated. "
+        "Each call replaces the previous faults; `off` removes them."
     )
     parser.add_argument("cluster")
     parser.add_argument("faults", nargs="+", metavar="FAULT=VALUE", help="or `off`")
@@ -109,12 +113,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.verb == "show":
         _show(_call(plane, f"/clusters/{quote(arguments.cluster, safe='')}"))
     else:
-        print(_call(plane, "", placement_request(arguments))["said"])
+        print(_call(plane, "", command_of(arguments))["said"])
     return 0
 
 
-def placement_request(arguments: argparse.Namespace) -> dict[str, str]:
-    """What is sent for a command line."""
+def command_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """The command of a command line."""
     given = vars(arguments)
     verb = f"{arguments.verb}-{arguments.thing}" if given.get("thing") else arguments.verb
     ask = {"verb": verb, "cluster": arguments.cluster, "name": given.get("name", ""), "value": given.get("value", "")}
@@ -141,11 +145,11 @@ def _call(plane: RunningPlane, path: str, body: Mapping[str, str] | None = None)
     except urllib.error.HTTPError as error:
         raise InputError(_message(error)) from error
     except urllib.error.URLError as error:
-        raise UnavailableError(f"the plane at {plane.server} does not answer: {error.reason}") from error
+        raise UnavailableError(f"the plane at {plane.server} is unreachable: {error.reason}") from error
 
 
 def _message(error: urllib.error.HTTPError) -> str:
-    """The sentence of a Status object."""
+    """The message of a Status object."""
     try:
         found = json.load(error)
     except ValueError:

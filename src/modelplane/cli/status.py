@@ -1,4 +1,4 @@
-"""`modelplane status`: what the clusters, deployments and services of a running plane say of themselves."""
+"""`modelplane status`: the readiness of the clusters, deployments and services of a running plane."""
 
 import argparse
 import json
@@ -14,13 +14,13 @@ examples:
   modelplane status
   modelplane status --data ./plane -o json
 
-Exit codes: 0 everything is ready, 1 no plane runs there, 3 something is not ready.
+Exit codes: 0 everything is ready, 1 no plane is running, 3 something is not ready.
 """
 _NOT_READY = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Shows what a running plane is doing: clusters, deployments, services, and why not."
+    parser.description = "Shows the clusters, deployments and services of a running plane, and why one is not ready."
     parser.epilog = _EPILOG
     add_data_argument(parser)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")

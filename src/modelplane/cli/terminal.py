@@ -1,4 +1,4 @@
-"""What several commands show: progress with the time it took, and signals as one way to end."""
+"""Progress lines with timestamps, and cancellation by signals."""
 
 import asyncio
 import signal
@@ -31,7 +31,7 @@ def run_until_signal(main: Coroutine[object, object, int]) -> int:
             task.cancel()
             received.append(number)
             if len(received) == 1:
-                _print("stopping; once more to wait for nothing", sys.stderr)
+                _print("stopping; press Ctrl-C again to stop at once", sys.stderr)
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, end, number)
@@ -48,6 +48,6 @@ def run_until_signal(main: Coroutine[object, object, int]) -> int:
 
 
 def _print(text: str, where: TextIO) -> None:
-    """What was started must be stopped also when the terminal is gone and nobody reads any more."""
+    """A closed terminal must not keep the command from stopping what it started."""
     with suppress(OSError):
         print(text, file=where, flush=True)

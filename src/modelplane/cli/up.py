@@ -1,4 +1,4 @@
-"""`modelplane up`: an embedded plane on this machine, until it is stopped."""
+"""`modelplane up`: runs the embedded plane on this machine until it is stopped."""
 
 import argparse
 import secrets
@@ -14,13 +14,13 @@ examples:
   modelplane up --data ./plane --gateway-port 8080
   modelplane up --clusters 5
 
-Then, in another terminal, with the folder that it prints:
+Then, in another terminal, with the data folder that it prints:
   export KUBECONFIG=FOLDER/kubeconfig
   kubectl get modeldeployments,modelreplicas,modelservices -A
   curl http://127.0.0.1:PORT/default/chat/v1/models
 
-Everything listens on loopback. Ctrl-C stops everything that was started, as soon as what is being answered has ended.
-The folder keeps the state, and the next `up` on it goes on from there, on the same ports where they are free.
+Everything listens on loopback. Ctrl-C stops everything once the requests in flight are answered. The data folder keeps
+the state: the next `up` with it continues from there, on the same ports where they are free.
 """
 
 
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_data_argument(parser)
     parser.add_argument(
-        "--profile", type=Path, metavar="FILE", help="the plugins that place replicas: a PlacementProfile"
+        "--profile", type=Path, metavar="FILE", help="a PlacementProfile: the plugins that place replicas"
     )
     parser.add_argument("--api-port", type=_port, default=0, metavar="N", help="port of the API (default: any)")
     parser.add_argument("--gateway-port", type=_port, default=0, metavar="N", help="port for requests (default: any)")
@@ -68,8 +68,8 @@ async def _up(arguments: argparse.Namespace) -> int:
         gateway_port=ports.again("gateway", arguments.gateway_port),
         profile=profile_of(arguments.profile),
     )
-    progress.say(f"starting the plane on {arguments.data}")
-    async with Plane(settings, tell=progress.say) as plane:
+    progress.say(f"starting the plane with the data folder {arguments.data}")
+    async with Plane(settings, report=progress.say) as plane:
         calm_collector()
         ports.remember(api=plane.api_url, gateway=plane.gateway_url)
         progress.say(f"API         {plane.api_url}")
@@ -78,7 +78,7 @@ async def _up(arguments: argparse.Namespace) -> int:
         page = await serve(plane.overview, token=secrets.token_urlsafe(16))
         progress.say(f"page        {page.url}")
         steps = Steps(plane, progress)
-        steps.say_what_is_there()
+        steps.report_existing()
         await steps.apply(documents)
         progress.say("running; Ctrl-C stops everything")
         try:
@@ -90,11 +90,11 @@ async def _up(arguments: argparse.Namespace) -> int:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_CLUSTERS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no count of clusters: use 1 to {_MAX_CLUSTERS}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of clusters from 1 to {_MAX_CLUSTERS}")
     return int(text)
 
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: use 0 to {_MAX_PORT}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to {_MAX_PORT}")
     return int(text)

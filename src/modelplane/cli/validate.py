@@ -1,4 +1,4 @@
-"""`modelplane validate`: manifests checked before anything reads them, without a cluster."""
+"""`modelplane validate`: checks manifests without a cluster."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from modelplane.k8s.admission.review import ManifestReview, ReviewFinding, revie
 
 _DESCRIPTION = """\
 Checks manifests offline, as an API server would before it stores them: schema, defaults, unknown fields, rules, device
-selectors, and what the objects say about each other. Kinds of other groups are counted and left alone.
+selectors and references between the objects. Kinds of other groups are counted and not checked.
 """
 _EPILOG = """\
 references inside the set:
@@ -29,14 +29,14 @@ examples:
   modelplane validate -f class.yaml -f cluster.yaml --strict
   kubectl get modeldeployments -A -o yaml | modelplane validate -f - -o json
 
-Prints one line a problem, file:line: kind/name: field: what is wrong; what would be right. Exit codes: 0 nothing is
-wrong, 1 something is.
+Prints one line for each problem, file:line: kind/name: field: problem; expected value. Exit codes: 0 no problem, 1 a
+problem.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Unreadable:
-    """A text that could not be taken apart, and why."""
+    """A text that could not be parsed, and why."""
 
     source: str
     error: TextError
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     paths = [*arguments.named, *arguments.paths]
     if not paths:
-        raise InputError("give what to check: -f PATH, or -f - for standard input")
+        raise InputError("no manifests given: use -f PATH, or -f - for standard input")
     documents, unreadable = _read_all(paths)
     found = review(documents)
     show = _show_json if arguments.output == "json" else _show_text
@@ -100,7 +100,7 @@ def _summary(found: ManifestReview, unreadable: int) -> str:
     if warnings:
         parts.append(_plural(warnings, "warning"))
     left = ", ".join(f"{count} {escape(kind)}" for kind, count in found.skipped.items())
-    return ", ".join(parts) + (f" (left alone: {left})" if left else "")
+    return ", ".join(parts) + (f" (not checked: {left})" if left else "")
 
 
 def _plural(count: int, noun: str) -> str:

@@ -186,6 +186,6 @@ class ComposeResult:
 Composer = Callable[[ComposeRequest[Resource]], ComposeResult]
 
 
-def kept(request: ComposeRequest[Resource]) -> dict[str, Desired]:
+def keep_observed(request: ComposeRequest[Resource]) -> dict[str, Desired]:
     """What is there, as desired state: for a composer that lacks what it needs to decide."""
     return {key: Desired(observed.target, observed.ready) for key, observed in request.observed.items()}

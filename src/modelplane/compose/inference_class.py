@@ -1,10 +1,10 @@
-"""InferenceClass: composes nothing; says whether the class can be used."""
+"""InferenceClass: composes nothing; accepts or rejects the class."""
 
 from modelplane.api.conditions import ConditionType, fails, holds, summarise
 from modelplane.api.models import InferenceClass, InferenceClassStatus
 from modelplane.api.reasons import Reason
 from modelplane.compose.contract import ComposeRequest, ComposeResult
-from modelplane.compose.inventory import class_kinds
+from modelplane.compose.fleet_snapshot import class_kinds
 
 
 def compose(request: ComposeRequest[InferenceClass]) -> ComposeResult:
@@ -15,5 +15,5 @@ def compose(request: ComposeRequest[InferenceClass]) -> ComposeResult:
     if faults:
         condition = fails(ConditionType.ACCEPTED, Reason.INVALID, "; ".join(faults))
     else:
-        condition = holds(ConditionType.ACCEPTED, Reason.ACCEPTED, f"{claimable} claimable devices a node")
+        condition = holds(ConditionType.ACCEPTED, Reason.ACCEPTED, f"{claimable} claimable devices per node")
     return ComposeResult(status=status, conditions=(condition,), ready=summarise([condition]))

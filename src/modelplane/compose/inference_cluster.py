@@ -1,7 +1,7 @@
-"""InferenceCluster: the pools as placement sees them, and the cluster's own gateway.
+"""InferenceCluster: its pools for placement, and its gateway.
 
-A pool whose class cannot be found keeps what was known of it: a class that was deleted by mistake must not make running
-replicas lose their place. Placement may count on the declared nodes; observed capacity refines that.
+A pool whose InferenceClass is missing keeps its last status: a class that is deleted by mistake must not displace
+running replicas. Placement counts the declared nodes; observed capacity refines that.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ def compose(request: ComposeRequest[InferenceCluster]) -> ComposeResult:
     address = first_address(gateway.manifest) if gateway else None
     answers = gateway is not None and gateway.ready
     conditions = (_cluster_condition(request, classes), _gateway_condition(address, answers=answers))
-    # What is wrong with the marks of pods keeps new replicas from being rendered; those that run are none the worse.
+    # A fault in the labels of pods keeps new replicas from being rendered; those that run go on.
     accepted = _accepted(cluster)
     return ComposeResult(
         desired={"namespace": Desired(_namespace(cluster), ready=True), _GATEWAY: Desired(_gateway(cluster), answers)},
@@ -80,7 +80,7 @@ def _accepted(cluster: InferenceCluster) -> Condition:
 
 def _uses(cluster: InferenceCluster) -> tuple[Use, ...]:
     names = sorted({pool.class_name for pool in cluster.spec.node_pools})
-    return tuple(Use(API_VERSION, "InferenceClass", name, reason="a pool has nodes of the class") for name in names)
+    return tuple(Use(API_VERSION, "InferenceClass", name, reason="a pool has nodes of this class") for name in names)
 
 
 def _requirements(cluster: InferenceCluster) -> dict[str, Requirement]:
@@ -101,7 +101,7 @@ def _class(request: ComposeRequest[InferenceCluster], name: str) -> InferenceCla
 
 
 def _replicas(request: ComposeRequest[InferenceCluster]) -> Iterator[ModelReplica]:
-    """Those that can be read. What the others hold is seen on the cluster, as held by somebody else."""
+    """Those that can be decoded. Devices of the others count as held by others."""
     for item in request.fetched(_REPLICAS) or ():
         with suppress(InputError):
             yield decode(ModelReplica, item)
@@ -179,14 +179,16 @@ def _cluster_condition(
 ) -> Condition:
     waiting = [name for name in classes if request.fetched(_class_key(name)) is None]
     if waiting:
-        message = f"classes not read yet: {', '.join(sorted(waiting))}"
+        message = f"InferenceClasses not read yet: {', '.join(sorted(waiting))}"
         return unknown(ConditionType.CLUSTER_READY, Reason.UNRESOLVED, message)
     missing = sorted(name for name, found in classes.items() if found is None)
     if missing:
-        message = f"no InferenceClass named {', '.join(missing)}; what was known of their pools is kept"
+        message = f"InferenceClass {', '.join(missing)} does not exist; its pools keep their last status"
         return fails(ConditionType.CLUSTER_READY, Reason.CLASS_MISSING, message)
     if _GATEWAY not in request.observed:
-        return unknown(ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLUSTER, "nothing was observed on it yet")
+        return unknown(
+            ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLUSTER, "no object on the cluster is observed yet"
+        )
     return holds(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
 
 
@@ -194,7 +196,7 @@ def _gateway_condition(address: str | None, *, answers: bool) -> Condition:
     if address is None:
         return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
     if not answers:
-        return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_CLUSTER, f"{address} is not known to answer")
+        return fails(ConditionType.GATEWAY_READY, Reason.WAITING_FOR_CLUSTER, f"{address} is not observed to answer")
     return holds(ConditionType.GATEWAY_READY, Reason.GATEWAY_RUNNING, address)
 
 

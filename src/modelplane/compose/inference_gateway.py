@@ -1,6 +1,6 @@
-"""InferenceGateway: the fleet's front door, one Gateway on the control plane.
+"""InferenceGateway: the fleet's Gateway on the control plane.
 
-There is one, named `default`: services get their address from it. Another says that it is not used.
+ModelServices use the one named `default`. Any other is NotSupported.
 """
 
 from modelplane.api.conditions import Condition, ConditionType, fails, holds, summarise
@@ -17,7 +17,7 @@ _GATEWAY = "gateway"
 def compose(request: ComposeRequest[InferenceGateway]) -> ComposeResult:
     name = request.resource.metadata.name
     if name != DEFAULT_GATEWAY:
-        message = f"services use the InferenceGateway named {DEFAULT_GATEWAY}; {name} serves nothing"
+        message = f"ModelServices use InferenceGateway {DEFAULT_GATEWAY}; {name} is unused"
         unused = fails(ConditionType.GATEWAY_READY, Reason.NOT_SUPPORTED, message)
         return ComposeResult(status=InferenceGatewayStatus(), conditions=(unused,), ready=summarise([unused]))
     spec = request.resource.spec
@@ -52,5 +52,5 @@ def _condition(address: str | None, problem: str | None) -> Condition:
     if address is None:
         return fails(kind, waits, f"the gateway has no address: {problem}" if problem else "the gateway has no address")
     if problem is not None:
-        return fails(kind, waits, f"the gateway did not take its newest configuration: {problem}")
+        return fails(kind, waits, f"the gateway rejected its latest configuration: {problem}")
     return holds(kind, Reason.GATEWAY_RUNNING, address)

@@ -1,7 +1,7 @@
-"""ModelDeployment: places replicas, and offers an endpoint for each that answers.
+"""ModelDeployment: places replicas, and composes a ModelEndpoint for each replica that serves.
 
-Every replica that should be is in the result every time; when something is missing that placement needs, what is there
-stays and a condition says what is missing. A replica's endpoint exists while the replica can serve, and seconds more.
+The result has every replica every time. When an input of placement is missing, the observed replicas stay and a
+condition names the input. A ModelEndpoint is kept for ENDPOINT_GRACE_S after its ModelReplica stops serving.
 """
 
 from collections import Counter
@@ -32,7 +32,6 @@ from modelplane.api.models import (
 from modelplane.api.names import MAX_LEADER_WORKER_SET, make_name
 from modelplane.api.objects import API_VERSION, Manifest, manifest, name_of, text_at, value_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.asking import placement_request
 from modelplane.compose.contract import (
     ComposeRequest,
     ComposeResult,
@@ -43,10 +42,11 @@ from modelplane.compose.contract import (
     Observed,
     ReadyWhen,
     Requirement,
-    kept,
+    keep_observed,
 )
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.compose.lowering import EngineSpec, Lowered, lower
+from modelplane.compose.placement_request import placement_request
 from modelplane.compose.readiness import serves, stopped_at
 from modelplane.compose.rolling_update import Rollout, roll
 from modelplane.k8s.cel import CompileError, compile_selector
@@ -63,11 +63,11 @@ MAX_SUMMARY = 1024
 _CLUSTERS, _REPLICAS, _CACHES = "clusters", "replicas", "caches"
 _REPLICA, _ENDPOINT = "replica-", "endpoint-"
 _SELECTING = frozenset({"ClusterSelector", "Affinity"})
-_ANNOUNCED_S = 1.0
-_DOUBT_S = 3.0
-"""For how long an endpoint outlives its replica's word: hosts show conditions of a moment ago, and to take an endpoint
-away and bring it back costs clients many seconds, where the gateway asks another replica at once."""
-_SKEW_S = 1.0
+_PREEMPTION_REQUEUE_S = 1.0
+ENDPOINT_GRACE_S = 3.0
+"""How long a ModelEndpoint is kept after its ModelReplica stops serving: the conditions that a host shows may be stale,
+and to delete and recreate an endpoint costs clients many seconds, where the gateway retries another replica at once."""
+_CLOCK_SKEW_S = 1.0
 
 
 def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
@@ -80,7 +80,7 @@ def compose(request: ComposeRequest[ModelDeployment]) -> ComposeResult:
         return _undecided(request, problem, requirements)
     fleet = request.fleet or _fleet(request)
     if fleet is None:
-        waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet was not read yet")
+        waiting = unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet")
         return _undecided(request, waiting, requirements)
     decided = schedule(placement_request(deployment, lowered), fleet, request.now, profile=request.profile)
     return _decided(request, lowered, fleet, decided, requirements)
@@ -116,30 +116,33 @@ def _selector_fault(lowered: Lowered) -> str | None:
 def _undecided(
     request: ComposeRequest[ModelDeployment], problem: Condition, requirements: dict[str, Requirement]
 ) -> ComposeResult:
-    """Nothing can be decided: what runs stays, and the status says why."""
+    """Nothing is decided: the observed replicas stay, and the condition says why."""
     return ComposeResult(
-        desired=_kept_serving(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
+        desired=observed_without_stale_endpoints(request),
+        conditions=(problem,),
+        ready=summarise([problem]),
+        requirements=requirements,
     )
 
 
-def _kept_serving(request: ComposeRequest[ModelDeployment]) -> dict[str, Desired]:
-    """What is there, less the endpoints of replicas that cannot serve: requests must not go there meanwhile."""
-    return {key: item for key, item in kept(request).items() if not _leads_nowhere(request, key)}
+def observed_without_stale_endpoints(request: ComposeRequest[ModelDeployment]) -> dict[str, Desired]:
+    return {key: item for key, item in keep_observed(request).items() if not endpoint_is_stale(request, key)}
 
 
-def _leads_nowhere(request: ComposeRequest[ModelDeployment], key: str) -> bool:
+def endpoint_is_stale(request: ComposeRequest[ModelDeployment], key: str) -> bool:
+    """Whether the key is that of an endpoint whose replica does not serve, nor did within ENDPOINT_GRACE_S."""
     if not key.startswith(_ENDPOINT):
         return False
     replica = request.observed.get(_REPLICA + key.removeprefix(_ENDPOINT))
-    return replica is None or not (serves(replica.manifest) or _doubted_for_s(replica, request.now))
+    return replica is None or not (serves(replica.manifest) or _grace_left_s(replica, request.now))
 
 
-def _doubted_for_s(replica: Observed, now: float) -> float:
-    """For how long a replica that says that it does not serve is not believed yet; 0: it is."""
+def _grace_left_s(replica: Observed, now: float) -> float:
+    """Seconds until the endpoint of a replica that stopped serving is stale; 0: it is."""
     stopped = stopped_at(replica.manifest)
-    if stopped is None or not now or stopped > now + _SKEW_S:
+    if stopped is None or not now or stopped > now + _CLOCK_SKEW_S:
         return 0.0
-    return max(0.0, stopped + _DOUBT_S - now)
+    return max(0.0, stopped + ENDPOINT_GRACE_S - now)
 
 
 def _decided(
@@ -151,7 +154,7 @@ def _decided(
 ) -> ComposeResult:
     desired: dict[str, Desired] = {}
     serving: Counter[str] = Counter()
-    doubts: list[float] = []
+    graces: list[float] = []
     rollout, targets = _targets(request, lowered, decided)
     for placement in decided.placements:
         holding = placement.replica
@@ -161,12 +164,12 @@ def _decided(
         key = _endpoint_key(holding)
         known = request.observed.get(key)
         answers = seen is not None and serves(seen.manifest)
-        doubted_for_s = 0.0 if answers or seen is None or known is None else _doubted_for_s(seen, request.now)
-        endpoint = _endpoint(target, holding.cluster, seen) if seen is not None and (answers or doubted_for_s) else None
+        grace_left_s = 0.0 if answers or seen is None or known is None else _grace_left_s(seen, request.now)
+        endpoint = _endpoint(target, holding.cluster, seen) if seen is not None and (answers or grace_left_s) else None
         if endpoint is not None:
             desired[key] = Desired(Local(endpoint, ReadyWhen.READY), known is not None and known.ready)
             serving[holding.cluster] += answers
-            doubts.append(doubted_for_s)
+            graces.append(grace_left_s)
     conditions = (
         _scheduled(request.resource, decided, fleet),
         _serving(request.resource, decided, serving.total(), rollout),
@@ -178,16 +181,16 @@ def _decided(
         ready=summarise(conditions, conditions[-1].message),
         events=_events(request, decided),
         requirements=requirements,
-        requeue_after_s=_look_again(decided, doubts),
+        requeue_after_s=_requeue_after_s(decided, graces),
     )
 
 
-def _look_again(decided: Schedule, doubts: Sequence[float]) -> float | None:
-    """When time alone changes the answer. An eviction that was announced is carried out on the next pass."""
-    moments = [each for each in (decided.requeue_after_s, *doubts) if each]
+def _requeue_after_s(decided: Schedule, graces: Sequence[float]) -> float | None:
+    """When time alone changes the result. Nominated victims are evicted on the next pass."""
+    waits = [each for each in (decided.requeue_after_s, *graces) if each]
     if decided.preemption is not None and not decided.preemption.acted:
-        moments.append(_ANNOUNCED_S)
-    return min(moments, default=decided.requeue_after_s)
+        waits.append(_PREEMPTION_REQUEUE_S)
+    return min(waits, default=decided.requeue_after_s)
 
 
 def _replica_key(holding: PlacedReplica) -> str:
@@ -201,7 +204,7 @@ def _endpoint_key(holding: PlacedReplica) -> str:
 def _targets(
     request: ComposeRequest[ModelDeployment], lowered: Lowered, decided: Schedule
 ) -> tuple[Rollout, dict[str, Local]]:
-    """The replicas as they should be. One that moves stays as it is: its pool may not suit what is asked for today."""
+    """The desired replicas. One that moves is left unchanged: its pool may not fit the new spec."""
     moving: dict[str, Local] = {}
     wanted: dict[str, ModelReplica] = {}
     seen: dict[str, Manifest] = {}
@@ -298,35 +301,35 @@ def _endpoint(target: Local, cluster: ClusterName, seen: Observed) -> Manifest |
 def _scheduled(deployment: ModelDeployment, decided: Schedule, fleet: Fleet) -> Condition:
     wanted, placed = deployment.spec.replicas, len(decided.placements)
     if placed and not len(fleet):
-        message = f"no cluster is known; {placed} of {wanted} replicas stay as they are until one is"
+        message = f"the fleet has 0 clusters; {placed} of {wanted} replicas stay placed where they are"
         return unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, message)
     if decided.unplaced == 0:
         return holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, f"{placed} of {wanted} replicas placed")
     message = f"{placed} of {wanted} replicas placed{_staying(decided)}"
     refusals = list(decided.trace.refusals())
     if refusals and all(refusal.filter in _SELECTING for refusal, _ in refusals):
-        message = f"{message}: none of {len(fleet)} clusters is selected"
+        message = f"{message}: 0 of {len(fleet)} clusters match the selectors"
         return fails(ConditionType.REPLICAS_SCHEDULED, Reason.NO_CLUSTERS, message[:MAX_SUMMARY])
     why = summarise_refusals(refusals) or f"the fleet has {len(fleet)} clusters"
     return fails(ConditionType.REPLICAS_SCHEDULED, Reason.INSUFFICIENT_CAPACITY, f"{message}; {why}"[:MAX_SUMMARY])
 
 
 def _staying(decided: Schedule) -> str:
-    """Those that should be elsewhere and have nowhere to go."""
+    """Replicas that must move and for which no other pool has capacity."""
     stuck = decided.unplaced - decided.pending
     whys = [placement.why for placement in decided.placements if placement.decision is ReplicaDecision.MOVING]
     if stuck <= 0 or not whys:
         return ""
-    return f", {stuck} of them in the wrong place until there is room elsewhere ({whys[0]})"
+    return f", {stuck} of them must move and no other pool has capacity ({whys[0]})"
 
 
 def _serving(deployment: ModelDeployment, decided: Schedule, serving: int, rollout: Rollout) -> Condition:
     wanted = deployment.spec.replicas
-    message = f"{serving} of {wanted} replicas answer requests"
+    message = f"{serving} of {wanted} replicas serve"
     if rollout.message:
         message = f"{message}; {rollout.message}"
     if wanted == 0:
-        return holds(ConditionType.REPLICAS_READY, Reason.SCALED_TO_ZERO, "no replica was asked for")
+        return holds(ConditionType.REPLICAS_READY, Reason.SCALED_TO_ZERO, "spec.replicas is 0")
     if serving >= wanted:
         return holds(ConditionType.REPLICAS_READY, Reason.ALL_READY, message)
     reason = Reason.NOT_PLACED if decided.pending and serving == len(decided.placements) else Reason.STARTING
@@ -359,15 +362,17 @@ def _placement(decided: Schedule, placed: Counter[str]) -> StatusPlacement:
 
 
 def _summary(decided: Schedule, placed: Counter[str]) -> str:
-    parts = [", ".join(f"{count} on {cluster}" for cluster, count in sorted(placed.items())) or "none placed"]
+    parts = [", ".join(f"{count} on {cluster}" for cluster, count in sorted(placed.items())) or "0 placed"]
     moving = [placement for placement in decided.placements if placement.decision is ReplicaDecision.MOVING]
     if moving:
-        parts.append(f"{len(moving)} to be moved ({moving[0].why})")
+        parts.append(f"{len(moving)} must move ({moving[0].why})")
     if decided.pending:
-        parts.append(f"{decided.pending} wait for room")
+        parts.append(f"{decided.pending} wait for capacity")
     preemption = decided.preemption
     if preemption is not None and not preemption.acted:
-        parts.append(f"evicting {len(preemption.victims)} of lower priority on {preemption.cluster} would make room")
+        parts.append(
+            f"{len(preemption.victims)} replicas of lower priority on {preemption.cluster} are nominated for preemption"
+        )
     return "; ".join(parts)
 
 
@@ -385,13 +390,15 @@ def _candidate(found: Found) -> Candidate:
 
 def _events(request: ComposeRequest[ModelDeployment], decided: Schedule) -> tuple[Event, ...]:
     placed = [
-        Event(EventType.NORMAL, Reason.PLACED, f"replica {holding.index} goes to cluster {holding.cluster}")
+        Event(EventType.NORMAL, Reason.PLACED, f"replica {holding.index} is placed on cluster {holding.cluster}")
         for holding in (placement.replica for placement in decided.placements)
         if _replica_key(holding) not in request.observed
     ]
     removed = [
         Event(
-            EventType.NORMAL, Reason.REMOVED, f"replica {gone.replica.index} leaves {gone.replica.cluster}: {gone.why}"
+            EventType.NORMAL,
+            Reason.REMOVED,
+            f"replica {gone.replica.index} is removed from cluster {gone.replica.cluster}: {gone.why}",
         )
         for gone in decided.dropped
         if _replica_key(gone.replica) in request.observed

@@ -14,7 +14,7 @@ from modelplane.api.models import ModelEndpoint, ModelEndpointStatus, Routing
 from modelplane.api.names import make_name
 from modelplane.api.objects import Manifest, manifest, value_at
 from modelplane.api.reasons import Reason
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, kept
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Local, Requirement, keep_observed
 from modelplane.compose.external import ExternalAddress, target_of
 
 _BACKEND, _CREDENTIAL, _FILTER = "backend", "credential", "filter"
@@ -26,18 +26,18 @@ def compose(request: ComposeRequest[ModelEndpoint]) -> ComposeResult:
     endpoint = request.resource
     target = target_of(endpoint.spec.url)
     if target is None:
-        message = f"spec.url: {endpoint.spec.url!r} is no http or https URL of a host that may be called"
-        return _short(request, fails(ConditionType.ROUTE_READY, Reason.INVALID, message))
+        message = f"spec.url: {endpoint.spec.url!r} is not an http or https URL of a permitted host"
+        return _undecided(request, fails(ConditionType.ROUTE_READY, Reason.INVALID, message))
     credentials = _credentials(request)
     if isinstance(credentials, Condition):
-        return _short(request, credentials)
+        return _undecided(request, credentials)
     objects = {_BACKEND: _backend(endpoint, target), **credentials}
     desired = {key: Desired(Local(item), _is_ready(request, key)) for key, item in objects.items()}
     ready = all(each.ready for each in desired.values())
     condition = (
         holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED)
         if ready
-        else fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "the gateway's backend is not there yet")
+        else fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, "the Backend is not observed yet")
     )
     return ComposeResult(
         desired=desired,
@@ -76,10 +76,12 @@ def _credentials(request: ComposeRequest[ModelEndpoint]) -> dict[str, Manifest] 
         return {}
     found = request.fetched(_SECRET)
     if found is None:
-        return unknown(kind, Reason.UNRESOLVED, "spec.auth.secretRef: the Secret was not read yet")
+        return unknown(kind, Reason.UNRESOLVED, "spec.auth.secretRef: the Secret is not read yet")
     key = _key(found[0], auth.secret_ref.key) if found else None
     if key is None:
-        message = f"spec.auth.secretRef: there is no Secret {auth.secret_ref.name} with a text in {auth.secret_ref.key}"
+        message = (
+            f"spec.auth.secretRef: no Secret {auth.secret_ref.name} with one line of text in key {auth.secret_ref.key}"
+        )
         return fails(kind, Reason.INVALID, message)
     name = make_name(endpoint.metadata.name, endpoint.metadata.name, _CREDENTIAL)
     value = f"Bearer {key}" if auth.scheme == "Bearer" else key
@@ -105,8 +107,8 @@ def _key(secret: Mapping[str, object], name: str) -> str | None:
     return text if text and text.isprintable() and text.isascii() else None
 
 
-def _short(request: ComposeRequest[ModelEndpoint], problem: Condition) -> ComposeResult:
+def _undecided(request: ComposeRequest[ModelEndpoint], problem: Condition) -> ComposeResult:
     requirements = _requirements(request.resource)
     return ComposeResult(
-        desired=kept(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
+        desired=keep_observed(request), conditions=(problem,), ready=summarise([problem]), requirements=requirements
     )

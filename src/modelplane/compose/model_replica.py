@@ -1,17 +1,18 @@
 """ModelReplica: the objects of one serving instance on its cluster.
 
-    Accepted         what it says can be rendered on its cluster
+    Accepted         the spec can be rendered on its cluster
     Scheduled        its cluster exists and can be read
     CachesReady      every cache that it mounts is staged there
-    WorkloadReady    its pods are available, by what the workload says of itself
-    RouteReady       the cluster's gateway leads to them
+    WorkloadReady    its pods are available, by the status of the workload
+    RouteReady       the cluster's gateway routes to them
     Ready            all of these
 
-Rendering needs the cluster and the caches as objects. While one is missing, or what they say cannot be rendered, what
-runs stays as it is and a condition says why; the replica goes on serving as long as its workload and its route do.
-Pods are not started before their caches are staged; once started they stay, whatever becomes of the caches.
+Rendering needs the cluster and the caches. While one is missing or cannot be rendered, the observed objects stay and a
+condition says why; the replica serves as long as its workload and its route are ready. Pods are created when their
+caches are staged, and stay when a cache is lost.
 
-Claim templates and the picker's configuration are replaced, not changed. The old one stays until no pod needs it.
+ResourceClaimTemplates and the picker's configuration are replaced, not changed. The old one stays until no pod needs
+it.
 """
 
 from modelplane.api.conditions import Condition, ConditionStatus, ConditionType, fails, holds, summarise, unknown
@@ -22,7 +23,7 @@ from modelplane.compose.backends import BACKENDS
 from modelplane.compose.backends.rendered import Rendered
 from modelplane.compose.claims import KEY_PREFIX, claim_templates
 from modelplane.compose.context import Context, RenderError
-from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, kept
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Observed, Remote, keep_observed
 from modelplane.compose.gang import scheduling_fault
 from modelplane.compose.pod_defaults import priority_fault
 from modelplane.compose.readiness import SERVING
@@ -79,15 +80,15 @@ def render(context: Context) -> tuple[dict[str, Desired], Rendered]:
 
 def _desired(request: ComposeRequest[ModelReplica], inputs: ReplicaInputs) -> tuple[dict[str, Desired], Condition]:
     if inputs.cluster is None or inputs.caches is None:
-        waiting = "the cluster or a cache is missing; what runs stays"
-        return kept(request), unknown(ConditionType.ACCEPTED, Reason.UNRESOLVED, waiting)
+        waiting = "the cluster or a cache is missing; running pods stay"
+        return keep_observed(request), unknown(ConditionType.ACCEPTED, Reason.UNRESOLVED, waiting)
     try:
         volumes = volumes_of(request.resource.spec.caches, inputs.caches)
         context = Context(request.resource, inputs.cluster, volumes)
         _check(context)
         desired, rendered = render(context)
     except RenderError as error:
-        return kept(request), fails(ConditionType.ACCEPTED, error.reason, f"{error}; what runs stays")
+        return keep_observed(request), fails(ConditionType.ACCEPTED, error.reason, f"{error}; running pods stay")
     staged = inputs.caches_ready.status is ConditionStatus.TRUE
     started = {key for key in rendered.workloads if staged or key in request.observed}
     current = {
@@ -142,15 +143,15 @@ def _workload(request: ComposeRequest[ModelReplica], desired: dict[str, Desired]
     if not workloads:
         if inputs.caches_ready.status is not ConditionStatus.TRUE:
             return fails(kind, Reason.WAITING_FOR_CACHES, inputs.caches_ready.message)
-        return fails(kind, Reason.CREATING, "nothing runs yet")
+        return fails(kind, Reason.CREATING, "the workload is not created yet")
     waiting = [key for key, item in workloads.items() if not item.ready]
     if not waiting:
         return holds(kind, Reason.WORKLOAD_AVAILABLE)
     seen = [request.observed[key].manifest for key in waiting if key in request.observed]
-    words = next((found for item in seen if (found := failure(item)) is not None), None)
-    if words is not None:
-        return fails(kind, Reason.WORKLOAD_FAILED, words)
-    message = "; ".join(progress(item) for item in seen) or "its pods were asked for and not seen yet"
+    problem = next((found for item in seen if (found := failure(item)) is not None), None)
+    if problem is not None:
+        return fails(kind, Reason.WORKLOAD_FAILED, problem)
+    message = "; ".join(progress(item) for item in seen) or "the workload is not observed yet"
     return fails(kind, Reason.WORKLOAD_STARTING, message)
 
 
@@ -184,10 +185,10 @@ def _routed(desired: dict[str, Desired], inputs: ReplicaInputs) -> Condition:
     kind = ConditionType.ROUTE_READY
     if inputs.address is None:
         if inputs.cluster is None:
-            return unknown(kind, Reason.UNRESOLVED, "its cluster was not read yet")
-        return fails(kind, Reason.WAITING_FOR_GATEWAY, "its cluster's gateway has no address")
+            return unknown(kind, Reason.UNRESOLVED, "the cluster is not read yet")
+        return fails(kind, Reason.WAITING_FOR_GATEWAY, "the cluster's gateway has no address")
     needed = [key for key in (_ROUTE, _PICKER) if key in desired]
     waiting = [key for key in needed if not desired[key].ready]
     if needed and not waiting:
         return holds(kind, Reason.ROUTE_CONFIGURED, inputs.address)
-    return fails(kind, Reason.ROUTE_PENDING, f"not in force yet: {', '.join(waiting) or _ROUTE}")
+    return fails(kind, Reason.ROUTE_PENDING, f"not ready: {', '.join(waiting) or _ROUTE}")

@@ -1,11 +1,11 @@
 """ModelService: one address over the endpoints that its groups select.
 
-The route stays when nothing answers: clients then get 503, which they retry, and never 404, which they do not. Groups
-of the lowest priority that has an endpoint get all requests; within it a group's weight is shared by its endpoints.
+The route stays when no endpoint is ready: clients then get 503, which they retry, and never 404, which they do not.
+Groups of the lowest priority that has a ready endpoint get all requests; endpoints of a group share its weight equally.
 
-A rule of a route rewrites all its requests alike, so the endpoints that share requests must want the same host and
-path: replicas all do, and so do those of one external provider. Where some do not, those with most of the weight get
-the requests, and a condition names the others.
+A rule of an HTTPRoute rewrites all its requests alike, so endpoints that share requests must have the same host and
+path. All replicas do, and so do the endpoints of one external provider. Otherwise the host and path with most weight
+get the requests, and a condition names the other endpoints.
 """
 
 from collections.abc import Sequence
@@ -49,24 +49,24 @@ def compose(request: ComposeRequest[ModelService]) -> ComposeResult:
     }
     fetched = request.fetched(_ENDPOINTS)
     matched = _matched(service.spec.endpoints, fetched or ())
-    answering = [[endpoint for endpoint, ready in group if ready] for group in matched]
-    form, shares, left_out = of_one_form(shared_weights(service.spec.endpoints, answering))
+    ready_endpoints = [[endpoint for endpoint, ready in group if ready] for group in matched]
+    form, shares, left_out = of_one_form(shared_weights(service.spec.endpoints, ready_endpoints))
     seen = request.observed.get(_ROUTE)
     if fetched is None and seen is not None:
         route = Desired(seen.target, seen.ready)
     else:
         wanted = _http_route(service, form, shares)
-        route = Desired(Local(wanted, ReadyWhen.ROUTED), seen is not None and seen.ready and _leads_on(seen, shares))
+        route = Desired(Local(wanted, ReadyWhen.ROUTED), seen is not None and seen.ready and _routes_to(seen, shares))
     total = sum(len(group) for group in matched)
     address = _address(request)
     conditions = (
-        _resolved(total, sum(map(len, answering)), known=fetched is not None),
-        _alike(left_out) or _routed(request, address, route),
+        _resolved(total, sum(map(len, ready_endpoints)), known=fetched is not None),
+        _differing(left_out) or _routed(request, address, route),
     )
     return ComposeResult(
         desired={_ROUTE: route},
         status=ModelServiceStatus(
-            address=address, endpoints=EndpointCounts(matched=total, ready=sum(map(len, answering)))
+            address=address, endpoints=EndpointCounts(matched=total, ready=sum(map(len, ready_endpoints)))
         ),
         conditions=conditions,
         ready=summarise(conditions),
@@ -118,11 +118,11 @@ def of_one_form(shares: Sequence[Share]) -> tuple[EndpointRewrite, list[Share], 
     return chosen, used, [share for share in shares if share not in used]
 
 
-def _alike(left_out: Sequence[Share]) -> Condition | None:
+def _differing(left_out: Sequence[Share]) -> Condition | None:
     if not left_out:
         return None
     names = ", ".join(share.endpoint.metadata.name for share in left_out)
-    message = f"{names}: other hosts or paths than the rest of their priority; give them a priority of their own"
+    message = f"{names}: host or path differs from the other endpoints of the priority; set another priority"
     return fails(ConditionType.ROUTE_READY, Reason.NOT_SUPPORTED, message)
 
 
@@ -146,8 +146,8 @@ def _http_route(service: ModelService, form: EndpointRewrite, shares: list[Share
     )
 
 
-def _leads_on(seen: Observed, shares: Sequence[Share]) -> bool:
-    """Whether the route that is in force leads to one of these: one from before there were any answers 503."""
+def _routes_to(seen: Observed, shares: Sequence[Share]) -> bool:
+    """Whether the observed route has one of these as a backend; one without answers 503."""
     rules = value_at(seen.manifest, "spec", "rules")
     backends = {
         text_at(backend, "name")
@@ -185,7 +185,7 @@ def _address(request: ComposeRequest[ModelService]) -> str | None:
 
 
 def _authority(gateway: InferenceGateway, service: str) -> str:
-    """What clients are to call the host: its own name where it answers to no other, on the port of its address."""
+    """The host of the address: the gateway's hostname where it has one, with the port of its address."""
     address, hostname = gateway.status.address or "", gateway.spec.hostname
     if hostname is None:
         return address
@@ -197,24 +197,24 @@ def _authority(gateway: InferenceGateway, service: str) -> str:
 def _resolved(matched: int, ready: int, *, known: bool) -> Condition:
     kind = ConditionType.ENDPOINTS_RESOLVED
     if not known:
-        return unknown(kind, Reason.UNRESOLVED, "the endpoints were not read yet")
+        return unknown(kind, Reason.UNRESOLVED, "the endpoints are not read yet")
     if matched == 0:
-        return fails(kind, Reason.NO_ENDPOINTS, "no endpoint of this namespace matches; the address answers 503")
+        return fails(kind, Reason.NO_ENDPOINTS, "0 endpoints match in this namespace; the address answers 503")
     if ready == 0:
-        return fails(kind, Reason.NO_READY_ENDPOINTS, f"none of {matched} endpoints answers; the address answers 503")
-    return holds(kind, Reason.ENDPOINTS_FOUND, f"{ready} of {matched} endpoints answer")
+        return fails(kind, Reason.NO_READY_ENDPOINTS, f"0 of {matched} endpoints are ready; the address answers 503")
+    return holds(kind, Reason.ENDPOINTS_FOUND, f"{ready} of {matched} endpoints are ready")
 
 
 def _routed(request: ComposeRequest[ModelService], address: str | None, route: Desired) -> Condition:
     if address is None:
         waiting = request.fetched(_GATEWAY)
         if waiting is None:
-            return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "the gateway was not read yet")
-        missing = f"no InferenceGateway named {DEFAULT_GATEWAY}" if not waiting else "the gateway has no address"
+            return unknown(ConditionType.ROUTE_READY, Reason.UNRESOLVED, "the gateway is not read yet")
+        missing = f"InferenceGateway {DEFAULT_GATEWAY} does not exist" if not waiting else "the gateway has no address"
         return fails(ConditionType.ROUTE_READY, Reason.WAITING_FOR_GATEWAY, missing)
     if route.ready:
         return holds(ConditionType.ROUTE_READY, Reason.ROUTE_CONFIGURED, address)
     seen = request.observed.get(_ROUTE)
     problem = route_problem(seen.manifest) if seen else None
-    message = f"the gateway says {problem}" if problem else "the route is not in force yet"
+    message = f"the gateway reports {problem}" if problem else "the gateway has not accepted the route yet"
     return fails(ConditionType.ROUTE_READY, Reason.ROUTE_PENDING, message)

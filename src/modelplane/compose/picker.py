@@ -16,11 +16,11 @@ from modelplane.api.labels import SERVING
 from modelplane.compose.context import Context, head_member
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang import SCHEDULERS
-from modelplane.compose.gang.gang_metadata import companion_marks
-from modelplane.compose.owner import annotated, owner_metadata
+from modelplane.compose.gang.gang_metadata import companion_metadata
 from modelplane.compose.pods import RenderedPod, cluster_metadata, scheduling_spec
 from modelplane.compose.ports import serving_port
 from modelplane.compose.tenancy import OWN_SECURITY, POD_SECURITY
+from modelplane.compose.workload_metadata import annotated, workload_metadata
 
 SERVICE_ACCOUNT = "picker"
 PICKER = "picker"
@@ -162,11 +162,11 @@ def _service(context: Context, name: str) -> dict[str, object]:
 
 def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
     member = head_member(context.replica.spec.engines[0])
-    marks = companion_marks(SCHEDULERS[context.scheduling.type_], context)
+    gang_metadata = companion_metadata(SCHEDULERS[context.scheduling.type_], context)
     labels, annotations = cluster_metadata(context, member)
     pod = RenderedPod(
-        labels={**labels, **marks.pod_labels, LABEL: context.name, **context.labels},
-        annotations={**annotations, **marks.pod_annotations},
+        labels={**labels, **gang_metadata.pod_labels, LABEL: context.name, **context.labels},
+        annotations={**annotations, **gang_metadata.pod_annotations},
         spec={
             "serviceAccountName": name,
             "terminationGracePeriodSeconds": _NOTICE_S + _DRAIN_S + _SPARE_S,
@@ -174,13 +174,13 @@ def _deployment(context: Context, name: str, config: str) -> dict[str, object]:
             "securityContext": dict(POD_SECURITY),
             "containers": [_container(context)],
             "volumes": [{"name": "config", "configMap": {"name": config}}],
-            **scheduling_spec(context, marks),
+            **scheduling_spec(context, gang_metadata),
         },
     )
     spec = {"replicas": 1, "selector": {"matchLabels": {LABEL: context.name}}, "template": pod.template()}
-    owner_labels, owner_annotations = owner_metadata(context, member, marks)
-    item = context.object("apps/v1", "Deployment", name, owner_labels, spec=spec)
-    return annotated(item, owner_annotations)
+    workload_labels, workload_annotations = workload_metadata(context, member, gang_metadata)
+    item = context.object("apps/v1", "Deployment", name, workload_labels, spec=spec)
+    return annotated(item, workload_annotations)
 
 
 def _container(context: Context) -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""Labels and annotations that a platform team puts on every pod, with a fixed list of tokens.
+"""Labels and annotations that a platform team puts on every pod, with a fixed list of placeholders.
 
-This is no template language. Six tokens are known, each is replaced once, and what a value holds is never read again,
-so a namespace called `{{ .Cluster }}` could not smuggle anything in. Whatever else looks like a token is refused when
-the cluster is written, by the rule that `apis/inferenceclusters.yaml` states with the same expression.
+There are six placeholders. Each is replaced once and the replacement is not read again, so a namespace called
+`{{ .Cluster }}` injects nothing. Anything else in double braces is rejected when the cluster is written, by a rule of
+`apis/inferenceclusters.yaml` with the same expression.
 """
 
 import re
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from modelplane.api.models import Scheduling
 
 NAMES = ("Namespace", "Name", "Replica", "Cluster", "Pool", "Priority")
-_TOKEN = re.compile(r"\{\{ ?\.(" + "|".join(NAMES) + r") ?\}\}")
+_PLACEHOLDER = re.compile(r"\{\{ ?\.(" + "|".join(NAMES) + r") ?\}\}")
 _TEXT = re.compile(r"([^{]|\{[^{]|\{\{ ?\.(" + "|".join(NAMES) + r") ?\}\})*\{?")
 _SUSPECT = re.compile(r"\{\{[^}]*\}?\}?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
@@ -23,8 +23,8 @@ _MAX_PREFIX = 253
 
 
 @dataclass(frozen=True, slots=True)
-class TokenValues:
-    """What the tokens stand for on one pod."""
+class PlaceholderValues:
+    """The values of the placeholders on one pod."""
 
     namespace: str
     name: str
@@ -38,16 +38,16 @@ class TokenValues:
         return MappingProxyType(dict(zip(NAMES, values, strict=True)))
 
 
-def expand(text: str, values: TokenValues) -> str:
+def expand(text: str, values: PlaceholderValues) -> str:
     known = values.mapping()
-    return _TOKEN.sub(lambda found: known[found[1]], text)
+    return _PLACEHOLDER.sub(lambda found: known[found[1]], text)
 
 
-def unknown_token(text: str) -> str | None:
-    """The first thing that looks like a token and is none."""
+def unknown_placeholder(text: str) -> str | None:
+    """The first text in double braces that is not a placeholder."""
     if _TEXT.fullmatch(text):
         return None
-    rest = _TOKEN.sub("", text)
+    rest = _PLACEHOLDER.sub("", text)
     found = _SUSPECT.search(rest)
     return found[0] if found else text
 
@@ -69,9 +69,9 @@ def template_fault(scheduling: Scheduling) -> str | None:
         for key, text in entries.items():
             if not is_label_key(key):
                 return f"spec.scheduling.{field}: {key!r} is no {field.removeprefix('default').lower()[:-1]} key"
-            token = unknown_token(text)
-            if token is not None:
-                return f"spec.scheduling.{field}[{key}]: {token!r} is no known token; these are: {_listed()}"
+            unknown = unknown_placeholder(text)
+            if unknown is not None:
+                return f"spec.scheduling.{field}[{key}]: {unknown!r} is not a placeholder; known are {_listed()}"
     return None
 
 

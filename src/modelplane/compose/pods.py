@@ -18,7 +18,7 @@ from modelplane.compose.context import Context, RenderError, grace_seconds, grou
 from modelplane.compose.engines import ENGINES, NIXL
 from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
 from modelplane.compose.gang.gang_metadata import GangMetadata
-from modelplane.compose.placeholders import TokenValues, expand, result_fault
+from modelplane.compose.placeholders import PlaceholderValues, expand, result_fault
 from modelplane.compose.ports import engine_container, engine_port, is_routed
 from modelplane.compose.tenancy import ENGINE_SECURITY, POD_SECURITY, engine_security
 from modelplane.compose.volumes import pod_volumes, volume_mounts
@@ -45,9 +45,11 @@ class RenderedPod:
         return {"metadata": metadata, "spec": dict(self.spec)}
 
 
-def render_pod(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks: GangMetadata) -> RenderedPod:
-    labels, annotations = metadata(context, member, marks)
-    spec = _spec(context, engine, member, marks)
+def render_pod(
+    context: Context, engine: ReplicaEngine, member: ReplicaMember, gang_metadata: GangMetadata
+) -> RenderedPod:
+    labels, annotations = metadata(context, member, gang_metadata)
+    spec = _spec(context, engine, member, gang_metadata)
     return RenderedPod({**labels, **own_labels(context, engine, member)}, annotations, spec)
 
 
@@ -62,13 +64,15 @@ def own_labels(context: Context, engine: ReplicaEngine, member: ReplicaMember) -
     return labels
 
 
-def metadata(context: Context, member: ReplicaMember, marks: GangMetadata) -> tuple[dict[str, str], dict[str, str]]:
+def metadata(
+    context: Context, member: ReplicaMember, gang_metadata: GangMetadata
+) -> tuple[dict[str, str], dict[str, str]]:
     """Labels and annotations of a pod, less our own labels."""
     user = member.template.metadata
     labels, annotations = cluster_metadata(context, member)
     return (
-        {**(user.labels if user else {}), **labels, **marks.pod_labels},
-        {**(user.annotations if user else {}), **annotations, **marks.pod_annotations},
+        {**(user.labels if user else {}), **labels, **gang_metadata.pod_labels},
+        {**(user.annotations if user else {}), **annotations, **gang_metadata.pod_annotations},
     )
 
 
@@ -77,7 +81,7 @@ def cluster_metadata(context: Context, member: ReplicaMember) -> tuple[dict[str,
     scheduling = context.scheduling
     if not scheduling.default_labels and not scheduling.default_annotations:
         return {}, {}
-    values = TokenValues(
+    values = PlaceholderValues(
         namespace=context.replica.metadata.namespace,
         name=context.deployment,
         replica=context.name,
@@ -92,7 +96,7 @@ def cluster_metadata(context: Context, member: ReplicaMember) -> tuple[dict[str,
     return labels, _expanded(scheduling.default_annotations, values)
 
 
-def _expanded(entries: Mapping[str, str], values: TokenValues) -> dict[str, str]:
+def _expanded(entries: Mapping[str, str], values: PlaceholderValues) -> dict[str, str]:
     """Less what is under our own prefix: those keys are ours alone, on every object."""
     return {key: expand(text, values) for key, text in entries.items() if not key.startswith(RESERVED_PREFIX)}
 
@@ -131,11 +135,13 @@ def probes(port: int) -> dict[str, object]:
     }
 
 
-def _spec(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks: GangMetadata) -> dict[str, object]:
+def _spec(
+    context: Context, engine: ReplicaEngine, member: ReplicaMember, gang_metadata: GangMetadata
+) -> dict[str, object]:
     template = member.template.spec
     containers = [_container(context, engine, member, container) for container in template.containers]
-    if marks.least and not any(_asks(container) for container in containers):
-        containers = [_asking(container, marks.least) for container in containers]
+    if gang_metadata.least and not any(_asks(container) for container in containers):
+        containers = [_asking(container, gang_metadata.least) for container in containers]
     spec: dict[str, object] = {
         "nodeSelector": {POOL: member.node_pool_name},
         "enableServiceLinks": False,
@@ -153,7 +159,7 @@ def _spec(context: Context, engine: ReplicaEngine, member: ReplicaMember, marks:
         spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimTemplateName": name}]
     if template.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in template.image_pull_secrets]
-    return {**spec, **scheduling_spec(context, marks)}
+    return {**spec, **scheduling_spec(context, gang_metadata)}
 
 
 def _asks(container: Mapping[str, object]) -> bool:
@@ -170,15 +176,15 @@ def _asking(container: dict[str, object], least: Mapping[str, str]) -> dict[str,
     return {**container, "resources": {**(resources if isinstance(resources, Mapping) else {}), "requests": asked}}
 
 
-def scheduling_spec(context: Context, marks: GangMetadata) -> dict[str, object]:
+def scheduling_spec(context: Context, gang_metadata: GangMetadata) -> dict[str, object]:
     spec: dict[str, object] = {}
-    name = context.scheduling.scheduler_name or marks.scheduler_name
+    name = context.scheduling.scheduler_name or gang_metadata.scheduler_name
     if name:
         spec["schedulerName"] = name
     if context.priority:
         spec["priorityClassName"] = context.priority
-    if marks.gate:
-        spec["schedulingGates"] = [{"name": marks.gate}]
+    if gang_metadata.gate:
+        spec["schedulingGates"] = [{"name": gang_metadata.gate}]
     return spec
 
 

@@ -1,6 +1,6 @@
-"""What a replica needs to know before it can be rendered: its cluster and its caches.
+"""The inputs of rendering a replica: its cluster and its caches.
 
-Each is unresolved, absent or there. Absent and broken inputs never shrink what runs: they become conditions.
+Each is unresolved, absent or present. An absent or invalid input deletes nothing: it becomes a condition.
 """
 
 from dataclasses import dataclass, field
@@ -59,15 +59,15 @@ def _cluster(request: ComposeRequest[ModelReplica]) -> tuple[InferenceCluster | 
     name = request.resource.spec.cluster_name
     found = request.fetched(_CLUSTER)
     if found is None:
-        return None, unknown(ConditionType.SCHEDULED, Reason.UNRESOLVED, f"cluster {name} was not read yet")
+        return None, unknown(ConditionType.SCHEDULED, Reason.UNRESOLVED, f"cluster {name} is not read yet")
     if not found:
-        message = f"there is no cluster {name}; what runs there stays as it is"
+        message = f"cluster {name} does not exist; running pods stay"
         return None, fails(ConditionType.SCHEDULED, Reason.CLUSTER_MISSING, message)
     try:
         # What was observed of a cluster is no input here, and long for a large one.
         cluster = decode(InferenceCluster, {**found[0], "status": {"gateway": value_at(found[0], "status", "gateway")}})
     except InvalidObject as error:
-        return None, fails(ConditionType.SCHEDULED, Reason.INVALID, f"cluster {name}: {error}; what runs stays")
+        return None, fails(ConditionType.SCHEDULED, Reason.INVALID, f"cluster {name}: {error}; running pods stay")
     return cluster, holds(ConditionType.SCHEDULED, Reason.PLACED, f"on cluster {name}")
 
 
@@ -85,10 +85,10 @@ def _caches(request: ComposeRequest[ModelReplica]) -> tuple[dict[str, ModelCache
     for mount in mounts:
         items = request.fetched(_cache_key(mount.name))
         if items is None:
-            message = f"cache {mount.name} was not read yet"
+            message = f"cache {mount.name} is not read yet"
             return None, unknown(ConditionType.CACHES_READY, Reason.UNRESOLVED, message)
         if not items:
-            message = f"there is no cache {mount.name}; what runs stays"
+            message = f"cache {mount.name} does not exist; running pods stay"
             return None, fails(ConditionType.CACHES_READY, Reason.CACHE_MISSING, message)
         try:
             found[mount.name] = decode(ModelCache, items[0])
@@ -105,6 +105,8 @@ def _staged(caches: dict[str, ModelCache], cluster: str) -> Condition:
             message = f"cache {name} on {cluster}: {(status and status.message) or 'staging failed'}"
             return fails(ConditionType.CACHES_READY, Reason.CACHE_FAILED, message)
         if phase != "Ready":
-            message = f"cache {name} is not staged on {cluster} yet: {phase}"
+            message = f"cache {name} on {cluster}: {phase}"
             return fails(ConditionType.CACHES_READY, Reason.CACHE_STAGING, message)
-    return holds(ConditionType.CACHES_READY, Reason.CACHES_STAGED, f"{len(caches)} staged on {cluster}")
+    return holds(
+        ConditionType.CACHES_READY, Reason.CACHES_STAGED, f"{len(caches)} of {len(caches)} caches staged on {cluster}"
+    )

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from modelplane.api.codec import decode
-from modelplane.api.identity import ByIdentity
+from modelplane.api.identity import IdentityMemo
 from modelplane.api.models import ModelReplica
 from modelplane.api.objects import Manifest
 from modelplane.compose.contract import Requirement
@@ -32,13 +32,13 @@ class FunctionCaches:
     """Decoded and encoded protobuf Structs."""
     requirements: BoundedCache[str, Mapping[str, Requirement]] = field(default_factory=lambda: BoundedCache(COMPOSITES))
     """What each composite required last time, by its uid."""
-    read_back: ByIdentity[Manifest, ComposedObject] = field(
-        default_factory=lambda: ByIdentity(read_back, COMPOSED_OBJECTS)
+    read_back: IdentityMemo[Manifest, ComposedObject] = field(
+        default_factory=lambda: IdentityMemo(read_back, COMPOSED_OBJECTS)
     )
     """Composed objects as composers see them. An object that did not change is decoded to the same mapping."""
-    decode_replica: ByIdentity[Manifest, ModelReplica] = field(
-        default_factory=lambda: ByIdentity(partial(decode, ModelReplica), REPLICAS)
+    decode_replica: IdentityMemo[Manifest, ModelReplica] = field(
+        default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), REPLICAS)
     )
     """Observed ModelReplicas, typed, by the same mapping."""
-    pools_digest: ByIdentity[object, str] = field(default_factory=lambda: ByIdentity(pools_digest, POOLS))
+    pools_digest: IdentityMemo[object, str] = field(default_factory=lambda: IdentityMemo(pools_digest, POOLS))
     """Digests of pools for the dependency digest. Clusters whose pools are equal share one value of them."""

@@ -27,7 +27,8 @@ from modelplane.framework.plugins import (
 )
 from modelplane.framework.profile import Profile, Result, admit, make_profile
 from modelplane.framework.reporters import MultiReporter, StepRecorder
-from modelplane.framework.runner import Runner, SparseScores
+from modelplane.framework.runner import Runner
+from modelplane.framework.sparse_vector import SparseVector, zeros
 from modelplane.framework.state import RunState, Slot
 
 __all__ = [
@@ -51,10 +52,11 @@ __all__ = [
     "Scorer",
     "SetFilter",
     "Slot",
-    "SparseScores",
+    "SparseVector",
     "StepRecorder",
     "TieBreakingPicker",
     "Weighted",
     "admit",
     "make_profile",
+    "zeros",
 ]

@@ -9,7 +9,7 @@ two runs compare.
 Plugins may help. A filter whose answer depends on the other candidates has `narrow`; a picker that only needs the sums
 has `order`, and one that takes one of the best has `take`. A plugin that answers with the *same tuple* as the last time
 says that nothing changed: the tuple was checked when it was new, and what was computed from it stands. A scorer that
-scores a few candidates only returns `SparseScores`, and one that reads each candidate by itself, whatever the request,
+scores few candidates returns a `SparseVector`, and one that reads each candidate by itself, whatever the request,
 is a `MetricScorer`. With metric scorers, sparse scores and a picker that takes one of the best, a run among candidates
 that say when they change costs what changed, however many they are: see `ranking`.
 
@@ -18,7 +18,7 @@ A runner remembers its last answers, so two runs of one runner must not overlap.
 
 from collections.abc import Mapping, Sequence
 from operator import mul
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeVar
 
 from modelplane.framework.faults import PluginFault
 from modelplane.framework.filtering import MemoizedFilter
@@ -41,33 +41,12 @@ from modelplane.framework.ranking import (
     out_of_range,
     raised,
 )
+from modelplane.framework.sparse_vector import SparseVector
 
 S = TypeVar("S")
 C = TypeVar("C")
 
 Parts = tuple[tuple[str, float], ...]
-
-
-class SparseScores(Sequence[float]):
-    """A column of zeros but for a few values, which cost only themselves."""
-
-    __slots__ = ("length", "values")
-
-    def __init__(self, length: int, values: Mapping[int, float]) -> None:
-        self.length = length
-        self.values = values
-
-    def __len__(self) -> int:
-        return self.length
-
-    @overload
-    def __getitem__(self, at: int, /) -> float: ...
-    @overload
-    def __getitem__(self, at: slice, /) -> list[float]: ...
-    def __getitem__(self, at: int | slice, /) -> float | list[float]:
-        if isinstance(at, slice):
-            return [self.values.get(place, 0.0) for place in range(self.length)[at]]
-        return self.values.get(range(self.length)[at], 0.0)
 
 
 _MAX_RANKINGS = 4
@@ -112,12 +91,12 @@ class _ScorerCalls(Generic[S, C]):
         try:
             for at, name, weight, score in self._scorers:
                 column = score(state, candidates)
-                if type(column) is SparseScores and column.length == count and not column.values:
+                if type(column) is SparseVector and column.length == count and not column.values:
                     last[at] = column
                     continue
                 if scores is _NO_SCORES:
                     scores = _Scores()
-                if type(column) is SparseScores:
+                if type(column) is SparseVector:
                     _check_sparse(name, column, count)
                     scores.sparse.append((weight, column.values))
                     last[at] = column
@@ -367,7 +346,7 @@ def _check(scorer: str, column: Sequence[float], count: int) -> bool:
     raise out_of_range(scorer, wrong)
 
 
-def _check_sparse(scorer: str, column: SparseScores, count: int) -> None:
+def _check_sparse(scorer: str, column: SparseVector[float], count: int) -> None:
     if column.length != count:
         raise PluginFault(scorer, f"gave {column.length} scores for {count} candidates")
     for at, value in column.values.items():

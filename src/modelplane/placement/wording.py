@@ -110,12 +110,12 @@ def _shortfall(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) 
     shape, pods = max(allocation.pods, key=lambda item: sum(count for count, _ in item[0]))
     size = sum(count for count, _ in shape)
     fitting = free_slots(kind.counts, kind.nodes, usage, shape, packed=kind.packed)
-    gone, nodes = kind.missing_nodes, _counted(kind.nodes, "node")
+    gone, nodes = kind.missing_nodes, f"{kind.nodes} nodes"
     missing = f"; {_counted(gone, 'node')} {_is(gone)} missing" if gone else ""
     if size == kind.hardware.claimable:
         return f"needs {_counted(pods, 'free node')}; {fitting} of {nodes} {_is(fitting)} free{missing}"
     noun, held = _device_noun(kind.hardware), devices_held(usage)
-    taken = f"{held} of {_counted(kind.devices, noun)} are held{missing}"
+    taken = f"{held} of {kind.devices} {noun}s are held{missing}"
     if kind.devices - held < size:
         return f"0 of {nodes} have {_counted(size, f'free {noun}')}; {taken}"
     how = "can be packed" if kind.packed else "fit wherever the cluster puts its pods"

@@ -1,4 +1,4 @@
-"""Manifests into the plane's store: all of them, or none with every reason."""
+"""Applies manifests to the plane's store: all of them, or none, with every reason."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,16 +12,15 @@ from modelplane.k8s.admission.names import NAME_LENGTH
 from modelplane.k8s.admission.objectmeta import check_metadata
 from modelplane.k8s.admission.references import Severity
 from modelplane.k8s.admission.review import review
-from modelplane.plane.composition import ref_of
-from modelplane.reconcile.store import ObjectRef
+from modelplane.reconcile.store import ObjectRef, ref_of
 
 _SHOWN = 5
 _OTHERS = frozenset((("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "Namespace")))
-"""What our own kinds refer to."""
+"""Core kinds that Modelplane's kinds refer to."""
 
 
 def admitted(manifest: Manifest, before: Manifest | None = None) -> Manifest:
-    """The object as it is stored, with its defaults; kinds that are not ours pass as they are."""
+    """The object with its defaults, as it is stored; kinds of other groups are not changed."""
     definition = definitions().get((str(manifest.get("apiVersion")), str(manifest.get("kind"))))
     if definition is None:
         return manifest
@@ -33,7 +32,7 @@ def admitted(manifest: Manifest, before: Manifest | None = None) -> Manifest:
 
 
 def check_documents(documents: Sequence[Document]) -> None:
-    """InvalidObject names everything that is wrong with the set."""
+    """Raises InvalidObject with every problem of the documents."""
     found = review(documents)
     wrong = [f"{f.source}:{f.line}: {f.problem}" for f in found.findings if f.severity is Severity.ERROR]
     wrong += [f"{d.source}:{d.line}: {_foreign(d.value)}" for d in documents if _foreign(d.value)]
@@ -42,7 +41,7 @@ def check_documents(documents: Sequence[Document]) -> None:
 
 
 def apply_documents(database: Database, documents: Sequence[Document]) -> tuple[ObjectRef, ...]:
-    """Create or replace every object, in one transaction: where one is refused, nothing changed."""
+    """Create or replace every object in one transaction: when one is refused, none is written."""
     store = database.store("plane")
     written: list[ObjectRef] = []
     with database.batch():
@@ -59,11 +58,11 @@ def apply_documents(database: Database, documents: Sequence[Document]) -> tuple[
 
 
 def _foreign(value: object) -> str:
-    """What is wrong with an object of a kind that is not ours; empty when nothing is."""
+    """The problem of an object of another group's kind; empty when there is none."""
     if not isinstance(value, dict) or (str(value.get("apiVersion")), str(value.get("kind"))) in definitions():
         return ""
     if (value.get("apiVersion"), value.get("kind")) not in _OTHERS:
-        return f"the embedded plane keeps no {value.get('apiVersion')} {value.get('kind')}"
+        return f"the embedded plane does not serve {value.get('apiVersion')} {value.get('kind')}"
     problems = check_metadata(value.get("metadata"), ("metadata",), longest_name=NAME_LENGTH)
     return next((str(problem) for problem in problems), "")
 
@@ -80,7 +79,7 @@ def _placed(value: object) -> dict[str, object]:
 
 
 def _over(before: Manifest, manifest: Manifest) -> dict[str, object]:
-    """What is stored with what is given laid over it: the server's fields and the status stay."""
+    """The stored object with the given fields: server-set metadata and the status stay."""
     kept, given = before["metadata"], manifest["metadata"]
     assert isinstance(kept, Mapping)  # noqa: S101  stores hold objects
     assert isinstance(given, Mapping)  # noqa: S101  checked by _placed

@@ -13,12 +13,12 @@ _LIFETIME = timedelta(days=365)
 def server_context(folder: Path, *, now: float) -> tuple[ssl.SSLContext, bytes]:
     """A TLS context with a new certificate for loopback, and that certificate for clients to trust.
 
-    Made anew at every start: nothing secret outlives the plane but the key file, which only its owner can read.
+    Created at every start. The key file is readable by its owner only.
     """
     certificate, key = certificate_for_loopback(now=now)
     certificate_path, key_path = folder / "api.crt", folder / "api.key"
     certificate_path.write_bytes(certificate)
-    key_path.unlink(missing_ok=True)  # a file that is there would keep its mode
+    key_path.unlink(missing_ok=True)  # an existing file would keep its mode
     descriptor = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(key)
@@ -29,5 +29,5 @@ def server_context(folder: Path, *, now: float) -> tuple[ssl.SSLContext, bytes]:
 
 
 def certificate_for_loopback(*, now: float) -> tuple[bytes, bytes]:
-    """A certificate that vouches for itself, and its key, both in PEM."""
+    """A self-signed certificate and its key, both in PEM."""
     return vouching_for_itself("modelplane", now, _LIFETIME)

@@ -1,8 +1,8 @@
-"""A simulated cluster for every InferenceCluster that exists, with the hardware that its classes say.
+"""Runs one simulated cluster for each InferenceCluster, with the hardware of its InferenceClasses.
 
-Annotations of the InferenceCluster are the knobs: it fails, recovers, loads models slowly or runs out of nodes by them,
-so that a restart of the plane changes nothing of it. A cluster counts as reachable once it has looked at everything
-that it holds: what its objects said before it went away is no longer so.
+Annotations of the InferenceCluster are its simulation settings (failure, load times, node stock), so they survive a
+restart of the plane. A cluster counts as reachable once its controllers have reconciled every object: until then its
+statuses are out of date.
 """
 
 import logging
@@ -22,17 +22,17 @@ from modelplane.reconcile.loop import Loop
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.cluster import SimulatedCluster
-from modelplane.sim.cluster.controller import Work, changed
+from modelplane.sim.cluster.controller import WorkItem, changed
 from modelplane.sim.cluster.engines import EngineFactory
 from modelplane.sim.cluster.objects import annotated
 from modelplane.sim.cluster.pools import pools_of
-from modelplane.sim.cluster.prerequisites import furniture
+from modelplane.sim.cluster.prerequisites import prerequisites
 from modelplane.sim.cluster.settings import FAILED, ClusterSettings
-from modelplane.sim.cluster.sim_settings import Knobs, knobs_of
+from modelplane.sim.cluster.sim_settings import SimSettings, sim_settings_of
 
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
-_WORKERS = 4  # one that takes long to come back must not hold up the others
+_WORKERS = 4  # a cluster that recovers slowly must not block the others
 
 
 class Clusters:
@@ -43,43 +43,43 @@ class Clusters:
         engines: EngineFactory,
         settings: ClusterSettings,
         *,
-        edge_changed: Callable[[ClusterName], None],
+        gateway_view_changed: Callable[[ClusterName], None],
     ) -> None:
         self._controller = controller
         self._clock = clock
         self._engines = engines
         self._settings = settings
-        self._edge_changed = edge_changed
+        self._edge_changed = gateway_view_changed
         self._running: dict[ClusterName, SimulatedCluster] = {}
         self._ports: dict[ClusterName, int] = {}
         self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS, on_broke=_report)
-        controller.plane.subscribe(self._heard)
-        self._look_at_all()
+        controller.plane.subscribe(self._on_change)
+        self._enqueue_all()
 
-    def edge(self, name: ClusterName) -> GatewayView | None:
-        """What the edge of a cluster should carry; None where nothing answers."""
+    def gateway_view(self, name: ClusterName) -> GatewayView | None:
+        """What the gateway of a cluster serves; None while the cluster is unreachable."""
         cluster = self._running.get(name)
-        return cluster.edge_view() if cluster is not None else None
+        return cluster.gateway_view() if cluster is not None else None
 
     def get(self, name: ClusterName) -> SimulatedCluster | None:
         return self._running.get(name)
 
     def fail(self, name: ClusterName) -> None:
-        """The cluster goes dark, until it is told to recover."""
+        """Stop the cluster's API, gateway and engines until `recover`."""
         self.annotate(name, FAILED, "true")
 
     def recover(self, name: ClusterName) -> None:
         self.annotate(name, FAILED, None)
 
-    def annotate(self, name: ClusterName, knob: str, value: str | None) -> None:
-        """Turn a knob of a cluster; None puts it back."""
-        self._controller.plane.replace(annotated(self.declared(name), knob, value))
+    def annotate(self, name: ClusterName, key: str, value: str | None) -> None:
+        """Set a simulation annotation of an InferenceCluster; None removes it."""
+        self._controller.plane.replace(annotated(self.declared(name), key, value))
 
     def declared(self, name: ClusterName) -> Manifest:
         """Its InferenceCluster."""
         found = self._controller.plane.get(ObjectRef(GROUP, "InferenceCluster", "", name))
         if found is None:
-            raise NotFoundError(f"there is no InferenceCluster {name}")
+            raise NotFoundError(f"InferenceCluster {name} not found")
         return found
 
     def pools(self, name: ClusterName) -> tuple[str, ...]:
@@ -92,15 +92,15 @@ class Clusters:
         for port in self._ports.values():
             release_port(port, _HOST)
 
-    def _heard(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         if change.ref.group == GROUP and change.ref.kind == "InferenceCluster":
             if not changed(change, _stated):
                 return
             self.loop.add(ClusterName(change.ref.name))
         elif change.ref.group == GROUP and change.ref.kind == "InferenceClass":
-            self._look_at_all()
+            self._enqueue_all()
 
-    def _look_at_all(self) -> None:
+    def _enqueue_all(self) -> None:
         for manifest in self._controller.plane.list(GROUP, "InferenceCluster"):
             self.loop.add(ClusterName(decode(InferenceCluster, manifest).metadata.name))
 
@@ -109,14 +109,14 @@ class Clusters:
         if manifest is None:
             await self._remove(name)
             return Done()
-        knobs = knobs_of(manifest)
+        sim_settings = sim_settings_of(manifest)
         cluster = self._running.get(name) or self._make(name)
-        cluster.set_knobs(knobs)
+        cluster.set_sim_settings(sim_settings)
         declared = decode(InferenceCluster, manifest)
         pools = pools_of(declared, self._classes())
-        cluster.set_pools(knobs.limited(pools))
-        cluster.furnish(furniture(declared, pools, self._settings.device_resources, knobs.quota))
-        await self._switch(name, cluster, knobs)
+        cluster.set_pools(sim_settings.limited(pools))
+        cluster.set_prerequisites(prerequisites(declared, pools, self._settings.device_resources, sim_settings.quota))
+        await self._switch(name, cluster, sim_settings)
         return Done()
 
     def _classes(self) -> Mapping[str, InferenceClass]:
@@ -125,27 +125,27 @@ class Clusters:
 
     def _make(self, name: ClusterName) -> SimulatedCluster:
         store = self._controller.add_cluster(name)
-        self._controller.cluster_answers(name, answers=False)
+        self._controller.set_reachable(name, reachable=False)
         broke = partial(_report_work, name)
         cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings, on_broke=broke)
         self._ports[name] = free_port(_HOST)
-        cluster.set_edge_address(f"{_HOST}:{self._ports[name]}")
-        cluster.on_edge_change(partial(self._edge_changed, name))
+        cluster.set_gateway_address(f"{_HOST}:{self._ports[name]}")
+        cluster.on_gateway_view_change(partial(self._edge_changed, name))
         self._running[name] = cluster
         return cluster
 
-    async def _switch(self, name: ClusterName, cluster: SimulatedCluster, knobs: Knobs) -> None:
-        """On or off. The plane hears of a failure at once, and of a recovery when what it would read is true again."""
-        if knobs.failed:
-            self._controller.cluster_answers(name, answers=False)
+    async def _switch(self, name: ClusterName, cluster: SimulatedCluster, sim_settings: SimSettings) -> None:
+        """Fail or recover. The plane learns of a failure at once, of a recovery once statuses are up to date."""
+        if sim_settings.failed:
+            self._controller.set_reachable(name, reachable=False)
             await cluster.fail()
         elif not cluster.reachable:
             await cluster.recover()
         if not cluster.started:
             await cluster.start()
-        if cluster.reachable and not self._controller.answers(name):
+        if cluster.reachable and not self._controller.is_reachable(name):
             await cluster.caught_up()
-            self._controller.cluster_answers(name, answers=True)
+            self._controller.set_reachable(name, reachable=True)
 
     async def _remove(self, name: ClusterName) -> None:
         cluster = self._running.pop(name, None)
@@ -160,10 +160,12 @@ def _report(name: ClusterName, error: Exception, attempt: int) -> None:
     _log.error("cluster %s cannot be simulated (attempt %d): %r", name, attempt, error, exc_info=error)
 
 
-def _report_work(name: ClusterName, work: Work, error: Exception, attempt: int) -> None:
-    _log.error("%s of cluster %s broke on %s (attempt %d): %r", work.controller, name, work.ref, attempt, error)
+def _report_work(name: ClusterName, work: WorkItem, error: Exception, attempt: int) -> None:
+    _log.error(
+        "controller %s of cluster %s failed on %s (attempt %d): %r", work.controller, name, work.ref, attempt, error
+    )
 
 
 def _stated(cluster: Manifest) -> object:
-    """What the simulation follows."""
+    """What the simulation depends on."""
     return cluster.get("spec"), mapping_at(cluster, "metadata", "annotations")

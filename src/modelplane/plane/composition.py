@@ -1,11 +1,11 @@
-"""Runs composers on what is in the stores and makes their results true: the embedded counterpart of Crossplane.
+"""Reconciles one composite against the stores: the embedded counterpart of Crossplane.
 
-A pass over a composite: observe what it composed, answer what it requires, compose, write what should be, remove what
-should not, write its status. Nothing is awaited, so a pass is one transaction that no other pass sees half of.
+A pass observes the composed objects, fetches what the composer requires, composes, writes the desired objects, deletes
+the others and writes the composite's status. Nothing is awaited, so a pass is one transaction.
 
-A composite keeps a finalizer while something that it composed is there, so deleting it leaves nothing behind. What is
-on a cluster that does not answer cannot be removed, so its deletion waits for the cluster, and says so; but where that
-cluster is being deleted itself, it is not waited for longer than pods are waited for on a node that is silent.
+A composite has a finalizer while one of its composed objects exists. Objects on an unreachable cluster cannot be
+deleted: the composite's deletion waits for the cluster, and its Deletable condition says so. When the InferenceCluster
+itself is being deleted, the wait ends after 300 s, the time that pods stay on an unreachable node.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,22 @@ from typing import Protocol
 from modelplane.api.codec import decode
 from modelplane.api.conditions import ConditionType, fails
 from modelplane.api.errors import ConflictError
-from modelplane.api.identity import ByIdentity
+from modelplane.api.identity import IdentityMemo
 from modelplane.api.meta import ClusterName
 from modelplane.api.models import ModelReplica
-from modelplane.api.objects import GROUP, INFRASTRUCTURE_GROUP, Manifest, labels_of, metadata_of, text_at
+from modelplane.api.objects import (
+    GROUP,
+    INFRASTRUCTURE_GROUP,
+    Manifest,
+    annotations_of,
+    finalizers_of,
+    group_of,
+    is_deleting,
+    labels_of,
+    metadata_of,
+    text_at,
+    with_metadata,
+)
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Remote, Target
@@ -29,35 +41,34 @@ from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
 from modelplane.plane.ownership import (
     USES,
+    ComposedRef,
     CompositionMetadata,
     Owner,
     Ownership,
-    Place,
     UsageIndex,
-    annotations,
-    marked,
-    marks_of,
-    use_mark,
+    composition_metadata_of,
+    usage_key,
+    with_composition_metadata,
 )
 from modelplane.plane.requirements import Requirements
 from modelplane.plane.status import conditions_of, merged_status
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, Store
+from modelplane.reconcile.store import ObjectRef, Store, ref_of
 
 FINALIZER = "modelplane.ai/composition"
 _SHOWN = 3
 GROUPS = (GROUP, INFRASTRUCTURE_GROUP)
 _MAX_ROUNDS = 5
-_WAIT_FOR_REMOVAL_S = 1.0
-_WAIT_FOR_CLUSTER_S = 5.0
-_GIVE_UP_S = 300.0
+_REMOVAL_REQUEUE_S = 1.0
+_CLUSTER_REQUEUE_S = 5.0
+_ABANDON_AFTER_S = 300.0
 _REPLICAS = 8_192
 """ModelReplicas that are kept decoded."""
 
 
 class NotOursError(ConflictError):
-    """What should be written exists and belongs to somebody else."""
+    """The object exists and this composite did not compose it."""
 
 
 class Defaulting(Protocol):
@@ -76,12 +87,12 @@ class Composition:
     clock: Clock
     admitted: Defaulting
     record: Callable[[Owner, ComposeResult], None]
-    """Told of every result, to write down the events in it."""
-    missed: Callable[[ObjectRef, ClusterName], None]
-    """Told of a composite that has something for a cluster which cannot be reached."""
+    """Called with every result, to write its Events."""
+    on_unreachable: Callable[[ObjectRef, ClusterName], None]
+    """Called with a composite that has an object for an unreachable cluster."""
     profile: PlacementProfile = DEFAULT_PROFILE
     decode_replica: Callable[[Manifest], ModelReplica] = field(
-        default_factory=lambda: ByIdentity(partial(decode, ModelReplica), _REPLICAS)
+        default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), _REPLICAS)
     )
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
@@ -90,26 +101,26 @@ class Composition:
             self.requirements.forget(ref)
             return Done()
         owner = Owner(ref, text_at(composite, "metadata", "uid"))
-        if metadata_of(composite).get("deletionTimestamp"):
+        if is_deleting(composite):
             return self._finalize(owner, composite)
         composite = self._with_finalizer(composite)
         result = self._compose(owner, composite)
         unreachable = self._apply(owner, result)
-        self._note_uses(composite, result)
+        self._write_uses(composite, result)
         self._write_status(ref, result)
         self.record(owner, result)
-        waits = [wait for wait in (result.requeue_after_s, _WAIT_FOR_CLUSTER_S if unreachable else None) if wait]
+        waits = [wait for wait in (result.requeue_after_s, _CLUSTER_REQUEUE_S if unreachable else None) if wait]
         return RequeueAfter(min(waits)) if waits else Done()
 
     def _compose(self, owner: Owner, composite: Manifest) -> ComposeResult:
-        """Composes until the requirements no longer change, as a composition function is called.
+        """Composes until the requirements no longer change, as Crossplane calls a function.
 
-        It begins with what was required last time, so that a pass over something known composes once.
+        The first round fetches what the last pass required, so that most passes compose once.
         """
         entry = COMPOSERS[owner.ref.kind]
         resource = decode(entry.resource, composite)
         observed = self.ownership.observe(owner.uid)
-        wanted = self.requirements.asked_by(owner.ref)
+        wanted = self.requirements.requirements_of(owner.ref)
         for _ in range(_MAX_ROUNDS):
             required = self.requirements.fetch(owner.ref, wanted)
             request = ComposeRequest(
@@ -122,14 +133,14 @@ class Composition:
         raise RuntimeError(f"{owner.ref}: requirements still change after {_MAX_ROUNDS} rounds")
 
     def _apply(self, owner: Owner, result: ComposeResult) -> bool:
-        """Writes what should be and removes what should not. Returns whether a cluster could not be reached."""
+        """Writes the desired objects and deletes the others. Returns whether a cluster was unreachable."""
         unreachable = False
         for key, desired in result.desired.items():
             store = self._store_of(desired.target)
             if store is not None:
                 self._write(store, owner, key, desired)
             elif not isinstance(desired.target, Local):
-                self.missed(owner.ref, desired.target.cluster)
+                self.on_unreachable(owner.ref, desired.target.cluster)
                 unreachable = True
         unwanted = [key for key in self.ownership.places(owner.uid) if key not in result.desired]
         for place in self.ownership.removable(owner.uid, unwanted):
@@ -145,26 +156,29 @@ class Composition:
             raise NotImplementedError("the embedded plane has no charts to install")
         shared = isinstance(target, Remote) and target.shared
         marks = CompositionMetadata(owner, key, target.ready_when, desired.outlives)
-        wanted = target.manifest if shared else marked(target.manifest, marks)
+        wanted = target.manifest if shared else with_composition_metadata(target.manifest, marks)
         ref = ref_of(wanted)
         existing = store.get(ref)
         if existing is None:
-            self.ownership.wrote(owner.uid, key, wanted, store.create(self.admitted(wanted)))
+            self.ownership.record_written(owner.uid, key, wanted, store.create(self.admitted(wanted)))
         elif not shared:
-            known = marks_of(existing)
+            known = composition_metadata_of(existing)
             if known is None or known.owner.uid != owner.uid:
-                raise NotOursError(f"{ref} exists and was not made by {owner.ref}")
+                raise NotOursError(f"{ref} exists and was not composed by {owner.ref}")
             if not self._is_there(owner, key, wanted, existing):
                 made = store.replace(self.admitted(_updated(existing, wanted)))
-                self.ownership.wrote(owner.uid, key, wanted, made)
+                self.ownership.record_written(owner.uid, key, wanted, made)
 
     def _is_there(self, owner: Owner, key: str, wanted: Manifest, existing: Manifest) -> bool:
-        """Most passes want what they wanted before; then there is nothing to admit, copy or compare."""
+        """Whether the stored object needs no write: most passes want what the last one wrote."""
         if not self.ownership.is_written(owner.uid, key, wanted, existing):
             return False
-        return labels_of(existing) == labels_of(wanted) and annotations(wanted).items() <= annotations(existing).items()
+        return (
+            labels_of(existing) == labels_of(wanted)
+            and annotations_of(wanted).items() <= annotations_of(existing).items()
+        )
 
-    def _remove(self, place: Place) -> None:
+    def _remove(self, place: ComposedRef) -> None:
         store = self.plane if place.cluster is None else self.clusters(place.cluster)
         if store is not None and store.get(place.ref) is not None:
             store.delete(place.ref)
@@ -172,67 +186,70 @@ class Composition:
     def _finalize(self, owner: Owner, composite: Manifest) -> Outcome:
         users = self._users(owner.ref)
         if users:
-            return self._held_up(composite, Reason.IN_USE, f"needed by {users}")
+            return self._block_deletion(composite, Reason.IN_USE, f"in use by {users}")
         self.requirements.forget(owner.ref)
         for place in self.ownership.removable(owner.uid, self.ownership.places(owner.uid)):
             self._remove(place)
-        left = [place for place in self.ownership.places(owner.uid).values() if not self._is_given_up(place.cluster)]
-        silent = sorted({place.cluster for place in left if place.cluster and self.clusters(place.cluster) is None})
-        if silent:
-            return self._held_up(composite, Reason.WAITING_FOR_CLUSTER, self._silence(silent, left))
+        left = [place for place in self.ownership.places(owner.uid).values() if not self._is_abandoned(place.cluster)]
+        unreachable = sorted(
+            {place.cluster for place in left if place.cluster and self.clusters(place.cluster) is None}
+        )
+        if unreachable:
+            return self._block_deletion(
+                composite, Reason.WAITING_FOR_CLUSTER, self._unreachable_message(unreachable, left)
+            )
         if left:
-            return RequeueAfter(_WAIT_FOR_REMOVAL_S)
-        kept = [name for name in _finalizers(composite) if name != FINALIZER]
-        if len(kept) < len(_finalizers(composite)):
-            self.plane.replace({**composite, "metadata": {**metadata_of(composite), "finalizers": kept}})
+            return RequeueAfter(_REMOVAL_REQUEUE_S)
+        kept = [name for name in finalizers_of(composite) if name != FINALIZER]
+        if len(kept) < len(finalizers_of(composite)):
+            self.plane.replace(with_metadata(composite, finalizers=kept))
         return Done()
 
-    def _held_up(self, composite: Manifest, reason: Reason, why: str) -> Outcome:
+    def _block_deletion(self, composite: Manifest, reason: Reason, why: str) -> Outcome:
         problem = fails(ConditionType.DELETABLE, reason, why)
         status = merged_status(composite.get("status"), None, [problem], self.clock.now())
         self.plane.replace_status({**composite, "status": status})
-        return RequeueAfter(_WAIT_FOR_REMOVAL_S)
+        return RequeueAfter(_REMOVAL_REQUEUE_S)
 
-    def _silence(self, silent: list[ClusterName], left: list[Place]) -> str:
-        count = sum(place.cluster in silent for place in left)
-        things = f"{count} object{'s' if count > 1 else ''} of it on {', '.join(silent[:_SHOWN])}"
-        ends = [end for name in silent if (end := self._given_up_at(name)) is not None]
-        until = f"given up at {timestamp(max(ends))}" if ends else "deleting the InferenceCluster gives them up"
-        return f"waits for {things} to be removed, which does not answer; {until}"
+    def _unreachable_message(self, unreachable: list[ClusterName], left: list[ComposedRef]) -> str:
+        count = sum(place.cluster in unreachable for place in left)
+        objects = f"{count} composed object{'s' if count > 1 else ''} on {', '.join(unreachable[:_SHOWN])}"
+        ends = [end for name in unreachable if (end := self._abandoned_at(name)) is not None]
+        until = f"abandoned at {timestamp(max(ends))}" if ends else "deleting the InferenceCluster abandons them"
+        return f"waiting for the deletion of {objects}, which is unreachable; {until}"
 
-    def _is_given_up(self, cluster: ClusterName | None) -> bool:
+    def _is_abandoned(self, cluster: ClusterName | None) -> bool:
         if cluster is None or self.clusters(cluster) is not None:
             return False
-        end = self._given_up_at(cluster)
+        end = self._abandoned_at(cluster)
         return end is not None and end <= self.clock.now()
 
-    def _given_up_at(self, cluster: ClusterName) -> float | None:
-        """When a silent cluster is not waited for any longer; None while nobody deletes it."""
+    def _abandoned_at(self, cluster: ClusterName) -> float | None:
+        """When objects on an unreachable cluster are given up; None while its InferenceCluster is not being deleted."""
         found = self.plane.get(ObjectRef(GROUPS[0], "InferenceCluster", "", cluster))
         since = epoch_s(text_at(found, "metadata", "deletionTimestamp")) if found is not None else None
-        return since + _GIVE_UP_S if since is not None else None
+        return since + _ABANDON_AFTER_S if since is not None else None
 
     def _users(self, used: ObjectRef) -> str:
-        """Who still needs the object; empty when nobody does."""
+        """The users of the object; empty when there are none."""
         found = [f"{user.kind} {user.name}" for user in self.uses.users_of(used)]
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return ", ".join(found[:_SHOWN]) + more
 
-    def _note_uses(self, composite: Manifest, result: ComposeResult) -> None:
-        """Written on the user itself; see Uses."""
-        marks = sorted(use_mark(ObjectRef(_group(u.api_version), u.kind, u.namespace, u.name)) for u in result.uses)
-        known = annotations(composite)
+    def _write_uses(self, composite: Manifest, result: ComposeResult) -> None:
+        """Written as an annotation on the user; see UsageIndex."""
+        marks = sorted(usage_key(ObjectRef(group_of(u.api_version), u.kind, u.namespace, u.name)) for u in result.uses)
+        known = annotations_of(composite)
         if known.get(USES, "").split() == marks:
             return
         changed = {**known, USES: " ".join(marks)} if marks else {k: v for k, v in known.items() if k != USES}
-        self.plane.replace({**composite, "metadata": {**metadata_of(composite), "annotations": changed}})
+        self.plane.replace(with_metadata(composite, annotations=changed))
 
     def _with_finalizer(self, composite: Manifest) -> Manifest:
-        finalizers = _finalizers(composite)
+        finalizers = finalizers_of(composite)
         if FINALIZER in finalizers:
             return composite
-        metadata = {**metadata_of(composite), "finalizers": [*finalizers, FINALIZER]}
-        return self.plane.replace({**composite, "metadata": metadata})
+        return self.plane.replace(with_metadata(composite, finalizers=[*finalizers, FINALIZER]))
 
     def _write_status(self, ref: ObjectRef, result: ComposeResult) -> None:
         composite = self.plane.get(ref)
@@ -243,33 +260,15 @@ class Composition:
         self.plane.replace_status({**composite, "status": status})
 
 
-def _group(api_version: str) -> str:
-    return api_version.rpartition("/")[0]
-
-
-def ref_of(manifest: Manifest) -> ObjectRef:
-    return ObjectRef(
-        _group(str(manifest["apiVersion"])),
-        str(manifest["kind"]),
-        text_at(manifest, "metadata", "namespace"),
-        text_at(manifest, "metadata", "name"),
-    )
-
-
 def _updated(existing: Manifest, wanted: Manifest) -> dict[str, object]:
     """What is stored with everything that we state: its own metadata and status stay, foreign annotations too."""
     stated, kept = metadata_of(wanted), metadata_of(existing)
     metadata = {
         **kept,
         "labels": stated.get("labels", {}),
-        "annotations": {**annotations(existing), **annotations(wanted)},
+        "annotations": {**annotations_of(existing), **annotations_of(wanted)},
     }
     if not metadata["labels"]:
         del metadata["labels"]
     body = {name: value for name, value in wanted.items() if name not in {"metadata", "status"}}
     return {**body, "metadata": metadata, **({"status": existing["status"]} if "status" in existing else {})}
-
-
-def _finalizers(manifest: Manifest) -> list[str]:
-    found = metadata_of(manifest).get("finalizers", ())
-    return [str(name) for name in found] if isinstance(found, list | tuple) else []

@@ -1,10 +1,9 @@
-"""Wakes composites when something that concerns them changes, and runs their passes.
+"""Enqueues composites when an object that they depend on changes, and reconciles them.
 
-Whom a change concerns: the object itself when more than its status changed, the composite that composed it, and those
-that required it. A deployment is concerned by room that appears anywhere while some of its replicas wait for it, by a
-cluster that has replicas of its own, by a replica that takes the place of others there, and by its caches; whoever has
-what it asked for is left alone, however large the fleet. All of it goes into one keyed queue, so a burst costs one pass
-each.
+A change enqueues the object itself (unless only its status changed), the composite that composed it, and the composites
+that required it. A ModelDeployment is enqueued when capacity is freed anywhere while some of its replicas are pending,
+when a cluster that has its replicas changes, when a replica preempts others there, and when one of its caches changes.
+All of it goes into one workqueue, so a burst of changes costs one pass for each composite.
 """
 
 import logging
@@ -37,15 +36,15 @@ from modelplane.sim.cluster.objects import condition_is
 CLUSTER_PREFIX = "cluster/"
 _MAX_MESSAGE = 1024
 _log = logging.getLogger(__name__)
-# A deployment of a thousand replicas is woken thousands of times while they start: that is work, not a fight. Past this
-# rate a key gets a pass a second, which is as often as anybody reads a status.
+# A deployment of 1,000 replicas is enqueued thousands of times while they start. That is no conflict of writers, so
+# the limit is high; beyond it a key gets one pass a second.
 _LOOP = LoopSettings(breaker_passes=200, breaker_probe_s=1.0)
 _SERVER_FIELDS = {"resourceVersion", "managedFields"}
 _COUNTS = {"freeDevices", "replicas", "allocated", "free"}
 
 
 class PlaneController:
-    """The plane's side of the embedded plane: everything above the clusters."""
+    """Reconciles the composites of the embedded plane; the clusters have controllers of their own."""
 
     def __init__(
         self, database: Database, clock: Clock, *, admitted: Defaulting, profile: PlacementProfile = DEFAULT_PROFILE
@@ -53,16 +52,16 @@ class PlaneController:
         self._database = database
         self.plane = database.store("plane")
         self._clusters: dict[ClusterName, SqliteStore] = {}
-        self._silent: set[ClusterName] = set()
-        self._missed: defaultdict[ClusterName, set[ObjectRef]] = defaultdict(set)
-        self._ownership = Ownership(answers=self.answers)
+        self._unreachable: set[ClusterName] = set()
+        self._waiting_for_cluster: defaultdict[ClusterName, set[ObjectRef]] = defaultdict(set)
+        self._ownership = Ownership(is_reachable=self.is_reachable)
         self._uses = UsageIndex()
-        self._requirements = Requirements(self.plane, self._reachable)
-        self._waiting: set[ObjectRef] = set()
-        self.fleet = LiveFleet(capacity_changed=self._wake_waiting)
+        self._requirements = Requirements(self.plane, self._store_of_cluster)
+        self._pending: set[ObjectRef] = set()
+        self.fleet = LiveFleet(capacity_changed=self._enqueue_pending)
         self._composition = Composition(
             plane=self.plane,
-            clusters=self._reachable,
+            clusters=self._store_of_cluster,
             ownership=self._ownership,
             uses=self._uses,
             requirements=self._requirements,
@@ -70,95 +69,95 @@ class PlaneController:
             clock=clock,
             admitted=admitted,
             record=self._record,
-            missed=lambda ref, cluster: self._missed[cluster].add(ref),
+            on_unreachable=lambda ref, cluster: self._waiting_for_cluster[cluster].add(ref),
             profile=profile,
         )
         self._clock = clock
         self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, settings=_LOOP, on_broke=self._broke)
-        self._follow(None, self.plane)
+        self._subscribe(None, self.plane)
         for name in database.stores():
             if name.startswith(CLUSTER_PREFIX):
-                self._remember(ClusterName(name.removeprefix(CLUSTER_PREFIX)))
+                self._restore(ClusterName(name.removeprefix(CLUSTER_PREFIX)))
 
     def add_cluster(self, name: ClusterName) -> SqliteStore:
-        """Start to carry objects to a cluster."""
-        self._silent.discard(name)
+        """Open the store of a cluster, and write composed objects there from now on."""
+        self._unreachable.discard(name)
         if name not in self._clusters:
             self._open(name)
-        self._wake_for(name)
+        self._enqueue_for_cluster(name)
         return self._clusters[name]
 
-    def _remember(self, name: ClusterName) -> None:
-        """What was composed on a cluster before a restart stays known, though out of reach until it is added."""
-        self._silent.add(name)
+    def _restore(self, name: ClusterName) -> None:
+        """Index what was composed on a cluster before a restart. It is unreachable until it is added."""
+        self._unreachable.add(name)
         self._open(name)
 
     def _open(self, name: ClusterName) -> None:
         store = self._database.store(f"{CLUSTER_PREFIX}{name}")
-        store.log.stop_remembering()  # nobody watches a cluster by revision, and its changes would push out the plane's
+        store.log.disable()  # nobody watches a cluster, and its changes would compact the plane's history
         self._clusters[name] = store
-        self._follow(name, store)
+        self._subscribe(name, store)
 
     def drop_cluster(self, name: ClusterName) -> None:
         self._clusters.pop(name, None)
-        self._silent.discard(name)
+        self._unreachable.discard(name)
         self._database.drop(f"{CLUSTER_PREFIX}{name}")
         for ref in self._ownership.drop_store(name):
             self.loop.add(ref)
 
-    def cluster_answers(self, name: ClusterName, *, answers: bool) -> None:
-        """Hear that a cluster fell silent or came back: whoever has something there looks again."""
-        if answers == self.answers(name):
+    def set_reachable(self, name: ClusterName, *, reachable: bool) -> None:
+        """Record whether a cluster is reachable, and enqueue the composites that have objects there."""
+        if reachable == self.is_reachable(name):
             return
-        (self._silent.discard if answers else self._silent.add)(name)
-        self._wake_for(name)
+        (self._unreachable.discard if reachable else self._unreachable.add)(name)
+        self._enqueue_for_cluster(name)
 
-    def _wake_for(self, name: ClusterName) -> None:
-        """The cluster's own composite, those that have something there, and those that wait to."""
-        waiting = self._missed.pop(name, set())
+    def _enqueue_for_cluster(self, name: ClusterName) -> None:
+        """The InferenceCluster, the composites that have objects there, and those that wait for the cluster."""
+        waiting = self._waiting_for_cluster.pop(name, set())
         for ref in (ObjectRef(GROUP, "InferenceCluster", "", name), *self._ownership.owners_on(name)):
             self.loop.add(ref)
         for ref in sorted(waiting):
             self.loop.add(ref)
 
-    def answers(self, name: ClusterName) -> bool:
-        """Whether the cluster can be reached, as far as is known."""
-        return name not in self._silent
+    def is_reachable(self, name: ClusterName) -> bool:
+        """Whether the cluster was last known to be reachable."""
+        return name not in self._unreachable
 
-    def _reachable(self, name: ClusterName) -> SqliteStore | None:
-        return self._clusters.get(name) if self.answers(name) else None
+    def _store_of_cluster(self, name: ClusterName) -> SqliteStore | None:
+        return self._clusters.get(name) if self.is_reachable(name) else None
 
     async def _reconcile(self, ref: ObjectRef) -> Outcome:
         with self._database.batch():
             return self._composition.reconcile(ref)
 
-    def _follow(self, cluster: ClusterName | None, store: SqliteStore) -> None:
+    def _subscribe(self, cluster: ClusterName | None, store: SqliteStore) -> None:
         self._ownership.add_store(cluster, store)
         for group, kind in store.kinds():
-            # Of kinds that are not ours only what was composed concerns anybody: of events, or of pods, nothing.
+            # Of other groups only composed objects matter; Events and pods do not.
             having = b"" if cluster is None and group in GROUPS else OWNER.encode()
             for manifest in store.scan(group, kind, having=having):
-                self._heard(cluster, StoreChange(ChangeType.ADDED, _ref(group, kind, manifest), manifest, None, 0))
-        store.subscribe(lambda change: self._heard(cluster, change))
+                self._on_change(cluster, StoreChange(ChangeType.ADDED, _ref(group, kind, manifest), manifest, None, 0))
+        store.subscribe(lambda change: self._on_change(cluster, change))
 
-    def _heard(self, cluster: ClusterName | None, change: StoreChange) -> None:
-        owner = self._ownership.heard(cluster, change)
+    def _on_change(self, cluster: ClusterName | None, change: StoreChange) -> None:
+        owner = self._ownership.on_change(cluster, change)
         if owner is not None:
             self.loop.add(owner.ref)
-        if cluster is not None or not _concerns_nobody_else(change):
-            for concerned in tuple(self._requirements.concerned(change, cluster)):
-                self.loop.add(concerned)
+        if cluster is not None or not _changed_counts_only(change):
+            for owners_requiring in tuple(self._requirements.owners_requiring(change, cluster)):
+                self.loop.add(owners_requiring)
         if cluster is not None:
-            self._tidy(self._clusters[cluster], change)
+            self._delete_empty_tenant_namespace(self._clusters[cluster], change)
             return
         if change.ref.group in GROUPS:
-            self._uses.heard(change)
-        self._follow_fleet(change)
-        if change.ref.group in GROUPS and change.ref.kind in COMPOSERS and _more_than_status(change):
+            self._uses.on_change(change)
+        self._update_fleet(change)
+        if change.ref.group in GROUPS and change.ref.kind in COMPOSERS and _changed_beyond_status(change):
             self.loop.add(change.ref)
 
-    def _tidy(self, store: SqliteStore, change: StoreChange) -> None:
-        """A tenant's namespace goes with the last thing in it: replicas share it, so none of them may remove it."""
+    def _delete_empty_tenant_namespace(self, store: SqliteStore, change: StoreChange) -> None:
+        """A tenant's namespace is deleted with its last object: replicas share it, so none of them owns it."""
         namespace = change.ref.namespace
         if change.type is not ChangeType.DELETED or not namespace:
             return
@@ -168,8 +167,8 @@ class PlaneController:
             store.delete(ref)
 
     def _broke(self, ref: ObjectRef, error: Exception, attempt: int) -> None:
-        """What runs stays as it is; the object says that we failed on it."""
-        _log.error("pass %d over %s broke: %r", attempt, ref, error, exc_info=error)
+        """Composed objects stay as they are; the composite's Ready condition says that the pass failed."""
+        _log.error("reconcile of %s failed (attempt %d): %r", ref, attempt, error, exc_info=error)
         composite = self.plane.get(ref)
         if composite is None:
             return
@@ -181,37 +180,37 @@ class PlaneController:
         status = merged_status(composite.get("status"), None, [problem], self._clock.now())
         self.plane.replace_status({**composite, "status": status})
 
-    def _follow_fleet(self, change: StoreChange) -> None:
+    def _update_fleet(self, change: StoreChange) -> None:
         before = self.fleet.snapshot()
         self.fleet.apply(change)
         after = self.fleet.snapshot()
         kind = change.ref.kind
         if kind == "ModelDeployment":
-            self._note_waiting(change)
+            self._update_pending(change)
         elif kind == "ModelCache" and after is not before:
-            self._wake_users(change.ref)
+            self._enqueue_users(change.ref)
         elif kind == "InferenceCluster" and after is not before:
-            self._wake_holders(before, ClusterName(change.ref.name))
+            self._enqueue_deployments_on(before, ClusterName(change.ref.name))
         elif kind == "ModelReplica" and value_at(change.manifest, "spec", "preempts"):
-            self._wake_holders(after, ClusterName(text_at(change.manifest, "spec", "clusterName")))
+            self._enqueue_deployments_on(after, ClusterName(text_at(change.manifest, "spec", "clusterName")))
 
-    def _note_waiting(self, change: StoreChange) -> None:
-        """A deployment waits until all of its replicas have a place that they can keep."""
+    def _update_pending(self, change: StoreChange) -> None:
+        """A deployment is pending until all of its replicas are scheduled."""
         if change.type is ChangeType.DELETED or condition_is(change.manifest, ConditionType.REPLICAS_SCHEDULED):
-            self._waiting.discard(change.ref)
+            self._pending.discard(change.ref)
         else:
-            self._waiting.add(change.ref)
+            self._pending.add(change.ref)
 
-    def _wake_waiting(self) -> None:
-        for ref in sorted(self._waiting):
+    def _enqueue_pending(self) -> None:
+        for ref in sorted(self._pending):
             self.loop.add(ref)
 
-    def _wake_holders(self, fleet: Fleet, cluster: ClusterName) -> None:
+    def _enqueue_deployments_on(self, fleet: Fleet, cluster: ClusterName) -> None:
         site = fleet.infos.get(cluster)
         for owner in dict.fromkeys(holding.deployment for holding in (site.held.values() if site else ())):
             self.loop.add(ObjectRef(GROUP, "ModelDeployment", owner.namespace, owner.name))
 
-    def _wake_users(self, cache: ObjectRef) -> None:
+    def _enqueue_users(self, cache: ObjectRef) -> None:
         for manifest in self.plane.list(GROUP, "ModelDeployment", namespace=cache.namespace):
             if any(mount.get("name") == cache.name for mount in items_at(manifest, "spec", "caches")):
                 self.loop.add(_ref(GROUP, "ModelDeployment", manifest))
@@ -230,18 +229,18 @@ def _ref(group: str, kind: str, manifest: Manifest) -> ObjectRef:
     return ObjectRef(group, kind, str(metadata.get("namespace", "")), str(metadata["name"]))
 
 
-def _more_than_status(change: StoreChange) -> bool:
-    """A pass writes its own status; that alone is no reason for another."""
+def _changed_beyond_status(change: StoreChange) -> bool:
+    """A pass writes the status of its own object, which must not enqueue another pass."""
     return change.type is not ChangeType.MODIFIED or _stated(change.manifest) != _stated(change.before or {})
 
 
-def _concerns_nobody_else(change: StoreChange) -> bool:
-    """Whether nobody who asked for the object reads what changed of it.
+def _changed_counts_only(change: StoreChange) -> bool:
+    """Whether the change touched nothing that composites which require the object read.
 
-    A cluster is asked for its replicas, of which it counts what they hold; replicas ask for their cluster, whose counts
-    are none of their business. Were each woken by the other's status, one that starts would wake all on its cluster.
+    A cluster requires its replicas to count what they hold; replicas require their cluster, but not its counts. If each
+    enqueued the other, one replica that starts would enqueue all replicas of its cluster.
     """
-    if change.type is not ChangeType.MODIFIED or _more_than_status(change):
+    if change.type is not ChangeType.MODIFIED or _changed_beyond_status(change):
         return False
     if change.ref.kind == "ModelReplica":
         return True

@@ -1,6 +1,6 @@
-"""Events as Kubernetes has them: the same thing told again raises a count instead of adding an object.
+"""Events as Kubernetes writes them: an event that repeats raises its count instead of adding an object.
 
-They are kept for an hour after they were last told, as an API server keeps them, whoever wrote them.
+Events of any writer are deleted an hour after they last occurred, as by an API server.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from modelplane.reconcile.store import ObjectRef, Store
 _KEPT_S = 3600
 _SWEEP_S = 60.0
 _TURN = 500
-"""So many are looked at before others get a turn."""
+"""Events checked before the event loop runs other tasks."""
 _DEFAULT_NAMESPACE = "default"  # where events about cluster-scoped objects go
 
 
@@ -37,7 +37,7 @@ def write_event(store: Store, owner: Owner, event: Event, *, now: float) -> None
 
 
 class EventExpiry:
-    """Runs as a loop of its own; `loop.run()` is awaited by whoever hosts it."""
+    """Deletes expired Events; the host awaits `loop.run()`."""
 
     def __init__(self, store: SqliteStore, clock: Clock) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class EventExpiry:
         oldest = timestamp(self._clock.now() - _KEPT_S)
         events = self._store.scan("", "Event")
         while turn := list(islice(events, _TURN)):
-            self._remove([event for event in turn if _last_told(event) < oldest])
+            self._remove([event for event in turn if _last_seen_s(event) < oldest])
             await asyncio.sleep(0)
         return RequeueAfter(_SWEEP_S)
 
@@ -59,8 +59,8 @@ class EventExpiry:
                 self._store.delete(ObjectRef("", "Event", text_at(event, "metadata", "namespace"), name_of(event)))
 
 
-def _last_told(event: Manifest) -> str:
-    """Whatever of its moments is the newest; clients write microseconds into some of them."""
+def _last_seen_s(event: Manifest) -> str:
+    """The newest of its timestamps; clients write some of them with microseconds."""
     places = (("lastTimestamp",), ("eventTime",), ("series", "lastObservedTime"), ("metadata", "creationTimestamp"))
     return max(text_at(event, *place)[: len("2026-11-15T00:00:00")] for place in places)
 

@@ -1,6 +1,6 @@
-"""Who the front door is to its clients: its host name, and the certificate in the Secret that its Gateway names.
+"""The fleet gateway's hostname, and the certificate in the Secret that its Gateway references.
 
-Envoy refuses everything that comes together with a certificate which it cannot read, so one is read here first.
+Envoy refuses a whole update with an unreadable certificate, so the certificate is checked here first.
 """
 
 import base64
@@ -23,7 +23,7 @@ SecretAt = Callable[[ObjectRef], Manifest | None]
 
 
 def secret_named(gateway: Manifest) -> ObjectRef | None:
-    """The Secret with the gateway's certificate; None where it speaks no TLS."""
+    """The Secret with the Gateway's certificate; None without TLS."""
     for listener in items_at(gateway, "spec", "listeners"):
         for reference in items_at(listener, "tls", "certificateRefs"):
             namespace = reference.get("namespace", SYSTEM_NAMESPACE)
@@ -32,23 +32,23 @@ def secret_named(gateway: Manifest) -> ObjectRef | None:
 
 
 def hostname_of(gateway: Manifest) -> str | None:
-    """The one name that clients call the gateway by; None where any will do."""
+    """The hostname of the Gateway's listener; None for any."""
     names = (listener.get("hostname") for listener in items_at(gateway, "spec", "listeners"))
     return next((str(name) for name in names if name), None)
 
 
 def identity_of(gateway: Manifest, secret_at: SecretAt) -> TlsCertificate | None:
-    """The certificate and key of a gateway, None where it names none. InputError says what is wrong with them."""
+    """The certificate and key of a gateway, None where it references none. Raises InputError."""
     ref = secret_named(gateway)
     if ref is None:
         return None
     secret = secret_at(ref)
     if secret is None:
-        raise InputError(f"there is no Secret {ref.name} in {ref.namespace}")
+        raise InputError(f"Secret {ref.name} not found in namespace {ref.namespace}")
     try:
         return _checked(_text(secret, _CERTIFICATE), _text(secret, _KEY))
     except ValueError as error:
-        raise InputError(f"Secret {ref.name} in {ref.namespace}: {error}") from None
+        raise InputError(f"Secret {ref.name} in namespace {ref.namespace}: {error}") from None
 
 
 def _text(secret: Manifest, name: str) -> str:
@@ -58,20 +58,20 @@ def _text(secret: Manifest, name: str) -> str:
     try:
         return base64.b64decode(text_at(secret, "data", name), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise ValueError(f"{name} is no text in base64") from None
+        raise ValueError(f"{name} is not base64") from None
 
 
 def _checked(certificate: str, key: str) -> TlsCertificate:
     try:
         shown = x509.load_pem_x509_certificate(certificate.encode()).public_key()
     except ValueError:
-        raise ValueError(f"{_CERTIFICATE} is no certificate in PEM") from None
+        raise ValueError(f"{_CERTIFICATE} is not a PEM certificate") from None
     try:
         own = serialization.load_pem_private_key(key.encode(), password=None).public_key()
     except (ValueError, TypeError):
-        raise ValueError(f"{_KEY} is no private key in PEM without a password") from None
+        raise ValueError(f"{_KEY} is not an unencrypted PEM private key") from None
     if _der(shown) != _der(own):
-        raise ValueError(f"{_KEY} is not the key of {_CERTIFICATE}")
+        raise ValueError(f"{_KEY} does not match {_CERTIFICATE}")
     return TlsCertificate(certificate, key)
 
 

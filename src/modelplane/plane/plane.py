@@ -1,7 +1,7 @@
-"""The embedded plane, wired together: store, composers, simulated clusters, Envoy and the API, in one process tree.
+"""The embedded plane: store, composers, simulated clusters, Envoy and the API in one process tree.
 
-Everything listens on loopback. Stopping ends every engine, Envoy and every task; what is in the store stays, and the
-next start on the same folder goes on from there.
+Everything listens on loopback. `stop` ends every engine, Envoy and every task. The store is kept; the next start with
+the same data folder continues from it.
 """
 
 import asyncio
@@ -67,11 +67,11 @@ class Plane:
         settings: PlaneSettings,
         clock: Clock | None = None,
         *,
-        tell: Callable[[str], None] = lambda _text: None,
+        report: Callable[[str], None] = lambda _text: None,
         engines: EngineFactory | None = None,
     ) -> None:
-        """`tell` hears what is being started. `engines` run behind pods; unless others are given, simulated ones."""
-        self._tell = tell
+        """`report` gets a line for each part that starts. `engines` run the pods; by default simulated ones."""
+        self._report = report
         self._engines = engines or LocalEngines(speed=settings.engine_speed)
         self._settings = settings
         self._clock = clock or SystemClock()
@@ -98,7 +98,7 @@ class Plane:
         return self._controller.plane
 
     def overview(self) -> Overview:
-        """What every cluster, deployment and service says of itself."""
+        """The status of every cluster, deployment and service."""
         store = self._controller.plane
         return overview(
             clusters=store.list(GROUP, "InferenceCluster"),
@@ -122,7 +122,7 @@ class Plane:
         self._database = self._stack.enter_context(Database(data / "plane.db", clock=self._clock))
         ensure_namespaces(self._database.store("plane"))
         ensure_kinds(self._database.store("plane"), self._clock.now())
-        self._tell(f"store       {data / 'plane.db'}")
+        self._report(f"store       {data / 'plane.db'}")
         self._controller = PlaneController(
             self._database, self._clock, admitted=admitted, profile=self._settings.profile
         )
@@ -130,7 +130,7 @@ class Plane:
         envoy = EnvoyProcess(data / "envoy")
         await envoy.start()
         self._stack.push_async_callback(envoy.stop)
-        self._tell(f"Envoy       process {envoy.pid}")
+        self._report(f"Envoy       process {envoy.pid}")
         self.gateway_url = f"http://{HOST}:{port}"
         traffic = Traffic(self._controller.plane, envoy, self._clock, address=(HOST, port))
         self.clusters = Clusters(
@@ -138,11 +138,11 @@ class Plane:
             self._clock,
             self._engines,
             self._settings.cluster,
-            edge_changed=traffic.edge_changed,
+            gateway_view_changed=traffic.gateway_view_changed,
         )
         self._stack.push_async_callback(self.clusters.stop)
-        self._stack.push_async_callback(envoy.drain)  # before the engines go: what they were asked is answered
-        traffic.follow(self.clusters.edge)
+        self._stack.push_async_callback(envoy.drain)  # before the engines stop: requests in flight are answered
+        traffic.set_view_source(self.clusters.gateway_view)
         for name, loop in (
             ("plane", self._controller.loop),
             ("traffic", traffic.loop),
@@ -151,8 +151,8 @@ class Plane:
             ("events", EventExpiry(self._controller.plane, self._clock).loop),
         ):
             self._background(asyncio.create_task(loop.run(), name=name))
-        self._background(asyncio.create_task(traffic.watch(), name="watch over Envoy"))
-        self._background(asyncio.create_task(traffic.keep_log_short(), name="Envoy's log"))
+        self._background(asyncio.create_task(traffic.watch(), name="restart Envoy"))
+        self._background(asyncio.create_task(traffic.rotate_logs(), name="rotate Envoy's log"))
         await self._serve_api()
 
     def _background(self, task: asyncio.Task[None]) -> None:
@@ -182,12 +182,12 @@ class Plane:
 
 
 def _why(error: OSError) -> str:
-    """In the system's words: asyncio's repeat the address."""
+    """The system's message: asyncio's repeats the address."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _require_free(who: str, port: int) -> None:
-    """Said before anything is started. Envoy would only say that it did not take its configuration."""
+    """Checked before anything starts: Envoy would only report that it refused its configuration."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -197,7 +197,7 @@ def _require_free(who: str, port: int) -> None:
 
 
 def _lock(path: Path) -> IO[str]:
-    """Held while the plane runs: two planes on one folder would fight over everything in it."""
+    """Held while the plane runs: one data folder belongs to one plane."""
     handle = path.open("a+")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -205,7 +205,7 @@ def _lock(path: Path) -> IO[str]:
         handle.seek(0)
         holder = handle.read().strip() or "unknown"
         handle.close()
-        raise UnavailableError(f"a plane already runs on {path.parent} (process {holder})") from error
+        raise UnavailableError(f"a plane already runs with the data folder {path.parent} (process {holder})") from error
     handle.truncate(0)
     handle.write(str(os.getpid()))
     handle.flush()

@@ -1,80 +1,80 @@
-"""What composites asked to be told about: answers their requirements and knows whom a change concerns."""
+"""Fetches the objects that composites require, and finds the composites that require a changed object."""
 
 from collections.abc import Callable, Iterator, Mapping
 
 from modelplane.api.meta import ClusterName
-from modelplane.api.objects import Manifest, labels_of
+from modelplane.api.objects import Manifest, group_of, labels_of
 from modelplane.compose.contract import Requirement
 from modelplane.reconcile.store import ObjectRef, Store, StoreChange
 
-_Asked = tuple[ClusterName | None, str]
+_KindKey = tuple[ClusterName | None, str]
 """Where, and what kind."""
-_Hint = str | tuple[str, str] | None
-"""What an object must have to be meant: a name, or a label with its value. None where any may be."""
+_IndexHint = str | tuple[str, str] | None
+"""What the index uses of a requirement: a name, or a label with its value. None where neither is given."""
 
 
 class Requirements:
-    """`clusters` gives the store of a cluster, or None while it cannot be reached.
+    """`clusters` gives the store of a cluster, or None while it is unreachable.
 
-    Those who asked for an object are found by its name or by a label, so that a change costs as much as it concerns.
+    Composites are indexed by the name or a label that they require, so that a change does not scan all of them.
     """
 
     def __init__(self, store: Store, clusters: Callable[[ClusterName], Store | None] = lambda _name: None) -> None:
         self._store = store
         self._clusters = clusters
-        self._wanted: dict[tuple[_Asked, _Hint], dict[ObjectRef, tuple[Requirement, ...]]] = {}
-        self._asked: dict[ObjectRef, Mapping[str, Requirement]] = {}
+        self._wanted: dict[tuple[_KindKey, _IndexHint], dict[ObjectRef, tuple[Requirement, ...]]] = {}
+        self._by_owner: dict[ObjectRef, Mapping[str, Requirement]] = {}
 
     def fetch(self, owner: ObjectRef, wanted: Mapping[str, Requirement]) -> dict[str, tuple[Manifest, ...]]:
-        """The objects asked for. The owner is woken when one of them changes, appears or goes.
+        """The required objects. The owner is enqueued when one of them is added, changed or deleted.
 
-        What is asked of a cluster that cannot be reached stays unfetched.
+        Requirements on an unreachable cluster are absent from the result.
         """
         self.forget(owner)
         if wanted:
-            self._asked[owner] = dict(wanted)
+            self._by_owner[owner] = dict(wanted)
         found: dict[str, tuple[Manifest, ...]] = {}
         for name, requirement in wanted.items():
-            by_owner = self._wanted.setdefault(_shelf(requirement), {})
+            by_owner = self._wanted.setdefault(_index_key(requirement), {})
             by_owner[owner] = (*by_owner.get(owner, ()), requirement)
             store = self._store if requirement.cluster is None else self._clusters(requirement.cluster)
             if store is not None:
                 found[name] = _find(store, requirement)
         return found
 
-    def asked_by(self, owner: ObjectRef) -> Mapping[str, Requirement]:
-        """What the owner asked for last."""
-        return self._asked.get(owner, {})
+    def requirements_of(self, owner: ObjectRef) -> Mapping[str, Requirement]:
+        """What the owner required last."""
+        return self._by_owner.get(owner, {})
 
     def forget(self, owner: ObjectRef) -> None:
-        for requirement in self._asked.pop(owner, {}).values():
-            shelf = _shelf(requirement)
-            by_owner = self._wanted.get(shelf, {})
+        for requirement in self._by_owner.pop(owner, {}).values():
+            index_key = _index_key(requirement)
+            by_owner = self._wanted.get(index_key, {})
             by_owner.pop(owner, None)
             if not by_owner:
-                self._wanted.pop(shelf, None)
+                self._wanted.pop(index_key, None)
 
-    def concerned(self, change: StoreChange, cluster: ClusterName | None = None) -> Iterator[ObjectRef]:
-        """Whoever required the object as it is, or as it was: leaving a selection is news too."""
+    def owners_requiring(self, change: StoreChange, cluster: ClusterName | None = None) -> Iterator[ObjectRef]:
+        """The composites that required the object as it is or as it was before the change."""
         versions = [manifest for manifest in (change.manifest, change.before) if manifest is not None]
         labels = {pair: None for manifest in versions for pair in labels_of(manifest).items()}
-        told: set[ObjectRef] = set()
+        seen: set[ObjectRef] = set()
         for hint in (None, change.ref.name, *labels):
             for owner, requirements in self._wanted.get(((cluster, change.ref.kind), hint), {}).items():
-                if owner not in told and any(_matches(r, change.ref, each) for r in requirements for each in versions):
-                    told.add(owner)
+                if owner not in seen and any(_matches(r, change.ref, each) for r in requirements for each in versions):
+                    seen.add(owner)
                     yield owner
 
 
-def _shelf(requirement: Requirement) -> tuple[_Asked, _Hint]:
-    hint: _Hint = requirement.name
+def _index_key(requirement: Requirement) -> tuple[_KindKey, _IndexHint]:
+    hint: _IndexHint = requirement.name
     if hint is None and requirement.labels:
         hint = min(requirement.labels.items())
     return (requirement.cluster, requirement.kind), hint
 
 
 def _find(store: Store, requirement: Requirement) -> tuple[Manifest, ...]:
-    group = _group(requirement.api_version)
+    group = group_of(requirement.api_version)
     if requirement.name is not None:
         ref = ObjectRef(group, requirement.kind, requirement.namespace or "", requirement.name)
         found = store.get(ref)
@@ -83,13 +83,9 @@ def _find(store: Store, requirement: Requirement) -> tuple[Manifest, ...]:
 
 
 def _matches(requirement: Requirement, ref: ObjectRef, manifest: Manifest) -> bool:
-    if _group(requirement.api_version) != ref.group or requirement.namespace not in {None, ref.namespace}:
+    if group_of(requirement.api_version) != ref.group or requirement.namespace not in {None, ref.namespace}:
         return False
     if requirement.name is not None:
         return requirement.name == ref.name
     labels = labels_of(manifest)
     return all(labels.get(key) == value for key, value in requirement.labels.items())
-
-
-def _group(api_version: str) -> str:
-    return api_version.rpartition("/")[0]

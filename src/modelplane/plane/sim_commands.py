@@ -1,7 +1,7 @@
-"""What can be done to simulated clusters while they run: failures, node trouble, slow starts, shortages.
+"""Commands to simulated clusters: failures, lost nodes, slow starts, shortages.
 
-What concerns a whole cluster is written on its InferenceCluster as an annotation, so it outlives a restart of the plane
-and can be done with kubectl as well; what concerns a node or a pod is written on that object of the simulated cluster.
+A command to a whole cluster sets an annotation of its InferenceCluster, so it survives a restart of the plane and works
+with kubectl as well. A command to a node or a pod sets an annotation of that object in the simulated cluster.
 
     POST /modelplane/sim                    {"verb": ..., "cluster": ..., "name": ..., "value": ...}
     GET  /modelplane/sim/clusters/NAME      its nodes and pods
@@ -32,7 +32,7 @@ _QUEUEING = {"KAI", "Kueue", "Volcano"}
 
 
 class SimCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing to do. What `name` and `value` mean is up to the verb."""
+    """One command. The verb defines what `name` and `value` mean."""
 
     verb: str
     cluster: str
@@ -40,114 +40,118 @@ class SimCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: str = ""
 
     @property
-    def where(self) -> ClusterName:
+    def cluster_name(self) -> ClusterName:
         return ClusterName(self.cluster)
 
 
-def fail_cluster(clusters: Clusters, ask: SimCommand) -> str:
-    clusters.fail(ask.where)
+def fail_cluster(clusters: Clusters, command: SimCommand) -> str:
+    clusters.fail(command.cluster_name)
     return (
-        f"cluster {ask.cluster} goes dark: its API, its gateway and its engines are gone. "
-        "Deployments replace what they had there when their grace is over (spec.failover)."
+        f"cluster {command.cluster} failed: its API, gateway and engines are stopped. "
+        "Deployments replace its replicas after the grace period in spec.failover."
     )
 
 
-def recover_cluster(clusters: Clusters, ask: SimCommand) -> str:
-    clusters.recover(ask.where)
-    return f"cluster {ask.cluster} comes back as after a power cut: every container starts again."
+def recover_cluster(clusters: Clusters, command: SimCommand) -> str:
+    clusters.recover(command.cluster_name)
+    return f"cluster {command.cluster} recovers: every container restarts."
 
 
-def lose_node(clusters: Clusters, ask: SimCommand) -> str:
-    _reached(clusters, ask).lose_node(ask.name)
-    return f"node {ask.name} of {ask.cluster} is gone. Its cluster notices after a while, and moves the pods later."
+def lose_node(clusters: Clusters, command: SimCommand) -> str:
+    _reachable(clusters, command).lose_node(command.name)
+    return f"node {command.name} of {command.cluster} is lost; it turns NotReady, and then its pods are evicted."
 
 
-def restore_node(clusters: Clusters, ask: SimCommand) -> str:
-    _reached(clusters, ask).restore_node(ask.name)
-    return f"node {ask.name} of {ask.cluster} is back; what it was to run starts again."
+def restore_node(clusters: Clusters, command: SimCommand) -> str:
+    _reachable(clusters, command).restore_node(command.name)
+    return f"node {command.name} of {command.cluster} is restored; its pods restart."
 
 
-def cordon_node(clusters: Clusters, ask: SimCommand) -> str:
-    _reached(clusters, ask).cordon_node(ask.name)
-    return f"node {ask.name} of {ask.cluster} takes no more pods; those that are there stay."
+def cordon_node(clusters: Clusters, command: SimCommand) -> str:
+    _reachable(clusters, command).cordon_node(command.name)
+    return f"node {command.name} of {command.cluster} is cordoned; its pods stay."
 
 
-def uncordon_node(clusters: Clusters, ask: SimCommand) -> str:
-    _reached(clusters, ask).cordon_node(ask.name, cordoned=False)
-    return f"node {ask.name} of {ask.cluster} takes pods again."
+def uncordon_node(clusters: Clusters, command: SimCommand) -> str:
+    _reachable(clusters, command).cordon_node(command.name, cordoned=False)
+    return f"node {command.name} of {command.cluster} is uncordoned."
 
 
-def drain_node(clusters: Clusters, ask: SimCommand) -> str:
-    count = _reached(clusters, ask).drain_node(ask.name)
-    return f"node {ask.name} of {ask.cluster} takes no more pods, and {_pods(count)} told to leave."
+def drain_node(clusters: Clusters, command: SimCommand) -> str:
+    count = _reachable(clusters, command).drain_node(command.name)
+    return f"node {command.name} of {command.cluster} is cordoned; {_pods(count)} being deleted."
 
 
-def crash_pod(clusters: Clusters, ask: SimCommand) -> str:
-    namespace, _, name = ask.name.rpartition("/")
-    _reached(clusters, ask).crash_pod(namespace, name)
-    return f"the containers of pod {ask.name} of {ask.cluster} exit once, and are restarted."
+def crash_pod(clusters: Clusters, command: SimCommand) -> str:
+    namespace, _, name = command.name.rpartition("/")
+    _reachable(clusters, command).crash_pod(namespace, name)
+    return f"the containers of pod {command.name} of {command.cluster} exit once and restart."
 
 
-def slow_load(clusters: Clusters, ask: SimCommand) -> str:
-    taken = _slow(clusters, ask, LOAD_SECONDS)
-    return f"engines that start on {ask.cluster} from here on take {taken} to load their models."
+def slow_load(clusters: Clusters, command: SimCommand) -> str:
+    taken = _slow(clusters, command, LOAD_SECONDS)
+    return f"new engines on {command.cluster} take {taken} to load their models."
 
 
-def slow_pull(clusters: Clusters, ask: SimCommand) -> str:
-    taken = _slow(clusters, ask, PULL_SECONDS)
-    return f"images of pods that start on {ask.cluster} from here on take {taken} to arrive."
+def slow_pull(clusters: Clusters, command: SimCommand) -> str:
+    taken = _slow(clusters, command, PULL_SECONDS)
+    return f"new pods on {command.cluster} take {taken} to pull their images."
 
 
-def _slow(clusters: Clusters, ask: SimCommand, knob: str) -> str:
-    if ask.value != "off" and seconds(ask.value) is None:
-        raise InputError(f"{ask.value!r} is no number of seconds; use one, or `off`")
-    clusters.annotate(ask.where, knob, None if ask.value == "off" else ask.value)
-    return "the usual time" if ask.value == "off" else f"{ask.value} s"
+def _slow(clusters: Clusters, command: SimCommand, key: str) -> str:
+    if command.value != "off" and seconds(command.value) is None:
+        raise InputError(f"{command.value!r} is not a number of seconds; use a number or `off`")
+    clusters.annotate(command.cluster_name, key, None if command.value == "off" else command.value)
+    return "the usual time" if command.value == "off" else f"{command.value} s"
 
 
-def set_faults(clusters: Clusters, ask: SimCommand) -> str:
+def set_faults(clusters: Clusters, command: SimCommand) -> str:
     """For all engines of a cluster, or for that of one pod."""
-    asked = None if ask.value == "off" else ask.value
+    asked = None if command.value == "off" else command.value
     if asked is not None:
         try:
             read_list(asked)
         except ValueError as error:
             raise InputError(str(error)) from None
-    if ask.name:
-        namespace, _, name = ask.name.rpartition("/")
-        _reached(clusters, ask).set_faults(namespace, name, asked)
+    if command.name:
+        namespace, _, name = command.name.rpartition("/")
+        _reachable(clusters, command).set_faults(namespace, name, asked)
     else:
-        clusters.annotate(ask.where, FAULTS, asked)
-    which = f"the engine of pod {ask.name}" if ask.name else "every engine"
-    return f"{which} of {ask.cluster} does as it should." if asked is None else f"{which} of {ask.cluster} has {asked}."
+        clusters.annotate(command.cluster_name, FAULTS, asked)
+    which = f"the engine of pod {command.name}" if command.name else "every engine"
+    return (
+        f"{which} of {command.cluster} has no faults."
+        if asked is None
+        else f"{which} of {command.cluster} has {asked}."
+    )
 
 
-def stock_out(clusters: Clusters, ask: SimCommand) -> str:
-    """The provider has no more than so many nodes of a pool; those beyond are taken away."""
-    declared = clusters.declared(ask.where)
-    _pool(clusters, ask)
-    if ask.value != "off" and not ask.value.isdecimal():
-        raise InputError(f"{ask.value!r} is no number of nodes; use one, or `off`")
-    stock = {name: nodes for name, nodes in stock_of(declared).items() if name != ask.name}
-    if ask.value != "off":
-        stock[ask.name] = int(ask.value)
-    clusters.annotate(ask.where, STOCK, stock_text(stock))
-    if ask.value == "off":
-        return f"pool {ask.name} of {ask.cluster} gets as many nodes as it asks for."
-    nodes = "1 node" if ask.value == "1" else f"{ask.value} nodes"
-    return f"pool {ask.name} of {ask.cluster} has at most {nodes}; what ran on others is lost."
+def stock_out(clusters: Clusters, command: SimCommand) -> str:
+    """The provider has at most that many nodes of a pool; further nodes are removed."""
+    declared = clusters.declared(command.cluster_name)
+    _pool(clusters, command)
+    if command.value != "off" and not command.value.isdecimal():
+        raise InputError(f"{command.value!r} is not a number of nodes; use a number or `off`")
+    stock = {name: nodes for name, nodes in stock_of(declared).items() if name != command.name}
+    if command.value != "off":
+        stock[command.name] = int(command.value)
+    clusters.annotate(command.cluster_name, STOCK, stock_text(stock))
+    if command.value == "off":
+        return f"pool {command.name} of {command.cluster} has all its nodes."
+    nodes = "1 node" if command.value == "1" else f"{command.value} nodes"
+    return f"pool {command.name} of {command.cluster} has at most {nodes}; pods on removed nodes are lost."
 
 
-def set_quota(clusters: Clusters, ask: SimCommand) -> str:
-    if ask.value != "off" and not ask.value.isdecimal():
-        raise InputError(f"{ask.value!r} is no number of devices; use one, or `off`")
-    scheduling = decode(InferenceCluster, clusters.declared(ask.where)).spec.scheduling
+def set_quota(clusters: Clusters, command: SimCommand) -> str:
+    if command.value != "off" and not command.value.isdecimal():
+        raise InputError(f"{command.value!r} is not a number of devices; use a number or `off`")
+    scheduling = decode(InferenceCluster, clusters.declared(command.cluster_name)).spec.scheduling
     if scheduling.type_ not in _QUEUEING:
         queueing = ", ".join(sorted(_QUEUEING))
-        raise InputError(f"cluster {ask.cluster} has no queue: its spec.scheduling.type is none of {queueing}")
-    clusters.annotate(ask.where, QUOTA, None if ask.value == "off" else ask.value)
-    amount = "as many devices as there are" if ask.value == "off" else f"{ask.value} devices"
-    return f"the queue of {ask.cluster}'s scheduler may give away {amount}."
+        raise InputError(f"cluster {command.cluster} has no queue: its spec.scheduling.type is none of {queueing}")
+    clusters.annotate(command.cluster_name, QUOTA, None if command.value == "off" else command.value)
+    amount = "all devices" if command.value == "off" else f"{command.value} devices"
+    return f"the scheduler queue of {command.cluster} has a quota of {amount}."
 
 
 VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
@@ -169,17 +173,17 @@ VERBS: Mapping[str, Callable[[Clusters, SimCommand], str]] = MappingProxyType(
 )
 
 
-def perform(clusters: Clusters, ask: SimCommand) -> str:
-    """Do it, and say what happens. Raises InputError, NotFoundError or UnavailableError with a sentence."""
-    action = VERBS.get(ask.verb)
+def perform(clusters: Clusters, command: SimCommand) -> str:
+    """Run a command and return a sentence about its effect. Raises InputError, NotFoundError or UnavailableError."""
+    action = VERBS.get(command.verb)
     if action is None:
-        raise InputError(f"verb: {ask.verb!r} is unknown; use one of {', '.join(VERBS)}")
-    return action(clusters, ask)
+        raise InputError(f"verb: {command.verb!r} is unknown; use one of {', '.join(VERBS)}")
+    return action(clusters, command)
 
 
 def inventory(clusters: Clusters, name: ClusterName) -> dict[str, list[Row]]:
-    """The nodes and pods of a cluster, and what it warns of."""
-    return held(_reached(clusters, SimCommand("", name)).api)
+    """The nodes, pods and warnings of a cluster."""
+    return held(_reachable(clusters, SimCommand("", name)).api)
 
 
 class Simulation:
@@ -202,27 +206,31 @@ async def _read(request: web.BaseRequest) -> SimCommand:
     try:
         return msgspec.json.decode(body, type=SimCommand)
     except msgspec.DecodeError as error:
-        raise InputError(f"the body is not what modelplane sim sends: {error}") from error
+        raise InputError(f"the body is not a SimCommand: {error}") from error
 
 
 def _json(value: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
-def _reached(clusters: Clusters, ask: SimCommand) -> SimulatedCluster:
-    clusters.declared(ask.where)
-    found = clusters.get(ask.where)
+def _reachable(clusters: Clusters, command: SimCommand) -> SimulatedCluster:
+    clusters.declared(command.cluster_name)
+    found = clusters.get(command.cluster_name)
     if found is None:
-        raise UnavailableError(f"cluster {ask.cluster} is not simulated yet")
+        raise UnavailableError(f"cluster {command.cluster} is not simulated yet")
     if not found.reachable:
-        raise UnavailableError(f"cluster {ask.cluster} is dark; `modelplane sim recover cluster {ask.cluster}` first")
+        raise UnavailableError(
+            f"cluster {command.cluster} has failed; run `modelplane sim recover cluster {command.cluster}` first"
+        )
     return found
 
 
-def _pool(clusters: Clusters, ask: SimCommand) -> None:
-    pools = clusters.pools(ask.where)
-    if ask.name not in pools:
-        raise NotFoundError(f"cluster {ask.cluster} has no pool {ask.name}; it has {', '.join(pools) or 'none'}")
+def _pool(clusters: Clusters, command: SimCommand) -> None:
+    pools = clusters.pools(command.cluster_name)
+    if command.name not in pools:
+        raise NotFoundError(
+            f"cluster {command.cluster} has no pool {command.name}; it has {', '.join(pools) or 'none'}"
+        )
 
 
 def _pods(count: int) -> str:

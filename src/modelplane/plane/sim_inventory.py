@@ -1,4 +1,4 @@
-"""What a simulated cluster holds, in few words: its nodes and pods, why they are not ready, and what it warns of."""
+"""The nodes, pods and warnings of a simulated cluster, for `modelplane sim show`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ def _nodes(api: ClusterApi) -> Iterator[Row]:
 
 
 def _held(claims: Iterable[Manifest]) -> Counter[str]:
-    """Devices that are allocated, by the node that they are on: drivers publish a pool for each."""
+    """Allocated devices by node: drivers publish one pool for each node."""
     return Counter(
         str(result.get("pool"))
         for claim in claims
@@ -76,11 +76,11 @@ def _why(pod: Manifest) -> str:
         if waiting:
             return f"{waiting}: {ended}" if ended else waiting
     loads = text_at(pod, "status", "phase") == "Running" and not condition_is(pod, "Ready")
-    return "its engine does not answer yet" if loads else ""
+    return "its readiness probe fails" if loads else ""
 
 
 def _warnings(events: Iterable[Manifest]) -> list[Row]:
-    """The latest, the last one at the end."""
+    """The newest, in order of time."""
     latest = sorted(events, key=lambda event: text_at(event, "lastTimestamp"))[-_MOST_WARNINGS:]
     return [
         {

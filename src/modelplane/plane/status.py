@@ -1,4 +1,4 @@
-"""How a result becomes a status: conditions get their generation and the time of their last transition."""
+"""The status of a composite from a compose result: conditions with generation and transition time."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,7 +12,7 @@ from modelplane.compose.contract import ComposeResult
 
 
 def conditions_of(result: ComposeResult, *, generation: object) -> tuple[Condition, ...]:
-    """What the composer said, and READY: its own, or derived from the readiness of what it composed."""
+    """The composer's conditions and READY: its own, or derived from the readiness of the composed objects."""
     observed = generation if isinstance(generation, int) else 0
     conditions = (*result.conditions, result.ready or _derived(result))
     return tuple(msgspec.structs.replace(condition, observed_generation=observed) for condition in conditions)
@@ -28,7 +28,7 @@ def _derived(result: ComposeResult) -> Condition:
 def merged_status(
     before: object, status: msgspec.Struct | None, conditions: Iterable[Condition], now: float
 ) -> dict[str, object]:
-    """The new status. A result without one keeps the fields that are there; an unchanged condition keeps its time."""
+    """The new status. A result without one keeps the known fields; an unchanged condition keeps its transition time."""
     previous = before if isinstance(before, Mapping) else {}
     known = {c.type: c for c in msgspec.convert(previous.get("conditions", []), list[Condition])}
     for condition in conditions:

@@ -1,12 +1,12 @@
-"""One Envoy for the whole plane: the fleet's front door and the edge of every cluster, kept up with their objects.
+"""Programs one Envoy for the whole plane: the fleet gateway and the gateway of every cluster.
 
-A change anywhere asks for one pass; a pass takes what changed as it stands, has Envoy take it, and only then reports on
-the objects of the front door. So a service's route is never in force before the edge that it leads to. What Envoy is to
-be told is worked out beside the event loop: objects that the stores gave out are replaced and never changed. Edges and
-objects that did not change are not looked at, and neither are backends that no route of the front door names.
+A change enqueues one pass. A pass renders what changed, applies it to Envoy, and then writes the status of the fleet
+gateway and of its routes, so a service's route is never in force before the cluster gateway that it leads to. Rendering
+runs in a thread; objects of the stores are never changed in place. Gateways and objects that did not change are not
+rendered again, nor are backends that no route of the fleet gateway names.
 
-A gateway that names a certificate which cannot be used is not served at all, and says so. An Envoy that ended by itself
-is started again with all of it. Until that succeeds the gateway has no address.
+A Gateway whose certificate cannot be used is not served; its condition says so. When Envoy exits, it is restarted with
+the whole configuration. Until that succeeds the Gateway has no address.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ _KINDS = {
     (ENVOY_GATEWAY, "HTTPRouteFilter"),
     ("", "Secret"),
 }
-_LOOK_S = 0.2
-_TIDY_S = 10.0
+_POLL_S = 0.2
+_ROTATE_S = 10.0
 _log = logging.getLogger(__name__)
 
-Edge = Callable[[ClusterName], GatewayView | None]
-"""What the edge of a cluster should carry; None where nothing answers."""
+GatewayViewOf = Callable[[ClusterName], GatewayView | None]
+"""The gateway view of a cluster; None while the cluster is unreachable."""
 
 
 class Traffic:
@@ -52,89 +52,89 @@ class Traffic:
         self._envoy = envoy
         self._clock = clock
         self._host, self._port = address
-        self._edge: Edge = lambda _name: None
+        self._view_of: GatewayViewOf = lambda _name: None
         self._gateways = GatewayConfigs()
         self._stale: set[ClusterName] = set()
-        self._door_is_stale = True
-        self._named: frozenset[tuple[str, str]] = frozenset()
-        """The backends that routes of the front door name."""
+        self._fleet_is_stale = True
+        self._backend_names: frozenset[tuple[str, str]] = frozenset()
+        """The Backends that routes of the fleet gateway name."""
         self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_broke=self._broke)
-        store.subscribe(self._heard)
+        store.subscribe(self._on_change)
 
-    def follow(self, edge: Edge, names: Iterable[ClusterName] = ()) -> None:
-        """Where the views of the clusters' edges come from, and which there are already."""
-        self._edge = edge
+    def set_view_source(self, view_of: GatewayViewOf, names: Iterable[ClusterName] = ()) -> None:
+        """Set where gateway views of clusters come from, and the clusters that exist already."""
+        self._view_of = view_of
         self._stale.update(names)
         self.changed()
 
     def changed(self) -> None:
-        """Something of the front door, or Envoy itself, may be different."""
-        self._door_is_stale = True
+        """The fleet gateway or Envoy itself may have changed."""
+        self._fleet_is_stale = True
         self.loop.add(_FLEET)
 
-    def edge_changed(self, name: ClusterName) -> None:
-        """The edge of a cluster may be different, or gone."""
+    def gateway_view_changed(self, name: ClusterName) -> None:
+        """The gateway view of a cluster may have changed."""
         self._stale.add(name)
         self.loop.add(_FLEET)
 
     async def watch(self) -> None:
-        """Have Envoy started again whenever it ends by itself, until cancelled."""
+        """Restart Envoy whenever it exits, until cancelled."""
         while True:
             if self._envoy.pid is None:
-                await self._clock.sleep(_LOOK_S)
+                await self._clock.sleep(_POLL_S)
                 continue
             code = await self._envoy.wait()
-            _log.warning("Envoy ended with code %d; it is started again", code)
+            _log.warning("Envoy exited with code %d; restarting it", code)
             self.changed()
 
-    async def keep_log_short(self) -> None:
-        """Look after the length of Envoy's access log, until cancelled."""
+    async def rotate_logs(self) -> None:
+        """Rotate Envoy's access log, until cancelled."""
         while True:
-            await self._clock.sleep(_TIDY_S)
+            await self._clock.sleep(_ROTATE_S)
             await self._envoy.rotate_log()
 
     async def _reconcile(self, _key: str) -> Outcome:
         stale, self._stale = self._stale, set()
-        door_is_stale, self._door_is_stale = self._door_is_stale, False
+        fleet_is_stale, self._fleet_is_stale = self._fleet_is_stale, False
         try:
-            await self._pass_over(stale, door_is_stale=door_is_stale)
+            await self._sync(stale, fleet_is_stale=fleet_is_stale)
         except BaseException:
             self._stale |= stale
-            self._door_is_stale = True
+            self._fleet_is_stale = True
             raise
         return Done()
 
-    async def _pass_over(self, stale: Iterable[ClusterName], *, door_is_stale: bool) -> None:
-        edges = await self._views(stale)
-        if not door_is_stale:
-            await self._tell(edges)
+    async def _sync(self, stale: Iterable[ClusterName], *, fleet_is_stale: bool) -> None:
+        cluster_views = await self._views(stale)
+        if not fleet_is_stale:
+            await self._program(cluster_views)
             return
         try:
-            door = self._fleet_view()
+            fleet = self._fleet_view()
         except InputError as error:
-            await self._tell({**edges, _FLEET: None})
+            await self._program({**cluster_views, _FLEET: None})
             self._report_gateway(problem=str(error), served=False)
             return
-        config = await self._tell({**edges, _FLEET: door})
+        config = await self._program({**cluster_views, _FLEET: fleet})
         self._report_gateway()
-        self._report_routes(door.routes, [problem for problem in config.problems if problem.gateway == _FLEET])
+        self._report_routes(fleet.routes, [problem for problem in config.problems if problem.gateway == _FLEET])
 
     async def _views(self, stale: Iterable[ClusterName]) -> dict[str, GatewayView | None]:
         views: dict[str, GatewayView | None] = {}
         for name in sorted(stale):
-            view = self._edge(name)
+            view = self._view_of(name)
             views[f"cluster.{name}"] = replace(view, name=f"cluster.{name}") if view is not None else None
-            await asyncio.sleep(0)  # all of a large fleet would hold up everybody else
+            await asyncio.sleep(0)  # a large fleet would block the event loop
         return views
 
-    async def _tell(self, views: Mapping[str, GatewayView | None]) -> EnvoyConfig:
+    async def _program(self, views: Mapping[str, GatewayView | None]) -> EnvoyConfig:
         config = await asyncio.to_thread(self._rendered, views)
         if self._envoy.pid is not None:
             applied = await self._envoy.apply(config)
         else:
             await self._envoy.stop()
             applied = await self._envoy.start(config)
-        _log.info("envoy took %d updates in %.0f ms", applied.updates, applied.took_ms)
+        _log.info("Envoy applied %d updates in %.0f ms", applied.updates, applied.took_ms)
         return config
 
     def _rendered(self, views: Mapping[str, GatewayView | None]) -> EnvoyConfig:
@@ -145,23 +145,23 @@ class Traffic:
                 self._gateways.put(view)
         return self._gateways.config()
 
-    def _heard(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         if (change.ref.group, change.ref.kind) not in _KINDS or not changed(change, _stated):
             return
-        if change.ref.kind != "Backend" or (change.ref.namespace, change.ref.name) in self._named:
+        if change.ref.kind != "Backend" or (change.ref.namespace, change.ref.name) in self._backend_names:
             self.changed()
 
     def _fleet_view(self) -> GatewayView:
         routes = [route for route in self._store.list(GATEWAY_API, "HTTPRoute") if _is_ours(route)]
         filters = self._store.list(ENVOY_GATEWAY, "HTTPRouteFilter")
         gateway = self._gateway()
-        self._named = frozenset(name for route in routes for name in _backends_of(route))
+        self._backend_names = frozenset(name for route in routes for name in _backends_of(route))
         return GatewayView(
             name=_FLEET,
             host=self._host,
             port=self._port,
             routes=tuple(routes),
-            backends=tuple(self._backends(sorted(self._named))),
+            backends=tuple(self._backends(sorted(self._backend_names))),
             filters=tuple(filters),
             secrets=tuple(self._credentials(filters)),
             identity=None if gateway is None else identity_of(gateway, self._store.get),
@@ -186,25 +186,28 @@ class Traffic:
                 yield found
 
     def _broke(self, key: str, error: Exception, attempt: int) -> None:
-        _log.error("programming envoy for %s failed (attempt %d): %s", key, attempt, error)
+        _log.error("Envoy could not be programmed for %s (attempt %d): %s", key, attempt, error)
         self._report_gateway(problem=str(error), served=self._envoy.pid is not None)
 
     def _report_gateway(self, problem: str = "", *, served: bool = True) -> None:
-        """One that did not take the newest still answers by what it had; one that is not served has no address."""
+        """An Envoy that refused an update serves the previous configuration. Unserved, the Gateway has no address."""
         gateway = self._gateway()
         if gateway is None:
             return
         programmed = self._condition(gateway, "Programmed", "Invalid" if problem else "Programmed", problem)
         conditions = [self._condition(gateway, "Accepted", "Accepted", ""), programmed]
         address = {"type": "IPAddress", "value": f"{self._host}:{self._port}"}
-        status = {"addresses": [address] if served else [], "conditions": _since(gateway.get("status"), conditions)}
+        status = {
+            "addresses": [address] if served else [],
+            "conditions": _with_transition_times(gateway.get("status"), conditions),
+        }
         self._store.replace_status({**gateway, "status": status})
 
     def _report_routes(self, routes: Iterable[Manifest], problems: list[GatewayProblem]) -> None:
         for route in routes:
             current = self._store.get(_route_ref(route))
             if current is None or current.get("spec") != route.get("spec"):
-                continue  # changed while Envoy worked: the pass that this change asked for will report
+                continue  # changed meanwhile: the pass that this change enqueued reports
             ours = [problem for problem in problems if (problem.namespace, problem.name) == _names(route)]
             self._report_route(current, ours)
 
@@ -212,15 +215,19 @@ class Traffic:
         refused = next((p for p in problems if p.reason == "UnsupportedValue"), None)
         unresolved = next((p for p in problems if p.reason != "UnsupportedValue"), None)
         conditions = [
-            self._verdict(route, "Accepted", refused),
-            self._verdict(route, "ResolvedRefs", unresolved),
+            self._problem_condition(route, "Accepted", refused),
+            self._problem_condition(route, "ResolvedRefs", unresolved),
         ]
         parent = {"name": FLEET_GATEWAY, "namespace": SYSTEM_NAMESPACE}
         before = _parent_status(route)
-        entry = {"parentRef": parent, "controllerName": CONTROLLER, "conditions": _since(before, conditions)}
+        entry = {
+            "parentRef": parent,
+            "controllerName": CONTROLLER,
+            "conditions": _with_transition_times(before, conditions),
+        }
         self._store.replace_status({**route, "status": {"parents": [entry]}})
 
-    def _verdict(self, route: Manifest, kind: str, problem: GatewayProblem | None) -> dict[str, object]:
+    def _problem_condition(self, route: Manifest, kind: str, problem: GatewayProblem | None) -> dict[str, object]:
         if problem is None:
             return self._condition(route, kind, kind, "")
         return self._condition(route, kind, problem.reason, problem.message)
@@ -237,7 +244,7 @@ class Traffic:
         }
 
 
-def _since(before: object, conditions: list[dict[str, object]]) -> list[dict[str, object]]:
+def _with_transition_times(before: object, conditions: list[dict[str, object]]) -> list[dict[str, object]]:
     """The conditions, with the time of their last transition where their status did not change."""
     found = before.get("conditions", []) if isinstance(before, Mapping) else []
     known = {entry["type"]: entry for entry in found}
@@ -250,7 +257,7 @@ def _since(before: object, conditions: list[dict[str, object]]) -> list[dict[str
 
 
 def _stated(item: Manifest) -> object:
-    """What Envoy is told of it. Statuses are what is reported here: they ask for no other pass."""
+    """What Envoy is programmed from. A status is written here, so it enqueues no pass."""
     return {name: value for name, value in item.items() if name not in {"metadata", "status"}}
 
 
@@ -267,7 +274,7 @@ def _is_ours(route: Manifest) -> bool:
 
 
 def _backends_of(route: Manifest) -> Iterator[tuple[str, str]]:
-    """Where the backends are that a route names."""
+    """Namespace and name of the Backends of a route."""
     for rule in items_at(route, "spec", "rules"):
         for ref in items_at(rule, "backendRefs"):
             if ref.get("kind") == "Backend":

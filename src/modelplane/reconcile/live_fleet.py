@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from modelplane.api.objects import Manifest
-from modelplane.compose.inventory import read_cache, read_cluster, read_replica
+from modelplane.compose.fleet_snapshot import read_cache, read_cluster, read_replica
 from modelplane.placement.snapshot import Fleet
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 

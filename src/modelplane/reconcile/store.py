@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from modelplane.api.objects import Manifest
+from modelplane.api.objects import Manifest, group_of, name_of, namespace_of, text_at
 
 
 class ObjectRef(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):
@@ -28,6 +28,10 @@ class ObjectRef(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=Tr
     def __str__(self) -> str:
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.kind} {place}"
+
+
+def ref_of(item: Manifest) -> ObjectRef:
+    return ObjectRef(group_of(item.get("apiVersion")), text_at(item, "kind"), namespace_of(item), name_of(item))
 
 
 class ChangeType(StrEnum):

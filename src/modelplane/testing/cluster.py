@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from modelplane.api.labels import CLUSTER_GATEWAY, GPU_TAINT, POOL, SYSTEM_NAMESPACE
 from modelplane.api.models import Attribute, Capacity, ClassDevice
-from modelplane.api.objects import Manifest, manifest, name_of, text_at
+from modelplane.api.objects import Manifest, manifest, name_of
 from modelplane.apiserver.store.database import Database, SqliteStore
 from modelplane.reconcile.clock import Clock
-from modelplane.reconcile.store import ObjectRef
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster import ClusterSettings, NodePoolSpec, Running, SimulatedCluster
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.engine import Faults
@@ -89,20 +89,16 @@ class ClusterLab:
     def apply(self, *items: Manifest) -> None:
         """Create, or replace what is there."""
         for item in items:
-            ref = self.ref(item)
+            ref = ref_of(item)
             if self.store.get(ref) is None:
                 self.cluster.api.create(item)
             else:
                 self.cluster.api.replace(item)
 
-    def ref(self, item: Manifest) -> ObjectRef:
-        group = str(item["apiVersion"]).rpartition("/")[0]
-        return ObjectRef(group, str(item["kind"]), text_at(item, "metadata", "namespace"), name_of(item))
-
     def get(self, item: Manifest) -> Manifest:
-        found = self.store.get(self.ref(item))
+        found = self.store.get(ref_of(item))
         if found is None:
-            raise AssertionError(f"{self.ref(item)} is not there")
+            raise AssertionError(f"{ref_of(item)} is not there")
         return found
 
     def pods(self) -> tuple[Manifest, ...]:

@@ -8,7 +8,7 @@ from modelplane.api.errors import InputError
 from modelplane.epp.config.builtin import builtin_registry
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import NOTHING, Endpoint
-from modelplane.epp.scheduling.loads import Adapters, Load
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.epp.scheduling.producers.latency import LATENCY, Prediction
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import put_prefix
@@ -22,21 +22,21 @@ def endpoint(
     labels: Mapping[str, str] = NOTHING,
     attributes: Mapping[str, float] | None = None,
     in_flight: tuple[int, int] = (0, 0),
-    load: Load | None = None,
+    metrics: EndpointMetrics | None = None,
 ) -> Endpoint:
     """`in_flight` is requests and tokens."""
     made = Endpoint(name, f"10.0.0.{sum(map(ord, name)) % 250}:8000", labels, attributes or {})
     made.requests_in_flight, made.tokens_in_flight = in_flight
-    made.load = Load(seen_s=0.0) if load is None else load
+    made.metrics = EndpointMetrics(scraped_s=0.0) if metrics is None else metrics
     return made
 
 
-def endpoints_with(loads: Iterable[Load]) -> tuple[Endpoint, ...]:
-    return tuple(endpoint(chr(ord("a") + at), load=load) for at, load in enumerate(loads))
+def endpoints_with(all_metrics: Iterable[EndpointMetrics]) -> tuple[Endpoint, ...]:
+    return tuple(endpoint(chr(ord("a") + at), metrics=metrics) for at, metrics in enumerate(all_metrics))
 
 
-def lora(running: Sequence[str] = (), waiting: Sequence[str] = (), most: int = 0) -> Load:
-    return Load(adapters=Adapters(frozenset(running), frozenset(waiting), most), seen_s=0.0)
+def lora(running: Sequence[str] = (), waiting: Sequence[str] = (), most: int = 0) -> EndpointMetrics:
+    return EndpointMetrics(adapters=Adapters(frozenset(running), frozenset(waiting), most), scraped_s=0.0)
 
 
 def chances(*values: float) -> Callable[[], float]:

@@ -1,6 +1,6 @@
 """Why the replicas of a deployment are where they are: every candidate with its refusal or its scores."""
 
-from modelplane.compose.asking import placement_request
+from modelplane.compose.placement_request import placement_request
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import Schedule, survey
 from modelplane.placement.trace import CandidateVerdict, TraceCandidate

@@ -16,7 +16,7 @@ from modelplane.api.meta import Key
 from modelplane.api.models import InferenceCluster, InferenceClusterStatus, ModelDeployment, StatusGateway
 from modelplane.api.objects import Manifest, metadata_of, name_of, namespace_of
 from modelplane.api.reasons import Reason
-from modelplane.compose.inventory import fleet_of
+from modelplane.compose.fleet_snapshot import fleet_of
 from modelplane.framework.registry import Registry
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE, read_profile

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelCache, ModelDeployment
-from modelplane.compose.asking import placement_request
+from modelplane.compose.placement_request import placement_request
 from modelplane.framework import RefusalCode
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
@@ -36,6 +36,7 @@ CacheSizes = Mapping[tuple[str, str], int]
 
 
 def plan(inputs: FleetManifests) -> FleetPlan:
+    """What applying the deployments of a fleet would place, keep, move, drop or leave waiting, and at which price."""
     fleet, sizes = inputs.fleet(), cache_sizes(inputs)
     plans: list[DeploymentPlan] = []
     for item in inputs.deployments:

@@ -13,7 +13,7 @@ from modelplane.api.codec import decode
 from modelplane.api.errors import InputError
 from modelplane.api.models import ModelDeployment
 from modelplane.api.objects import API_VERSION, Manifest
-from modelplane.compose.asking import placement_request
+from modelplane.compose.placement_request import placement_request
 from modelplane.framework.registry import Registry
 from modelplane.placement.request import PlacementRequest
 from modelplane.placement.schedule import Schedule, schedule

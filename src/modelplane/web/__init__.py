@@ -1,1 +1,1 @@
-"""The page that shows the fleet: read-only, without script, on loopback."""
+"""The status page of the fleet: read-only, without script, on loopback."""

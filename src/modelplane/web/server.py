@@ -1,7 +1,7 @@
-"""Serves the page on loopback, to whoever opened it with the token that the plane printed.
+"""Serves the read-only status page on loopback, to clients with the token that the plane printed.
 
-The token comes once in the address and lives on in a cookie that no other site can send; Host must name this machine,
-so that a name rebound to loopback gets nowhere. Nothing can be changed here.
+The token is once in the address and then in a SameSite cookie. The Host header must be a loopback name, against DNS
+rebinding.
 """
 
 import hmac
@@ -60,7 +60,7 @@ def _guard(token: str) -> Middleware:
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.headers.get("Host", "").rpartition(":")[0] not in _HOSTS:
-            raise web.HTTPForbidden(text="this page answers on loopback names only", headers=_HEADERS)
+            raise web.HTTPForbidden(text="this page is served on loopback names only", headers=_HEADERS)
         if _is(request.query.get("token", ""), token):
             answer = web.HTTPFound("/", headers=_HEADERS)
             answer.set_cookie(_COOKIE, token, httponly=True, samesite="Strict", path="/")

@@ -41,9 +41,9 @@ def store_of_the_plane(database):
 
 
 def hear(store):
-    heard = []
-    store.subscribe(lambda change: heard.append((change.revision, change.type, change.ref.name)))
-    return heard
+    on_change = []
+    store.subscribe(lambda change: on_change.append((change.revision, change.type, change.ref.name)))
+    return on_change
 
 
 def in_one_batch(store, steps):
@@ -111,7 +111,7 @@ def test_what_is_absent_cannot_be_replaced(store, method):
 
 
 def test_the_life_of_an_object(store):
-    heard = hear(store)
+    on_change = hear(store)
     at_first = store.create(pod(spec={"n": 1}, status={"ready": False}))
     same = store.replace(at_first)
     more = store.replace({**at_first, "spec": {"n": 2}})
@@ -124,7 +124,7 @@ def test_the_life_of_an_object(store):
         store.replace({**at_first, "spec": {"n": 3}})
     store.delete(ref())
     assert store.get(ref()) is None
-    assert heard == [(1, ADDED, "one"), (2, MODIFIED, "one"), (3, MODIFIED, "one"), (4, DELETED, "one")]
+    assert on_change == [(1, ADDED, "one"), (2, MODIFIED, "one"), (3, MODIFIED, "one"), (4, DELETED, "one")]
 
 
 def test_a_name_used_again_is_another_object(store):
@@ -142,7 +142,7 @@ def test_a_name_used_again_is_another_object(store):
 
 def test_finalizers_hold_an_object_until_the_last_is_gone(store, database):
     held = store.create(pod(metadata={"finalizers": ["a/b"]}))
-    heard = hear(store)
+    on_change = hear(store)
     database.clock.advance(60)
     store.delete(ref())
     store.delete(ref())
@@ -157,27 +157,27 @@ def test_finalizers_hold_an_object_until_the_last_is_gone(store, database):
     freed = {name: value for name, value in marked["metadata"].items() if name not in {"finalizers", "resourceVersion"}}
     gone = store.replace({**marked, "metadata": freed})
     assert (store.get(ref()), gone["status"], gone["metadata"]["resourceVersion"]) == (None, {"phase": "Ending"}, "4")
-    assert heard == [(2, MODIFIED, "one"), (3, MODIFIED, "one"), (4, DELETED, "one")]
+    assert on_change == [(2, MODIFIED, "one"), (3, MODIFIED, "one"), (4, DELETED, "one")]
 
 
 def test_a_change_carries_both_sides(store):
-    heard = []
-    store.subscribe(heard.append)
+    on_change = []
+    store.subscribe(on_change.append)
     one = store.create(pod())
     two = store.replace(pod(spec={"n": 1}))
     store.delete(ref())
     last = {**two, "metadata": {**two["metadata"], "resourceVersion": "3"}}
-    assert heard == [
+    assert on_change == [
         StoreChange(ADDED, ref(), one, None, 1),
         StoreChange(MODIFIED, ref(), two, one, 2),
         StoreChange(DELETED, ref(), last, two, 3),
     ]
-    assert store.changes_since(1) == tuple(heard[1:])
+    assert store.changes_since(1) == tuple(on_change[1:])
     assert store.changes_since(4) == Expired(oldest=0)
 
 
 def test_a_batch_is_told_after_it_is_whole_and_sees_itself(store, database):
-    heard = hear(store)
+    on_change = hear(store)
     other = hear(database.store("east"))
     with database.batch():
         store.create(pod())
@@ -185,15 +185,15 @@ def test_a_batch_is_told_after_it_is_whole_and_sees_itself(store, database):
         store.delete(ref())
         database.store("east").create(pod("far"))
         assert (store.get(ref()), store.get(ref("two"))["metadata"]["name"]) == (None, "two")
-        assert (heard, store.changes_since(0)) == ([], ())
-    assert heard == [(1, ADDED, "one"), (2, ADDED, "two"), (3, DELETED, "one")]
+        assert (on_change, store.changes_since(0)) == ([], ())
+    assert on_change == [(1, ADDED, "one"), (2, ADDED, "two"), (3, DELETED, "one")]
     assert other == [(1, ADDED, "far")]
 
 
 def test_a_failed_batch_leaves_everything_as_it_was(store, database):
     before = store.create(pod(spec={"n": 1}))
     store.create(pod("two"))
-    heard = hear(store)
+    on_change = hear(store)
     steps = [
         lambda: store.replace(pod(spec={"n": 2})),
         lambda: store.delete(ref("two")),
@@ -202,7 +202,7 @@ def test_a_failed_batch_leaves_everything_as_it_was(store, database):
     ]
     with pytest.raises(ConflictError):
         in_one_batch(store, steps)
-    assert (store.get(ref()), store.revision, len(store), heard) == (before, 2, 2, [])
+    assert (store.get(ref()), store.revision, len(store), on_change) == (before, 2, 2, [])
     assert store.create(pod("four"))["metadata"]["resourceVersion"] == "3"
     assert not database.in_batch()
 
@@ -218,7 +218,7 @@ def test_an_inner_batch_fails_alone(store):
 
 
 def test_listeners_may_write_and_all_hear_in_one_order(store):
-    heard = []
+    on_change = []
 
     def chain(change):
         if change.ref.name == "one" and change.type is ADDED:
@@ -226,13 +226,13 @@ def test_listeners_may_write_and_all_hear_in_one_order(store):
             store.create(pod("three"))
 
     def note(name):
-        return lambda change: heard.append((name, change.revision))
+        return lambda change: on_change.append((name, change.revision))
 
     store.subscribe(note("first"))
     store.subscribe(chain)
     store.subscribe(note("last"))
     store.create(pod())
-    assert heard == [(name, revision) for revision in (1, 2, 3) for name in ("first", "last")]
+    assert on_change == [(name, revision) for revision in (1, 2, 3) for name in ("first", "last")]
 
 
 def test_who_subscribes_hears_what_comes_after_and_may_leave(store):
@@ -253,11 +253,11 @@ def test_who_subscribes_hears_what_comes_after_and_may_leave(store):
 
 
 def test_who_is_made_to_leave_does_not_hear_the_same_change(store):
-    heard, ends = [], []
+    on_change, ends = [], []
     store.subscribe(lambda _: ends.pop()() if ends else None)
-    ends.append(store.subscribe(heard.append))
+    ends.append(store.subscribe(on_change.append))
     store.create(pod())
-    assert heard == []
+    assert on_change == []
 
 
 def test_nobody_subscribes_inside_a_batch(store):
@@ -274,17 +274,17 @@ def test_a_listener_that_fails_is_reported_and_breaks_nothing(tmp_path):
     with open_database(tmp_path / "x.db", listener_failed=hear_failure) as database:
         store = database.store("plane")
         store.subscribe(lambda _: 1 / 0)
-        heard = hear(store)
+        on_change = hear(store)
         store.create(pod())
     assert [(revision, type(error)) for revision, error in failures] == [(1, ZeroDivisionError)]
-    assert heard == [(1, ADDED, "one")]
+    assert on_change == [(1, ADDED, "one")]
 
 
 def test_by_default_a_failing_listener_is_logged(caplog):
     store = open_database(None).store("plane")
     store.subscribe(lambda _: 1 / 0)
     store.create(pod())
-    assert "a listener failed on ADDED Pod a/one: ZeroDivisionError" in caplog.text
+    assert "a store listener failed on ADDED Pod a/one: ZeroDivisionError" in caplog.text
 
 
 def test_stores_are_separate_and_can_be_dropped(database):
@@ -297,7 +297,7 @@ def test_stores_are_separate_and_can_be_dropped(database):
     with pytest.raises(NotFoundError, match="the store named east was dropped"):
         east.create(pod("two"))
     assert (len(database.store("east")), database.store("east").revision) == (0, 0)
-    with pytest.raises(NotFoundError, match="no store named west"):
+    with pytest.raises(NotFoundError, match="store west not found"):
         database.drop("west")
     with pytest.raises(RuntimeError, match="inside a batch"), database.batch():
         database.drop("plane")
@@ -355,7 +355,7 @@ def test_equal_parts_of_specs_are_held_once():
 
 
 def test_what_is_put_away_comes_back_as_it_was(tmp_path):
-    settings = StoreSettings(warm_objects=1)
+    settings = StoreSettings(decoded_objects=1)
     names = ("one", "three", "two")
     with open_database(tmp_path / "x.db", settings=settings) as database:
         store = database.store("cluster/east")

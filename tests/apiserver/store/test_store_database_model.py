@@ -144,7 +144,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.newest_id = ""
         self.model = Model()
         self.batch = None
-        self.heard = []
+        self.on_change = []
         self.open()
 
     def next_id(self):
@@ -154,7 +154,7 @@ class StoreMachine(RuleBasedStateMachine):
     def open(self):
         self.database = Database(Path(self.folder.name) / "x.db", clock=self.clock, new_id=self.next_id)
         self.store = self.database.store("plane")
-        self.store.subscribe(lambda change: self.heard.append((change.revision, change.type, change.ref.name)))
+        self.store.subscribe(lambda change: self.on_change.append((change.revision, change.type, change.ref.name)))
 
     def now(self):
         minutes, seconds = divmod(int(40 + self.clock.monotonic()), 60)
@@ -239,7 +239,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def tells_what_happened_in_order_and_only_when_it_is_certain(self):
         certain = self.model if self.batch is None else self.before_batch
-        assert self.heard == certain.told
+        assert self.on_change == certain.told
 
     def teardown(self):
         if self.batch is not None:

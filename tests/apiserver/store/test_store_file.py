@@ -244,14 +244,14 @@ def test_a_flipped_bit_in_the_log_gives_a_state_that_once_was(crashed, tmp_path,
 def test_a_write_that_the_disk_refuses_changes_nothing(path):
     with open_database(path) as database:
         store = database.store("plane")
-        before, revision, heard = state(store), store.revision, []
-        store.subscribe(heard.append)
+        before, revision, on_change = state(store), store.revision, []
+        store.subscribe(on_change.append)
         connection = database._file._connection
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(UnavailableError, match="cannot be read or written: database or disk is full"):
             store.create(pod("huge", spec={"text": "x" * 100_000}))
-        assert (state(store), store.revision, heard) == (before, revision, [])
+        assert (state(store), store.revision, on_change) == (before, revision, [])
         connection.execute("PRAGMA max_page_count = 1000000")
         store.create(pod("huge", spec={"text": "x" * 100_000}))
     with open_database(path) as database:

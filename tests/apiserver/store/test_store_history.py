@@ -27,7 +27,7 @@ def test_one_bound_covers_all_logs_and_takes_the_oldest_first():
 def test_a_log_that_does_not_remember_takes_no_room_and_continues_from_the_newest_only():
     history, plain, kept = History(limit=2), ChangeLog(0), ChangeLog(0)
     history.record(plain, change(1))
-    plain.stop_remembering()
+    plain.disable()
     for revision in (2, 3, 4):
         history.record(plain, change(revision))
     for revision in (1, 2):

@@ -184,7 +184,7 @@ def test_a_manifest_is_copied_into_plain_json():
 )
 def test_the_version_is_no_part_of_where_an_object_is(api_version, group):
     body = {"apiVersion": api_version, "kind": "K", "metadata": {"name": "n"}}
-    assert rules.ref_of(body) == ObjectRef(group, "K", "", "n")
+    assert rules.checked_ref(body) == ObjectRef(group, "K", "", "n")
 
 
 @given(st.text(min_size=1, max_size=80), st.text(max_size=40))

@@ -22,8 +22,8 @@ def section(document: dict[str, object], *types: str):
 def test_defaults():
     found = section({})
     band = found.band(3)
-    assert (found.most_requests, found.most_bytes, found.ttl_s, found.no_endpoint_ttl_s) == (0, 0, 60.0, 60.0)
-    assert (band.most_requests, band.most_bytes, band.fairness.name, band.ordering.name, found.usage.name) == (
+    assert (found.max_requests, found.max_bytes, found.ttl_s, found.no_endpoint_ttl_s) == (0, 0, 60.0, 60.0)
+    assert (band.max_requests, band.max_bytes, band.fairness.name, band.ordering.name, found.usage.name) == (
         5000,
         1_000_000_000,
         "global-strict-fairness-policy",
@@ -48,7 +48,7 @@ def test_a_whole_section():
         "round-robin-fairness-policy",
         "soft-reflective-ceiling-policy",
     )
-    assert (found.most_bytes, found.most_requests, found.ttl_s, found.no_endpoint_ttl_s, found.evicts) == (
+    assert (found.max_bytes, found.max_requests, found.ttl_s, found.no_endpoint_ttl_s, found.evicts) == (
         2**30,
         10,
         30.0,
@@ -56,7 +56,7 @@ def test_a_whole_section():
         True,
     )
     bands = [found.band(priority) for priority in (0, -3, 5)]
-    assert [(band.most_requests, band.most_bytes, band.fairness.name, band.ordering.name) for band in bands] == [
+    assert [(band.max_requests, band.max_bytes, band.fairness.name, band.ordering.name) for band in bands] == [
         (7, 1_000_000_000, "global-strict-fairness-policy", "edf-ordering-policy"),
         (1, 1_000_000_000, "global-strict-fairness-policy", "edf-ordering-policy"),
         (7, 2000, "round-robin-fairness-policy", "edf-ordering-policy"),

@@ -11,7 +11,7 @@ import zmq
 import zmq.asyncio
 
 from modelplane.api.errors import InputError
-from modelplane.epp.datalayer.kv_events import KvListener, KvSettings, KvTarget, settings_from, targets_of
+from modelplane.epp.datalayer.kv_events import KvEventSubscriber, KvSettings, KvTarget, settings_from, targets_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.precise import PreciseIndex
 from modelplane.sim.engine.kv_events import BlockStoredEvent, KvEventLog
@@ -85,7 +85,7 @@ async def publishing(**options):
 async def listening(publisher, *, replay=True, idle_s=30.0):
     index, endpoint = PreciseIndex(block_tokens=2), Endpoint("default/pod", "127.0.0.1:8000")
     port = publisher.replay_port if replay else 0
-    listener = KvListener(index, KvSettings(publisher.port, port, replay_idle_s=idle_s, cooldown_s=0.0))
+    listener = KvEventSubscriber(index, KvSettings(publisher.port, port, replay_idle_s=idle_s, cooldown_s=0.0))
     listener.watch([endpoint])
     await listener.start()
     try:
@@ -272,7 +272,7 @@ def test_engines_that_connect_to_the_picker_are_told_apart_by_topic():
             Endpoint("default/two:8000", "10.0.0.2:8000"),
         ]
         index, context, port = PreciseIndex(block_tokens=2), zmq.asyncio.Context(), free_port()
-        listener = KvListener(index, KvSettings(bind=f"tcp://127.0.0.1:{port}"))
+        listener = KvEventSubscriber(index, KvSettings(bind=f"tcp://127.0.0.1:{port}"))
         listener.watch(pool)
         await listener.start()
         engine = context.socket(zmq.XPUB)
@@ -307,7 +307,7 @@ def test_a_socket_that_is_taken_is_told():
         context = zmq.asyncio.Context()
         taken = context.socket(zmq.SUB)
         port = taken.bind_to_random_port("tcp://127.0.0.1")
-        listener = KvListener(PreciseIndex(block_tokens=2), KvSettings(bind=f"tcp://127.0.0.1:{port}"))
+        listener = KvEventSubscriber(PreciseIndex(block_tokens=2), KvSettings(bind=f"tcp://127.0.0.1:{port}"))
         try:
             with pytest.raises(InputError, match=r"zmqEndpoint: .*: Address already in use"):
                 await listener.start()

@@ -46,7 +46,7 @@ def test_by_default_everything_is_read_over_plain_http():
     scraper = scraper_of(config)
     assert uses_of(config) == MetricsInUse()
     assert scraper._where(ENDPOINT) == ScrapeTarget("10.0.0.1", 8000)
-    assert scraper._settings.pace.busy_s == 0.2
+    assert scraper._settings.intervals.busy_s == 0.2
     assert (discovery_of(config), kv_listener_of(config.build())) == (None, None)
 
 
@@ -63,7 +63,7 @@ def test_sources_and_extractors_of_the_ecosystem():
     assert (target.host, target.port, target.path, target.tls.verify_mode) == ("10.0.0.1", 9100, "/m", ssl.CERT_NONE)
     assert scraper._where(Endpoint("x", "nonsense")) is None
     assert scraper._engines.of({}).name == "sglang"
-    assert scraper._settings.pace.busy_s == 0.05
+    assert scraper._settings.intervals.busy_s == 0.05
 
 
 def test_discovery_in_a_file(tmp_path):

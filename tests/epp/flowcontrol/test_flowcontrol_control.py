@@ -18,8 +18,8 @@ from modelplane.epp.scheduling.requests import Request
 POLICIES = (Strict("strict"), RoundRobin("turns"), TokenFair("tokens"), LeastServed("served"))
 
 
-def request(name: str = "r", priority: int = 0, size: int = 10, tenant: str = "") -> Request:
-    return Request(name, "m", priority=priority, size=size, tenant=tenant, prompts=(b"x" * size,))
+def request(name: str = "r", priority: int = 0, size: int = 10, fairness_id: str = "") -> Request:
+    return Request(name, "m", priority=priority, size=size, fairness_id=fairness_id, prompts=(b"x" * size,))
 
 
 def names(tickets) -> list[str]:
@@ -36,7 +36,7 @@ def drain(flow: FlowControl, now_s: float = 0.0, saturation: float = 0.0) -> lis
 def test_higher_priorities_go_first_and_arrival_decides_inside():
     flow = FlowControl()
     for name, priority in (("a", 0), ("b", 5), ("c", -1), ("d", 5), ("e", 0)):
-        flow.offer(request(name, priority), 0.0)
+        flow.enqueue(request(name, priority), 0.0)
     assert flow.bands == [(5, 2, 20), (0, 2, 20), (-1, 1, 10)]
     assert flow.next_up == 5
     assert drain(flow) == ["b", "d", "a", "e", "c"]
@@ -45,27 +45,27 @@ def test_higher_priorities_go_first_and_arrival_decides_inside():
 
 def test_a_released_ticket_says_how_long_it_waited():
     flow = FlowControl()
-    ticket = flow.offer(request(), 1.0)
-    assert ticket.ending is None
+    ticket = flow.enqueue(request(), 1.0)
+    assert ticket.final_state is None
     assert flow.dispatch(3.5, 0.0, 1) is ticket
-    assert (ticket.ending.released, ticket.ending.outcome, ticket.ending.waited_s) == (True, None, 2.5)
+    assert (ticket.final_state.released, ticket.final_state.outcome, ticket.final_state.waited_s) == (True, None, 2.5)
 
 
 @pytest.mark.parametrize(
     ("settings", "offered", "why"),
     [
-        (FlowSettings(default_band=BandSettings(2)), [0, 0, 0], "2 requests of priority 0 wait already"),
-        (FlowSettings(default_band=BandSettings(0, 25)), [0, 0, 0], "requests of priority 0 that wait hold 20 bytes"),
-        (FlowSettings(most_requests=2), [0, 1, 2], "2 requests wait already"),
-        (FlowSettings(most_bytes=29), [0, 1, 2], "requests that wait hold 20 bytes already"),
-        (FlowSettings(negative_band=BandSettings(1)), [-1, 0, -1], "1 requests of priority -1 wait already"),
-        (FlowSettings(bands={3: BandSettings(1)}), [3, 0, 3], "1 requests of priority 3 wait already"),
+        (FlowSettings(default_band=BandSettings(2)), [0, 0, 0], "2 of 2 requests are queued at priority 0"),
+        (FlowSettings(default_band=BandSettings(0, 25)), [0, 0, 0], "20 of 25 bytes are queued at priority 0"),
+        (FlowSettings(max_requests=2), [0, 1, 2], "2 of 2 requests are queued"),
+        (FlowSettings(max_bytes=29), [0, 1, 2], "20 of 29 bytes are queued"),
+        (FlowSettings(negative_band=BandSettings(1)), [-1, 0, -1], "1 of 1 requests are queued at priority -1"),
+        (FlowSettings(bands={3: BandSettings(1)}), [3, 0, 3], "1 of 1 requests are queued at priority 3"),
     ],
 )
-def test_full_queues_turn_requests_away(settings, offered, why):
+def test_full_queues_reject_requests(settings, offered, why):
     flow = FlowControl(settings)
-    tickets = [flow.offer(request(priority=priority), 0.0) for priority in offered]
-    endings = [ticket.ending for ticket in tickets]
+    tickets = [flow.enqueue(request(priority=priority), 0.0) for priority in offered]
+    endings = [ticket.final_state for ticket in tickets]
     assert endings[:2] == [None, None]
     assert endings[2].outcome is Outcome.SATURATED
     assert why in endings[2].why
@@ -78,8 +78,8 @@ def test_full_queues_turn_requests_away(settings, offered, why):
 )
 def test_a_band_at_its_ceiling_waits_and_so_do_those_below(saturation, expected):
     flow = FlowControl(FlowSettings(usage=Holdback("h", HoldbackParameters(min_ceiling=0.5))))
-    flow.offer(request("low", 0), 0.0)
-    flow.offer(request("high", 1), 0.0)
+    flow.enqueue(request("low", 0), 0.0)
+    flow.enqueue(request("high", 1), 0.0)
     assert drain(flow, saturation=saturation) == expected
 
 
@@ -91,8 +91,8 @@ def test_a_blocked_band_holds_back_those_below_even_if_their_ceiling_is_higher()
             return [0.1, 1.0][: len(priorities)]
 
     flow = FlowControl(FlowSettings(usage=UpsideDown()))
-    flow.offer(request("low", 0), 0.0)
-    high = flow.offer(request("high", 1), 0.0)
+    flow.enqueue(request("low", 0), 0.0)
+    high = flow.enqueue(request("high", 1), 0.0)
     assert drain(flow, saturation=0.5) == []
     flow.abandon(high, 0.0)
     assert drain(flow, saturation=0.5) == ["low"]
@@ -112,15 +112,15 @@ def test_a_blocked_band_holds_back_those_below_even_if_their_ceiling_is_higher()
 )
 def test_waits_expire(ttl_s, no_endpoint_ttl_s, endpoints, now_s, expected):
     flow = FlowControl(FlowSettings(ttl_s=ttl_s, no_endpoint_ttl_s=no_endpoint_ttl_s))
-    ticket = flow.offer(request(), 0.0)
+    ticket = flow.enqueue(request(), 0.0)
     expired = flow.expire(now_s, endpoints)
     assert (expired == [ticket]) == (expected is not None)
-    assert (ticket.ending and ticket.ending.outcome) == expected
+    assert (ticket.final_state and ticket.final_state.outcome) == expected
 
 
 def test_a_pool_that_scales_from_zero_keeps_those_who_waited_for_it():
     flow = FlowControl(FlowSettings(ttl_s=60.0, no_endpoint_ttl_s=600.0))
-    ticket = flow.offer(request("patient"), 0.0)
+    ticket = flow.enqueue(request("patient"), 0.0)
     assert flow.dispatch(1.0, 0.0, 0) is None
     assert flow.expire(300.0, 0) == []
     assert flow.expire(301.0, 1) == []
@@ -130,7 +130,7 @@ def test_a_pool_that_scales_from_zero_keeps_those_who_waited_for_it():
 
 def test_endpoints_that_come_and_go_let_nobody_wait_for_ever():
     flow = FlowControl(FlowSettings(ttl_s=60.0, no_endpoint_ttl_s=100.0))
-    flow.offer(request(), 0.0)
+    flow.enqueue(request(), 0.0)
     ended = [len(flow.expire(float(second), second % 2)) for second in range(1, 200)]
     assert sum(ended) == 1
     assert ended.index(1) <= 160
@@ -138,27 +138,27 @@ def test_endpoints_that_come_and_go_let_nobody_wait_for_ever():
 
 def test_a_client_that_went_away_ends_its_wait_once():
     flow = FlowControl()
-    ticket = flow.offer(request(), 0.0)
+    ticket = flow.enqueue(request(), 0.0)
     assert [flow.abandon(ticket, 2.0), flow.abandon(ticket, 3.0)] == [True, False]
-    assert (ticket.ending.outcome, ticket.ending.waited_s) == (Outcome.ABANDONED, 2.0)
+    assert (ticket.final_state.outcome, ticket.final_state.waited_s) == (Outcome.ABANDONED, 2.0)
     assert drain(flow) == []
 
 
 def test_stopping_ends_all_and_takes_no_more():
     flow = FlowControl()
-    waiting = [flow.offer(request(str(i)), 0.0) for i in range(3)]
+    waiting = [flow.enqueue(request(str(i)), 0.0) for i in range(3)]
     assert flow.stop(1.0) == waiting
-    late = flow.offer(request("late"), 2.0)
-    assert {ticket.ending.outcome for ticket in (*waiting, late)} == {Outcome.STOPPING}
+    late = flow.enqueue(request("late"), 2.0)
+    assert {ticket.final_state.outcome for ticket in (*waiting, late)} == {Outcome.STOPPING}
     assert (flow.waiting, flow.stop(3.0)) == (0, [])
 
 
 def test_bands_that_nobody_uses_are_forgotten_unless_configured():
     flow = FlowControl(FlowSettings(bands={7: BandSettings()}))
     for priority in (1, 2, 7):
-        flow.offer(request(priority=priority), 0.0)
+        flow.enqueue(request(priority=priority), 0.0)
     drain(flow)
-    flow.offer(request(priority=2), IDLE_BAND_S)
+    flow.enqueue(request(priority=2), IDLE_BAND_S)
     flow.expire(IDLE_BAND_S + 1.0, 1)
     assert [band[0] for band in flow.bands] == [7, 2]
 
@@ -166,7 +166,7 @@ def test_bands_that_nobody_uses_are_forgotten_unless_configured():
 def test_the_ordering_policy_decides_inside_a_tenant():
     flow = FlowControl(FlowSettings(default_band=BandSettings(ordering=EarliestGoal("slo"))))
     for name, goal_s in (("none", 0.0), ("late", 9.0), ("soon", 1.0)):
-        flow.offer(Request(name, ttft_goal_s=goal_s, received_s=1.0), 1.0)
+        flow.enqueue(Request(name, ttft_goal_s=goal_s, received_s=1.0), 1.0)
     assert drain(flow) == ["soon", "late", "none"]
 
 
@@ -174,14 +174,14 @@ def test_the_ordering_policy_decides_inside_a_tenant():
 def test_requests_that_ended_while_waiting_leave_nothing_behind(policy):
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, policy)))
     for number in range(5000):
-        ticket = flow.offer(request(tenant=f"t{number}"), 0.0)
+        ticket = flow.enqueue(request(fairness_id=f"t{number}"), 0.0)
         flow.abandon(ticket, 0.0)
-    line = flow._order[0].line
+    line = flow._order[0].queue
     kept = sum(
         len(getattr(line, name)) for name in ("_turns", "_order", "_tenants", "_queues", "_row") if hasattr(line, name)
     )
     assert kept < 300
-    flow.offer(request("last"), 0.0)
+    flow.enqueue(request("last"), 0.0)
     assert drain(flow) == ["last"]
 
 
@@ -201,7 +201,7 @@ steps = st.lists(
 @given(steps)
 def test_whatever_happens_each_request_ends_exactly_once(policy, steps):
     settings = FlowSettings(
-        most_requests=12,
+        max_requests=12,
         ttl_s=20.0,
         no_endpoint_ttl_s=10.0,
         default_band=BandSettings(6, 100, policy),
@@ -213,8 +213,8 @@ def test_whatever_happens_each_request_ends_exactly_once(policy, steps):
     for kind, first, second in steps:
         now_s += 0.5
         if kind == "offer":
-            offered.append(flow.offer(request(priority=first, tenant=second), now_s))
-            ended += [ticket for ticket in offered[-1:] if ticket.ending is not None]
+            offered.append(flow.enqueue(request(priority=first, fairness_id=second), now_s))
+            ended += [ticket for ticket in offered[-1:] if ticket.final_state is not None]
             ended += flow.displaced()
         elif kind == "dispatch":
             ended += [ticket for ticket in (flow.dispatch(now_s, first, second),) if ticket is not None]
@@ -223,9 +223,9 @@ def test_whatever_happens_each_request_ends_exactly_once(policy, steps):
             ended += flow.expire(now_s, second)
         elif kind == "abandon" and first < len(offered):
             ended += [offered[first]] if flow.abandon(offered[first], now_s) else []
-        elif kind == "used" and first < len(offered) and offered[first].ending is not None:
-            flow.used(offered[first], second, second)
-        still = [ticket for ticket in offered if ticket.ending is None]
+        elif kind == "used" and first < len(offered) and offered[first].final_state is not None:
+            flow.record_usage(offered[first], second, second)
+        still = [ticket for ticket in offered if ticket.final_state is None]
         assert flow.waiting == len(still) == len(offered) - len(ended)
         assert flow.waiting_bytes == sum(ticket.size for ticket in still)
         requests = Counter(ticket.priority for ticket in still)
@@ -234,4 +234,4 @@ def test_whatever_happens_each_request_ends_exactly_once(policy, steps):
         ]
     ended += flow.stop(now_s)
     assert sorted(ticket.number for ticket in ended) == sorted(ticket.number for ticket in offered)
-    assert all(ticket.ending is not None for ticket in offered)
+    assert all(ticket.final_state is not None for ticket in offered)

@@ -20,15 +20,16 @@ def overload(policy, tenants: dict[str, tuple[int, int]], ticks: int = 400, room
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, policy)))
     requests, tokens, credit = Counter(), Counter(), 0
     for tick in range(ticks):
-        for tenant, (count, length) in tenants.items():
+        for fairness_id, (count, length) in tenants.items():
             for _ in range(count):
-                flow.offer(
-                    Request("r", tenant=tenant, prompts=(b"x" * (length * 4),), most_output_tokens=1), float(tick)
+                flow.enqueue(
+                    Request("r", fairness_id=fairness_id, prompts=(b"x" * (length * 4),), max_output_tokens=1),
+                    float(tick),
                 )
         credit += room
         while credit > 0 and (ticket := flow.dispatch(float(tick), 0.0, 1)) is not None:
-            requests[ticket.tenant] += 1
-            tokens[ticket.tenant] += ticket.tokens
+            requests[ticket.fairness_id] += 1
+            tokens[ticket.fairness_id] += ticket.tokens
             credit -= ticket.tokens
     return requests, tokens
 
@@ -61,36 +62,36 @@ def test_by_service_the_heavy_tenant_cannot_starve_anybody():
 
 
 def test_by_service_what_was_attained_fades():
-    line = LeastServed("l", LeastServedParameters(las_half_life_seconds=10.0)).line()
+    line = LeastServed("l", LeastServedParameters(las_half_life_seconds=10.0)).new_queue()
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, LeastServed("l"))))
-    first = flow.offer(Request("r", tenant="a", prompts=(b"x" * 400,)), 0.0)
-    line.used(first, 1000, 0)
+    first = flow.enqueue(Request("r", fairness_id="a", prompts=(b"x" * 400,)), 0.0)
+    line.record_usage(first, 1000, 0)
     line.pop(20.0)
-    line.push(flow.offer(Request("r", tenant="a"), 20.0))
+    line.push(flow.enqueue(Request("r", fairness_id="a"), 20.0))
     assert line._of("a") == pytest.approx((1000 - 100 - 512) / 4)
 
 
 def test_by_service_all_alike_the_one_that_waits_longest_goes():
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, LeastServed("l"))))
-    for at_s, tenant in enumerate("cab"):
-        flow.offer(Request("r", tenant=tenant), float(at_s))
-    assert [flow.dispatch(5.0, 0.0, 1).tenant for _ in range(3)] == ["c", "a", "b"]
+    for at_s, fairness_id in enumerate("cab"):
+        flow.enqueue(Request("r", fairness_id=fairness_id), float(at_s))
+    assert [flow.dispatch(5.0, 0.0, 1).fairness_id for _ in range(3)] == ["c", "a", "b"]
 
 
 def test_by_service_of_many_tenants_each_has_its_turn():
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, LeastServed("l"))))
     for number in range(5 * WINDOW):
         for _ in range(3):
-            flow.offer(Request("r", tenant=str(number)), 0.0)
-    released = Counter(flow.dispatch(0.0, 0.0, 1).tenant for _ in range(10 * WINDOW))
+            flow.enqueue(Request("r", fairness_id=str(number)), 0.0)
+    released = Counter(flow.dispatch(0.0, 0.0, 1).fairness_id for _ in range(10 * WINDOW))
     assert (len(released), set(released.values())) == (5 * WINDOW, {2})
 
 
 def test_by_service_what_is_remembered_of_tenants_is_bounded():
-    line = LeastServed("l", LeastServedParameters(eviction_ttl_seconds=5.0, eviction_sweep_seconds=1.0)).line()
+    line = LeastServed("l", LeastServedParameters(eviction_ttl_seconds=5.0, eviction_sweep_seconds=1.0)).new_queue()
     control = FlowControl(FlowSettings(default_band=BandSettings(0, 0)))
     for number in range(50):
-        line.push(control.offer(Request("r", tenant=str(number)), float(number)))
+        line.push(control.enqueue(Request("r", fairness_id=str(number)), float(number)))
         line.pop(float(number))
     assert len(line._attained) <= 7
 
@@ -104,48 +105,48 @@ def test_by_tokens_weights_count():
 @pytest.mark.parametrize(("policy", "bound"), [(RoundRobin("r"), 1), (TokenFair("t"), 1)])
 def test_two_alike_never_differ_by_more_than_one_request(policy, bound):
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, policy)))
-    for tenant in "a" * 50 + "b" * 50:
-        flow.offer(Request("r", tenant=tenant), 0.0)
+    for fairness_id in "a" * 50 + "b" * 50:
+        flow.enqueue(Request("r", fairness_id=fairness_id), 0.0)
     released = Counter()
     for _ in range(100):
-        released[flow.dispatch(0.0, 0.0, 1).tenant] += 1
+        released[flow.dispatch(0.0, 0.0, 1).fairness_id] += 1
         assert abs(released["a"] - released["b"]) <= bound
 
 
 def test_nobody_saves_up_turns_while_away():
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t"))))
     for _ in range(60):
-        flow.offer(Request("r", tenant="busy"), 0.0)
+        flow.enqueue(Request("r", fairness_id="busy"), 0.0)
     for _ in range(30):
         flow.dispatch(0.0, 0.0, 1)
     for _ in range(30):
-        flow.offer(Request("r", tenant="back"), 0.0)
-    following = Counter(flow.dispatch(0.0, 0.0, 1).tenant for _ in range(20))
+        flow.enqueue(Request("r", fairness_id="back"), 0.0)
+    following = Counter(flow.dispatch(0.0, 0.0, 1).fairness_id for _ in range(20))
     assert abs(following["busy"] - following["back"]) <= 1
 
 
 def test_what_a_request_came_to_is_charged_later():
     parameters = TokenFairParameters(estimated_output_tokens=0)
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t", parameters))))
-    for tenant in "ab" * 20:
-        flow.offer(Request("r", tenant=tenant, prompts=(b"x" * 400,)), 0.0)
+    for fairness_id in "ab" * 20:
+        flow.enqueue(Request("r", fairness_id=fairness_id, prompts=(b"x" * 400,)), 0.0)
     released = Counter()
     for _ in range(20):
         ticket = flow.dispatch(0.0, 0.0, 1)
-        released[ticket.tenant] += 1
-        flow.used(ticket, 100, 450 if ticket.tenant == "a" else 0)
+        released[ticket.fairness_id] += 1
+        flow.record_usage(ticket, 100, 450 if ticket.fairness_id == "a" else 0)
     assert released["b"] >= 8 * released["a"]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 50)), min_size=1, max_size=60))
 def test_every_waiting_tenant_gets_a_turn_within_as_many_turns_as_there_are_tenants(offered):
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, RoundRobin("r"))))
-    for tenant, length in offered:
-        flow.offer(Request("r", tenant=tenant, prompts=(b"x" * length,)), 0.0)
-    left = Counter(tenant for tenant, _ in offered)
+    for fairness_id, length in offered:
+        flow.enqueue(Request("r", fairness_id=fairness_id, prompts=(b"x" * length,)), 0.0)
+    left = Counter(fairness_id for fairness_id, _ in offered)
     while left:
         expected = set(left)
-        turn = [flow.dispatch(0.0, 0.0, 1).tenant for _ in expected]
+        turn = [flow.dispatch(0.0, 0.0, 1).fairness_id for _ in expected]
         assert set(turn) == expected
         left -= Counter(turn)
 
@@ -154,19 +155,19 @@ def test_tags_of_tenants_that_left_are_bounded():
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t"))))
     line = flow._bands.get(0) or flow._add_band(0)
     for _ in range(2):
-        flow.offer(Request("r", tenant="old"), 0.0)
+        flow.enqueue(Request("r", fairness_id="old"), 0.0)
     flow.dispatch(0.0, 0.0, 1)
     for number in range(55_000):
-        flow.offer(Request("r", tenant=str(number)), 0.0)
+        flow.enqueue(Request("r", fairness_id=str(number)), 0.0)
         flow.dispatch(0.0, 0.0, 1)
-    assert len(line.line._tags) <= 50_000
+    assert len(line.queue._tags) <= 50_000
 
 
 def test_when_nobody_waits_nothing_is_owed():
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, TokenFair("t"))))
     for _ in range(10):
-        flow.offer(Request("r", tenant="early"), 0.0)
+        flow.enqueue(Request("r", fairness_id="early"), 0.0)
         flow.dispatch(0.0, 0.0, 1)
-    for tenant in ("early", "other", "early", "other"):
-        flow.offer(Request("r", tenant=tenant), 0.0)
-    assert [flow.dispatch(0.0, 0.0, 1).tenant for _ in range(4)] == ["early", "other", "early", "other"]
+    for fairness_id in ("early", "other", "early", "other"):
+        flow.enqueue(Request("r", fairness_id=fairness_id), 0.0)
+    assert [flow.dispatch(0.0, 0.0, 1).fairness_id for _ in range(4)] == ["early", "other", "early", "other"]

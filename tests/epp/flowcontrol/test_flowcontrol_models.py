@@ -46,20 +46,20 @@ class TurnsModel(StrictModel):
     def add(self, ticket) -> None:
         super().add(ticket)
         turns = self.turns.setdefault(ticket.priority, [])
-        if ticket.tenant not in turns:
-            turns.append(ticket.tenant)
+        if ticket.fairness_id not in turns:
+            turns.append(ticket.fairness_id)
 
     def take(self):
         priority = max(ticket.priority for ticket in self.waiting)
         turns = self.turns[priority]
         while True:
-            tenant = turns.pop(0)
-            own = [each for each in self.waiting if each.priority == priority and each.tenant == tenant]
+            fairness_id = turns.pop(0)
+            own = [each for each in self.waiting if each.priority == priority and each.fairness_id == fairness_id]
             if own:
                 chosen = min(own, key=lambda ticket: (self.key(ticket), ticket.number))
                 self.waiting.remove(chosen)
                 if len(own) > 1:
-                    turns.append(tenant)
+                    turns.append(fairness_id)
                 return chosen
 
 
@@ -73,40 +73,40 @@ class SharesModel(StrictModel):
     def add(self, ticket) -> None:
         super().add(ticket)
         row = self.rows.setdefault(ticket.priority, {"time": Fraction(0), "tags": {}, "in": {}, "entered": 0})
-        if ticket.tenant not in row["in"]:
-            self.enter(row, ticket.tenant, max(row["time"], row["tags"].pop(ticket.tenant, Fraction(0))))
+        if ticket.fairness_id not in row["in"]:
+            self.enter(row, ticket.fairness_id, max(row["time"], row["tags"].pop(ticket.fairness_id, Fraction(0))))
 
     @staticmethod
-    def enter(row, tenant, start) -> None:
+    def enter(row, fairness_id, start) -> None:
         row["entered"] += 1
-        row["in"][tenant] = (start, row["entered"])
+        row["in"][fairness_id] = (start, row["entered"])
 
-    def leave(self, row, tenant, start) -> None:
-        del row["in"][tenant]
+    def leave(self, row, fairness_id, start) -> None:
+        del row["in"][fairness_id]
         if not row["in"]:
             row["time"] = max(row["time"], start)
             row["tags"].clear()
         elif start > row["time"]:
-            row["tags"][tenant] = start
+            row["tags"][fairness_id] = start
 
     def take(self):
         priority = max(ticket.priority for ticket in self.waiting)
         row = self.rows[priority]
         while True:
-            tenant = min(row["in"], key=lambda name: row["in"][name])
-            start = row["in"][tenant][0]
-            own = [each for each in self.waiting if each.priority == priority and each.tenant == tenant]
+            fairness_id = min(row["in"], key=lambda name: row["in"][name])
+            start = row["in"][fairness_id][0]
+            own = [each for each in self.waiting if each.priority == priority and each.fairness_id == fairness_id]
             if not own:
-                self.leave(row, tenant, start)
+                self.leave(row, fairness_id, start)
                 continue
             chosen = min(own, key=lambda ticket: (self.key(ticket), ticket.number))
             self.waiting.remove(chosen)
             row["time"] = max(row["time"], start)
-            after = start + Fraction(max(1, chosen.tokens)) / self.weights.get(tenant, 1)
+            after = start + Fraction(max(1, chosen.tokens)) / self.weights.get(fairness_id, 1)
             if len(own) > 1:
-                self.enter(row, tenant, after)
+                self.enter(row, fairness_id, after)
             else:
-                self.leave(row, tenant, after)
+                self.leave(row, fairness_id, after)
             return chosen
 
 
@@ -130,9 +130,11 @@ def compare(policy, model, ordering, steps) -> None:
     flow = FlowControl(FlowSettings(default_band=BandSettings(0, 0, policy, ordering)))
     for at, (kind, *told) in enumerate(steps):
         if kind == "offer":
-            priority, tenant, length, goal = told
-            request = Request("r", priority=priority, tenant=tenant, prompts=(b"x" * length,), ttft_goal_s=float(goal))
-            model.add(flow.offer(request, float(at)))
+            priority, fairness_id, length, goal = told
+            request = Request(
+                "r", priority=priority, fairness_id=fairness_id, prompts=(b"x" * length,), ttft_goal_s=float(goal)
+            )
+            model.add(flow.enqueue(request, float(at)))
         elif kind == "lose" and model.waiting:
             ticket = model.waiting[told[0] % len(model.waiting)]
             model.lose(ticket)
@@ -162,5 +164,5 @@ def test_shares_of_tokens(steps, ordering):
     policy, key = ORDERINGS[ordering]
     weights = {"a": 2.0, "b": 0.5}
     parameters = TokenFairParameters(weights=weights, output_token_weight=0.0)
-    exact = {tenant: Fraction(weight) for tenant, weight in weights.items()}
+    exact = {fairness_id: Fraction(weight) for fairness_id, weight in weights.items()}
     compare(TokenFair("t", parameters), SharesModel(key, exact), policy, steps)

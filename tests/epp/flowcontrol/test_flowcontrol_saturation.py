@@ -7,22 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
-from modelplane.epp.flowcontrol.saturation import Concurrency, PoolGauge, Utilization, detector_of, pool_saturation
+from modelplane.epp.flowcontrol.saturation import Concurrency, PoolSaturation, Utilization, detector_of, pool_saturation
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.filters import detectors
 from modelplane.epp.scheduling.filters.detectors import ConcurrencyParameters, UtilizationDetectorParameters
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.units import convert
 
 NOW_S = 100.0
 
 
-def server(waiting=0.0, kv_use=0.0, seen_s=NOW_S, requests=0, tokens=0, role="") -> Endpoint:
+def server(waiting=0.0, kv_cache_usage=0.0, scraped_s=NOW_S, requests=0, tokens=0, role="") -> Endpoint:
     return Endpoint(
         "ns/p",
         "10.0.0.1:8000",
         labels={"llm-d.ai/role": role} if role else {},
-        load=Load(waiting=waiting, kv_use=kv_use, seen_s=seen_s),
+        metrics=EndpointMetrics(waiting=waiting, kv_cache_usage=kv_cache_usage, scraped_s=scraped_s),
         requests_in_flight=requests,
         tokens_in_flight=tokens,
     )
@@ -35,10 +35,10 @@ def server(waiting=0.0, kv_use=0.0, seen_s=NOW_S, requests=0, tokens=0, role="")
         ([server(1, 0.95)], 1.1875),
         ([server(10, 0.1), server(0, 0.08)], 1.05),
         ([], 1.0),
-        ([server(50, 1.0, seen_s=NOW_S - 0.3)], 0.0),
-        ([server(50, 1.0, seen_s=NOW_S - 0.3, requests=40)], 0.4),
-        ([server(seen_s=-1.0, requests=100_000)], 0.99),
-        ([server(50, 1.0, seen_s=NOW_S - 0.1)], 10.0),
+        ([server(50, 1.0, scraped_s=NOW_S - 0.3)], 0.0),
+        ([server(50, 1.0, scraped_s=NOW_S - 0.3, requests=40)], 0.4),
+        ([server(scraped_s=-1.0, requests=100_000)], 0.99),
+        ([server(50, 1.0, scraped_s=NOW_S - 0.1)], 10.0),
     ],
     ids=["queue", "cache", "mean", "nobody", "stale", "stale, by requests in flight", "never full", "not stale yet"],
 )
@@ -50,7 +50,7 @@ def test_utilization_with_other_thresholds():
     parameters = convert(
         {"kvCacheUtilThreshold": 0.9, "metricsStalenessThreshold": "1m"}, UtilizationDetectorParameters
     )
-    found = Utilization(parameters).saturation([server(1, 0.95, seen_s=50.0)], NOW_S)
+    found = Utilization(parameters).saturation([server(1, 0.95, scraped_s=50.0)], NOW_S)
     assert found == pytest.approx(1.0556, abs=1e-4)
 
 
@@ -74,7 +74,7 @@ def test_a_pool_is_as_full_as_its_fullest_stage():
 
 def test_the_gauge_looks_again_after_a_while_and_when_there_may_be_no_room_left():
     pool = (server(requests=5), server(requests=5))
-    gauge = PoolGauge(Concurrency(ConcurrencyParameters(max_concurrency=10)), every_s=1.0)
+    gauge = PoolSaturation(Concurrency(ConcurrencyParameters(max_concurrency=10)), every_s=1.0)
     assert gauge.read(pool, 0.0) == 0.5
     for endpoint in pool:
         gauge.released()
@@ -89,7 +89,7 @@ def test_the_gauge_looks_again_after_a_while_and_when_there_may_be_no_room_left(
 @given(st.integers(1, 9), st.integers(1, 5), st.lists(st.integers(0, 8), max_size=60))
 def test_no_request_is_let_go_beyond_what_endpoints_may_have(count, most, ends):
     pool = tuple(server() for _ in range(count))
-    gauge = PoolGauge(Concurrency(ConcurrencyParameters(max_concurrency=most)))
+    gauge = PoolSaturation(Concurrency(ConcurrencyParameters(max_concurrency=most)))
     for ended in [*ends, 0]:
         while gauge.read(pool, 0.0) < 1.0:
             gauge.released()
@@ -110,7 +110,7 @@ def test_the_rules_are_those_of_the_configured_detector():
 
 def test_a_full_queue_is_not_emptied_onto_servers_that_looked_idle():
     pool = (server(), server())
-    gauge, waiting, sent = PoolGauge(Utilization()), 1000, []
+    gauge, waiting, sent = PoolSaturation(Utilization()), 1000, []
     for look in range(6):
         for step in range(10):
             now_s = NOW_S + look * 0.1 + step * 0.01
@@ -120,7 +120,7 @@ def test_a_full_queue_is_not_emptied_onto_servers_that_looked_idle():
                 pool[waiting % 2].requests_in_flight += 1
         sent.append(1000 - waiting)
         for endpoint in pool:
-            endpoint.load = Load(running=endpoint.requests_in_flight, seen_s=NOW_S + (look + 1) * 0.1)
+            endpoint.metrics = EndpointMetrics(running=endpoint.requests_in_flight, scraped_s=NOW_S + (look + 1) * 0.1)
     grown = [after - before for before, after in zip([0, *sent], sent, strict=False)]
     assert grown[0] <= 12
     assert all(after <= 3 * before + 12 for before, after in pairwise(grown))
@@ -129,7 +129,7 @@ def test_a_full_queue_is_not_emptied_onto_servers_that_looked_idle():
 
 def test_where_as_many_end_as_are_sent_nothing_is_held_back():
     pool = (server(requests=50),)
-    gauge = PoolGauge(Utilization())
+    gauge = PoolSaturation(Utilization())
     for step in range(1000):
         assert gauge.read(pool, NOW_S + step / 10_000) < 1.0
         gauge.released()

@@ -11,7 +11,7 @@ from modelplane.epp.config.places import ConfigError
 from modelplane.epp.replay.explain import explain
 from modelplane.epp.replay.snapshot import decode, decode_request, encode
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Adapters, Load
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.testing.picking import seeded
@@ -43,10 +43,12 @@ def test_a_state_holds_everything_that_is_known_of_endpoints():
         "10.0.0.1:8000",
         {"llm-d.ai/role": "decode"},
         {"price-per-hour": 2.5},
-        Load(2.0, 1.0, 0.5, 16, 100, adapters, frozenset({"m"}), 9.5, requests_then=3, tokens_then=70),
+        EndpointMetrics(
+            2.0, 1.0, 0.5, 16, 100, adapters, frozenset({"m"}), 9.5, requests_at_scrape=3, tokens_at_scrape=70
+        ),
         (3, 70, 1),
     )
-    assert [each.load.seen_s for each in state.endpoints] == [9.5, -1.0, 10.0]
+    assert [each.metrics.scraped_s for each in state.endpoints] == [9.5, -1.0, 10.0]
 
 
 names = st.text("abc/-", min_size=1, max_size=6)
@@ -57,7 +59,7 @@ endpoints = st.builds(
     st.dictionaries(names, names, max_size=2),
     st.dictionaries(names, st.floats(allow_nan=False, allow_infinity=False), max_size=2),
     st.builds(
-        Load,
+        EndpointMetrics,
         st.floats(0, 1e6),
         st.floats(0, 1e6),
         st.floats(0, 1),
@@ -77,7 +79,7 @@ endpoints = st.builds(
 
 def shown(endpoint):
     counts = endpoint.requests_in_flight, endpoint.tokens_in_flight, endpoint.failures
-    return endpoint.name, endpoint.address, endpoint.labels, endpoint.attributes, endpoint.load, counts
+    return endpoint.name, endpoint.address, endpoint.labels, endpoint.attributes, endpoint.metrics, counts
 
 
 @settings(max_examples=50)
@@ -123,7 +125,7 @@ def test_a_request_in_words():
         -1,
         5,
     )
-    assert (found.subset, found.ttft_goal_s, found.most_output_tokens) == (("10.0.0.1:1",), 0.5, 7)
+    assert (found.subset, found.ttft_goal_s, found.max_output_tokens) == (("10.0.0.1:1",), 0.5, 7)
 
 
 HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
@@ -199,7 +201,10 @@ def test_requests_that_were_sent_before_are_remembered():
 def test_an_explanation_is_of_the_decision_that_would_be_made(seed, queues):
     state = decode(
         msgspec.json.encode(
-            encode([Endpoint(f"e{at}", f"10.0.0.{at}:1", load=Load(each)) for at, each in enumerate(queues)], 0.0)
+            encode(
+                [Endpoint(f"e{at}", f"10.0.0.{at}:1", metrics=EndpointMetrics(each)) for at, each in enumerate(queues)],
+                0.0,
+            )
         )
     )
     found = explain(load(""), Request("r"), state, seeded(seed))

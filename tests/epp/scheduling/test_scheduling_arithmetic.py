@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.epp.scheduling.arithmetic import least_first, tokens_of
+from modelplane.epp.scheduling.arithmetic import least_first, tokens_of, within_unit
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,7 @@ def test_the_least_is_best(number, least, most, score):
 )
 def test_tokens_of_prompts(prompts, token_ids, tokens):
     assert tokens_of(prompts, token_ids) == tokens
+
+
+def test_numbers_within_the_unit():
+    assert [within_unit(value) for value in (float("nan"), -1.0, 0.5, 2.0)] == [0.0, 0.0, 0.5, 1.0]

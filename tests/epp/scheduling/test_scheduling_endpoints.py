@@ -8,20 +8,29 @@ from hypothesis import strategies as st
 
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 
-SEEN = Load(waiting=2, running=5, kv_use=0.5, block_size=16, blocks=100, seen_s=1.0, requests_then=7, tokens_then=80)
+SEEN = EndpointMetrics(
+    waiting=2,
+    running=5,
+    kv_cache_usage=0.5,
+    block_size=16,
+    blocks=100,
+    scraped_s=1.0,
+    requests_at_scrape=7,
+    tokens_at_scrape=80,
+)
 
 
 def expected(**told):
-    found = Endpoint("a", "10.0.0.1:8000", **{"load": SEEN, "requests_in_flight": 7, "tokens_in_flight": 80, **told})
+    found = Endpoint("a", "10.0.0.1:8000", **{"metrics": SEEN, "requests_in_flight": 7, "tokens_in_flight": 80, **told})
     return found.expect()
 
 
 @pytest.mark.parametrize(
-    ("told", "waiting", "running", "kv_use"),
+    ("told", "waiting", "running", "kv_cache_usage"),
     [
         pytest.param({}, 2, 5, 0.5, id="nothing since"),
         pytest.param({"requests_in_flight": 9}, 4, 7, 0.5, id="two were sent"),
@@ -30,30 +39,30 @@ def expected(**told):
         pytest.param({"tokens_in_flight": 240}, 2, 5, 0.6, id="a prompt of 160 tokens in a cache of 1,600"),
         pytest.param({"tokens_in_flight": 0}, 2, 5, 0.5, id="prompts that are computed stay in the cache"),
         pytest.param({"tokens_in_flight": 10**6}, 2, 5, 1.0, id="a cache is full at most"),
-        pytest.param({"load": Load(), "requests_in_flight": 3}, 3, 3, 0.0, id="never looked at"),
+        pytest.param({"metrics": EndpointMetrics(), "requests_in_flight": 3}, 3, 3, 0.0, id="never looked at"),
     ],
 )
-def test_the_last_look_and_what_came_since(told, waiting, running, kv_use):
+def test_the_last_look_and_what_came_since(told, waiting, running, kv_cache_usage):
     found = expected(**told)
-    assert (found.waiting, found.running, round(found.kv_use, 9)) == (waiting, running, kv_use)
+    assert (found.waiting, found.running, round(found.kv_cache_usage, 9)) == (waiting, running, kv_cache_usage)
 
 
 def test_a_new_look_counts_from_there():
-    endpoint = Endpoint("a", "10.0.0.1:8000", load=SEEN, requests_in_flight=9)
+    endpoint = Endpoint("a", "10.0.0.1:8000", metrics=SEEN, requests_in_flight=9)
     assert endpoint.expect().waiting == 4
-    endpoint.load = Load(waiting=1, requests_then=9)
+    endpoint.metrics = EndpointMetrics(waiting=1, requests_at_scrape=9)
     assert (endpoint.expected, endpoint.expect().waiting) == (None, 1)
     endpoint.requests_in_flight += 1
-    assert (endpoint.load.waiting, endpoint.expect().waiting) == (1, 2)
+    assert (endpoint.metrics.waiting, endpoint.expect().waiting) == (1, 2)
 
 
-def look(endpoint, kv_use=0.0):
-    endpoint.load = Load(
-        kv_use=kv_use,
+def look(endpoint, kv_cache_usage=0.0):
+    endpoint.metrics = EndpointMetrics(
+        kv_cache_usage=kv_cache_usage,
         block_size=16,
         blocks=100,
-        requests_then=endpoint.requests_in_flight,
-        tokens_then=endpoint.tokens_shown,
+        requests_at_scrape=endpoint.requests_in_flight,
+        tokens_at_scrape=endpoint.tokens_shown,
     )
 
 
@@ -61,7 +70,7 @@ SENT, BEGUN, ENDED, ENDED_UNTOLD = (1, 160), (0, -160), (-1, 0), (-1, -160)
 
 
 @pytest.mark.parametrize(
-    ("events", "kv_use"),
+    ("events", "kv_cache_usage"),
     [
         pytest.param([SENT], 0.1, id="sent"),
         pytest.param([SENT, 0.0], 0.1, id="a look shows nothing of it"),
@@ -76,7 +85,7 @@ SENT, BEGUN, ENDED, ENDED_UNTOLD = (1, 160), (0, -160), (-1, 0), (-1, -160)
         pytest.param([SENT, ENDED_UNTOLD, SENT, BEGUN, SENT, 0.1], 0.2, id="beginnings are told again"),
     ],
 )
-def test_a_prompt_takes_its_part_of_the_cache_until_it_is_computed(events, kv_use):
+def test_a_prompt_takes_its_part_of_the_cache_until_it_is_computed(events, kv_cache_usage):
     endpoint = Endpoint("a", "10.0.0.1:8000")
     look(endpoint)
     for event in events:
@@ -84,7 +93,7 @@ def test_a_prompt_takes_its_part_of_the_cache_until_it_is_computed(events, kv_us
             endpoint.count(*event)
         else:
             look(endpoint, event)
-    assert round(endpoint.expect().kv_use, 9) == kv_use
+    assert round(endpoint.expect().kv_cache_usage, 9) == kv_cache_usage
 
 
 @given(st.lists(st.tuples(st.sampled_from(["sent", "begun", "ended"]), st.integers(1, 64), st.integers(0, 3))))
@@ -109,7 +118,7 @@ def test_looks_that_show_nothing_new_change_nothing_however_often(events):
             endpoint.count(*counted)
         for _ in range(looks):
             look(often)
-        assert often.expect().kv_use == seldom.expect().kv_use == min(1.0, sum(uncomputed) / 1600)
+        assert often.expect().kv_cache_usage == seldom.expect().kv_cache_usage == min(1.0, sum(uncomputed) / 1600)
 
 
 def test_new_documents_are_not_sent_to_one_server_while_it_computes_the_last():
@@ -129,7 +138,9 @@ def test_new_documents_are_not_sent_to_one_server_while_it_computes_the_last():
 
 @given(st.integers(2, 8), st.integers(0, 40), st.integers(0, 2**32))
 def test_requests_between_two_looks_are_spread_evenly(servers, requests, seed):
-    pool = tuple(Endpoint(f"e{at}", f"10.0.0.{at}:8000", load=Load(seen_s=0.0)) for at in range(servers))
+    pool = tuple(
+        Endpoint(f"e{at}", f"10.0.0.{at}:8000", metrics=EndpointMetrics(scraped_s=0.0)) for at in range(servers)
+    )
     scheduler = Scheduler(load("").build())
     sent: Counter[str] = Counter({endpoint.name: 0 for endpoint in pool})
     for number in range(requests):

@@ -8,10 +8,10 @@ from modelplane.api.errors import InputError
 from modelplane.epp.config.config import load as read_config
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Role
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.epp.scheduling.slots import PEER
+from modelplane.epp.scheduling.topology import PEER
 from modelplane.framework import Profile, RefusalCode, Runner, RunOutcome, StepRecorder
 from modelplane.testing.picking import (
     chances,
@@ -128,7 +128,9 @@ def test_accelerators(parameters, headers, expected):
 
 
 def test_models_and_adapters():
-    served = endpoints_with([Load(models=frozenset({"m"})), Load(models=frozenset({"x"})), Load()])
+    served = endpoints_with(
+        [EndpointMetrics(models=frozenset({"m"})), EndpointMetrics(models=frozenset({"x"})), EndpointMetrics()]
+    )
     assert names_kept("model-filter", served, Request("r", model="m")) == ["a", "c"]
 
 
@@ -146,7 +148,9 @@ def test_a_model_that_nobody_serves_is_not_found(filters, outcome):
     busy = "{conditions: [{metric: waiting-queue, maxValue: 5}]}"
     listed = [f"- {{type: {name}, parameters: {busy if name.startswith('util') else '{}'}}}\n" for name in filters]
     config = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n" + "".join(listed)
-    pool = endpoints_with([Load(models=frozenset({"x"})), Load(waiting=9, models=frozenset({"y"}))])
+    pool = endpoints_with(
+        [EndpointMetrics(models=frozenset({"x"})), EndpointMetrics(waiting=9, models=frozenset({"y"}))]
+    )
     decision = Scheduler(read_config(config).build()).schedule(Request("r", model="m"), pool, 0.0, lambda: 0.5)
     assert decision.outcome is outcome
     adapters = endpoints_with([lora(["m"], [], 1), lora(["x"], [], 1), lora(["x"], [], 2), lora()])
@@ -155,7 +159,11 @@ def test_a_model_that_nobody_serves_is_not_found(filters, outcome):
 
 
 LOADED = endpoints_with(
-    [Load(waiting=1, kv_use=0.5, seen_s=0.0), Load(waiting=9, kv_use=0.2, seen_s=0.0), Load(kv_use=0.95, seen_s=0.0)]
+    [
+        EndpointMetrics(waiting=1, kv_cache_usage=0.5, scraped_s=0.0),
+        EndpointMetrics(waiting=9, kv_cache_usage=0.2, scraped_s=0.0),
+        EndpointMetrics(kv_cache_usage=0.95, scraped_s=0.0),
+    ]
 )
 QUEUE_AND_KV = [{"metric": "waiting-queue", "maxValue": 5}, {"metric": "kv-cache-utilization", "maxValue": 0.9}]
 
@@ -201,14 +209,14 @@ def test_all_above_their_limits(fallback, expected):
 
 
 def test_where_figures_are_old_requests_in_flight_count():
-    pool = endpoints_with([Load(seen_s=0.0), Load(seen_s=9.9), Load()])
+    pool = endpoints_with([EndpointMetrics(scraped_s=0.0), EndpointMetrics(scraped_s=9.9), EndpointMetrics()])
     detector = make("utilization-detector")
     context = context_of(pool, now_s=10.0)
     assert kept(detector, context, pool)[0] == ["a", "b", "c"]
     pool[0].requests_in_flight = 100
     names, refusals = kept(detector, context, pool)
     assert names == ["b", "c"]
-    assert refusals["a"].reason == "its figures are too old, and 100 requests are in flight"
+    assert refusals["a"].reason == "its metrics are stale and 100 requests are in flight"
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("requests", ["b", "c"]), ("tokens", ["a", "b"]), ("hybrid", ["b"])])
@@ -379,7 +387,9 @@ NEVER_EMPTY = (
     st.lists(
         st.builds(
             lambda load, failures, tokens: (load, failures, tokens),
-            st.builds(Load, waiting=st.floats(0, 20), kv_use=st.floats(0, 1), seen_s=st.floats(-1, 5)),
+            st.builds(
+                EndpointMetrics, waiting=st.floats(0, 20), kv_cache_usage=st.floats(0, 1), scraped_s=st.floats(-1, 5)
+            ),
             st.integers(0, 9),
             st.integers(0, 10**7),
         ),
@@ -393,7 +403,7 @@ NEVER_EMPTY = (
 def test_filters_that_only_prefer_leave_somebody(states, matched, headrooms, chance):
     pool = []
     for at, (load, failures, tokens) in enumerate(states):
-        each = endpoint(str(at), load=load, in_flight=(0, tokens))
+        each = endpoint(str(at), metrics=load, in_flight=(0, tokens))
         each.failures = failures
         pool.append(each)
     context = context_of(pool, GOALS, now_s=5.0, chance=chances(chance))

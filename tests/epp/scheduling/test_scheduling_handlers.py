@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.decisions import Outcome
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.scheduler import Scheduler
 from modelplane.testing.picking import chances, context_of, endpoint, make, with_prefix
@@ -145,7 +145,7 @@ def test_the_decider_by_what_is_cached_knows_nothing_without_an_index():
 
 
 def test_ranks_of_one_server_are_told_by_a_header():
-    pool = (endpoint("a", load=Load(waiting=1)),)
+    pool = (endpoint("a", metrics=EndpointMetrics(waiting=1)),)
     pool[0].address = "[2001:db8::1]:8003"
     found = decide("plugins: [{type: data-parallel-profile-handler}, {type: queue-scorer}]\n", pool)
     assert found.destinations == "[2001:db8::1]:8000"
@@ -168,7 +168,7 @@ schedulingProfiles:
     [
         ({}, ("Picked", "decode", "")),
         ({"epp-profile": " prefill "}, ("Picked", "prefill", "")),
-        ({"epp-profile": "nope"}, ("Malformed", "", "header epp-profile: there is no profile nope")),
+        ({"epp-profile": "nope"}, ("Malformed", "", "header epp-profile: no profile is named nope")),
     ],
 )
 def test_the_profile_that_a_header_names(headers, expected):
@@ -188,7 +188,10 @@ schedulingProfiles:
 
 
 def test_shadows_watch_and_change_nothing():
-    pool = (endpoint("a", load=Load(waiting=0, kv_use=0.9)), endpoint("b", load=Load(waiting=5, kv_use=0.1)))
+    pool = (
+        endpoint("a", metrics=EndpointMetrics(waiting=0, kv_cache_usage=0.9)),
+        endpoint("b", metrics=EndpointMetrics(waiting=5, kv_cache_usage=0.1)),
+    )
     found = decide(SHADOWED, pool)
     assert told(found) == (Outcome.PICKED, "real", [["a"]], {}, {})
     assert [(name, [each.name for each in picks]) for name, picks in found.shadows] == [("trial", ["b"])]

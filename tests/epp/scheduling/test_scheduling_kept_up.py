@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.framework import Profile, Runner, Weighted
 from modelplane.testing.picking import context_of, endpoint, make, seeded, with_prefix
 
@@ -18,14 +18,14 @@ SCORERS = {
     "prefix-cache-scorer": 3.0,
 }
 loads = st.builds(
-    Load,
+    EndpointMetrics,
     waiting=st.integers(0, 3).map(float),
     running=st.integers(0, 3).map(float),
-    kv_use=st.sampled_from([0.0, 0.1, 0.3, 0.7, 1.0]),
+    kv_cache_usage=st.sampled_from([0.0, 0.1, 0.3, 0.7, 1.0]),
     block_size=st.sampled_from([0, 16]),
     blocks=st.sampled_from([0, 4]),
-    requests_then=st.integers(0, 2),
-    tokens_then=st.integers(0, 64),
+    requests_at_scrape=st.integers(0, 2),
+    tokens_at_scrape=st.integers(0, 64),
 )
 places = st.integers(0, 9)
 
@@ -64,7 +64,7 @@ class Pool(RuleBasedStateMachine):
 
     @rule(place=places, load=loads)
     def scrape(self, place, load):
-        self.at(place).load = load
+        self.at(place).metrics = load
 
     @rule(count=st.integers(1, 6), kept=st.integers(0, 40))
     def resize(self, count, kept):
@@ -103,16 +103,20 @@ TestPool.settings = settings(max_examples=40, stateful_step_count=20)
 
 @given(loads, st.integers(0, 3), st.integers(0, 100))
 def test_numbers_of_an_endpoint_are_those_of_the_load_it_is_expected_to_have(load, requests, tokens):
-    found = endpoint(load=load, in_flight=(requests, tokens))
+    found = endpoint(metrics=load, in_flight=(requests, tokens))
     expected = found.expect()
-    assert (found.waiting, found.running, found.kv_use) == (expected.waiting, expected.running, expected.kv_use)
+    assert (found.waiting, found.running, found.kv_cache_usage) == (
+        expected.waiting,
+        expected.running,
+        expected.kv_cache_usage,
+    )
 
 
 def test_an_endpoint_tells_of_its_next_change_and_then_no_more():
     found, heard = endpoint(), []
     found.watch(heard)
     found.count(1, 10)
-    found.load = Load(waiting=1)
+    found.metrics = EndpointMetrics(waiting=1)
     assert heard == [found]
 
 

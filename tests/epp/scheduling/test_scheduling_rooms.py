@@ -8,7 +8,7 @@ import pytest
 import modelplane.epp.scheduling
 
 ROOT = Path(modelplane.epp.scheduling.__file__).parent
-FOLDERS = ("filters", "scorers", "pickers", "handlers", "admitters", "listeners")
+FOLDERS = ("filters", "scorers", "pickers", "handlers", "admitters", "pre_request")
 PLUGINS = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py")) if path.stem != "__init__"]
 
 

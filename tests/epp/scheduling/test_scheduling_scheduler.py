@@ -9,7 +9,7 @@ from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.scheduling.results import decision_from
@@ -95,7 +95,13 @@ def built(*, filters=(), scorers=(), picker=None, handler=None, plugins=()):
     )
 
 
-POOL = endpoints_with([Load(waiting=3, kv_use=0.5), Load(waiting=0, kv_use=0.5), Load(waiting=9, kv_use=0.0)])
+POOL = endpoints_with(
+    [
+        EndpointMetrics(waiting=3, kv_cache_usage=0.5),
+        EndpointMetrics(waiting=0, kv_cache_usage=0.5),
+        EndpointMetrics(waiting=9, kv_cache_usage=0.0),
+    ]
+)
 
 
 def test_the_default_profile_picks_the_best():
@@ -109,7 +115,7 @@ def test_the_default_profile_picks_the_best():
 
 
 def test_picks_are_ranked_groups():
-    pool = endpoints_with([Load(waiting=3), Load(waiting=0), Load(waiting=3)])
+    pool = endpoints_with([EndpointMetrics(waiting=3), EndpointMetrics(waiting=0), EndpointMetrics(waiting=3)])
     config = "plugins: [{type: queue-scorer}, {type: max-score-picker, parameters: {maxNumOfEndpoints: 3}}]\n"
     found = scheduler(config).schedule(Request("r"), pool, 0.0, chances(0.0))
     assert names(found) == [["b"], ["c", "a"]]
@@ -191,12 +197,12 @@ def test_a_listener_may_add_headers_and_writes_over_those_of_the_client():
         ),
         pytest.param(
             lambda: built(handler=Handler(("q",))),
-            "plugin handler: named profile q, which does not exist",
+            "plugin handler: picked profile q, which does not exist",
             id="a profile that is not there",
         ),
         pytest.param(
             lambda: built(handler=Handler(("p",), ("p",))),
-            "plugin handler: named profile p, which has run",
+            "plugin handler: picked profile p, which has run",
             id="a profile again and again",
         ),
         pytest.param(
@@ -206,12 +212,12 @@ def test_a_listener_may_add_headers_and_writes_over_those_of_the_client():
         ),
         pytest.param(
             lambda: built(handler=Concludes(None)),
-            "plugin concludes: concluded None, which is no decision",
+            "plugin concludes: returned None, which is no Decision",
             id="no decision at all",
         ),
         pytest.param(
             lambda: built(handler=Concludes(Decision(Outcome.PICKED))),
-            "plugin concludes: concluded that something is picked, and picked nothing",
+            "plugin concludes: returned the outcome Picked without an endpoint",
             id="a pick of nothing",
         ),
     ],
@@ -270,13 +276,15 @@ def test_what_was_sent_is_remembered_when_it_is_told():
 @pytest.mark.parametrize(
     ("priority", "loads", "chance", "outcome"),
     [
-        pytest.param(0, [Load(waiting=99, seen_s=0.0)], 0.0, Outcome.PICKED, id="not sheddable"),
-        pytest.param(-1, [Load(waiting=0, seen_s=0.0)], 0.0, Outcome.PICKED, id="idle"),
-        pytest.param(-1, [Load(waiting=5, seen_s=0.0)], 0.99, Outcome.SATURATED, id="full"),
-        pytest.param(-1, [Load()], 0.99, Outcome.SATURATED, id="never seen counts as full"),
-        pytest.param(-1, [Load(waiting=1, seen_s=0.0)], 0.09, Outcome.SATURATED, id="a fifth full, unlucky"),
-        pytest.param(-1, [Load(waiting=1, seen_s=0.0)], 0.1, Outcome.PICKED, id="a fifth full, lucky"),
-        pytest.param(-1, [Load(waiting=1e300, seen_s=0.0)], 0.99, Outcome.SATURATED, id="beyond measure"),
+        pytest.param(0, [EndpointMetrics(waiting=99, scraped_s=0.0)], 0.0, Outcome.PICKED, id="not sheddable"),
+        pytest.param(-1, [EndpointMetrics(waiting=0, scraped_s=0.0)], 0.0, Outcome.PICKED, id="idle"),
+        pytest.param(-1, [EndpointMetrics(waiting=5, scraped_s=0.0)], 0.99, Outcome.SATURATED, id="full"),
+        pytest.param(-1, [EndpointMetrics()], 0.99, Outcome.SATURATED, id="never seen counts as full"),
+        pytest.param(
+            -1, [EndpointMetrics(waiting=1, scraped_s=0.0)], 0.09, Outcome.SATURATED, id="a fifth full, unlucky"
+        ),
+        pytest.param(-1, [EndpointMetrics(waiting=1, scraped_s=0.0)], 0.1, Outcome.PICKED, id="a fifth full, lucky"),
+        pytest.param(-1, [EndpointMetrics(waiting=1e300, scraped_s=0.0)], 0.99, Outcome.SATURATED, id="beyond measure"),
     ],
 )
 def test_admission_by_chance(priority, loads, chance, outcome):
@@ -309,14 +317,19 @@ schedulingProfiles:
 endpoints = st.builds(
     lambda role, load, failures: (role, load, failures),
     st.sampled_from(["", "decode", "prefill", "both"]),
-    st.builds(Load, waiting=st.integers(0, 3).map(float), kv_use=st.sampled_from([0.0, 0.5, 1.0]), seen_s=st.just(0.0)),
+    st.builds(
+        EndpointMetrics,
+        waiting=st.integers(0, 3).map(float),
+        kv_cache_usage=st.sampled_from([0.0, 0.5, 1.0]),
+        scraped_s=st.just(0.0),
+    ),
     st.integers(0, 3),
 )
 
 
 def pool_of(states):
     return tuple(
-        Endpoint(f"e{at}", f"10.0.0.{at}:8000", {ROLE: role} if role else {}, load=load, failures=failures)
+        Endpoint(f"e{at}", f"10.0.0.{at}:8000", {ROLE: role} if role else {}, metrics=load, failures=failures)
         for at, (role, load, failures) in enumerate(states)
     )
 
@@ -419,7 +432,7 @@ def test_rounds_end_whatever_a_handler_names(rounds):
 
 def test_a_cycle_reads_loads_once_and_aligns_columns():
     context = SchedulingContext(Request("r"), POOL, 0.0, chances())
-    assert context.loads(POOL) is context.loads(POOL)
+    assert context.metrics(POOL) is context.metrics(POOL)
     assert context.aligned([1, 2, 3], POOL) == [1, 2, 3]
     assert context.aligned([1, 2, 3], (POOL[2], POOL[0])) == [3, 1]
 
@@ -431,15 +444,15 @@ def test_an_end_without_a_pick_says_why():
 @pytest.mark.parametrize(
     ("given_", "expected"),
     [
-        (Load(kv_use=1.7), (0.0, 0.0, 1.0)),
-        (Load(kv_use=-0.1), (0.0, 0.0, 0.0)),
-        (Load(kv_use=float("nan"), waiting=float("nan"), running=float("nan")), (0.0, 0.0, 1.0)),
-        (Load(waiting=float("inf"), running=-3.0), (1e12, 0.0, 0.0)),
-        (Load(2.0, 3.0, 0.5), (2.0, 3.0, 0.5)),
+        (EndpointMetrics(kv_cache_usage=1.7), (0.0, 0.0, 1.0)),
+        (EndpointMetrics(kv_cache_usage=-0.1), (0.0, 0.0, 0.0)),
+        (EndpointMetrics(kv_cache_usage=float("nan"), waiting=float("nan"), running=float("nan")), (0.0, 0.0, 1.0)),
+        (EndpointMetrics(waiting=float("inf"), running=-3.0), (1e12, 0.0, 0.0)),
+        (EndpointMetrics(2.0, 3.0, 0.5), (2.0, 3.0, 0.5)),
     ],
 )
 def test_a_load_holds_numbers_in_their_range(given_, expected):
-    assert (given_.waiting, given_.running, given_.kv_use) == expected
+    assert (given_.waiting, given_.running, given_.kv_cache_usage) == expected
 
 
 def test_an_endpoint_is_itself_only():

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from modelplane.api.errors import InputError
 from modelplane.epp.config.builtin import builtin_registry
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.scheduling.slots import PEER
+from modelplane.epp.scheduling.topology import PEER
 from modelplane.framework import Scorer
 from modelplane.testing.picking import context_of, endpoint, endpoints_with, lora, make, with_headroom, with_prefix
 
@@ -25,7 +25,7 @@ def scores(type_name, endpoints, request=None, /, prepare=lambda context: contex
 
 
 def waiting(*counts):
-    return endpoints_with(Load(waiting=count, seen_s=0.0) for count in counts)
+    return endpoints_with(EndpointMetrics(waiting=count, scraped_s=0.0) for count in counts)
 
 
 def busy(*pairs):
@@ -41,14 +41,20 @@ def busy(*pairs):
         pytest.param(
             "running-requests-size-scorer",
             {},
-            endpoints_with([Load(running=2), Load(running=4), Load(running=3)]),
+            endpoints_with([EndpointMetrics(running=2), EndpointMetrics(running=4), EndpointMetrics(running=3)]),
             [1.0, 0.0, 0.5],
             id="running",
         ),
         pytest.param(
             "kv-cache-utilization-scorer",
             {},
-            endpoints_with([Load(kv_use=0.8), Load(kv_use=0.5), Load(kv_use=0.0)]),
+            endpoints_with(
+                [
+                    EndpointMetrics(kv_cache_usage=0.8),
+                    EndpointMetrics(kv_cache_usage=0.5),
+                    EndpointMetrics(kv_cache_usage=0.0),
+                ]
+            ),
             [0.2, 0.5, 1.0],
             id="kv use",
         ),
@@ -173,7 +179,7 @@ def test_lora_affinity(load, expected):
     ],
 )
 def test_prefix_cache(parameters, matched, total, block, expected):
-    endpoints = endpoints_with(Load() for _ in matched)
+    endpoints = endpoints_with(EndpointMetrics() for _ in matched)
     found = scores(
         "prefix-cache-scorer",
         endpoints,
@@ -184,17 +190,17 @@ def test_prefix_cache(parameters, matched, total, block, expected):
 
 
 def test_prefix_cache_without_a_producer_scores_nothing():
-    assert scores("prefix-cache-scorer", endpoints_with([Load(), Load()])) == [0.0, 0.0]
+    assert scores("prefix-cache-scorer", endpoints_with([EndpointMetrics(), EndpointMetrics()])) == [0.0, 0.0]
 
 
 def test_prefix_cache_is_aligned_with_the_endpoints_that_filters_left():
-    endpoints = endpoints_with(Load() for _ in range(3))
+    endpoints = endpoints_with(EndpointMetrics() for _ in range(3))
     context = with_prefix(context_of(endpoints), [1, 2, 3], 4)
     assert list(make("prefix-cache-scorer").score(context, (endpoints[2], endpoints[0]))) == [0.75, 0.25]
 
 
 def test_prefix_cache_reads_the_producer_it_names():
-    endpoints = endpoints_with([Load()])
+    endpoints = endpoints_with([EndpointMetrics()])
     context = with_prefix(context_of(endpoints), [2], 4)
     named = make("prefix-cache-scorer", prefixMatchInfoProducerName="prefix")
     other = make("prefix-cache-scorer", prefixMatchInfoProducerName="other")
@@ -299,7 +305,9 @@ def test_latency_where_none_meets_the_goals():
 
 
 def test_latency_without_predictions_goes_by_load_and_prefix():
-    endpoints = endpoints_with([Load(waiting=0, kv_use=0.5), Load(waiting=4, kv_use=0.0)])
+    endpoints = endpoints_with(
+        [EndpointMetrics(waiting=0, kv_cache_usage=0.5), EndpointMetrics(waiting=4, kv_cache_usage=0.0)]
+    )
     assert scores("latency-scorer", endpoints, prepare=lambda context: with_prefix(context, [0, 4], 4)) == [0.5, 0.67]
 
 
@@ -332,12 +340,12 @@ def test_parameters_that_make_no_sense_are_refused(type_name, parameters, says):
 
 anything = st.floats(allow_nan=True, allow_infinity=True)
 loads = st.builds(
-    Load,
+    EndpointMetrics,
     waiting=anything,
     running=anything,
-    kv_use=anything,
+    kv_cache_usage=anything,
     adapters=st.sampled_from([lora(["m"], [], 1).adapters, lora([], ["m"], 1).adapters, lora().adapters]),
-    seen_s=st.floats(-1, 10),
+    scraped_s=st.floats(-1, 10),
 )
 SCORERS = {
     "header-label-affinity-scorer": {"headerName": "h", "labelKey": LABEL},
@@ -354,7 +362,7 @@ def pools(draw):
             labels=draw(st.sampled_from([{}, {LABEL: "0-50"}, {LABEL: "7"}, {LABEL: "10-9"}])),
             attributes=draw(st.sampled_from([{}, {"price-per-hour": 1.0}])) or {"price-per-hour": draw(anything)},
             in_flight=(draw(st.integers(0, 50)), draw(st.integers(-5, 10**9))),
-            load=draw(loads),
+            metrics=draw(loads),
         )
         for at in range(draw(st.integers(1, 8)))
     )

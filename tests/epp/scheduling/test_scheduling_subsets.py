@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.headers import forged
-from modelplane.epp.scheduling.subsets import Narrower, join, narrow, parse, split
+from modelplane.epp.scheduling.headers import spoofed_headers
+from modelplane.epp.scheduling.subsets import SubsetFilter, filter_by_subset, join, parse, split
 
 POOL = (
     Endpoint("a0", "10.0.0.1:8000"),
@@ -37,30 +37,30 @@ POOL = (
     ],
 )
 def test_hints(hint, expected):
-    assert [endpoint.name for endpoint in narrow(POOL, parse(hint))] == expected
+    assert [endpoint.name for endpoint in filter_by_subset(POOL, parse(hint))] == expected
 
 
 def test_the_same_hint_over_the_same_pool_is_the_same_tuple():
-    narrower = Narrower()
+    subset_filter = SubsetFilter()
     hint = ("10.0.0.1:8000",)
-    kept = narrower.of(POOL, hint)
+    kept = subset_filter.of(POOL, hint)
     assert [endpoint.name for endpoint in kept] == ["a0"]
-    assert narrower.of(POOL, hint) is kept
-    assert narrower.of(POOL, None) is POOL
+    assert subset_filter.of(POOL, hint) is kept
+    assert subset_filter.of(POOL, None) is POOL
     other = POOL[1:]
-    assert narrower.of(other, hint) == ()
+    assert subset_filter.of(other, hint) == ()
     for at in range(600):
-        narrower.of(POOL, (f"10.1.{at}.1:80",))
-    assert len(narrower._kept) < 300
+        subset_filter.of(POOL, (f"10.1.{at}.1:80",))
+    assert len(subset_filter._by_hint(POOL)) < 300
 
 
 def test_a_hint_that_allows_all_leaves_the_pool_as_it_is():
-    assert narrow(POOL, tuple(endpoint.address for endpoint in POOL)) is POOL
+    assert filter_by_subset(POOL, tuple(endpoint.address for endpoint in POOL)) is POOL
 
 
 @given(st.lists(st.sampled_from([*(each.address for each in POOL), "10.0.0.1", "nonsense", "::", "[", "a:b:c"])))
 def test_whoever_is_allowed_was_named(hint):
-    for endpoint in narrow(POOL, parse(hint)):
+    for endpoint in filter_by_subset(POOL, parse(hint)):
         host, _ = split(endpoint.address)
         assert endpoint.address in hint or host in hint
 
@@ -89,4 +89,4 @@ def test_an_address_can_be_taken_apart_and_put_together(address):
     ],
 )
 def test_routing_headers_of_clients_are_taken_away(headers, written, expected):
-    assert forged(headers, written) == expected
+    assert spoofed_headers(headers, written) == expected

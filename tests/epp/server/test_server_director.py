@@ -11,7 +11,7 @@ from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server.director import DEFAULT_TENANT, Director
@@ -48,12 +48,12 @@ class Clock:
         return self.now_s
 
 
-class Asker:
+class Waiter:
     def __init__(self):
         self.answers = []
 
-    def answer(self, verdict):
-        self.answers.append(verdict)
+    def answer(self, result):
+        self.answers.append(result)
 
     def evict(self):
         self.answers.append("evicted")
@@ -63,29 +63,29 @@ class Watcher:
     """Writes down what an observer hears."""
 
     def __init__(self):
-        self.heard = []
+        self.steps = []
         self.waits = []
 
     def listen(self, _request, _chance):
         return None
 
-    def decided(self, request, decision, spent_s, heard=None, *, model=""):
-        self.heard.append(("decided", request.id, decision.outcome.name, model))
+    def decided(self, request, decision, spent_s, steps=None, *, model=""):
+        self.steps.append(("decided", request.id, decision.outcome.name, model))
         assert spent_s >= 0
-        assert heard is None
+        assert steps is None
 
     def ended(self, request, _decision, served, *, model=""):
-        self.heard.append(("ended", request.id, served.status, model))
+        self.steps.append(("ended", request.id, served.status, model))
 
     def evicted(self, request):
-        self.heard.append(("evicted", request.id))
+        self.steps.append(("evicted", request.id))
 
     def waited(self, request, ending, *, model=""):
         assert ending.waited_s >= 0
-        self.waits.append((request.tenant, ending.outcome, model))
+        self.waits.append((request.fairness_id, ending.outcome, model))
 
     def rewrote(self, name, model, target):
-        self.heard.append(("rewrote", name, model, target))
+        self.steps.append(("rewrote", name, model, target))
 
     def opened(self):
         raise AssertionError("a director opens no streams")
@@ -95,7 +95,10 @@ class Watcher:
 
 
 def endpoints(count=2):
-    return [Endpoint(f"ns/{number}", f"10.0.0.{number}:8000", load=Load(seen_s=1.0)) for number in range(count)]
+    return [
+        Endpoint(f"ns/{number}", f"10.0.0.{number}:8000", metrics=EndpointMetrics(scraped_s=1.0))
+        for number in range(count)
+    ]
 
 
 class Desk:
@@ -109,14 +112,14 @@ class Desk:
         self.watcher = self.director.observer = Watcher()
 
     def ask(self, body=BODY, *, whole=True, subset=None, **headers):
-        asker = Asker()
+        waiter = Waiter()
         named = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
-        verdict = self.director.decide(PickRequest(named, body, whole, subset), asker)
-        return verdict, asker
+        result = self.director.decide(PickRequest(named, body, whole, subset), waiter)
+        return result, waiter
 
-    def end(self, verdict, status=200, told=""):
-        served = EndpointResponse(verdict.decision.picked, status, self.clock(), ended_s=self.clock())
-        self.director.ended(verdict, served, told=told)
+    def end(self, result, status=200, told=""):
+        served = EndpointResponse(result.decision.picked, status, self.clock(), ended_s=self.clock())
+        self.director.ended(result, served, told=told)
 
     @property
     def counts(self):
@@ -125,20 +128,20 @@ class Desk:
 
 def test_a_request_in_the_terms_of_the_picker():
     desk = Desk(count=1)
-    verdict, _ = desk.ask(
+    result, _ = desk.ask(
         x_llm_d_inference_fairness_id="team",
         x_llm_d_slo_ttft_ms="250",
         x_slo_tpot_ms="40",
         x_gateway_inference_objective="gold",
         subset=("10.0.0.0:8000",),
     )
-    request = verdict.request
-    assert verdict.decision.outcome is Outcome.PICKED
+    request = result.request
+    assert result.decision.outcome is Outcome.PICKED
     assert msgspec.structs.astuple(request)[:4] == ("r1", "m", InferenceApi.CHAT, (b"\nuser\nhello",))
-    assert (request.priority, request.tenant, request.size, request.most_output_tokens) == (0, "team", len(BODY), 9)
+    assert (request.priority, request.fairness_id, request.size, request.max_output_tokens) == (0, "team", len(BODY), 9)
     assert (request.ttft_goal_s, request.tpot_goal_s, request.received_s) == (0.25, 0.04, 100.0)
     assert request.subset == ("10.0.0.0:8000",)
-    assert desk.ask()[0].request.tenant == DEFAULT_TENANT
+    assert desk.ask()[0].request.fairness_id == DEFAULT_TENANT
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "nan", "inf", "0"])
@@ -147,8 +150,8 @@ def test_goals_that_are_none(text):
 
 
 def test_new_names_of_headers_win_over_old_ones():
-    verdict, _ = Desk().ask(x_llm_d_inference_fairness_id="new", x_gateway_inference_fairness_id="old")
-    assert verdict.request.tenant == "new"
+    result, _ = Desk().ask(x_llm_d_inference_fairness_id="new", x_gateway_inference_fairness_id="old")
+    assert result.request.fairness_id == "new"
 
 
 def test_a_request_without_an_id_gets_one():
@@ -176,10 +179,10 @@ def test_outcomes(ask, outcome):
 
 def test_a_get_has_no_body_to_parse():
     desk = Desk()
-    verdict = desk.director.decide(
-        PickRequest({":method": "GET", ":path": "/v1/chat/completions"}, b"", True, None), Asker()
+    result = desk.director.decide(
+        PickRequest({":method": "GET", ":path": "/v1/chat/completions"}, b"", True, None), Waiter()
     )
-    assert verdict.decision.outcome is Outcome.PICKED
+    assert result.decision.outcome is Outcome.PICKED
 
 
 def test_no_endpoints():
@@ -229,7 +232,7 @@ def test_observers_hear_of_everything():
     picked, _ = desk.ask()
     desk.end(picked, 201)
     desk.ask(b"junk")
-    assert desk.watcher.heard == [
+    assert desk.watcher.steps == [
         ("decided", "r1", "PICKED", ""),
         ("ended", "r1", 201, ""),
         ("decided", "r1", "MALFORMED", ""),
@@ -238,12 +241,12 @@ def test_observers_hear_of_everything():
 
 def test_another_model_by_header():
     desk = Desk()
-    verdict, _ = desk.ask(x_llm_d_model_name_rewrite="tuned")
-    assert verdict.request.model == "tuned"
-    assert (verdict.rename.asked, verdict.rename.served) == ("m", "tuned")
-    assert json.loads(verdict.rename.body) == json.loads(BODY) | {"model": "tuned"}
-    desk.end(verdict)
-    assert desk.watcher.heard == [("decided", "r1", "PICKED", "m"), ("ended", "r1", 200, "m")]
+    result, _ = desk.ask(x_llm_d_model_name_rewrite="tuned")
+    assert result.request.model == "tuned"
+    assert (result.rename.asked, result.rename.served) == ("m", "tuned")
+    assert json.loads(result.rename.body) == json.loads(BODY) | {"model": "tuned"}
+    desk.end(result)
+    assert desk.watcher.steps == [("decided", "r1", "PICKED", "m"), ("ended", "r1", 200, "m")]
     assert desk.ask(x_llm_d_model_name_rewrite="m")[0].rename is None
 
 
@@ -262,8 +265,8 @@ def test_rules_beside_the_pool():
             return Ruled("ruled") if model == "m" else None
 
     desk.director.rules = PoolRules()
-    verdict, _ = desk.ask(x_llm_d_inference_objective="gold", x_llm_d_model_name_rewrite="tuned")
-    assert (verdict.request.priority, verdict.request.model) == (10, "ruled")
+    result, _ = desk.ask(x_llm_d_inference_objective="gold", x_llm_d_model_name_rewrite="tuned")
+    assert (result.request.priority, result.request.model) == (10, "ruled")
     assert desk.ask(x_llm_d_inference_objective="tin")[0].request.priority == 0
 
 
@@ -279,12 +282,12 @@ def test_those_for_whom_there_is_no_room_wait_and_go_in_order():
 
     desk.clock.now_s += 1
     desk.end(running)
-    assert [verdict.request.id for verdict in first_asker.answers] == ["r2"]
+    assert [result.request.id for result in first_asker.answers] == ["r2"]
     assert second_asker.answers == []
 
     desk.clock.now_s += 1
     desk.end(first_asker.answers[0])
-    assert [verdict.decision.outcome for verdict in second_asker.answers] == [Outcome.PICKED]
+    assert [result.decision.outcome for result in second_asker.answers] == [Outcome.PICKED]
     assert desk.director.waiting == 0
 
 
@@ -293,8 +296,8 @@ def test_one_tenant_does_not_keep_others_out_of_a_full_queue():
     desk.ask()
     desk.watcher.waits.clear()
     hoards = [desk.ask(x_llm_d_inference_fairness_id="loud")[1] for _ in range(2)]
-    verdict, quiet = desk.ask(x_llm_d_inference_fairness_id="quiet")
-    assert (verdict, quiet.answers, hoards[0].answers) == (None, [], [])
+    result, quiet = desk.ask(x_llm_d_inference_fairness_id="quiet")
+    assert (result, quiet.answers, hoards[0].answers) == (None, [], [])
     assert [answer.decision.outcome for answer in hoards[1].answers] == [Outcome.SATURATED]
     assert desk.watcher.waits == [("loud", Outcome.SATURATED, "")]
     assert desk.director.waiting == 2
@@ -303,33 +306,33 @@ def test_one_tenant_does_not_keep_others_out_of_a_full_queue():
 def test_those_who_wait_too_long_are_told():
     desk = Desk(FLOW, count=1)
     desk.ask()
-    _, asker = desk.ask()
+    _, waiter = desk.ask()
     desk.clock.now_s += 59
     desk.director.tick()
-    assert asker.answers == []
+    assert waiter.answers == []
     desk.clock.now_s += 2
     desk.director.tick()
-    assert [verdict.decision.outcome for verdict in asker.answers] == [Outcome.EXPIRED]
+    assert [result.decision.outcome for result in waiter.answers] == [Outcome.EXPIRED]
 
 
 def test_a_client_that_goes_while_it_waits():
     desk = Desk(FLOW, count=1)
     running, _ = desk.ask()
-    _, asker = desk.ask(x_request_id="r2")
-    desk.director.abandon(asker)
-    desk.director.abandon(asker)
+    _, waiter = desk.ask(x_request_id="r2")
+    desk.director.abandon(waiter)
+    desk.director.abandon(waiter)
     desk.end(running)
-    assert asker.answers == []
+    assert waiter.answers == []
     assert desk.director.waiting == 0
-    assert ("decided", "r2", "ABANDONED", "") in desk.watcher.heard
+    assert ("decided", "r2", "ABANDONED", "") in desk.watcher.steps
 
 
 def test_endpoints_that_come_let_those_go_who_waited_for_them():
     desk = Desk(FLOW, count=0)
-    verdict, asker = desk.ask()
-    assert verdict is None
+    result, waiter = desk.ask()
+    assert result is None
     desk.source.replace(endpoints(1))
-    assert [verdict.decision.outcome for verdict in asker.answers] == [Outcome.PICKED]
+    assert [result.decision.outcome for result in waiter.answers] == [Outcome.PICKED]
 
 
 @pytest.mark.parametrize("config", [FLOW, PLAIN], ids=["with flow control", "without"])
@@ -340,19 +343,19 @@ def test_a_new_configuration_loses_nobody(config):
     desk.director.reload(*assemble(load(config)))
     desk.clock.now_s += 1
     desk.end(running)
-    for asker in askers:
+    for waiter in askers:
         desk.clock.now_s += 1
-        desk.end(asker.answers[0])
-    assert [[verdict.decision.outcome for verdict in asker.answers] for asker in askers] == [[Outcome.PICKED]] * 2
+        desk.end(waiter.answers[0])
+    assert [[result.decision.outcome for result in waiter.answers] for waiter in askers] == [[Outcome.PICKED]] * 2
     assert desk.counts == [(0, 0, 0)]
 
 
 def test_stopping_refuses_those_who_wait_and_those_who_come():
     desk = Desk(FLOW, count=1)
     running, _ = desk.ask()
-    _, asker = desk.ask()
+    _, waiter = desk.ask()
     desk.director.stop()
-    assert [verdict.decision.outcome for verdict in asker.answers] == [Outcome.STOPPING]
+    assert [result.decision.outcome for result in waiter.answers] == [Outcome.STOPPING]
     assert desk.ask()[0].decision.outcome is Outcome.STOPPING
     desk.end(running)
     assert desk.counts == [(0, 0, 0)]
@@ -381,9 +384,9 @@ def test_only_configured_parsers_read_bodies(parsers, outcome, api):
         text = text.replace(", {type: passthrough-parser}", "")
     desk = Desk()
     desk.director.apis = apis_of(load(text))
-    verdict, _ = desk.ask()
-    assert (verdict.decision.outcome, verdict.request.api) == (outcome, api)
-    models = desk.director.decide(PickRequest({":method": "GET", ":path": "/v1/models"}, b"", True, None), Asker())
+    result, _ = desk.ask()
+    assert (result.decision.outcome, result.request.api) == (outcome, api)
+    models = desk.director.decide(PickRequest({":method": "GET", ":path": "/v1/models"}, b"", True, None), Waiter())
     assert models.decision.outcome is Outcome.PICKED
 
 
@@ -394,8 +397,8 @@ def test_messages_of_grpc_are_passed_on_unread(parser):
     assert any("are passed on unread" in str(warning) for warning in config.warnings)
     desk = Desk()
     desk.director.apis = apis_of(config)
-    verdict, _ = desk.ask(b"\x00\x00\x00\x00\x02\x0a\x00")
-    assert (verdict.decision.outcome, verdict.request.prompts) == (Outcome.PICKED, ())
+    result, _ = desk.ask(b"\x00\x00\x00\x00\x02\x0a\x00")
+    assert (result.decision.outcome, result.request.prompts) == (Outcome.PICKED, ())
 
 
 def test_a_configuration_that_names_no_parser_reads_all():
@@ -404,13 +407,13 @@ def test_a_configuration_that_names_no_parser_reads_all():
 
 def test_the_prompt_weighs_until_the_response_begins():
     desk = Desk(count=1)
-    verdict, _ = desk.ask()
-    desk.director.began(verdict)
+    result, _ = desk.ask()
+    desk.director.began(result)
     assert desk.counts[0][:2] == (1, 0)
     served = EndpointResponse(
-        verdict.decision.picked, 200, desk.clock(), first_byte_s=desk.clock(), ended_s=desk.clock()
+        result.decision.picked, 200, desk.clock(), first_byte_s=desk.clock(), ended_s=desk.clock()
     )
-    desk.director.ended(verdict, served)
+    desk.director.ended(result, served)
     assert desk.counts[0][:2] == (0, 0)
 
 
@@ -457,7 +460,7 @@ def test_what_a_request_came_to_counts_against_its_tenant(used, next_up):
     usage = ResponseUsage(prompt_tokens=used, output_tokens=used)
     served = EndpointResponse(first.decision.picked, 200, desk.clock(), ended_s=desk.clock(), usage=usage)
     desk.director.ended(first, served)
-    assert [tenant for tenant, asker in waiting.items() if asker.answers] == [next_up]
+    assert [tenant for tenant, waiter in waiting.items() if waiter.answers] == [next_up]
 
 
 class Priorities:
@@ -471,15 +474,15 @@ class Priorities:
 def test_a_sheddable_request_makes_room_for_an_urgent_one(evicts, expected):
     desk = Desk(FLOW + f"  enableEviction: {evicts}\n", count=1)
     desk.director.rules = Priorities()
-    batch, asker = desk.ask(x_llm_d_inference_objective="batch")
+    batch, waiter = desk.ask(x_llm_d_inference_objective="batch")
     assert batch.decision.outcome is Outcome.PICKED
     desk.director.tick()
     _, urgent = desk.ask(x_llm_d_inference_objective="urgent")
     desk.director.tick()
-    assert asker.answers == expected
-    assert [each[0] for each in desk.watcher.heard if each[0] == "evicted"] == expected
+    assert waiter.answers == expected
+    assert [each[0] for each in desk.watcher.steps if each[0] == "evicted"] == expected
     desk.end(batch, 429)
-    assert [verdict.decision.outcome for verdict in urgent.answers] == [Outcome.PICKED]
+    assert [result.decision.outcome for result in urgent.answers] == [Outcome.PICKED]
     desk.end(urgent.answers[0])
     assert desk.counts[0][:2] == (0, 0)
 
@@ -491,7 +494,7 @@ class Slow:
         self.asked = []
         self.taken_back = 0
 
-    def ask(self, api, body, told):
+    def tokenize(self, api, body, told):
         if api is not InferenceApi.CHAT:
             return None
         self.asked.append((body, told))
@@ -504,17 +507,17 @@ class Slow:
 def test_a_decision_waits_for_tokens():
     desk = Desk()
     slow = desk.director.tokenizer = Slow()
-    verdict, asker = desk.ask()
-    assert (verdict, asker.answers, slow.asked[0][0]) == (None, [], BODY)
+    result, waiter = desk.ask()
+    assert (result, waiter.answers, slow.asked[0][0]) == (None, [], BODY)
     slow.asked[0][1](((1, 2),))
     slow.asked[0][1](((4,),))
-    (verdict,) = asker.answers
-    assert (verdict.request.token_ids, verdict.request.tokens) == (((1, 2),), 2)
+    (result,) = waiter.answers
+    assert (result.request.token_ids, result.request.tokens) == (((1, 2),), 2)
     _, without = desk.ask()
     slow.asked[1][1](())
     assert without.answers[0].request.tokens == 3
     assert (
-        desk.director.decide(PickRequest({":method": "POST", ":path": "/other"}, b"{}", True, None), Asker())
+        desk.director.decide(PickRequest({":method": "POST", ":path": "/other"}, b"{}", True, None), Waiter())
         is not None
     )
 
@@ -523,9 +526,9 @@ def test_tokens_come_before_the_wait_for_room():
     desk = Desk(FLOW, count=1)
     desk.ask()
     slow = desk.director.tokenizer = Slow()
-    _, asker = desk.ask()
+    _, waiter = desk.ask()
     slow.asked[0][1](((1,),))
-    assert (asker.answers, desk.director.waiting) == ([], 1)
+    assert (waiter.answers, desk.director.waiting) == ([], 1)
 
 
 def test_who_waits_for_tokens_may_go_away_and_does_not_hold_up_the_end():
@@ -538,6 +541,6 @@ def test_who_waits_for_tokens_may_go_away_and_does_not_hold_up_the_end():
     for _, told in slow.asked:
         told(((1,),))
     assert gone.answers == []
-    assert [verdict.decision.outcome for verdict in left.answers] == [Outcome.STOPPING]
+    assert [result.decision.outcome for result in left.answers] == [Outcome.STOPPING]
     assert slow.taken_back == 2
     assert desk.counts == [(0, 0, 0)] * 2

@@ -14,9 +14,9 @@ from modelplane.epp.scheduling.plugins import ResponseUsage
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.server import messages
 from modelplane.epp.server.exchange import Budget, Exchange, ExchangeStage
-from modelplane.epp.server.incoming import BodyMode, Incoming, ProcessingPhase
+from modelplane.epp.server.immediate_response import body as error_body
 from modelplane.epp.server.messages import UNCHANGED
-from modelplane.epp.server.refusals import body as error_body
+from modelplane.epp.server.processing_request import BodyMode, ProcessingPhase, ProcessingRequest
 from modelplane.epp.server.steps import NOTHING, ExchangeStep, PickRequest, Rename
 from tests.support.extproc_protos import load
 
@@ -34,7 +34,7 @@ BIG = bytes(range(256)) * 600
 
 def begins(mode, *, ends=False, response=BodyMode.NONE, metadata=b"", **headers):
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Incoming(
+    return ProcessingRequest(
         ProcessingPhase.REQUEST_HEADERS,
         HEADERS | named,
         ends=ends,
@@ -45,7 +45,7 @@ def begins(mode, *, ends=False, response=BodyMode.NONE, metadata=b"", **headers)
 
 
 def piece(data, *, ends=False, phase=ProcessingPhase.REQUEST_BODY):
-    return Incoming(phase, body=data, ends=ends)
+    return ProcessingRequest(phase, body=data, ends=ends)
 
 
 def steps(*incoming, exchange=None, limit=1 << 20):
@@ -54,31 +54,31 @@ def steps(*incoming, exchange=None, limit=1 << 20):
 
 
 def asks(body=b"", *, whole=True, subset=None, headers=HEADERS):
-    return ExchangeStep(ask=PickRequest(headers, body, whole, subset))
+    return ExchangeStep(pick_request=PickRequest(headers, body, whole, subset))
 
 
 def passed(data, *, ends, phase=ProcessingPhase.REQUEST_BODY):
-    return messages.pass_body(phase, data, ends=ends)
+    return messages.stream_body(phase, data, ends=ends)
 
 
 def test_headers_only():
     exchange, found = steps(begins(BodyMode.NONE))
     assert found == [asks(whole=False)]
-    assert exchange.decided(PICKED) == ExchangeStep((messages.send_on(ProcessingPhase.REQUEST_HEADERS, *WHERE),))
-    assert exchange.stage is ExchangeStage.SENT_ON
+    assert exchange.decided(PICKED) == ExchangeStep((messages.mutate_request(ProcessingPhase.REQUEST_HEADERS, *WHERE),))
+    assert exchange.stage is ExchangeStage.ROUTED
 
 
 @pytest.mark.parametrize("mode", [BodyMode.BUFFERED, BodyMode.FULL_DUPLEX, BodyMode.NONE, -1])
 def test_a_request_that_ends_with_its_headers_is_decided_by_them_and_keeps_its_subset(mode):
     exchange, found = steps(begins(mode, ends=True, metadata=hint(["10.0.0.1:8000"])))
     assert found == [asks(subset=("10.0.0.1:8000",))]
-    assert exchange.decided(PICKED) == ExchangeStep((messages.send_on(ProcessingPhase.REQUEST_HEADERS, *WHERE),))
+    assert exchange.decided(PICKED) == ExchangeStep((messages.mutate_request(ProcessingPhase.REQUEST_HEADERS, *WHERE),))
 
 
 def test_buffered():
     exchange, found = steps(begins(BodyMode.BUFFERED), piece(b"abc", ends=True))
     assert found == [ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_HEADERS],)), asks(b"abc")]
-    assert exchange.decided(PICKED) == ExchangeStep((messages.send_on(ProcessingPhase.REQUEST_BODY, *WHERE),))
+    assert exchange.decided(PICKED) == ExchangeStep((messages.mutate_request(ProcessingPhase.REQUEST_BODY, *WHERE),))
 
 
 def test_buffered_in_part_is_not_the_whole_body():
@@ -99,7 +99,7 @@ def test_full_duplex(mode):
     exchange, found = steps(begins(mode), piece(b"ab"), piece(b"c", ends=True))
     assert found == [NOTHING, NOTHING, asks(b"abc")]
     assert exchange.decided(PICKED) == ExchangeStep(
-        (messages.send_on(ProcessingPhase.REQUEST_HEADERS, *WHERE), passed(b"abc", ends=True))
+        (messages.mutate_request(ProcessingPhase.REQUEST_HEADERS, *WHERE), passed(b"abc", ends=True))
     )
 
 
@@ -131,11 +131,11 @@ def test_full_duplex_with_an_empty_body():
 
 
 def test_full_duplex_that_ends_with_trailers():
-    trailers = Incoming(ProcessingPhase.REQUEST_TRAILERS, ends=True)
+    trailers = ProcessingRequest(ProcessingPhase.REQUEST_TRAILERS, ends=True)
     exchange, found = steps(begins(BodyMode.FULL_DUPLEX), piece(b"abc"), trailers)
     assert found == [NOTHING, NOTHING, asks(b"abc")]
     assert exchange.decided(PICKED).replies == (
-        messages.send_on(ProcessingPhase.REQUEST_HEADERS, *WHERE),
+        messages.mutate_request(ProcessingPhase.REQUEST_HEADERS, *WHERE),
         passed(b"abc", ends=False),
         UNCHANGED[ProcessingPhase.REQUEST_TRAILERS],
     )
@@ -145,7 +145,9 @@ def test_trailers_elsewhere_pass():
     exchange, _ = steps(begins(BodyMode.NONE))
     exchange.decided(PICKED)
     _, found = steps(
-        Incoming(ProcessingPhase.REQUEST_TRAILERS), Incoming(ProcessingPhase.RESPONSE_TRAILERS), exchange=exchange
+        ProcessingRequest(ProcessingPhase.REQUEST_TRAILERS),
+        ProcessingRequest(ProcessingPhase.RESPONSE_TRAILERS),
+        exchange=exchange,
     )
     assert found == [
         ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_TRAILERS],)),
@@ -157,7 +159,7 @@ def test_a_body_for_another_model():
     rename = Rename(b"changed", "asked", "served")
     exchange, _ = steps(begins(BodyMode.BUFFERED), piece(b"abc", ends=True))
     assert exchange.decided(PICKED, InferenceApi.CHAT, rename).replies == (
-        messages.send_on_changed(*WHERE, b"changed"),
+        messages.mutate_request_and_body(*WHERE, b"changed"),
     )
     exchange, _ = steps(begins(BodyMode.FULL_DUPLEX), piece(b"abc", ends=True))
     assert exchange.decided(PICKED, InferenceApi.CHAT, rename).replies[1:] == (passed(b"changed", ends=True),)
@@ -167,7 +169,7 @@ def test_a_body_for_another_model():
     ("incoming", "sentence"),
     [
         ([piece(b"a")], "a request body came before its headers"),
-        ([Incoming(ProcessingPhase.REQUEST_TRAILERS)], "request trailers came before headers"),
+        ([ProcessingRequest(ProcessingPhase.REQUEST_TRAILERS)], "request trailers came before headers"),
         ([begins(BodyMode.FULL_DUPLEX), begins(BodyMode.FULL_DUPLEX)], "request headers came twice"),
     ],
 )
@@ -177,7 +179,9 @@ def test_orders_that_break_the_protocol(incoming, sentence):
 
 
 def test_messages_that_wait_for_no_answer_or_are_not_known():
-    exchange, found = steps(Incoming(ProcessingPhase.REQUEST_HEADERS, HEADERS, observed=True), Incoming())
+    exchange, found = steps(
+        ProcessingRequest(ProcessingPhase.REQUEST_HEADERS, HEADERS, observed=True), ProcessingRequest()
+    )
     assert found == [NOTHING, NOTHING]
     assert exchange.stage is ExchangeStage.BEGINNING
 
@@ -288,7 +292,7 @@ def test_errors_have_the_shape_of_the_api():
 )
 def test_bodies_that_are_too_large(incoming, sentence):
     exchange, found = steps(*incoming, limit=10)
-    refused = found[-1].ask.refused
+    refused = found[-1].pick_request.refused
     assert (refused.outcome, refused.why) == (Outcome.TOO_LARGE, sentence)
     answered = exchange.decided(refused, InferenceApi.MESSAGES)
     status, _, error, _ = told(answered)
@@ -301,7 +305,7 @@ def test_bodies_of_all_together_have_a_limit():
     first, second = (Exchange(100, budget=budget) for _ in range(2))
     steps(begins(BodyMode.FULL_DUPLEX), piece(b"123456"), exchange=first)
     _, found = steps(begins(BodyMode.FULL_DUPLEX), piece(b"1234"), piece(b"5"), exchange=second)
-    answered = second.decided(found[-1].ask.refused)
+    answered = second.decided(found[-1].pick_request.refused)
     assert (told(answered)[0], answered.over, budget.used) == (429, True, 6)
     steps(piece(b"", ends=True), exchange=first)
     assert budget.used == 6
@@ -374,7 +378,7 @@ def test_no_hint_and_a_hint_elsewhere_allow_all():
 
 def response(status="200", kind="application/json", metadata=b""):
     headers = {":status": status, "content-type": kind}
-    return Incoming(ProcessingPhase.RESPONSE_HEADERS, headers, metadata=metadata)
+    return ProcessingRequest(ProcessingPhase.RESPONSE_HEADERS, headers, metadata=metadata)
 
 
 def sent_on(*, response_mode=BodyMode.FULL_DUPLEX, rename=None, decision=PICKED, **headers):
@@ -461,7 +465,7 @@ def test_a_conformance_test_hears_which_endpoint_served():
     exchange = sent_on(test_epp_endpoint_selection="10.0.0.9")
     _, found = steps(response(metadata=served_by("10.0.0.9:80")), exchange=exchange)
     assert found == [
-        ExchangeStep((messages.change_response((("x-conformance-test-served-endpoint", "10.0.0.9:80"),)),))
+        ExchangeStep((messages.mutate_response((("x-conformance-test-served-endpoint", "10.0.0.9:80"),)),))
     ]
 
 
@@ -478,10 +482,10 @@ def test_names_of_models_are_put_back_across_pieces():
         response(),
         piece(b'{"model":"ser', phase=ProcessingPhase.RESPONSE_BODY),
         piece(b'ved"}', phase=ProcessingPhase.RESPONSE_BODY),
-        Incoming(ProcessingPhase.RESPONSE_TRAILERS),
+        ProcessingRequest(ProcessingPhase.RESPONSE_TRAILERS),
         exchange=exchange,
     )
-    assert found[0] == ExchangeStep((messages.change_response((), ("content-length",)),))
+    assert found[0] == ExchangeStep((messages.mutate_response((), ("content-length",)),))
     streamed = [
         RESPONSE.FromString(reply).response_body.response.body_mutation.streamed_response.body
         for step in found[1:3]
@@ -495,7 +499,7 @@ def test_what_was_held_back_goes_before_the_trailers():
     _, found = steps(
         response(),
         piece(b'{"mod', phase=ProcessingPhase.RESPONSE_BODY),
-        Incoming(ProcessingPhase.RESPONSE_TRAILERS),
+        ProcessingRequest(ProcessingPhase.RESPONSE_TRAILERS),
         exchange=exchange,
     )
     assert found[2] == ExchangeStep(
@@ -511,7 +515,7 @@ def test_names_of_models_in_a_buffered_response():
 
 
 anything = st.builds(
-    Incoming,
+    ProcessingRequest,
     phase=st.sampled_from(list(ProcessingPhase)),
     headers=st.dictionaries(
         st.sampled_from([":status", ":path", "content-length", "content-type"]), st.text(max_size=5)
@@ -530,7 +534,7 @@ def test_whatever_envoy_sends_there_is_an_answer_and_one_question_at_most(incomi
     asked = 0
     for place, each in enumerate(incoming):
         step = exchange.feed(each, 1.0)
-        asked += step.ask is not None
+        asked += step.pick_request is not None
         for reply in step.replies:
             RESPONSE.FromString(reply)
         if place == answered:

@@ -57,14 +57,14 @@ def test_watching(make_server, run):
     async def scenario():
         async with probing(make_server, health) as channel:
             watch = channel.unary_stream(WATCH)(question("readiness"))
-            heard = [await watch.read()]
+            steps = [await watch.read()]
             health.refresh()
             state[0] = False
             health.refresh()
-            heard.append(await watch.read())
+            steps.append(await watch.read())
             health.close()
-            heard.append(await watch.code())
-            return heard
+            steps.append(await watch.code())
+            return steps
 
     assert run(scenario()) == [SERVING, NOT_SERVING, grpc.StatusCode.UNAVAILABLE]
 
@@ -73,8 +73,8 @@ def test_watching_an_unknown_name(make_server, run):
     async def scenario():
         async with probing(make_server, HealthService(lambda: True)) as channel:
             watch = channel.unary_stream(WATCH)(question("another"))
-            heard = await watch.read()
+            steps = await watch.read()
             watch.cancel()
-            return heard
+            return steps
 
     assert run(scenario()) == UNKNOWN

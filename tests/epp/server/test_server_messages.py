@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.server import messages
-from modelplane.epp.server.incoming import Incoming, ProcessingPhase
 from modelplane.epp.server.messages import UNCHANGED
+from modelplane.epp.server.processing_request import ProcessingPhase, ProcessingRequest
 from modelplane.epp.transport.wire import WireError, fields, nested, number, varint
 from tests.support.extproc_protos import load
 
@@ -45,7 +45,7 @@ def test_headers_are_read_as_the_library_writes_them(entries, ends, modes, obser
     if modes is not None:
         request.protocol_config.SetInParent()
         request.protocol_config.request_body_mode, request.protocol_config.response_body_mode = modes
-    assert messages.read(request.SerializeToString()) == Incoming(
+    assert messages.read(request.SerializeToString()) == ProcessingRequest(
         phase=ProcessingPhase.REQUEST_HEADERS,
         headers=_joined(entries),
         ends=ends,
@@ -64,14 +64,14 @@ def test_bodies_are_read_as_the_library_writes_them(phase, body, end):
     part.body = body
     if end:
         setattr(part, end, True)
-    assert messages.read(request.SerializeToString()) == Incoming(phase=phase, body=body, ends=bool(end))
+    assert messages.read(request.SerializeToString()) == ProcessingRequest(phase=phase, body=body, ends=bool(end))
 
 
 @pytest.mark.parametrize("phase", [ProcessingPhase.REQUEST_TRAILERS, ProcessingPhase.RESPONSE_TRAILERS])
 def test_trailers(phase):
     request = REQUEST()
     _fill(getattr(request, phase.name.lower()).trailers.headers, [("a", "b", True)])
-    assert messages.read(request.SerializeToString()) == Incoming(phase=phase, ends=True)
+    assert messages.read(request.SerializeToString()) == ProcessingRequest(phase=phase, ends=True)
 
 
 @pytest.mark.parametrize("size", [16_370, 16_380, 16_384, 20_000, 300_000])
@@ -82,7 +82,7 @@ def test_large_bodies_are_read_as_the_library_writes_them(phase, size):
         message = getattr(request, phase.name.lower())
         message.body, message.end_of_stream = bytes(range(250)) * (size // 250) + b"x" * (size % 250), ends
         request.observability_mode = observed
-        expected = Incoming(phase, body=message.body, ends=ends, observed=observed)
+        expected = ProcessingRequest(phase, body=message.body, ends=ends, observed=observed)
         written = request.SerializeToString()
         assert messages.read(written) == expected
         # Of a field that comes twice the last counts, in this message and in the one around it.
@@ -95,8 +95,8 @@ def test_large_bodies_are_read_as_the_library_writes_them(phase, size):
 def test_large_bodies_that_are_not_first_in_their_message():
     body = b"x" * 20_000
     written = nested(ProcessingPhase.REQUEST_BODY.value, b"\x10\x01" + nested(1, body))
-    assert messages.read(written) == Incoming(ProcessingPhase.REQUEST_BODY, body=body, ends=True)
-    assert messages.read(nested(8, b"m") + written) == Incoming(
+    assert messages.read(written) == ProcessingRequest(ProcessingPhase.REQUEST_BODY, body=body, ends=True)
+    assert messages.read(nested(8, b"m") + written) == ProcessingRequest(
         ProcessingPhase.REQUEST_BODY, body=body, ends=True, metadata=b"m"
     )
     with pytest.raises(WireError):
@@ -104,8 +104,8 @@ def test_large_bodies_that_are_not_first_in_their_message():
 
 
 def test_a_message_about_nothing_known():
-    assert messages.read(b"") == Incoming()
-    assert messages.read(nested(77, b"later")) == Incoming()
+    assert messages.read(b"") == ProcessingRequest()
+    assert messages.read(nested(77, b"later")) == ProcessingRequest()
 
 
 def test_headers_that_were_read_before_are_read_the_same_and_few_are_kept():
@@ -234,7 +234,9 @@ METADATA = {"envoy.lb": {"x-gateway-destination-endpoint": "10.0.0.1:80,[::1]:81
 
 
 def test_sending_on():
-    reply = messages.send_on(ProcessingPhase.REQUEST_HEADERS, "10.0.0.1:80,[::1]:81", (("x-a", "b"),), ("x-c", "x-d"))
+    reply = messages.mutate_request(
+        ProcessingPhase.REQUEST_HEADERS, "10.0.0.1:80,[::1]:81", (("x-a", "b"),), ("x-c", "x-d")
+    )
     assert _told(reply) == {
         "request_headers": {
             "response": {
@@ -250,7 +252,7 @@ def test_sending_on():
 
 
 def test_sending_on_by_the_reply_to_a_body():
-    told = _told(messages.send_on(ProcessingPhase.REQUEST_BODY, "10.0.0.1:80,[::1]:81"))
+    told = _told(messages.mutate_request(ProcessingPhase.REQUEST_BODY, "10.0.0.1:80,[::1]:81"))
     assert told == {
         "request_body": {
             "response": {
@@ -260,7 +262,7 @@ def test_sending_on_by_the_reply_to_a_body():
         },
         "dynamic_metadata": METADATA,
     }
-    changed = _told(messages.send_on_changed("10.0.0.1:80,[::1]:81", (), (), b"abc"))
+    changed = _told(messages.mutate_request_and_body("10.0.0.1:80,[::1]:81", (), (), b"abc"))
     assert changed["request_body"]["response"]["body_mutation"] == {"body": "YWJj"}
     assert changed["request_body"]["response"]["header_mutation"]["set_headers"] == _overwrites(
         x_gateway_destination_endpoint="10.0.0.1:80,[::1]:81", content_length="3"
@@ -287,7 +289,7 @@ def check_piece(body, *, ends):
         streamed = getattr(expected, field).response.body_mutation.streamed_response
         streamed.SetInParent()
         streamed.body, streamed.end_of_stream = body, ends
-        assert RESPONSE.FromString(messages.pass_body(phase, body, ends=ends)) == expected
+        assert RESPONSE.FromString(messages.stream_body(phase, body, ends=ends)) == expected
 
 
 @pytest.mark.parametrize("phase", UNCHANGED)
@@ -299,12 +301,12 @@ def test_other_replies():
     assert _told(messages.replace_body(ProcessingPhase.RESPONSE_BODY, b"abc")) == {
         "response_body": {"response": {"body_mutation": {"body": "YWJj"}}}
     }
-    assert _told(messages.change_response((("x-a", "b"),), ("x-c",))) == {
+    assert _told(messages.mutate_response((("x-a", "b"),), ("x-c",))) == {
         "response_headers": {
             "response": {"header_mutation": {"set_headers": _overwrites(x_a="b"), "remove_headers": ["x-c"]}}
         }
     }
-    assert _told(messages.refuse(429, (("retry-after", "1"),), b"abc", "Saturated")) == {
+    assert _told(messages.immediate_response(429, (("retry-after", "1"),), b"abc", "Saturated")) == {
         "immediate_response": {
             "status": {"code": 429},
             "headers": {"set_headers": _overwrites(retry_after="1")},

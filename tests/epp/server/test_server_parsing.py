@@ -43,7 +43,7 @@ BODIES = {
     "chat": (
         InferenceApi.CHAT,
         {"model": "m", "messages": [{"role": "system", "content": "be"}, USER], "stream": True, "max_tokens": 5},
-        Parsed("m", (b"\nsystem\nbe\nuser\nhi",), streaming=True, most_output_tokens=5),
+        Parsed("m", (b"\nsystem\nbe\nuser\nhi",), streaming=True, max_output_tokens=5),
     ),
     "chat with parts": (
         InferenceApi.CHAT,
@@ -60,7 +60,7 @@ BODIES = {
             "max_completion_tokens": 7,
             "max_tokens": 5,
         },
-        Parsed("m", (b'[{"type": "x"}]\nuser\nhi',), most_output_tokens=7, salt="s"),
+        Parsed("m", (b'[{"type": "x"}]\nuser\nhi',), max_output_tokens=7, salt="s"),
     ),
     "chat with calls of tools": (
         InferenceApi.CHAT,
@@ -71,7 +71,7 @@ BODIES = {
     "chat with a limit that is no whole number": (
         InferenceApi.CHAT,
         {"model": "m", "max_tokens": 5.0},
-        Parsed("m", (b"",), most_output_tokens=5),
+        Parsed("m", (b"",), max_output_tokens=5),
     ),
     "chat with a limit out of this world": (
         InferenceApi.CHAT,
@@ -94,7 +94,7 @@ BODIES = {
     "response to a text": (
         InferenceApi.RESPONSES,
         {"model": "m", "input": "hi", "instructions": "be", "max_output_tokens": 9, "stream": False},
-        Parsed("m", (b"\nsystem\nbe\nuser\nhi",), most_output_tokens=9),
+        Parsed("m", (b"\nsystem\nbe\nuser\nhi",), max_output_tokens=9),
     ),
     "response to items": (
         InferenceApi.RESPONSES,
@@ -135,19 +135,19 @@ BODIES = {
         Parsed(
             "m",
             (b'[]\nsystem\nbe\nuser\nhi\nassistant\nt{}\nuser\n"r"{"a": 1}',),
-            most_output_tokens=3,
+            max_output_tokens=3,
             has_media=True,
         ),
     ),
     "vLLM generate": (
         InferenceApi.GENERATE,
         {"token_ids": [1], "sampling_params": {"max_tokens": 4}, "features": {"a": 1}, "model": None},
-        Parsed("", (b"\x01\0\0\0",), most_output_tokens=4, has_media=True),
+        Parsed("", (b"\x01\0\0\0",), max_output_tokens=4, has_media=True),
     ),
     "SGLang generate": (
         InferenceApi.GENERATE,
         {"text": "hi", "sampling_params": {"max_new_tokens": 4}, "stream": True},
-        Parsed("", (b"hi",), most_output_tokens=4, streaming=True),
+        Parsed("", (b"hi",), max_output_tokens=4, streaming=True),
     ),
 }
 

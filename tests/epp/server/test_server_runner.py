@@ -8,7 +8,7 @@ from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.replay.snapshot import decode
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.server.runner import Program, Wishes
+from modelplane.epp.server.runner import PickerRunner, RunnerOptions
 from modelplane.epp.server.server import PickerSettings
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
 
@@ -54,8 +54,8 @@ async def page(program, path):
 def test_metrics_health_and_rules(run):
     async def scenario():
         rules = Kept()
-        wishes = Wishes(metrics_port=0, scrapes=False, pool="p", rules=rules)
-        program = Program(StaticEndpoints([Endpoint("ns/a", "10.0.0.1:80")]), load(""), SETTINGS, wishes)
+        options = RunnerOptions(metrics_port=0, scrapes=False, pool="p", rules=rules)
+        program = PickerRunner(StaticEndpoints([Endpoint("ns/a", "10.0.0.1:80")]), load(""), SETTINGS, options)
         await program.start()
         found = [await page(program, path) for path in ("/metrics", "/healthz", "/readyz")]
         await program.stop()
@@ -68,28 +68,28 @@ def test_metrics_health_and_rules(run):
 
 
 def test_older_names_and_the_state_are_shown_where_asked_for(run):
-    async def scenario(wishes):
+    async def scenario(options):
         endpoint = Endpoint("ns/a", "10.0.0.1:80", {"llm-d.ai/role": "decode"}, requests_in_flight=3)
-        program = Program(StaticEndpoints([endpoint]), load(FLOWING), SETTINGS, wishes)
+        program = PickerRunner(StaticEndpoints([endpoint]), load(FLOWING), SETTINGS, options)
         await program.start()
         found = [await page(program, path) for path in ("/metrics", "/debug/state")]
         await program.stop()
         return found
 
-    metrics, state = run(scenario(Wishes(metrics_port=0, scrapes=False, shows_state=True, legacy_metrics=True)))
+    metrics, state = run(scenario(RunnerOptions(metrics_port=0, scrapes=False, shows_state=True, legacy_metrics=True)))
     assert "inference_pool_ready_pods" in metrics[1]
     assert 'flow_control_pool_saturation{inference_pool="",stage="decode"} 0.03' in metrics[1]
     assert "llm_d_epp_prefix_indexer_size 0" in metrics[1]
     (endpoint,) = decode(state[1]).endpoints
     assert (endpoint.name, endpoint.labels, endpoint.requests_in_flight) == ("ns/a", {"llm-d.ai/role": "decode"}, 3)
-    metrics, state = run(scenario(Wishes(metrics_port=0, scrapes=False)))
+    metrics, state = run(scenario(RunnerOptions(metrics_port=0, scrapes=False)))
     assert "inference_pool_ready_pods" not in metrics[1]
     assert state[0] == 404
 
 
 def test_how_requests_are_divided_is_counted_where_a_handler_divides():
     programs = [
-        Program(StaticEndpoints(), load(text), SETTINGS, Wishes(metrics_port=-1, scrapes=False))
+        PickerRunner(StaticEndpoints(), load(text), SETTINGS, RunnerOptions(metrics_port=-1, scrapes=False))
         for text in ("", DIVIDING)
     ]
     assert [program.server.director.observer.divides for program in programs] == [False, True]
@@ -98,7 +98,7 @@ def test_how_requests_are_divided_is_counted_where_a_handler_divides():
 
 
 def test_a_new_configuration_keeps_what_is_remembered():
-    program = Program(StaticEndpoints(), load(""), SETTINGS, Wishes(metrics_port=-1, scrapes=False))
+    program = PickerRunner(StaticEndpoints(), load(""), SETTINGS, RunnerOptions(metrics_port=-1, scrapes=False))
     director = program.server.director
     before = director.scheduler.assembly.plugins["approx-prefix-cache-producer"]
     program.server.reload(load(FLOWING))
@@ -107,7 +107,7 @@ def test_a_new_configuration_keeps_what_is_remembered():
 
 def test_no_metrics_port(run):
     async def scenario():
-        program = Program(StaticEndpoints(), load(""), SETTINGS, Wishes(metrics_port=-1, scrapes=False))
+        program = PickerRunner(StaticEndpoints(), load(""), SETTINGS, RunnerOptions(metrics_port=-1, scrapes=False))
         await program.start()
         port = program.metrics_port
         await program.stop()
@@ -121,25 +121,25 @@ def test_the_load_of_endpoints_is_read(run):
         engine = SimulatedEngine(EngineConfig(cluster="c", namespace="ns", pod="m-0", models=("m",), speed=1000))
         address = await engine.start("127.0.0.1")
         endpoint = Endpoint("ns/m-0", f"127.0.0.1:{address.port}")
-        program = Program(StaticEndpoints([endpoint]), load(""), SETTINGS, Wishes(metrics_port=-1))
+        program = PickerRunner(StaticEndpoints([endpoint]), load(""), SETTINGS, RunnerOptions(metrics_port=-1))
         await program.start()
         for _ in range(3000):
-            if endpoint.load.seen_s > 0:
+            if endpoint.metrics.scraped_s > 0:
                 break
             await asyncio.sleep(0.01)
         program.server.reload(load(""))
         await program.stop()
         await engine.stop()
-        return endpoint.load
+        return endpoint.metrics
 
     load_seen = run(scenario())
-    assert load_seen.seen_s > 0
+    assert load_seen.scraped_s > 0
     assert load_seen.block_size > 0
 
 
 def test_a_picker_that_drains_is_not_ready(run):
     async def scenario():
-        program = Program(StaticEndpoints([]), load(""), SETTINGS, Wishes(metrics_port=0, scrapes=False))
+        program = PickerRunner(StaticEndpoints([]), load(""), SETTINGS, RunnerOptions(metrics_port=0, scrapes=False))
         await program.start()
         before = await page(program, "/readyz")
         await program.server.stop()

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.epp.transport.calls import GrpcStatus, TakesSeveral
+from modelplane.epp.transport.calls import BatchHandler, GrpcStatus
 from modelplane.epp.transport.h2 import frames, hpack
 from modelplane.epp.transport.h2.connection import H2Connection
 from modelplane.epp.transport.h2.flood_guard import TokenBucket
 from modelplane.epp.transport.h2.frames import PREFACE, ErrorCode, FrameType, frame
 from modelplane.epp.transport.h2.limits import H2Limits
-from modelplane.epp.transport.h2.opening import Opening, judge
+from modelplane.epp.transport.h2.request_head import RequestHead, read_request_head
 
 PATH = "/test.Echo/Talk"
 CALL = (
@@ -52,7 +52,7 @@ class Echo:
         self.log.append("cancelled")
 
 
-class EchoOfSeveral(Echo, TakesSeveral):
+class EchoOfSeveral(Echo, BatchHandler):
     """The same for messages that came together."""
 
     def messages(self, messages):
@@ -836,18 +836,18 @@ def test_a_tenth_of_the_tokens_comes_back_every_second():
     ],
 )
 def test_timeouts(value, expected):
-    assert judge((*CALL, (b"grpc-timeout", value))) == Opening(PATH, pytest.approx(expected))
+    assert read_request_head((*CALL, (b"grpc-timeout", value))) == RequestHead(PATH, pytest.approx(expected))
 
 
 @pytest.mark.parametrize("value", [b"", b"5", b"S", b"123456789S", b"-1S", b"1 S"])
 def test_timeouts_that_are_none(value):
-    assert judge((*CALL, (b"grpc-timeout", value))).refused == 400
+    assert read_request_head((*CALL, (b"grpc-timeout", value))).refused == 400
 
 
 @pytest.mark.parametrize("values", [[b"a"], [b"-1"], [b"1", b"2"], [b"1" * 16]])
 def test_lengths_that_are_none(values):
     headers = (*CALL, *((b"content-length", value) for value in values))
-    assert judge(headers).malformed == "a content-length that is not one number"
+    assert read_request_head(headers).malformed == "a content-length that is not one number"
 
 
 anything = st.one_of(

@@ -10,7 +10,7 @@ import pytest
 from modelplane.epp.config.config import load
 from modelplane.epp.datalayer.endpoints import StaticEndpoints
 from modelplane.epp.server.health import CHECK
-from modelplane.epp.server.runner import Program, Wishes
+from modelplane.epp.server.runner import PickerRunner, RunnerOptions
 from modelplane.epp.server.server import PickerSettings
 from modelplane.epp.sidecar.sidecar import RoutingSidecar, SidecarSettings
 from modelplane.epp.transport.listening import EVERYWHERE, listen_everywhere
@@ -31,8 +31,8 @@ def test_a_picker_answers_at_every_address(make_server, run):
     async def scenario():
         settings = PickerSettings(port=0, health_port=0, drain_s=1.0)
         assert settings.host == EVERYWHERE
-        wishes = Wishes(metrics_port=0, scrapes=False, make_server=make_server)
-        program = Program(StaticEndpoints([]), load(""), settings, wishes)
+        wishes = RunnerOptions(metrics_port=0, scrapes=False, make_server=make_server)
+        program = PickerRunner(StaticEndpoints([]), load(""), settings, wishes)
         await program.start()
         health = [
             await ask_health(f"{host}:{port}")

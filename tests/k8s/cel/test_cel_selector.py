@@ -25,7 +25,7 @@ def test_three_outcomes():
         ("device.driver", "must evaluate to bool", (0, 0)),
         ("dyn(true)", "must evaluate to bool", (0, 0)),
         ("'a'.join() == 'a'", "no matching overload", (1, 9)),
-        ("['a'].join() == 'a'", "without bound", (0, 0)),
+        ("['a'].join() == 'a'", "unbounded", (0, 0)),
         ("lists.range(1000000).size() > 0", "1000013 units", (0, 0)),
         ("int('x') == 1", "conversion", (1, 4)),
         (" " * MAX_BYTES + "true", "10240 bytes", (0, 0)),

@@ -2,6 +2,7 @@ import pytest
 
 from modelplane.api.errors import NotFoundError, UnavailableError
 from modelplane.api.objects import manifest
+from modelplane.reconcile.store import ref_of
 from modelplane.testing.cluster import run_cluster, service
 
 
@@ -18,7 +19,7 @@ def test_a_cluster_that_is_down_answers_nothing():
     async def main(lab):
         api = lab.cluster.api
         made = api.create(service())
-        ref = lab.ref(made)
+        ref = ref_of(made)
         await lab.cluster.fail()
         calls = [
             lambda: api.revision,
@@ -31,7 +32,7 @@ def test_a_cluster_that_is_down_answers_nothing():
             lambda: api.delete(ref),
         ]
         for call in calls:
-            with pytest.raises(UnavailableError, match="cluster east does not answer"):
+            with pytest.raises(UnavailableError, match="cluster east is unreachable"):
                 call()
         await lab.cluster.recover()
         return api.get(ref) == made, api.revision == lab.store.revision, api.kinds() == lab.store.kinds()
@@ -48,7 +49,7 @@ def test_changes_are_heard_and_writes_can_be_one():
             lab.cluster.api.create(service("b"))
             inside = list(heard)
         end()
-        lab.cluster.api.delete(lab.ref(service("a")), uid=None)
+        lab.cluster.api.delete(ref_of(service("a")), uid=None)
         return inside, heard
 
     assert run_cluster(main) == ([], ["a", "b"])

@@ -3,6 +3,7 @@
 import pytest
 
 from modelplane.api.objects import manifest, name_of
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.claims import _base_name, claim_names
 from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, deployment, gpu_pool, run_cluster
 
@@ -70,7 +71,7 @@ def test_a_claim_goes_with_its_pod_and_frees_the_devices():
     async def main(lab):
         lab.apply(claim_template(gpus=2), deployment())
         await lab.settle()
-        lab.store.delete(lab.ref(lab.get(deployment())))
+        lab.store.delete(ref_of(lab.get(deployment())))
         await lab.settle()
         gone = lab.pods(), lab.claims()
         lab.apply(deployment("other"), claim_template("other", gpus=2))
@@ -100,7 +101,7 @@ def test_a_shared_claim_is_held_by_all_and_freed_by_the_last():
         nodes = {pod["spec"]["nodeName"] for pod in lab.pods()}
         seen = []
         for pod in pods:
-            lab.store.delete(lab.ref(pod))
+            lab.store.delete(ref_of(pod))
             await lab.settle()
             (claim,) = lab.claims()
             left = [holder["name"] for holder in claim["status"].get("reservedFor", [])]

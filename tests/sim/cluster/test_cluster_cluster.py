@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from modelplane.api.objects import name_of
+from modelplane.reconcile.store import ref_of
 from modelplane.sim import cluster as front_door
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.sim.cluster.objects import condition_is
@@ -26,7 +27,7 @@ POOLS = [gpu_pool("h200", 1)]
 
 def test_with_no_input_nothing_is_written():
     async def main(lab):
-        lab.cluster.set_edge_address("127.0.0.1:1")
+        lab.cluster.set_gateway_address("127.0.0.1:1")
         lab.apply(*ALL)
         await lab.settle()
         await lab.clock.sleep(1000)
@@ -44,7 +45,7 @@ def test_looking_at_everything_again_writes_nothing():
         await lab.settle()
         await lab.clock.sleep(1000)
         before = lab.store.revision
-        lab.cluster._look_at_everything()
+        lab.cluster._enqueue_all()
         await lab.settle()
         return before, lab.store.revision
 
@@ -94,13 +95,13 @@ def test_any_order_of_tasks_ends_in_the_same_place(seed):
 def test_a_failed_cluster_freezes_and_comes_back():
     async def main(lab):
         views = []
-        lab.cluster.set_edge_address("127.0.0.1:1")
+        lab.cluster.set_gateway_address("127.0.0.1:1")
         lab.apply(claim_template(), deployment(replicas=2), service(), gateway(), route())
         await lab.settle()
-        lab.cluster.on_edge_change(lambda: views.append(lab.cluster.edge_view()))
+        lab.cluster.on_gateway_view_change(lambda: views.append(lab.cluster.gateway_view()))
         await lab.cluster.fail()
         before = lab.store.revision
-        dark = lab.cluster.reachable, len(lab.engines.running), lab.cluster.edge_view(), views[-1]
+        dark = lab.cluster.reachable, len(lab.engines.running), lab.cluster.gateway_view(), views[-1]
         await lab.clock.sleep(1000)
         frozen = lab.store.revision == before
         await lab.cluster.recover()
@@ -119,7 +120,7 @@ def test_what_was_asked_for_while_it_was_down_is_done_afterwards():
         lab.apply(claim_template(), deployment(replicas=4))
         await lab.settle()
         await lab.cluster.fail()
-        found = lab.store.get(lab.ref(deployment()))
+        found = lab.store.get(ref_of(deployment()))
         lab.store.replace({**found, "spec": {**found["spec"], "replicas": 1}})
         await lab.settle()
         down = len(lab.pods())
@@ -139,7 +140,7 @@ def test_stopping_ends_every_engine_and_starting_takes_up_the_work():
         await lab.cluster.stop()
         lab.store.replace({**lab.get(deployment()), "spec": deployment(replicas=3)["spec"]})
         await lab.cluster.start()
-        with pytest.raises(RuntimeError, match="cluster east runs already"):
+        with pytest.raises(RuntimeError, match="cluster east is already running"):
             await lab.cluster.start()
         await lab.settle()
         return stopped, outcome(lab)

@@ -5,6 +5,7 @@ from modelplane.api.models import InferenceCluster, ModelReplica
 from modelplane.compose import inference_cluster, model_replica
 from modelplane.compose.contract import ComposeRequest, Remote
 from modelplane.compose.readiness import is_ready
+from modelplane.reconcile.store import ref_of
 from modelplane.testing.cluster import gpu_pool, run_cluster
 
 REPLICA = {
@@ -67,16 +68,16 @@ def test_every_rendered_object_becomes_ready_and_goes():
     targets = rendered()
 
     async def main(lab):
-        lab.cluster.set_edge_address("127.0.0.1:1")
+        lab.cluster.set_gateway_address("127.0.0.1:1")
         for target in targets:
             lab.apply(target.manifest)
         early = readiness(lab, targets)
         await lab.settle()
         late = readiness(lab, targets)
-        carried = len(lab.cluster.edge_view().routes), len(lab.cluster.edge_view().slices)
+        carried = len(lab.cluster.gateway_view().routes), len(lab.cluster.gateway_view().slices)
         for target in targets:
             if target.manifest["kind"] != "Namespace":
-                lab.store.delete(lab.ref(target.manifest))
+                lab.store.delete(ref_of(target.manifest))
         await lab.settle()
         return early, late, carried, lab.store.kinds()
 

@@ -3,6 +3,7 @@
 import pytest
 
 from modelplane.api.objects import name_of
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.deployments import bounds_of, template_hash
 from modelplane.sim.cluster.objects import condition_is
 from modelplane.sim.cluster.rollout import RolloutBounds
@@ -254,7 +255,7 @@ def test_a_deleted_deployment_takes_everything_with_it():
     async def main(lab):
         lab.apply(claim_template(), deployment(replicas=3))
         await lab.settle()
-        lab.store.delete(lab.ref(deployment()))
+        lab.store.delete(ref_of(deployment()))
         await lab.settle()
         return sets(lab), lab.pods(), lab.claims(), lab.engines.running
 

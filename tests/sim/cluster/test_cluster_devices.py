@@ -1,13 +1,13 @@
 """What is kept between passes of the scheduler, and dropped when the objects behind it change."""
 
-from modelplane.sim.cluster.devices import DeviceBooks, without_nulls
+from modelplane.sim.cluster.devices import DeviceCache, without_nulls
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
 
 
 def test_the_inventory_is_kept_while_the_slices_are_the_same():
     async def main(lab):
         await lab.settle()
-        devices = DeviceBooks(lab.store)
+        devices = DeviceCache(lab.store)
         first = devices.book().inventory
         lab.apply(claim_template(), deployment())
         await lab.settle()
@@ -23,7 +23,7 @@ def test_plans_of_claims_that_wait_are_kept_while_the_claims_and_classes_are():
     async def main(lab):
         lab.apply(claim_template(), deployment(replicas=2))
         await lab.settle()
-        devices = DeviceBooks(lab.store)
+        devices = DeviceCache(lab.store)
         book = devices.book()
         for claim in lab.claims():
             book.allocate([claim], [])
@@ -42,7 +42,7 @@ def test_the_plan_of_a_claim_that_has_its_devices_goes():
     async def main(lab):
         lab.apply(claim_template(), deployment(replicas=1))
         await lab.settle()
-        devices = DeviceBooks(lab.store)
+        devices = DeviceCache(lab.store)
         book = devices.book()
         (claim,) = lab.claims()
         book.allocate([claim], lab.store.list("", "Node"))
@@ -54,9 +54,9 @@ def test_the_plan_of_a_claim_that_has_its_devices_goes():
 def test_what_was_put_away_is_made_again():
     async def main(lab):
         await lab.settle()
-        devices = DeviceBooks(lab.store)
+        devices = DeviceCache(lab.store)
         first = devices.book()
-        devices.put_away()
+        devices.evict()
         again = devices.book()
         return again.inventory is first.inventory, again.classes == first.classes, len(again.classes)
 
@@ -66,7 +66,7 @@ def test_what_was_put_away_is_made_again():
 def test_a_missing_class_is_named():
     async def main(lab):
         await lab.settle()
-        book = DeviceBooks(lab.store).book()
+        book = DeviceCache(lab.store).book()
         either = {"name": "any", "firstAvailable": [{"deviceClassName": "gpu.nvidia.com"}, {"deviceClassName": "b200"}]}
         known = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
         return [

@@ -180,7 +180,7 @@ def test_a_pod_is_shown_to_its_engine_with_the_gpus_of_its_claims():
     assert with_gpus(named, store) is named
 
 
-SETTINGS = ClusterSettings(pull_s=0, load_s=0.05, drain_s=0.05, edge_address="127.0.0.1:1")
+SETTINGS = ClusterSettings(pull_s=0, load_s=0.05, drain_s=0.05, gateway_address="127.0.0.1:1")
 
 
 async def started(database, engines):
@@ -204,7 +204,7 @@ def ask(address):
 
 
 def addresses(cluster):
-    view = cluster.edge_view()
+    view = cluster.gateway_view()
     return [] if view is None else [f"{s['endpoints'][0]['addresses'][0]}:{s['ports'][0]['port']}" for s in view.slices]
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from modelplane.api.objects import manifest, name_of, text_at
-from modelplane.reconcile.store import ObjectRef
+from modelplane.api.objects import manifest, name_of, text_at, with_metadata
+from modelplane.reconcile.store import ObjectRef, ref_of
 from modelplane.sim.cluster.gangs import gang_of, group_ref, own_queue, queue_of
-from modelplane.sim.cluster.objects import condition_of, with_metadata, with_spec
+from modelplane.sim.cluster.objects import condition_of, with_spec
 from modelplane.testing.cluster import (
     TENANT_NAMESPACE,
     claim_template,
@@ -206,7 +206,7 @@ def test_groups_that_the_scheduler_made_go_with_their_owner():
     async def main(lab):
         lab.apply(CLAIMS, KAI_QUEUE, kai(leader_worker_set(replicas=2, size=2)))
         await lab.settle()
-        lab.store.delete(lab.ref(leader_worker_set()))
+        lab.store.delete(ref_of(leader_worker_set()))
         await lab.settle()
         (queue,) = lab.store.list("scheduling.run.ai", "Queue")
         return lab.store.list("scheduling.run.ai", "PodGroup"), queue["status"]

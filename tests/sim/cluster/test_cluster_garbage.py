@@ -1,4 +1,5 @@
 from modelplane.api.objects import manifest, name_of
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.garbage import delete_in_foreground
 from modelplane.testing.cluster import (
     TENANT_NAMESPACE,
@@ -29,10 +30,10 @@ def test_dependents_go_with_their_last_owner():
         first, second = (lab.store.create(thing(name)) for name in ("first", "second"))
         child = lab.store.create(thing("child", first, second))
         lab.store.create(thing("grandchild", child))
-        lab.store.delete(lab.ref(first))
+        lab.store.delete(ref_of(first))
         await lab.settle()
         one_left = names(lab)
-        lab.store.delete(lab.ref(second))
+        lab.store.delete(ref_of(second))
         await lab.settle()
         return one_left, names(lab)
 
@@ -43,7 +44,7 @@ def test_an_owner_made_again_is_another_owner():
     async def main(lab):
         owner = lab.store.create(thing("owner"))
         lab.store.create(thing("child", owner))
-        lab.store.delete(lab.ref(owner))
+        lab.store.delete(ref_of(owner))
         lab.store.create(thing("owner"))
         await lab.settle()
         return names(lab)
@@ -81,7 +82,7 @@ def test_a_deleted_namespace_takes_its_contents_with_it():
         lab.apply(claim_template(), deployment(replicas=3), service(), route())
         lab.store.create(thing("elsewhere", namespace="default"))
         await lab.settle()
-        lab.store.delete(lab.ref(manifest("v1", "Namespace", TENANT_NAMESPACE)))
+        lab.store.delete(ref_of(manifest("v1", "Namespace", TENANT_NAMESPACE)))
         await lab.settle()
         left = [
             item

@@ -7,11 +7,11 @@ ALL = (claim_template(), deployment(replicas=2), service(), gateway(), route())
 
 def test_the_view_says_where_ready_pods_really_answer():
     async def main(lab):
-        lab.cluster.set_edge_address("127.0.0.1:10080")
+        lab.cluster.set_gateway_address("127.0.0.1:10080")
         lab.apply(*ALL)
         await lab.settle()
         return (
-            lab.cluster.edge_view(),
+            lab.cluster.gateway_view(),
             sorted((name.removeprefix("east/"), at.port) for at, name in lab.engines.running.items()),
             lab.store.list("discovery.k8s.io", "EndpointSlice"),
         )
@@ -46,10 +46,10 @@ def test_without_an_address_there_is_no_view():
     async def main(lab):
         lab.apply(*ALL)
         await lab.settle()
-        before = lab.cluster.edge_view()
-        lab.cluster.set_edge_address("[::1]:80")
+        before = lab.cluster.gateway_view()
+        lab.cluster.set_gateway_address("[::1]:80")
         await lab.settle()
-        after = lab.cluster.edge_view()
+        after = lab.cluster.gateway_view()
         return before, (after.host, after.port)
 
     assert run_cluster(main, pools=[gpu_pool()]) == (None, ("::1", 80))
@@ -58,8 +58,8 @@ def test_without_an_address_there_is_no_view():
 def test_listeners_hear_of_changes_and_of_nothing_else():
     async def main(lab):
         heard = []
-        lab.cluster.on_edge_change(lambda: heard.append(len(lab.cluster.edge_view().slices)))
-        lab.cluster.set_edge_address("127.0.0.1:10080")
+        lab.cluster.on_gateway_view_change(lambda: heard.append(len(lab.cluster.gateway_view().slices)))
+        lab.cluster.set_gateway_address("127.0.0.1:10080")
         lab.apply(*ALL)
         await lab.settle()
         up = list(heard)
@@ -83,10 +83,10 @@ def test_a_route_that_is_not_accepted_is_not_carried():
     closed["spec"]["listeners"][0]["allowedRoutes"] = {}
 
     async def main(lab):
-        lab.cluster.set_edge_address("127.0.0.1:10080")
+        lab.cluster.set_gateway_address("127.0.0.1:10080")
         lab.apply(closed, route(), service())
         await lab.settle()
-        return lab.cluster.edge_view().routes
+        return lab.cluster.gateway_view().routes
 
     assert run_cluster(main) == ()
 
@@ -96,20 +96,20 @@ def test_a_port_that_no_engine_answers_on_has_no_endpoint():
     elsewhere["spec"]["ports"][0]["targetPort"] = 9999
 
     async def main(lab):
-        lab.cluster.set_edge_address("127.0.0.1:10080")
+        lab.cluster.set_gateway_address("127.0.0.1:10080")
         lab.apply(claim_template(), deployment(), elsewhere, gateway(), route())
         await lab.settle()
-        return lab.cluster.edge_view().slices
+        return lab.cluster.gateway_view().slices
 
     assert run_cluster(main, pools=[gpu_pool()]) == ()
 
 
 def test_envoy_can_carry_the_view():
     async def main(lab):
-        lab.cluster.set_edge_address("127.0.0.1:10080")
+        lab.cluster.set_gateway_address("127.0.0.1:10080")
         lab.apply(*ALL)
         await lab.settle()
-        return lab.cluster.edge_view()
+        return lab.cluster.gateway_view()
 
     config = render([run_cluster(main, pools=[gpu_pool()])])
     assert config.problems == ()

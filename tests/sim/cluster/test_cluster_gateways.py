@@ -3,6 +3,7 @@ import copy
 import pytest
 
 from modelplane.api.objects import manifest
+from modelplane.reconcile.store import ref_of
 from modelplane.testing.cluster import TENANT_NAMESPACE, gateway, route, run_cluster, service
 
 NOW = "2025-06-15T15:06:40Z"
@@ -16,7 +17,7 @@ def condition(kind, reason, message="", *, status="True"):
 
 def settled(*items, address="127.0.0.1:10080"):
     async def main(lab):
-        lab.cluster.set_edge_address(address)
+        lab.cluster.set_gateway_address(address)
         lab.apply(*items)
         await lab.settle()
         return {item["kind"]: item.get("status") for item in (lab.get(given) for given in items)}
@@ -48,14 +49,14 @@ def test_a_gateway_without_an_edge_says_so_until_there_is_one():
         lab.apply(gateway())
         await lab.settle()
         before = lab.get(gateway())["status"]
-        lab.cluster.set_edge_address("127.0.0.1:1")
+        lab.cluster.set_gateway_address("127.0.0.1:1")
         await lab.settle()
         return before, lab.get(gateway())["status"]
 
     before, after = run_cluster(main)
     assert "addresses" not in before
     assert before["conditions"][1] == condition(
-        "Programmed", "AddressNotAssigned", "the edge has no address yet", status="False"
+        "Programmed", "AddressNotAssigned", "the Gateway has no address yet", status="False"
     )
     assert after["addresses"] == [{"type": "Hostname", "value": "127.0.0.1:1"}]
 
@@ -132,7 +133,7 @@ BACKEND = "rules__0__backendRefs"
             [changed(gateway(), listeners__0__allowedRoutes={}), route(), service()],
             "Accepted",
             "NotAllowedByListeners",
-            "no listener takes routes of namespace team",
+            "no listener allows routes of namespace team",
         ),
         (
             "no such listener",
@@ -186,7 +187,7 @@ def test_a_route_follows_its_service_and_its_gateway():
         lab.apply(service())
         await lab.settle()
         states.append(lab.get(route())["status"]["parents"][0]["conditions"][1]["status"])
-        lab.store.delete(lab.ref(gateway()))
+        lab.store.delete(ref_of(gateway()))
         await lab.settle()
         return states, lab.get(route())["status"]
 

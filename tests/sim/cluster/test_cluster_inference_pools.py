@@ -5,6 +5,7 @@ import pytest
 from modelplane.api.labels import CLUSTER_GATEWAY
 from modelplane.api.objects import manifest
 from modelplane.envoy import render
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.inference_pools import target_port
 from modelplane.testing.cluster import (
     TENANT_NAMESPACE,
@@ -35,7 +36,7 @@ def to_pool():
 
 def in_cluster(story):
     async def main(lab):
-        lab.cluster.set_edge_address("127.0.0.1:1")
+        lab.cluster.set_gateway_address("127.0.0.1:1")
         lab.apply(claim_template(), deployment(replicas=2), gateway(), to_pool())
         return await story(lab)
 
@@ -56,7 +57,7 @@ def test_requests_go_to_the_ready_pods_of_the_pool():
     async def story(lab):
         lab.apply(pool(), service("picker"))
         await lab.settle()
-        view = lab.cluster.edge_view()
+        view = lab.cluster.gateway_view()
         config = render([view])
         (cluster,) = config.clusters.values()
         (group,) = cluster["load_assignment"]["endpoints"]
@@ -81,7 +82,7 @@ def test_without_its_picker_a_pool_gets_requests_only_where_it_fails_open(failur
     async def story(lab):
         lab.apply(pool(failure=failure), service("picker"))
         await lab.settle()
-        return len(render([lab.cluster.edge_view()]).clusters)
+        return len(render([lab.cluster.gateway_view()]).clusters)
 
     assert in_cluster(story) == pools
 
@@ -103,7 +104,7 @@ def test_a_pool_that_nobody_routes_to_has_no_parents():
     async def story(lab):
         lab.apply(pool(), service("picker"))
         await lab.settle()
-        lab.store.delete(lab.ref(to_pool()))
+        lab.store.delete(ref_of(to_pool()))
         await lab.settle()
         return lab.get(pool())["status"]
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from modelplane.api.objects import manifest, name_of
+from modelplane.api.objects import manifest, name_of, with_metadata
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.sim.cluster.kserve import group_size_of
-from modelplane.sim.cluster.objects import condition_of, with_metadata, with_spec
+from modelplane.sim.cluster.objects import condition_of, with_spec
 from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, gpu_pool, run_cluster
 
 API = "serving.kserve.io/v1alpha2"
@@ -116,7 +117,7 @@ def test_what_changes_shape_is_replaced_and_what_is_stopped_goes():
 
 def test_deleting_it_leaves_nothing_behind():
     async def story(lab):
-        lab.store.delete(lab.ref(llm()))
+        lab.store.delete(ref_of(llm()))
         await lab.settle()
         return children(lab), lab.pods(), lab.claims()
 

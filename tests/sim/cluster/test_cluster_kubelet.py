@@ -49,10 +49,10 @@ def test_a_pod_is_pulled_then_loads_then_serves():
 
 
 def test_annotations_of_the_pod_decide_over_settings():
-    knobs = {"sim.modelplane.ai/pull-seconds": "1", "sim.modelplane.ai/load-seconds": "2.5"}
+    sim_settings = {"sim.modelplane.ai/pull-seconds": "1", "sim.modelplane.ai/load-seconds": "2.5"}
 
     async def main(lab):
-        lab.apply(claim_template(), deployment(annotations=knobs))
+        lab.apply(claim_template(), deployment(annotations=sim_settings))
         return [(await at(lab, second))[1] for second in (3.4, 3.6)]
 
     assert run_cluster(main, pools=POOLS, settings=SLOW) == [False, True]
@@ -329,7 +329,7 @@ def test_an_engine_that_ends_by_itself_is_restarted_at_once_and_then_later_each_
     ]
     assert after[:3] == ("Running", True, "running")
     assert running == 1
-    assert warned == [("BackOff", "Back-off restarting failed container: the engine ended by itself", 2)]
+    assert warned == [("BackOff", "Back-off restarting failed container: the engine exited", 2)]
 
 
 def warnings(lab):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from modelplane.api.objects import manifest, name_of, text_at
+from modelplane.api.objects import manifest, name_of, text_at, with_metadata
 from modelplane.compose.capacity import kueue as reading
-from modelplane.reconcile.store import ObjectRef
-from modelplane.sim.cluster.objects import condition_of, with_metadata, with_spec
+from modelplane.reconcile.store import ObjectRef, ref_of
+from modelplane.sim.cluster.objects import condition_of, with_spec
 from modelplane.testing.cluster import (
     TENANT_NAMESPACE,
     claim_template,
@@ -107,7 +107,7 @@ def test_quota_that_comes_free_lets_the_next_group_in():
         )
         await lab.settle()
         before = {name for name, phase in phases(lab).items() if phase == "bound"}
-        lab.store.delete(lab.ref(leader_worker_set("a")))
+        lab.store.delete(ref_of(leader_worker_set("a")))
         await lab.settle()
         return before, {name for name, phase in phases(lab).items() if phase == "bound"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.api.objects import labels_of, name_of, text_at, uid_of
-from modelplane.reconcile.store import ObjectRef
+from modelplane.reconcile.store import ObjectRef, ref_of
 from modelplane.sim.cluster import ClusterSettings
 from modelplane.sim.cluster.lws import has_restarted, revision_of
 from modelplane.sim.cluster.objects import condition_is, with_spec
@@ -247,7 +247,7 @@ def test_deleting_it_leaves_nothing_behind():
     async def main(lab):
         lab.apply(CLAIMS, leader_worker_set(replicas=2, size=2))
         await lab.settle()
-        lab.store.delete(lab.ref(leader_worker_set()))
+        lab.store.delete(ref_of(leader_worker_set()))
         await lab.settle()
         return lab.store.kinds(), lab.engines.running
 

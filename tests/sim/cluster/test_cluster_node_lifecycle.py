@@ -1,4 +1,4 @@
-"""Nodes that fall silent, are cordoned or removed, and what becomes of their pods."""
+"""Nodes that fall unreachable, are cordoned or removed, and what becomes of their pods."""
 
 import pytest
 
@@ -36,14 +36,14 @@ def test_a_lost_node_is_found_out_late_and_its_pods_are_evicted_later():
         await lab.clock.sleep(49)
         before = ready(node(lab, "h200-1")), placed(lab), len(lab.engines.running)
         await lab.clock.sleep(2)
-        silent = node(lab, "h200-1"), placed(lab)
+        unreachable = node(lab, "h200-1"), placed(lab)
         await lab.clock.sleep(298)
         still = placed(lab)
         await lab.clock.sleep(2)
         evicted = placed(lab)
-        return before, silent, still, evicted
+        return before, unreachable, still, evicted
 
-    before, (lost, silent), still, evicted = run_cluster(main, pools=POOLS)
+    before, (lost, unreachable), still, evicted = run_cluster(main, pools=POOLS)
     assert before == ("True", [("h200-0", False, "True"), ("h200-1", False, "True")], 1)
     assert lost["status"]["conditions"] == [
         {
@@ -59,7 +59,7 @@ def test_a_lost_node_is_found_out_late_and_its_pods_are_evicted_later():
         ("node.kubernetes.io/unreachable", "NoSchedule"),
         ("node.kubernetes.io/unreachable", "NoExecute"),
     ]
-    assert silent == still == [("h200-0", False, "True"), ("h200-1", False, "False")]
+    assert unreachable == still == [("h200-0", False, "True"), ("h200-1", False, "False")]
     # The replacement has no devices to go to: those of the lost node belong to a pod that nobody has seen stop.
     assert evicted == [("", False, ""), ("h200-0", False, "True"), ("h200-1", True, "False")]
 

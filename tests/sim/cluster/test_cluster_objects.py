@@ -1,12 +1,11 @@
 import pytest
 
-from modelplane.reconcile.store import ObjectRef
+from modelplane.reconcile.store import ObjectRef, ref_of
 from modelplane.sim.cluster.objects import (
     annotated,
     controller_ref,
     controller_reference,
     merged_conditions,
-    ref_of,
     seconds_of,
     selector_matches,
 )

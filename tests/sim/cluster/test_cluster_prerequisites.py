@@ -4,7 +4,7 @@ from modelplane.api.codec import decode
 from modelplane.api.models import InferenceCluster
 from modelplane.api.objects import manifest, name_of
 from modelplane.compose.capacity import READERS
-from modelplane.sim.cluster.prerequisites import furniture
+from modelplane.sim.cluster.prerequisites import prerequisites
 from modelplane.testing.cluster import gpu_pool, run_cluster
 
 RESOURCES = {"gpu.nvidia.com": "nvidia.com/gpu"}
@@ -26,7 +26,7 @@ def declared(**scheduling):
 
 
 def made(quota=None, **scheduling):
-    return list(furniture(declared(**scheduling), [gpu_pool()], RESOURCES, quota))
+    return list(prerequisites(declared(**scheduling), [gpu_pool()], RESOURCES, quota))
 
 
 @pytest.mark.parametrize("scheduler", ["KAI", "Volcano", "Kueue"])
@@ -52,10 +52,10 @@ def test_what_was_declared_before_goes_and_what_others_made_stays():
 
     async def main(lab):
         lab.apply(foreign)
-        lab.cluster.furnish(made(type="KAI", queue="team"))
-        lab.cluster.furnish(made(5, type="KAI", queue="mine"))
+        lab.cluster.set_prerequisites(made(type="KAI", queue="team"))
+        lab.cluster.set_prerequisites(made(5, type="KAI", queue="mine"))
         first = [(name_of(item), item["spec"]) for item in lab.store.list("scheduling.run.ai", "Queue")]
-        lab.cluster.furnish(made(type="None"))
+        lab.cluster.set_prerequisites(made(type="None"))
         return first, [name_of(item) for item in lab.store.list("scheduling.run.ai", "Queue")]
 
     assert run_cluster(main) == ([("mine", {"resources": {}})], ["mine"])

@@ -75,7 +75,7 @@ def test_queues_above_count_as_well():
 
     found, said = run_cluster(main, pools=[gpu_pool(nodes=1)])
     assert found == 4
-    assert any("queue all may use 4 devices, uses 4, and 1 more are asked for" in message for message in said)
+    assert any("queue all has a limit of 4 devices, 4 are used and 1 more are requested" in message for message in said)
 
 
 def test_what_waits_is_requested():

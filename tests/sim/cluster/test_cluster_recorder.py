@@ -9,10 +9,10 @@ from modelplane.testing.cluster import run_cluster
 
 def test_the_same_trouble_is_counted_and_another_is_told_beside_it():
     async def main(lab):
-        site = ControllerContext("east", lab.store, lab.clock, ClusterSettings())
+        context = ControllerContext("east", lab.store, lab.clock, ClusterSettings())
         node = lab.store.create(manifest("v1", "Node", "n"))
         for message in ("gone", "gone", "back"):
-            warn(site, node, "NodeNotReady", message, source="here")
+            warn(context, node, "NodeNotReady", message, source="here")
             await lab.clock.sleep(10)
         return sorted(lab.store.list("", "Event"), key=lambda event: event["count"])
 

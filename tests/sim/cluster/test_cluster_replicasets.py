@@ -1,4 +1,5 @@
 from modelplane.api.objects import name_of
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.replicasets import _first_to_go
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster
 
@@ -71,7 +72,7 @@ def test_a_deleted_pod_is_replaced_at_once():
         lab.apply(claim_template(), deployment())
         await lab.settle()
         (first,) = lab.pods()
-        lab.store.delete(lab.ref(first))
+        lab.store.delete(ref_of(first))
         await lab.clock.sleep(0.1)
         overlap = sorted(bool(p["metadata"].get("deletionTimestamp")) for p in lab.pods())
         (found,) = lab.store.list("apps", "ReplicaSet")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.models import Taint
 from modelplane.api.objects import manifest, name_of
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster import ClusterSettings, NodePoolSpec
 from modelplane.sim.cluster.devices import devices_of
 from modelplane.testing.cluster import TENANT_NAMESPACE, claim_template, deployment, gpu_pool, run_cluster
@@ -196,7 +197,7 @@ def test_a_waiting_pod_is_placed_when_devices_come_free_or_appear():
         await lab.settle()
         grown = len(waiting(lab))
         gone = next(p for p in lab.pods() if "nodeName" in p["spec"])
-        lab.store.delete(lab.ref(gone))
+        lab.store.delete(ref_of(gone))
         await lab.settle()
         return before, grown, len(waiting(lab)), sum(per_node(lab).values())
 

@@ -1,6 +1,7 @@
 import pytest
 
 from modelplane.api.objects import name_of
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.services import _slices, resolved_port
 from modelplane.testing.cluster import claim_template, deployment, gpu_pool, run_cluster, service
 
@@ -62,7 +63,7 @@ def test_a_service_that_goes_takes_its_slices_with_it():
     async def main(lab):
         lab.apply(claim_template(), deployment(), service())
         await lab.settle()
-        lab.store.delete(lab.ref(service()))
+        lab.store.delete(ref_of(service()))
         await lab.settle()
         return slices(lab)
 

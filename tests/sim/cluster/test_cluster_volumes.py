@@ -1,7 +1,8 @@
 import pytest
 
-from modelplane.api.objects import manifest, text_at
-from modelplane.sim.cluster.objects import condition_of, with_metadata
+from modelplane.api.objects import manifest, text_at, with_metadata
+from modelplane.reconcile.store import ref_of
+from modelplane.sim.cluster.objects import condition_of
 from modelplane.testing.cluster import TENANT_NAMESPACE, gpu_pool, run_cluster
 
 
@@ -37,7 +38,7 @@ def test_a_claim_gets_a_volume_of_its_class_and_takes_it_along():
         await lab.settle()
         claim = lab.get(volume_claim())
         (volume,) = lab.store.list("", "PersistentVolume")
-        lab.store.delete(lab.ref(claim))
+        lab.store.delete(ref_of(claim))
         await lab.settle()
         return (
             claim["spec"]["volumeName"] == volume["metadata"]["name"],
@@ -55,7 +56,7 @@ def test_a_volume_that_is_to_be_kept_is_released():
     async def main(lab):
         lab.apply(storage_class(reclaimPolicy="Retain"), volume_claim())
         await lab.settle()
-        lab.store.delete(lab.ref(volume_claim()))
+        lab.store.delete(ref_of(volume_claim()))
         await lab.settle()
         (volume,) = lab.store.list("", "PersistentVolume")
         return volume["status"]["phase"]

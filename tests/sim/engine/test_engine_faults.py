@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from modelplane.sim.engine.errors import EngineApiError
 from modelplane.sim.engine.faults import (
+    NO_FAULT,
     NO_FAULTS,
-    UNHARMED,
     Faults,
     RequestFault,
     draw,
@@ -88,7 +88,7 @@ def test_kinds_of_faults_are_drawn_apart():
 
 
 def test_nothing_happens_by_default_and_a_crash_at_its_number():
-    assert draw(NO_FAULTS, identity="a", number=1) is UNHARMED
+    assert draw(NO_FAULTS, identity="a", number=1) is NO_FAULT
     assert [draw(Faults(crash_after=2), identity="a", number=number).crash for number in (1, 2, 3)] == [
         False,
         True,

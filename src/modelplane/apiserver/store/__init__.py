@@ -1,1 +1,1 @@
-"""The store behind the API: whole objects in SQLite, with revisions, history and a mirror in memory."""
+"""The store behind the API: whole objects in SQLite, with revisions, history and an index in memory."""

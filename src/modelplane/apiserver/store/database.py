@@ -1,9 +1,9 @@
 """The durable store of the embedded plane: many named stores in one SQLite file, read from memory.
 
-A Database holds the plane's own store and one for each simulated cluster. Every object is in memory, so reads are
-dictionary lookups, and a decoding where nobody asked for long; every write is one transaction on disk before it
-returns. Rules of a write are in `store_rules`, the order of lists in `store_mirror`, what objects take while nobody
-asks for them in `store_press`, the file in `store_file`, past changes in `store_history`.
+A Database holds the plane's own store and one for each simulated cluster. Every object is in memory: a read is a
+dictionary lookup, plus a decoding for an object that was not read lately. Every write is one transaction on disk before
+it returns. `rules` has the metadata rules of a write, `indexer` the lists, `packed` the compressed objects, `file` the
+SQLite file and `history` the past changes.
 
 Several writes in one transaction, over any of the stores:
 
@@ -11,12 +11,12 @@ Several writes in one transaction, over any of the stores:
         plane.create(...)
         cluster.replace_status(...)
 
-Inside a batch its own writes are visible at once; listeners hear of them after the commit, in order. An exception that
-leaves the batch undoes all of it. A batch belongs to the code inside it: awaiting there would let others join it.
+Inside a batch its own writes are visible at once; listeners are notified after the commit, in order. An exception that
+leaves the batch rolls all of it back. Do not await inside a batch: other code would join it.
 
-A listener may write. Its writes are committed as usual, and told after everything told before them has been heard by
-all: then, and only then, a write returns before its listeners were called. A listener that raises is reported and
-keeps its subscription; the write stands.
+A listener may write. Its write is committed as usual, and its listeners are notified after all earlier notifications;
+only then does a write return before its listeners were called. A listener that raises is reported and keeps its
+subscription; the write stands.
 
 A Database belongs to one thread. Without a path nothing is kept on disk.
 """
@@ -37,7 +37,7 @@ from modelplane.api.objects import Json, Manifest
 from modelplane.apiserver.store import rules
 from modelplane.apiserver.store.file import ObjectRow, StoreFile, StoreId, StoreRow
 from modelplane.apiserver.store.history import ChangeLog, Expired, History
-from modelplane.apiserver.store.mirror import Cellar, Mirror
+from modelplane.apiserver.store.indexer import LruBodies, ObjectIndexer
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
 
@@ -56,32 +56,32 @@ def random_uid() -> str:
 
 
 def _log_failure(change: StoreChange, error: Exception) -> None:
-    _log.error("a listener failed on %s %s: %r", change.type, change.ref, error, exc_info=error)
+    _log.error("a store listener failed on %s %s: %r", change.type, change.ref, error, exc_info=error)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """How a database is kept.
+    """Settings of a database.
 
-    durable: each commit waits for the disk, so that it outlives a power cut and not only the process.
-    history_limit: how many changes are remembered for watchers, over all stores together.
-    busy_timeout_s: how long opening waits for another process to let go of the file.
-    warm_objects: of each store this many objects stay decoded, the others are packed until somebody asks for them.
-    cool_prefix: stores whose name begins so count as one in that.
+    durable: each commit waits for the disk, so that it survives a power cut and not only the process.
+    history_limit: changes kept for watches, over all stores together.
+    busy_timeout_s: how long opening waits for another process to release the file.
+    decoded_objects: how many objects of a store stay decoded; the others are packed until they are read.
+    packed_prefix: stores whose name has this prefix share one such limit.
     """
 
     durable: bool = False
     history_limit: int = 8_192
     busy_timeout_s: float = 5.0
-    warm_objects: int = 4_096
-    cool_prefix: str = "cluster/"
+    decoded_objects: int = 4_096
+    packed_prefix: str = "cluster/"
 
 
 _DEFAULTS = StoreSettings()
 
 
 class Database:
-    """`new_id` makes uids, and the suffixes of generated names; tests pass one that counts."""
+    """`new_id` makes uids and the suffixes of generated names; tests pass one that counts."""
 
     def __init__(
         self,
@@ -96,14 +96,14 @@ class Database:
         self.new_id = new_id
         self._listener_failed = listener_failed
         self._history = History(settings.history_limit)
-        self._cool_prefix = settings.cool_prefix
-        self._warm_objects = settings.warm_objects
-        self._cellar = Cellar(settings.warm_objects)
+        self._packed_prefix = settings.packed_prefix
+        self._decoded_objects = settings.decoded_objects
+        self._bodies = LruBodies(settings.decoded_objects)
         self._stores: dict[str, SqliteStore] = {}
         self._pending: list[tuple[SqliteStore, StoreChange]] = []
         self._depth = 0
         self._outbox: deque[tuple[SqliteStore, StoreChange]] = deque()
-        self._telling = False
+        self._notifying = False
         self._file: StoreFile | None = None
         if path is not None:
             self._file = StoreFile(path, durable=settings.durable, busy_timeout_s=settings.busy_timeout_s)
@@ -114,39 +114,39 @@ class Database:
                 raise
 
     def store(self, name: str) -> "SqliteStore":
-        """The store of that name, made when there is none."""
+        """The store of that name, created when it does not exist."""
         store = self._stores.get(name)
         if store is None:
             number = StoreId(len(self._stores)) if self._file is None else self._file.add_store(name)
-            store = self._stores[name] = SqliteStore(self, name, number, cellar=self._cellar_of(name))
+            store = self._stores[name] = SqliteStore(self, name, number, bodies=self._bodies_of(name))
         return store
 
-    def _cellar_of(self, name: str) -> Cellar:
-        return self._cellar if name.startswith(self._cool_prefix) else Cellar(self._warm_objects)
+    def _bodies_of(self, name: str) -> LruBodies:
+        return self._bodies if name.startswith(self._packed_prefix) else LruBodies(self._decoded_objects)
 
     def stores(self) -> tuple[str, ...]:
         return tuple(sorted(self._stores))
 
     def drop(self, name: str) -> None:
-        """Remove a store and everything in it, telling nobody. It must not be used any more."""
+        """Delete a store with all its objects, without notifications. It must not be used any more."""
         if self._depth:
             raise RuntimeError("a store cannot be dropped inside a batch")
         store = self._stores.get(name)
         if store is None:
-            raise NotFoundError(f"there is no store named {name}")
+            raise NotFoundError(f"store {name} not found")
         if self._file is not None:
             self._file.drop_store(store.id)
         del self._stores[name]
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """All writes inside are one transaction. An inner batch joins the outer one; failing, it is undone alone."""
+        """All writes inside are one transaction. An inner batch joins the outer one; if it fails, only it is undone."""
         mark = len(self._pending)
         self._depth += 1
         try:
             yield
         except BaseException:
-            self._undo_to(mark)
+            self._roll_back_to(mark)
             raise
         finally:
             self._depth -= 1
@@ -177,7 +177,7 @@ class Database:
     def _load(self, file: StoreFile) -> None:
         by_id: dict[StoreId, SqliteStore] = {}
         for row in file.stores():
-            store = SqliteStore(self, row.name, row.id, revision=row.revision, cellar=self._cellar_of(row.name))
+            store = SqliteStore(self, row.name, row.id, revision=row.revision, bodies=self._bodies_of(row.name))
             by_id[row.id] = self._stores[row.name] = store
         with _collector_paused():
             for found in file.objects():
@@ -186,21 +186,21 @@ class Database:
                 by_id[found.store].load(found.ref, self._checked(file, found, by_id[found.store].name))
 
     def _checked(self, file: StoreFile, row: ObjectRow, store: str) -> bytes:
-        """Objects of clusters are many, and are read when somebody asks: their checksums were right."""
-        return (row.body or b"") if store.startswith(self._cool_prefix) else _readable(file, row)
+        """The plane's objects are decoded now. Those of clusters are many; their checksums were right."""
+        return (row.body or b"") if store.startswith(self._packed_prefix) else _readable(file, row)
 
     def _commit(self) -> None:
         if self._file is not None:
             try:
                 self._file.commit(self._rows(), self._store_rows())
             except BaseException:
-                self._undo_to(0)
+                self._roll_back_to(0)
                 raise
         for store, change in self._pending:
             self._history.record(store.log, change)
         self._outbox.extend(self._pending)
         self._pending.clear()
-        self._tell()
+        self._notify()
 
     def _rows(self) -> list[ObjectRow]:
         newest = {(store.id, change.ref): change for store, change in self._pending}
@@ -213,24 +213,24 @@ class Database:
         written = {store.name: store for store, _ in self._pending}
         return [StoreRow(store.id, store.name, store.revision) for store in written.values()]
 
-    def _undo_to(self, mark: int) -> None:
+    def _roll_back_to(self, mark: int) -> None:
         while len(self._pending) > mark:
             store, change = self._pending.pop()
-            store.undo(change)
+            store.roll_back(change)
 
-    def _tell(self) -> None:
-        if self._telling:
+    def _notify(self) -> None:
+        if self._notifying:
             return
-        self._telling = True
+        self._notifying = True
         try:
             while self._outbox:
                 store, change = self._outbox.popleft()
                 for listener in store.listeners(change):
-                    self._tell_one(listener, change)
+                    self._notify_one(listener, change)
         finally:
-            self._telling = False
+            self._notifying = False
 
-    def _tell_one(self, listener: Listener, change: StoreChange) -> None:
+    def _notify_one(self, listener: Listener, change: StoreChange) -> None:
         try:
             listener(change)
         except Exception as error:  # noqa: BLE001  the write is committed; a listener can no longer refuse it
@@ -240,12 +240,12 @@ class Database:
 class SqliteStore:
     """One API's objects. Made by Database.store; see modelplane.reconcile.store.Store for what each method promises."""
 
-    def __init__(self, database: Database, name: str, number: StoreId, *, cellar: Cellar, revision: int = 0) -> None:
+    def __init__(self, database: Database, name: str, number: StoreId, *, bodies: LruBodies, revision: int = 0) -> None:
         self.id = number
         self.name = name
         self.log = ChangeLog(revision)
         self._database = database
-        self._mirror = Mirror(cellar)
+        self._objects = ObjectIndexer(bodies)
         self._revision = revision
         self._listeners: dict[int, tuple[int, Listener]] = {}
         self._subscriptions = 0
@@ -255,19 +255,19 @@ class SqliteStore:
         return self._revision
 
     def get(self, ref: ObjectRef) -> Manifest | None:
-        return self._mirror.get(ref)
+        return self._objects.get(ref)
 
     def list(
         self, group: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> tuple[Manifest, ...]:
-        return self._mirror.list(group, kind, namespace=namespace, labels=labels)
+        return self._objects.list(group, kind, namespace=namespace, labels=labels)
 
     def kinds(self) -> tuple[tuple[str, str], ...]:
         """The groups and kinds that have objects here, in order."""
-        return self._mirror.kinds()
+        return self._objects.kinds()
 
     def __len__(self) -> int:
-        return len(self._mirror)
+        return len(self._objects)
 
     def create(self, manifest: Manifest) -> Manifest:
         given = rules.read(manifest)
@@ -311,7 +311,7 @@ class SqliteStore:
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         if self._database.in_batch():
-            raise RuntimeError("subscribe outside of a batch: one that fails would take revisions back")
+            raise RuntimeError("subscribe outside of a batch: a failed batch rolls revisions back")
         self._subscriptions += 1
         number = self._subscriptions
         self._listeners[number] = (self._revision, listener)
@@ -322,28 +322,28 @@ class SqliteStore:
         return end
 
     def listeners(self, change: StoreChange) -> Iterator[Listener]:
-        """Those who subscribed before the change and, when their turn comes, have not left."""
+        """Listeners that subscribed before the change and are still subscribed."""
         for number, (since, listener) in tuple(self._listeners.items()):
             if number in self._listeners and since < change.revision:
                 yield listener
 
     def scan(self, group: str, kind: str, *, having: bytes = b"") -> Iterator[Manifest]:
-        """Objects of a kind, one after the other and not all at once; those that went meanwhile are left out.
+        """Iterates over the objects of a kind; objects deleted meanwhile are left out.
 
-        So may be those whose JSON does not have that text, which is cheaper to see than what an object says.
+        Packed objects whose JSON lacks the text `having` are left out too, without being decoded.
         """
-        return self._mirror.scan(group, kind, having)
+        return self._objects.scan(group, kind, having)
 
     def load(self, ref: ObjectRef, body: bytes) -> None:
-        """For the database: an object found on disk."""
-        self._mirror.load(ref, body)
+        """For the database: add an object that was read from disk."""
+        self._objects.load(ref, body)
 
-    def undo(self, change: StoreChange) -> None:
-        """For the database: the newest change is taken back."""
+    def roll_back(self, change: StoreChange) -> None:
+        """For the database: roll the newest change back."""
         if change.before is None:
-            self._mirror.remove(change.ref)
+            self._objects.remove(change.ref)
         else:
-            self._mirror.put(change.ref, change.before)
+            self._objects.put(change.ref, change.before)
         self._revision = change.revision - 1
 
     def _existing(self, ref: ObjectRef) -> Manifest:
@@ -369,16 +369,16 @@ class SqliteStore:
             kind = ChangeType.DELETED if gone else ChangeType.MODIFIED if before is not None else ChangeType.ADDED
             self._database.record(self, StoreChange(kind, ref, stamped, before, revision))
             if gone:
-                self._mirror.remove(ref)
+                self._objects.remove(ref)
             else:
-                self._mirror.put(ref, stamped)
+                self._objects.put(ref, stamped)
             self._revision = revision
         return stamped
 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Trees of JSON hold no cycles; looking for some while they pile up takes longer than reading them."""
+    """JSON has no cycles, and collecting garbage while it is decoded takes longer than the decoding."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -390,7 +390,7 @@ def _collector_paused() -> Iterator[None]:
 
 def _readable(file: StoreFile, row: ObjectRow) -> bytes:
     try:
-        ref = rules.ref_of(rules.decode(row.body or b""))
+        ref = rules.checked_ref(rules.decode(row.body or b""))
     except (ValueError, InputError) as error:
         raise file.damaged(f"the content of {row.ref} cannot be read: {error}") from None
     if ref != row.ref:

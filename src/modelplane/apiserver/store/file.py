@@ -4,9 +4,9 @@
     stores    one row a store, with the revision of its newest write and a checksum of both
     objects   one row an object: where it is, its JSON, and a checksum of that JSON and its store
 
-One process at a time: the file is locked for as long as it is open, because the objects are mirrored in memory. In WAL
+One process at a time: the file is locked for as long as it is open, because the objects are cached in memory. In WAL
 mode a transaction is whole or absent after any crash of the process. With `durable` each commit also waits for the
-disk and so outlives a power cut; without it a power cut may take the newest transactions, never part of one.
+disk and so survives a power cut; without it a power cut may lose the newest transactions, never part of one.
 
 A damaged log tail is cut back to the last whole transaction by SQLite. Damage anywhere else is found on opening (page
 structure by SQLite, content by checksum) and refused with its place; nothing is repaired by guessing.
@@ -198,7 +198,7 @@ class StoreFile:
             raise UnavailableError(f"{self._path} cannot be read or written: {error}") from error
 
     def damaged(self, why: str) -> InputError:
-        return InputError(f"{self._path} is damaged: {why}; nothing was changed, restore it from a copy or start anew")
+        return InputError(f"{self._path} is damaged: {why}; nothing was changed; restore a copy or delete the file")
 
 
 def _connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:

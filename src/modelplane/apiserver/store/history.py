@@ -1,8 +1,8 @@
-"""The newest changes of each store, for watchers that come back with a revision.
+"""The newest changes of each store, for watches that continue from a resourceVersion.
 
-One bound covers all stores of a database together: a thousand quiet clusters cost nothing, and a busy one cannot grow
-without end. What falls out, and everything from before a restart, is Expired: the watcher lists again. A store that
-nobody comes back to need not be remembered: its changes would push out those of the others.
+One limit covers all stores of a database together. Older changes, and all changes from before a restart, are compacted:
+the watch gets Expired and the client lists again. The log of a store that nobody watches can be disabled, so that its
+changes do not compact those of the others.
 """
 
 from collections import deque
@@ -14,21 +14,21 @@ from modelplane.reconcile.store import StoreChange
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Changes since that revision fell out, or it was never reached: list again and go on from there.
+    """The revision was compacted, or does not exist yet: list again and watch from there.
 
-    `oldest` is the earliest revision that can be continued from.
+    `oldest` is the earliest revision that a watch can continue from.
     """
 
     oldest: int
 
 
 class ChangeLog:
-    """Changes of one store. Its revisions have no gaps, so a place in the log follows from a revision."""
+    """Changes of one store. Its revisions have no gaps, so a revision gives the position in the log."""
 
     def __init__(self, revision: int) -> None:
         self._oldest = revision
         self._changes: deque[StoreChange] = deque()
-        self.remembers = True
+        self.enabled = True
 
     def since(self, revision: int) -> tuple[StoreChange, ...] | Expired:
         """Changes after that revision, in order."""
@@ -39,17 +39,17 @@ class ChangeLog:
     def append(self, change: StoreChange) -> None:
         self._changes.append(change)
 
-    def stop_remembering(self) -> None:
-        """From here on only the newest revision can be continued from."""
-        self.remembers = False
+    def disable(self) -> None:
+        """Keep no changes from now on: a watch can continue from the newest revision only."""
+        self.enabled = False
         if self._changes:
             self._oldest = self._changes[-1].revision
             self._changes.clear()
 
-    def pass_over(self, change: StoreChange) -> None:
+    def skip(self, change: StoreChange) -> None:
         self._oldest = change.revision
 
-    def drop_oldest(self) -> None:
+    def compact_oldest(self) -> None:
         if self._changes:
             self._oldest = self._changes.popleft().revision
 
@@ -62,10 +62,10 @@ class History:
         self._logs: deque[ChangeLog] = deque()
 
     def record(self, log: ChangeLog, change: StoreChange) -> None:
-        if not log.remembers:
-            log.pass_over(change)
+        if not log.enabled:
+            log.skip(change)
             return
         log.append(change)
         self._logs.append(log)
         if len(self._logs) > self._limit:
-            self._logs.popleft().drop_oldest()
+            self._logs.popleft().compact_oldest()

@@ -10,7 +10,7 @@
 
 Null and empty metadata fields are dropped, as their Go types would, so that `labels: {}` and no labels are equal.
 Equality is that of JSON: the order of keys does not matter, and 1, 1.0 and true are three values.
-Names, schemas and defaults are admission's business, not checked here.
+Names, schemas and defaults are checked by admission.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _RESERVED = (
 _KEPT = tuple(field for field in _RESERVED if field != "selfLink")
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Neither vowels nor look-alikes, as Kubernetes: no words, no misreading."""
+"""The characters of Kubernetes' generated names: no vowels, no look-alikes."""
 _SUFFIX_LENGTH = 5
 _NAME_LENGTH_MOST = 63
 
@@ -57,7 +57,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A manifest as a writer gave it: plain JSON values that nobody else holds, with its metadata read."""
+    """A copy of the manifest of a write, with its metadata parsed."""
 
     ref: ObjectRef
     body: Json
@@ -87,9 +87,9 @@ def decode(body: bytes) -> Json:
 
 
 def read(manifest: Manifest) -> Given:
-    """Copy a writer's manifest and check the little that the store needs to know of it."""
+    """Copy a manifest and check the fields that the store relies on."""
     body = _copied(manifest)
-    ref = ref_of(body)
+    ref = checked_ref(body)
     metadata: Json = {field: value for field, value in metadata_of(body).items() if value not in (None, "", [], {})}
     typed = _typed(metadata, ref)
     return Given(
@@ -102,8 +102,8 @@ def read(manifest: Manifest) -> Given:
     )
 
 
-def ref_of(body: Json) -> ObjectRef:
-    """Where the object belongs; the name is empty when it is to be generated."""
+def checked_ref(body: Json) -> ObjectRef:
+    """The reference of an object; the name is empty when it is to be generated."""
     api_version, kind, metadata = body.get("apiVersion"), body.get("kind"), body.get("metadata")
     if not (isinstance(api_version, str) and api_version):
         raise InvalidObject("apiVersion: a non-empty string is required")
@@ -241,7 +241,7 @@ def _content(manifest: Manifest) -> Json:
 
 
 def _shared(current: Manifest, body: Json) -> Json:
-    """The new content, holding on to the current parts that are equal: versions of an object share memory."""
+    """The new content with the equal parts of the current one, so that versions of an object share memory."""
     return {
         field: value if field in {"metadata", "status"} else _shared_part(current, field, value)
         for field, value in body.items()
@@ -255,7 +255,7 @@ def _shared_part(current: Manifest, field: str, value: object) -> object:
 
 
 def _common(body: Json) -> Json:
-    """The object with parts that others have too held once: what one template makes differs in little."""
+    """The object with equal parts of other objects shared: objects of one template differ in little."""
     return {field: value if field == "metadata" else _common_parts(value) for field, value in body.items()}
 
 
@@ -273,7 +273,7 @@ def _held_once(value: object) -> object:
 
 @lru_cache(maxsize=8_192)
 def _only(encoded: bytes) -> object:
-    """One value for equal texts. Nobody changes what is stored, so it may be in many objects."""
+    """One shared value for equal texts. Stored values are never changed in place."""
     return msgspec.json.decode(encoded)
 
 

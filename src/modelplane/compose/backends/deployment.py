@@ -8,17 +8,17 @@ from modelplane.api.models import ReplicaEngine
 from modelplane.compose.context import Context
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang.gang_metadata import GangMetadata
-from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.pods import START_BUDGET_S, render_pod
 from modelplane.compose.sidecar import with_sidecar
+from modelplane.compose.workload_metadata import annotated, engine_label, workload_metadata
 
 _PROGRESS_MARGIN_S = 600
 
 
-def deployment(context: Context, engine: ReplicaEngine, marks: GangMetadata) -> Remote:
+def deployment(context: Context, engine: ReplicaEngine, gang_metadata: GangMetadata) -> Remote:
     member = engine.members[0]
-    pod = with_sidecar(context, engine, member, render_pod(context, engine, member, marks))
-    labels, annotations = owner_metadata(context, member, marks)
+    pod = with_sidecar(context, engine, member, render_pod(context, engine, member, gang_metadata))
+    labels, annotations = workload_metadata(context, member, gang_metadata)
     spec = {
         "replicas": engine.copies,
         "selector": {"matchLabels": {REPLICA: context.name, ENGINE: engine.name}},

@@ -24,11 +24,11 @@ from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.engines.launch import is_path
 from modelplane.compose.engines.vllm import given_model
 from modelplane.compose.gang import SCHEDULERS
-from modelplane.compose.gang.gang_metadata import GangMetadata, companion_marks, gang_of
-from modelplane.compose.owner import annotated, engine_label, owner_metadata
+from modelplane.compose.gang.gang_metadata import GangMetadata, companion_metadata, gang_of
 from modelplane.compose.picker import GRPC_PORT, METRICS_PORT
 from modelplane.compose.pods import cluster_metadata, render_pod, scheduling_spec
 from modelplane.compose.ports import engine_container, engine_port, is_routed, serving_port
+from modelplane.compose.workload_metadata import annotated, engine_label, workload_metadata
 
 MAX_NAME = 21
 """KServe names a LeaderWorkerSet after the service with up to 18 characters more, and Kueue allows that 39."""
@@ -40,10 +40,10 @@ def render(context: Context) -> Rendered:
     _check_ports(context)
     scheduler = SCHEDULERS[context.scheduling.type_]
     gang = gang_of(context, opaque=True)
-    marks = scheduler.marks(gang)
-    _check_labels(context, release, marks)
+    gang_metadata = scheduler.gang_metadata(gang)
+    _check_labels(context, release, gang_metadata)
     heads = _heads(context)
-    workloads = {f"workload-{head.name}-kserve": _service(context, head, marks, release) for head in heads}
+    workloads = {f"workload-{head.name}-kserve": _service(context, head, gang_metadata, release) for head in heads}
     support = {**scheduler.objects(gang), **_presets(context, release, heads)}
     ports = (ENGINE_PORT, GRPC_PORT, METRICS_PORT) if _pooled(context) else (ENGINE_PORT,)
     pods = {REPLICA: context.name} if release.labels_pods else {"app.kubernetes.io/name": _name(context, heads[0])}
@@ -83,16 +83,19 @@ def _backend_refs(
     )
 
 
-def _service(context: Context, head: ReplicaEngine, marks: GangMetadata, release: Release) -> Remote:
-    spec: dict[str, object] = {"model": _model(context, head, release), **_workload(context, head, marks, release)}
+def _service(context: Context, head: ReplicaEngine, gang_metadata: GangMetadata, release: Release) -> Remote:
+    spec: dict[str, object] = {
+        "model": _model(context, head, release),
+        **_workload(context, head, gang_metadata, release),
+    }
     prefill = _prefill(context)
     if prefill is not None:
-        spec["prefill"] = _workload(context, prefill, marks, release)
+        spec["prefill"] = _workload(context, prefill, gang_metadata, release)
     if release.leaves_storage:
         spec["storageInitializer"] = {"enabled": False}
     if _pooled(context):
         spec["router"] = {"scheduler": _picker(context, head, release)}
-    labels, annotations = owner_metadata(context, head_member(head), marks)
+    labels, annotations = workload_metadata(context, head_member(head), gang_metadata)
     merged = {**labels, **engine_label(head)}
     item = context.object(release.api_version, "LLMInferenceService", _name(context, head), merged, spec=spec)
     return context.remote(annotated(item, annotations), ReadyWhen.READY)
@@ -100,16 +103,16 @@ def _service(context: Context, head: ReplicaEngine, marks: GangMetadata, release
 
 def _picker(context: Context, head: ReplicaEngine, release: Release) -> dict[str, object]:
     """KServe brings the picker; its pods carry what every pod of the cluster does, and go by the same scheduler."""
-    marks = companion_marks(SCHEDULERS[context.scheduling.type_], context)
-    scheduling = scheduling_spec(context, marks)
+    gang_metadata = companion_metadata(SCHEDULERS[context.scheduling.type_], context)
+    scheduling = scheduling_spec(context, gang_metadata)
     picker: dict[str, object] = {}
     if scheduling:
         picker["template"] = {"containers": [{"name": CONTAINER}], **scheduling}
     if not release.labels_pods:
         return picker
     labels, annotations = cluster_metadata(context, head_member(head))
-    picker["labels"] = literal({**labels, **marks.pod_labels, **context.labels})
-    annotations = {**annotations, **marks.pod_annotations}
+    picker["labels"] = literal({**labels, **gang_metadata.pod_labels, **context.labels})
+    annotations = {**annotations, **gang_metadata.pod_annotations}
     return {**picker, "annotations": literal(annotations)} if annotations else picker
 
 
@@ -128,13 +131,15 @@ def _model(context: Context, head: ReplicaEngine, release: Release) -> dict[str,
     return {"uri": f"hf://{named or context.deployment}", "name": context.deployment}
 
 
-def _workload(context: Context, engine: ReplicaEngine, marks: GangMetadata, release: Release) -> dict[str, object]:
+def _workload(
+    context: Context, engine: ReplicaEngine, gang_metadata: GangMetadata, release: Release
+) -> dict[str, object]:
     workload: dict[str, object] = {"replicas": engine.copies, "parallelism": _parallelism(engine)}
     first, rest = engine.members[0], engine.members[1:]
     if is_gang(engine):
         first, worker = leader_and_worker(engine)
         rest = (worker,)
-    pod = render_pod(context, engine, first, marks)
+    pod = render_pod(context, engine, first, gang_metadata)
     if release.labels_pods:
         labels = {key: value for key, value in pod.labels.items() if key not in _ITS_OWN_LABELS}
         workload["labels"] = literal(labels)
@@ -142,7 +147,9 @@ def _workload(context: Context, engine: ReplicaEngine, marks: GangMetadata, rele
             workload["annotations"] = literal(pod.annotations)
     workload["template"] = pod_spec(context, engine, first, pod, release)
     for member in rest:
-        workload["worker"] = pod_spec(context, engine, member, render_pod(context, engine, member, marks), release)
+        workload["worker"] = pod_spec(
+            context, engine, member, render_pod(context, engine, member, gang_metadata), release
+        )
     return workload
 
 
@@ -191,11 +198,11 @@ def _check_ports(context: Context) -> None:
             raise RenderError(Reason.NOT_SUPPORTED, message)
 
 
-def _check_labels(context: Context, release: Release, marks: GangMetadata) -> None:
+def _check_labels(context: Context, release: Release, gang_metadata: GangMetadata) -> None:
     """Pods that miss what the scheduler goes by would slip past its quota, and what users asked for is not dropped."""
     if release.labels_pods:
         return
-    if context.scheduling.default_labels or context.scheduling.default_annotations or marks.pod_annotations:
+    if context.scheduling.default_labels or context.scheduling.default_annotations or gang_metadata.pod_annotations:
         message = "KServe 0.16 cannot mark pods as the cluster's scheduling asks; use 0.17 or later"
         raise RenderError(Reason.NOT_SUPPORTED, message)
     for engine in context.replica.spec.engines:

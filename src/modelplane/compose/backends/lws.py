@@ -8,15 +8,15 @@ from modelplane.api.models import ReplicaEngine, ReplicaMember
 from modelplane.compose.context import Context, group_size
 from modelplane.compose.contract import ReadyWhen, Remote
 from modelplane.compose.gang.gang_metadata import GangMetadata
-from modelplane.compose.owner import annotated, engine_label, owner_metadata
 from modelplane.compose.pods import render_pod
 from modelplane.compose.sidecar import with_sidecar
+from modelplane.compose.workload_metadata import annotated, engine_label, workload_metadata
 
 
-def leader_worker_set(context: Context, engine: ReplicaEngine, marks: GangMetadata) -> Remote:
+def leader_worker_set(context: Context, engine: ReplicaEngine, gang_metadata: GangMetadata) -> Remote:
     leader, worker = leader_and_worker(engine)
-    labels, annotations = owner_metadata(context, leader, marks)
-    head = with_sidecar(context, engine, leader, render_pod(context, engine, leader, marks))
+    labels, annotations = workload_metadata(context, leader, gang_metadata)
+    head = with_sidecar(context, engine, leader, render_pod(context, engine, leader, gang_metadata))
     spec = {
         "replicas": engine.copies,
         "startupPolicy": "LeaderCreated",
@@ -28,7 +28,7 @@ def leader_worker_set(context: Context, engine: ReplicaEngine, marks: GangMetada
             "size": group_size(engine),
             "restartPolicy": "RecreateGroupOnPodRestart",
             "leaderTemplate": head.template(),
-            "workerTemplate": render_pod(context, engine, worker, marks).template(),
+            "workerTemplate": render_pod(context, engine, worker, gang_metadata).template(),
         },
     }
     item = context.object(

@@ -26,8 +26,8 @@ _WORKLOADS: Mapping[bool, tuple[str, Callable[[Context, ReplicaEngine, GangMetad
 def render(context: Context) -> Rendered:
     scheduler = SCHEDULERS[context.scheduling.type_]
     gang = gang_of(context)
-    marks = scheduler.marks(gang)
-    workloads = dict(_workload(context, engine, marks) for engine in context.replica.spec.engines)
+    gang_metadata = scheduler.gang_metadata(gang)
+    workloads = dict(_workload(context, engine, gang_metadata) for engine in context.replica.spec.engines)
     support = scheduler.objects(gang)
     port = serving_port(context)
     if context.disaggregated or context.cluster.spec.backend.routing == "InferencePool":
@@ -37,9 +37,9 @@ def render(context: Context) -> Rendered:
     return Rendered(workloads, {"service": _service(context)}, (ref,), (port,), support)
 
 
-def _workload(context: Context, engine: ReplicaEngine, marks: GangMetadata) -> tuple[str, Remote]:
+def _workload(context: Context, engine: ReplicaEngine, gang_metadata: GangMetadata) -> tuple[str, Remote]:
     kind, rendered = _WORKLOADS[is_gang(engine)]
-    return f"workload-{engine.name}-{kind}", rendered(context, engine, marks)
+    return f"workload-{engine.name}-{kind}", rendered(context, engine, gang_metadata)
 
 
 def _service(context: Context) -> Remote:

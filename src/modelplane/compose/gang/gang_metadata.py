@@ -45,8 +45,8 @@ class GangMetadata:
 
     pod_labels: Mapping[str, str] = field(default_factory=dict)
     pod_annotations: Mapping[str, str] = field(default_factory=dict)
-    owner_labels: Mapping[str, str] = field(default_factory=dict)
-    owner_annotations: Mapping[str, str] = field(default_factory=dict)
+    workload_labels: Mapping[str, str] = field(default_factory=dict)
+    workload_annotations: Mapping[str, str] = field(default_factory=dict)
     scheduler_name: str | None = None
     gate: str | None = None
     least: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class GangMetadata:
 class GangScheduler:
     """An in-cluster scheduler that we render for."""
 
-    marks: Callable[[GangRequest], GangMetadata]
+    gang_metadata: Callable[[GangRequest], GangMetadata]
     objects: Callable[[GangRequest], dict[str, Remote]]
     companion: Callable[[GangRequest], GangMetadata]
     """Of pods that run beside the engines and claim no device."""
@@ -65,7 +65,7 @@ class GangScheduler:
     """Whether the queue's name is written as the value of a label."""
 
 
-def companion_marks(scheduler: GangScheduler, context: Context) -> GangMetadata:
+def companion_metadata(scheduler: GangScheduler, context: Context) -> GangMetadata:
     return scheduler.companion(GangRequest(context, Cohesion.APART, pods=1))
 
 

@@ -31,13 +31,13 @@ _REBIND_S = 300
 """For the pod that replaces another to be made, scheduled and bound, its devices once free."""
 
 
-def marks(gang: GangRequest) -> GangMetadata:
+def gang_metadata(gang: GangRequest) -> GangMetadata:
     labels = {**_queue(gang), **_serving_label(gang)}
     annotations: dict[str, str] = {}
     if _is_ours(gang):
         annotations = {"pod-group-name": gang.context.name, "kai.scheduler/skip-podgrouper": "true"}
     return GangMetadata(
-        pod_labels=labels, pod_annotations=annotations, owner_labels=labels, scheduler_name="kai-scheduler"
+        pod_labels=labels, pod_annotations=annotations, workload_labels=labels, scheduler_name="kai-scheduler"
     )
 
 
@@ -82,4 +82,4 @@ def _longest_grace(gang: GangRequest) -> int:
     return max(grace_seconds(member) for engine in engines for member in engine.members)
 
 
-SCHEDULER = GangScheduler(marks, objects, companion=marks, queue_is_label=True)
+SCHEDULER = GangScheduler(gang_metadata, objects, companion=gang_metadata, queue_is_label=True)

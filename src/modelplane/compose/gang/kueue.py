@@ -19,14 +19,14 @@ PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 GATE = "kueue.x-k8s.io/admission"
 
 
-def marks(gang: GangRequest) -> GangMetadata:
+def gang_metadata(gang: GangRequest) -> GangMetadata:
     if not gang.queue:
         return GangMetadata()
     labels = {QUEUE_NAME: gang.queue}
     workload_class = _workload_class(gang)
     if workload_class:
         labels[PRIORITY_CLASS] = workload_class
-    return GangMetadata(owner_labels=labels, gate=GATE)
+    return GangMetadata(workload_labels=labels, gate=GATE)
 
 
 def objects(gang: GangRequest) -> dict[str, Remote]:
@@ -53,4 +53,4 @@ def _workload_class(gang: GangRequest) -> str | None:
     return next((found.workload_priority_class for found in priorities if found.name == gang.context.priority), None)
 
 
-SCHEDULER = GangScheduler(marks, objects, companion, queue_is_label=True)
+SCHEDULER = GangScheduler(gang_metadata, objects, companion, queue_is_label=True)

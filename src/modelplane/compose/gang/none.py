@@ -4,7 +4,7 @@ from modelplane.compose.contract import Remote
 from modelplane.compose.gang.gang_metadata import GangMetadata, GangRequest, GangScheduler
 
 
-def marks(_gang: GangRequest) -> GangMetadata:
+def gang_metadata(_gang: GangRequest) -> GangMetadata:
     return GangMetadata()
 
 
@@ -12,4 +12,4 @@ def objects(_gang: GangRequest) -> dict[str, Remote]:
     return {}
 
 
-SCHEDULER = GangScheduler(marks, objects, companion=marks)
+SCHEDULER = GangScheduler(gang_metadata, objects, companion=gang_metadata)

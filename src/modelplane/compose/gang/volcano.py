@@ -16,12 +16,12 @@ _GROUP = "scheduling.k8s.io/group-name"
 _LEAST = {"cpu": "1m"}
 
 
-def marks(gang: GangRequest) -> GangMetadata:
+def gang_metadata(gang: GangRequest) -> GangMetadata:
     queue = {_QUEUE: gang.queue} if gang.queue else {}
-    marks = GangMetadata(pod_annotations=queue, owner_annotations=queue, scheduler_name="volcano")
+    gang_metadata = GangMetadata(pod_annotations=queue, workload_annotations=queue, scheduler_name="volcano")
     if gang.cohesion is Cohesion.APART:
-        return marks
-    return replace(marks, pod_annotations={**queue, _GROUP: gang.context.name}, least=_LEAST)
+        return gang_metadata
+    return replace(gang_metadata, pod_annotations={**queue, _GROUP: gang.context.name}, least=_LEAST)
 
 
 def objects(gang: GangRequest) -> dict[str, Remote]:
@@ -37,4 +37,4 @@ def objects(gang: GangRequest) -> dict[str, Remote]:
     return {"gang-volcano": context.remote(group)}
 
 
-SCHEDULER = GangScheduler(marks, objects, companion=marks)
+SCHEDULER = GangScheduler(gang_metadata, objects, companion=gang_metadata)

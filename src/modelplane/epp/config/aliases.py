@@ -26,7 +26,7 @@ from modelplane.epp.scheduling.plugins import Decider
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN
 from modelplane.epp.scheduling.producers.sessions import SessionAffinityFilter, SessionAffinityParameters
-from modelplane.epp.scheduling.scorers import kv_use
+from modelplane.epp.scheduling.scorers import kv_cache_utilization
 from modelplane.epp.scheduling.scorers.latency import HeadroomStrategy, LatencyScorer, LatencyScorerParameters, Weight
 from modelplane.framework.registry import Handle, NoParameters, Parameters, PluginType, linked_type, plugin_type
 
@@ -142,7 +142,9 @@ TYPES = (
     _renamed(FLOW, "eviction-sheddable-filter", "sheddable-eviction-filter"),
     _renamed(FLOW, "eviction-priority-then-time-ordering", "priority-then-time-eviction-order-policy"),
     _renamed(DECLARED, "core-metrics-extractor", "model-server-protocol-metrics", "core-metrics-extractor"),
-    _renamed(kv_use.TYPES, "kv-cache-utilization-scorer", "kv-cache-scorer", "kv-cache-utilization-scorer"),
+    _renamed(
+        kv_cache_utilization.TYPES, "kv-cache-utilization-scorer", "kv-cache-scorer", "kv-cache-utilization-scorer"
+    ),
     plugin_type(
         "predicted-latency-scorer",
         _old_latency,

@@ -17,8 +17,8 @@ def settings_of(fields: FlowControlFields, find: Callable[[str], object]) -> Flo
     negative = _band(fields.default_negative_priority_band, default, find)
     ttl_s = usual.ttl_s if fields.default_request_ttl is None else float(fields.default_request_ttl)
     return FlowSettings(
-        most_requests=fields.max_requests or 0,
-        most_bytes=fields.max_bytes or 0,
+        max_requests=fields.max_requests or 0,
+        max_bytes=fields.max_bytes or 0,
         ttl_s=ttl_s,
         no_endpoint_ttl_s=ttl_s if fields.no_endpoint_request_ttl is None else float(fields.no_endpoint_request_ttl),
         bands={band.priority: _band(band, default, find) for band in fields.priority_bands or ()},
@@ -33,8 +33,8 @@ def _band(fields: BandFields | None, usual: BandSettings, find: Callable[[str], 
     if fields is None:
         return usual
     return BandSettings(
-        usual.most_requests if fields.max_requests is None else int(fields.max_requests),
-        usual.most_bytes if fields.max_bytes is None else int(fields.max_bytes),
+        usual.max_requests if fields.max_requests is None else int(fields.max_requests),
+        usual.max_bytes if fields.max_bytes is None else int(fields.max_bytes),
         _fairness(fields.fairness_policy_ref, usual.fairness, find),
         _ordering(fields.ordering_policy_ref, usual.ordering, find),
     )

@@ -10,11 +10,11 @@ from typing import Protocol
 from modelplane.epp.scheduling.endpoints import Endpoint
 
 Endpoints = tuple[Endpoint, ...]
-Heard = Callable[[Endpoints], None]
+EndpointsCallback = Callable[[Endpoints], None]
 
 
 class EndpointSource(Protocol):
-    """What is in the pool at this moment, and who is told when that changes."""
+    """The endpoints of the pool, and callbacks for when they change."""
 
     @property
     def current(self) -> Endpoints:
@@ -24,14 +24,14 @@ class EndpointSource(Protocol):
     def known(self) -> bool:
         """Whether the pool has been read at least once: an empty pool that was read is not an unread one."""
 
-    def on_change(self, heard: Heard, /) -> None:
-        """Call `heard` with the new tuple after every change. Those who register late are not told of the past."""
+    def on_change(self, callback: EndpointsCallback, /) -> None:
+        """Call `callback` with the new tuple after every change. Earlier changes are not repeated."""
 
     async def start(self) -> None:
-        """Begin to look. Returns once `current` is the pool, or at once where the pool cannot be reached yet."""
+        """Begin to watch. Returns once `current` is the pool, or at once where the pool cannot be reached yet."""
 
     async def stop(self) -> None:
-        """Look no more, and leave nothing running."""
+        """Stop watching, and leave nothing running."""
 
 
 class StaticEndpoints:
@@ -39,7 +39,7 @@ class StaticEndpoints:
 
     def __init__(self, endpoints: Sequence[Endpoint] = ()) -> None:
         self._current = tuple(endpoints)
-        self._heard: list[Heard] = []
+        self._callbacks: list[EndpointsCallback] = []
 
     @property
     def current(self) -> Endpoints:
@@ -49,11 +49,11 @@ class StaticEndpoints:
     def known(self) -> bool:
         return True
 
-    def on_change(self, heard: Heard, /) -> None:
-        self._heard.append(heard)
+    def on_change(self, callback: EndpointsCallback, /) -> None:
+        self._callbacks.append(callback)
 
     async def start(self) -> None:
-        """Nothing to look for."""
+        """Nothing to watch."""
 
     async def stop(self) -> None:
         """Nothing runs."""
@@ -64,5 +64,5 @@ class StaticEndpoints:
         if [id(endpoint) for endpoint in changed] == [id(endpoint) for endpoint in self._current]:
             return
         self._current = changed
-        for heard in self._heard:
-            heard(changed)
+        for callback in self._callbacks:
+            callback(changed)

@@ -133,7 +133,7 @@ def senders_of(endpoints: Iterable[Endpoint]) -> dict[str, tuple[Endpoint, ...]]
     return {name: tuple(each for _, each in sorted(some, key=lambda one: one[0])) for name, some in found.items()}
 
 
-class KvListener:
+class KvEventSubscriber:
     """Listens to the endpoints that it is told of, between `start` and `stop`. One event loop."""
 
     def __init__(
@@ -152,7 +152,7 @@ class KvListener:
         self._tasks: dict[int, tuple[KvTarget, asyncio.Task[None]]] = {}
         self._shared: asyncio.Task[None] | None = None
         self._senders: Mapping[str, tuple[Endpoint, ...]] = {}
-        self._followers: dict[int, _Follower] = {}
+        self._subscriptions: dict[int, _Subscription] = {}
         self.counts = KvCounts()
 
     async def start(self) -> None:
@@ -192,7 +192,7 @@ class KvListener:
         for _, task in self._tasks.values():
             task.cancel()
         self._tasks = {}
-        self._followers = {}
+        self._subscriptions = {}
         self.watch(self._endpoints)
 
     def watch(self, endpoints: Sequence[Endpoint]) -> None:
@@ -202,9 +202,9 @@ class KvListener:
             return
         if self._settings.bind:
             self._senders = senders_of(endpoints)
-            kept, nowhere = self._followers, KvTarget("")
-            self._followers = {
-                id(endpoint): kept.get(id(endpoint)) or _Follower(self, self._context, endpoint, nowhere)
+            kept, nowhere = self._subscriptions, KvTarget("")
+            self._subscriptions = {
+                id(endpoint): kept.get(id(endpoint)) or _Subscription(self, self._context, endpoint, nowhere)
                 for endpoint in endpoints
             }
             return
@@ -214,7 +214,7 @@ class KvListener:
         for endpoint in endpoints:
             target = targets.get(id(endpoint))
             if target is not None and id(endpoint) not in self._tasks:
-                follower = _Follower(self, self._context, endpoint, target)
+                follower = _Subscription(self, self._context, endpoint, target)
                 self._tasks[id(endpoint)] = (target, asyncio.create_task(follower.run()))
 
     def _bound(self, context: "Context") -> "Socket":
@@ -243,7 +243,7 @@ class KvListener:
         finally:
             socket.close(linger=0)
 
-    def _sender(self, frames: Sequence[bytes]) -> "_Follower | None":
+    def _sender(self, frames: Sequence[bytes]) -> "_Subscription | None":
         """Of several ranks behind one name the batch says which one it is."""
         _, _, rest = frames[0].decode(errors="replace").partition("@")
         found = self._senders.get(rest.partition("@")[0], ())
@@ -251,16 +251,16 @@ class KvListener:
         if len(found) > 1:
             with suppress(KvEventError):
                 rank = read_frames(frames)[1].rank or 0
-        return self._followers.get(id(found[rank])) if rank < len(found) else None
+        return self._subscriptions.get(id(found[rank])) if rank < len(found) else None
 
     def _now(self) -> float:
         return self._clock() if self._clock is not None else asyncio.get_running_loop().time()
 
 
-class _Follower:
+class _Subscription:
     """One endpoint."""
 
-    def __init__(self, listener: KvListener, context: "Context", endpoint: Endpoint, target: KvTarget) -> None:
+    def __init__(self, listener: KvEventSubscriber, context: "Context", endpoint: Endpoint, target: KvTarget) -> None:
         self._listener = listener
         self._index = listener._index  # noqa: SLF001 - a part of the listener
         self._settings = listener._settings  # noqa: SLF001 - as above

@@ -1,7 +1,7 @@
 """What a configuration says of the picker's data: where endpoints come from, and what is read of them.
 
 A configuration of the ecosystem names sources, extractors and discovery as plugins. Here they are settings of three
-things that run beside the server: a source of endpoints, a scraper, and a listener to KV events.
+background services: an endpoint source, a scraper, and a subscriber to KV events.
 """
 
 import ssl
@@ -9,13 +9,20 @@ from pathlib import Path
 from typing import Final
 
 from modelplane.epp.config.config import Config
-from modelplane.epp.datalayer.discovery.listed import ListedEndpoints
-from modelplane.epp.datalayer.kv_events import KvListener, settings_from
-from modelplane.epp.datalayer.scrape import Engines, MetricsInUse, Pace, Scraper, ScrapeSettings, engines_from
+from modelplane.epp.datalayer.discovery.endpoints_file import FileEndpoints
+from modelplane.epp.datalayer.kv_events import KvEventSubscriber, settings_from
+from modelplane.epp.datalayer.scrape import (
+    Engines,
+    MetricsInUse,
+    ScrapeIntervals,
+    Scraper,
+    ScrapeSettings,
+    engines_from,
+)
 from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
-from modelplane.epp.datalayer.scrape.models import ModelsWatcher
-from modelplane.epp.datalayer.scrape.targets import Where, models_of, page_of
-from modelplane.epp.datalayer.tokenizing import Tokenizer, TokenizerSettings
+from modelplane.epp.datalayer.scrape.models_poller import ModelsPoller
+from modelplane.epp.datalayer.scrape.targets import TargetOf, models_of, page_of
+from modelplane.epp.datalayer.tokenizer import Tokenizer, TokenizerSettings
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.declared import (
     CoreMetricsParameters,
@@ -44,28 +51,30 @@ _BLIND: Final = frozenset({
 """Types that are known to read nothing of a server's load. Any other may."""
 
 
-def discovery_of(config: Config) -> ListedEndpoints | None:
+def discovery_of(config: Config) -> FileEndpoints | None:
     """The file of endpoints that the configuration names; None: it names none."""
     layer = config.data_layer.discovery
     entry = config.entry(layer.plugin_ref) if layer is not None else None
     if entry is None or not isinstance(entry.parameters, FileDiscoveryParameters):
         return None
-    return ListedEndpoints(Path(entry.parameters.path), watch=entry.parameters.watch_file)
+    return FileEndpoints(Path(entry.parameters.path), watch=entry.parameters.watch_file)
 
 
 def scraper_of(config: Config) -> Scraper:
     """Reads pages as the configuration says, as often as its plugins need."""
     source = next((one.parameters for one in config.declared("source") if one.type in _SCRAPES), None)
     parameters = source if isinstance(source, ScrapeParameters) else ScrapeParameters()
-    pace = Pace()
+    intervals = ScrapeIntervals()
     if parameters.interval is not None:
         busy_s = max(_FASTEST_S, float(parameters.interval))
-        pace = Pace(busy_s=busy_s, warm_s=max(busy_s, pace.warm_s), idle_s=max(busy_s, pace.idle_s))
-    settings = ScrapeSettings(pace, uses_of(config))
+        intervals = ScrapeIntervals(
+            busy_s=busy_s, warm_s=max(busy_s, intervals.warm_s), idle_s=max(busy_s, intervals.idle_s)
+        )
+    settings = ScrapeSettings(intervals, uses_of(config))
     return Scraper(_engines(config), settings, where=_where(parameters, page_of))
 
 
-def models_watcher_of(config: Config) -> ModelsWatcher | None:
+def models_watcher_of(config: Config) -> ModelsPoller | None:
     """Asks servers for the names that they answer to, where a plugin reads them or a source is declared for it."""
     source = next((one.parameters for one in config.declared("source") if one.type == _MODELS), None)
     reads = any(entry.type == "model-filter" for entry in config.entries)
@@ -74,18 +83,18 @@ def models_watcher_of(config: Config) -> ModelsWatcher | None:
     parameters = source if isinstance(source, ScrapeParameters) else ScrapeParameters()
     where = _where(parameters, models_of)
     return (
-        ModelsWatcher(every_s=float(parameters.interval), where=where)
+        ModelsPoller(every_s=float(parameters.interval), where=where)
         if parameters.interval
-        else ModelsWatcher(where=where)
+        else ModelsPoller(where=where)
     )
 
 
-def kv_listener_of(assembly: Assembly) -> KvListener | None:
+def kv_listener_of(assembly: Assembly) -> KvEventSubscriber | None:
     """For the precise index, where there is one. After a change of configuration, `feed` it the new one's index."""
     producer = precise_of(assembly)
     if producer is None:
         return None
-    return KvListener(producer.index, settings_from(producer.parameters.kv_events_config))
+    return KvEventSubscriber(producer.index, settings_from(producer.parameters.kv_events_config))
 
 
 def tokenizer_of(config: Config, assembly: Assembly) -> Tokenizer | None:
@@ -125,7 +134,7 @@ def _engines(config: Config) -> Engines:
     return Engines() if core is None else engines_from(core)
 
 
-def _where(parameters: ScrapeParameters, usual: Where) -> Where:
+def _where(parameters: ScrapeParameters, usual: TargetOf) -> TargetOf:
     tls = _tls(parameters) if parameters.scheme == "https" else None
 
     def where(endpoint: Endpoint) -> ScrapeTarget | None:

@@ -1,22 +1,25 @@
-"""Flow control: requests wait while the pool is full, and leave in an order that is fair between tenants.
+"""Flow control: requests are queued while the pool is saturated, and dispatched by priority and fairness.
 
-control       the state machine: offer, dispatch, expire, abandon, stop
-tickets       a request that waits, and how its wait can end
+A flow is the requests of one fairness ID and one priority. A priority band is the flows of one priority.
+
+control       the state machine: enqueue, dispatch, expire, abandon, stop
+items         a queued request, and its final state
 settings      limits, times and policies, from configuration
-fairness      whose turn it is among the tenants of one priority
-least_served  the same, by what tenants attained lately
-ordering      which of a tenant's requests goes first
-usage         how full the pool may be before a priority has to wait
-saturation    how full the pool is
-eviction      which requests that run make room for more urgent ones
+fairness      fairness policies: inter-flow dispatch, which flow of a band is next
+least_served  the fairness policy by attained service
+ordering      ordering policies: intra-flow dispatch, which request of a flow is next
+flow_usage    what each flow has in its band's queue, and which requests are displaced when it is full
+usage         usage-limit policies: the saturation at which a band has to wait
+saturation    saturation detectors
+eviction      which running requests are evicted for more urgent ones
 types         the plugin types by name
 """
 
 from modelplane.epp.flowcontrol.control import FlowControl
 from modelplane.epp.flowcontrol.eviction import EvictionLimits, Evictor
-from modelplane.epp.flowcontrol.saturation import FULL, PoolGauge, SaturationDetector, detector_of, pool_saturation
+from modelplane.epp.flowcontrol.items import FlowItem, QueueOutcome
+from modelplane.epp.flowcontrol.saturation import FULL, PoolSaturation, SaturationDetector, detector_of, pool_saturation
 from modelplane.epp.flowcontrol.settings import BandSettings, FlowSettings
-from modelplane.epp.flowcontrol.tickets import Ticket, WaitOutcome
 
 __all__ = [
     "FULL",
@@ -24,11 +27,11 @@ __all__ = [
     "EvictionLimits",
     "Evictor",
     "FlowControl",
+    "FlowItem",
     "FlowSettings",
-    "PoolGauge",
+    "PoolSaturation",
+    "QueueOutcome",
     "SaturationDetector",
-    "Ticket",
-    "WaitOutcome",
     "detector_of",
     "pool_saturation",
 ]

@@ -1,33 +1,31 @@
-"""Requests wait here while the pool is full, and leave in an order that is fair.
+"""The state machine of flow control, without clock or tasks.
 
-A state machine without clock or tasks. The caller offers requests, asks for releases when room may have come (an
-arrival, a response that ended, a look at metrics), asks now and then what has expired, and tells when a client went
-away. Every ticket ends exactly once:
+The caller enqueues requests, calls `dispatch` when capacity may have come (a request, a completed response, a scrape),
+calls `expire` now and then, and `abandon` when a client disconnects. Every item gets exactly one final state:
 
-    released      `dispatch`: to be scheduled next
-    SATURATED     `offer`: its band, or all of them together, is full
-    SATURATED     `displaced`: its band is full, and it gave way to a tenant who holds less of it (`holdings`)
-    EXPIRED       `expire`: it waited too long for room
-    NO_ENDPOINTS  `expire`: it waited too long for a first endpoint
-    ABANDONED     `abandon`: its client went away
-    STOPPING      `stop`, or offered after it
+    dispatched    `dispatch`: to be scheduled next
+    SATURATED     `enqueue`: the queue of its band, or of all bands together, is full
+    SATURATED     `displaced`: the queue is full, and a request of a flow with fewer in it took its place (`flow_usage`)
+    EXPIRED       `expire`: the pool stayed saturated for its TTL
+    NO_ENDPOINTS  `expire`: the pool had no endpoint for its TTL
+    ABANDONED     `abandon`: the client disconnected
+    STOPPING      `stop`, or enqueued after it
 
-Bands are priorities. Higher ones go first. A band that has requests and whose ceiling the saturation has reached keeps
-the bands below it from going too: a request that is let through below would take the room that the higher one waits
-for.
+Higher priority bands are dispatched first. A band with requests whose usage limit the saturation has reached also stops
+the bands below it: a request dispatched from below would take the capacity that the higher one waits for.
 
-While there is no endpoint nothing is released: requests wait for one to be started. The ordinary time to wait counts
-from when endpoints came, so a pool that scales from zero does not lose those who waited for it.
+Nothing is dispatched while the pool has no endpoints. The TTL then counts from when endpoints came, so a pool that
+scales from zero does not lose the requests that waited for it.
 
-A saturation that is not a number holds nobody back.
+A saturation of NaN stops nobody.
 """
 
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from modelplane.epp.flowcontrol.holdings import Holdings
+from modelplane.epp.flowcontrol.flow_usage import FlowUsage
+from modelplane.epp.flowcontrol.items import FlowItem, QueueOutcome
 from modelplane.epp.flowcontrol.settings import BandSettings, FlowSettings
-from modelplane.epp.flowcontrol.tickets import Ticket, WaitOutcome
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.requests import Request
 
@@ -35,14 +33,14 @@ IDLE_BAND_S = 600.0
 
 
 class _Band:
-    __slots__ = ("bytes", "held", "line", "ordering", "priority", "requests", "settings", "used_s")
+    __slots__ = ("bytes", "ordering", "priority", "queue", "requests", "settings", "usage", "used_s")
 
     def __init__(self, priority: int, settings: BandSettings) -> None:
         self.priority = priority
         self.settings = settings
         self.ordering = settings.ordering
-        self.line = settings.fairness.line()
-        self.held = Holdings()
+        self.queue = settings.fairness.new_queue()
+        self.usage = FlowUsage()
         self.requests = 0
         self.bytes = 0
         self.used_s = 0.0
@@ -53,13 +51,13 @@ class FlowControl:
 
     def __init__(self, settings: FlowSettings | None = None) -> None:
         self._settings = settings or FlowSettings()
-        self._waiting: OrderedDict[int, Ticket] = OrderedDict()
+        self._waiting: OrderedDict[int, FlowItem] = OrderedDict()
         self._bands: dict[int, _Band] = {}
         self._order: list[_Band] = []
         self._priorities: list[int] = []
         self._bytes = 0
         self._offered = 0
-        self._displaced: list[Ticket] = []
+        self._displaced: list[FlowItem] = []
         self._stopped = False
         self._had_endpoints = True
         self._filled_s = float("-inf")
@@ -81,44 +79,44 @@ class FlowControl:
 
     @property
     def fullness(self) -> dict[str, tuple[float, float]]:
-        """For each priority the shares of its limits that are taken, by requests and by bytes; "" is all together."""
+        """For each priority the shares of its limits in use, by requests and by bytes; "" is all bands together."""
         settings = self._settings
-        found = {"": (_share(len(self._waiting), settings.most_requests), _share(self._bytes, settings.most_bytes))}
+        found = {"": (_share(len(self._waiting), settings.max_requests), _share(self._bytes, settings.max_bytes))}
         for band in self._order:
             limits = band.settings
-            taken = _share(band.requests, limits.most_requests), _share(band.bytes, limits.most_bytes)
+            taken = _share(band.requests, limits.max_requests), _share(band.bytes, limits.max_bytes)
             found[str(band.priority)] = taken
         return found
 
-    def offer(self, request: Request, now_s: float) -> Ticket:
-        """The ticket, which waits or, where there is no room, has ended."""
+    def enqueue(self, request: Request, now_s: float) -> FlowItem:
+        """The queued item; where the queue is full, it has its final state."""
         self._offered += 1
-        ticket = Ticket(self._offered, request, now_s)
+        item = FlowItem(self._offered, request, now_s)
         if self._stopped:
-            ticket.ending = WaitOutcome(Outcome.STOPPING, 0.0, "the picker is stopping")
-            return ticket
-        band = self._bands.get(ticket.priority) or self._add_band(ticket.priority)
+            item.final_state = QueueOutcome(Outcome.STOPPING, 0.0, "the picker is stopping")
+            return item
+        band = self._bands.get(item.priority) or self._add_band(item.priority)
         band.used_s = now_s
-        full = self._full(band, ticket.size)
-        if full and not self._make_way(band, ticket):
-            ticket.ending = WaitOutcome(Outcome.SATURATED, 0.0, full)
-            return ticket
-        ticket.key = band.ordering.order(ticket, self._settings.ttl_s)
-        self._waiting[ticket.number] = ticket
+        full = self._full(band, item.size)
+        if full and not self._displace(band, item):
+            item.final_state = QueueOutcome(Outcome.SATURATED, 0.0, full)
+            return item
+        item.key = band.ordering.order(item, self._settings.ttl_s)
+        self._waiting[item.number] = item
         band.requests += 1
-        band.bytes += ticket.size
-        self._bytes += ticket.size
-        band.line.push(ticket)
-        band.held.add(ticket)
-        return ticket
+        band.bytes += item.size
+        self._bytes += item.size
+        band.queue.push(item)
+        band.usage.add(item)
+        return item
 
-    def displaced(self) -> list[Ticket]:
-        """Those that had to give way to what was offered since this was asked last."""
+    def displaced(self) -> list[FlowItem]:
+        """Items that were displaced by others since the last call."""
         displaced, self._displaced = self._displaced, []
         return displaced
 
-    def dispatch(self, now_s: float, saturation: float, endpoints: int) -> Ticket | None:
-        """Releases the next request that may go; None: none may. Asked again until then, as long as there is room."""
+    def dispatch(self, now_s: float, saturation: float, endpoints: int) -> FlowItem | None:
+        """Dispatches the next request; None: none may go. Called again until then."""
         self._see(now_s, endpoints)
         if not endpoints or not self._waiting:
             return None
@@ -128,112 +126,112 @@ class FlowControl:
                 continue
             if saturation >= ceiling:
                 return None
-            ticket = band.line.pop(now_s)
-            if ticket is not None:
-                self._end(ticket, band, WaitOutcome(None, now_s - ticket.arrived_s))
-            return ticket
+            item = band.queue.pop(now_s)
+            if item is not None:
+                self._end(item, band, QueueOutcome(None, now_s - item.arrived_s))
+            return item
         return None
 
     @property
     def next_up(self) -> int | None:
-        """The highest priority that waits."""
+        """The highest priority with queued requests."""
         return next((band.priority for band in self._order if band.requests), None)
 
-    def expire(self, now_s: float, endpoints: int) -> list[Ticket]:
-        """Those that have waited too long, and end with it."""
+    def expire(self, now_s: float, endpoints: int) -> list[FlowItem]:
+        """Items whose TTL has expired."""
         self._see(now_s, endpoints)
-        expired: list[Ticket] = []
+        expired: list[FlowItem] = []
         while self._waiting:
-            ticket = next(iter(self._waiting.values()))
-            if not self._is_due(ticket, now_s):
+            item = next(iter(self._waiting.values()))
+            if not self._is_due(item, now_s):
                 break
-            waited_s = now_s - ticket.arrived_s
+            waited_s = now_s - item.arrived_s
             if endpoints:
-                ending = WaitOutcome(Outcome.EXPIRED, waited_s, f"waited {waited_s:.1f} s for room")
+                final_state = QueueOutcome(Outcome.EXPIRED, waited_s, f"the pool was saturated for {waited_s:.1f} s")
             else:
-                ending = WaitOutcome(Outcome.NO_ENDPOINTS, waited_s, f"waited {waited_s:.1f} s for an endpoint")
-            self._drop(ticket, ending)
-            expired.append(ticket)
+                final_state = QueueOutcome(
+                    Outcome.NO_ENDPOINTS, waited_s, f"the pool had no endpoint for {waited_s:.1f} s"
+                )
+            self._drop(item, final_state)
+            expired.append(item)
         self._drop_idle_bands(now_s)
         return expired
 
-    def abandon(self, ticket: Ticket, now_s: float) -> bool:
-        """The client went away. Whether the ticket was still waiting; if not, it has ended before."""
-        if ticket.ending is not None:
+    def abandon(self, item: FlowItem, now_s: float) -> bool:
+        """The client disconnected. Whether the item was still queued."""
+        if item.final_state is not None:
             return False
-        self._drop(ticket, WaitOutcome(Outcome.ABANDONED, now_s - ticket.arrived_s, "the client went away"))
+        self._drop(item, QueueOutcome(Outcome.ABANDONED, now_s - item.arrived_s, "the client disconnected"))
         return True
 
-    def stop(self, now_s: float) -> list[Ticket]:
-        """Ends all that wait, and every request that comes later."""
+    def stop(self, now_s: float) -> list[FlowItem]:
+        """Ends all queued items, and every one enqueued later."""
         self._stopped = True
         left = list(self._waiting.values())
-        for ticket in left:
-            self._drop(ticket, WaitOutcome(Outcome.STOPPING, now_s - ticket.arrived_s, "the picker is stopping"))
+        for item in left:
+            self._drop(item, QueueOutcome(Outcome.STOPPING, now_s - item.arrived_s, "the picker is stopping"))
         return left
 
-    def used(self, ticket: Ticket, prompt_tokens: int, output_tokens: int) -> None:
-        """What a released request came to, for policies that share by what is used."""
-        band = self._bands.get(ticket.priority)
+    def record_usage(self, item: FlowItem, prompt_tokens: int, output_tokens: int) -> None:
+        """The tokens of a dispatched request, for fairness policies that share by them."""
+        band = self._bands.get(item.priority)
         if band is not None:
-            band.line.used(ticket, prompt_tokens, output_tokens)
+            band.queue.record_usage(item, prompt_tokens, output_tokens)
 
     def _full(self, band: _Band, size: int) -> str:
-        """Which limit another request of this size would break; empty: none."""
+        """Which limit one more request of this size would exceed; empty: none."""
         settings, limits = self._settings, band.settings
-        if limits.most_requests and band.requests >= limits.most_requests:
-            return f"{band.requests} requests of priority {band.priority} wait already"
-        if limits.most_bytes and band.bytes + size > limits.most_bytes:
-            return f"requests of priority {band.priority} that wait hold {band.bytes} bytes already"
-        if settings.most_requests and len(self._waiting) >= settings.most_requests:
-            return f"{len(self._waiting)} requests wait already"
-        if settings.most_bytes and self._bytes + size > settings.most_bytes:
-            return f"requests that wait hold {self._bytes} bytes already"
+        if limits.max_requests and band.requests >= limits.max_requests:
+            return f"{band.requests} of {limits.max_requests} requests are queued at priority {band.priority}"
+        if limits.max_bytes and band.bytes + size > limits.max_bytes:
+            return f"{band.bytes} of {limits.max_bytes} bytes are queued at priority {band.priority}"
+        if settings.max_requests and len(self._waiting) >= settings.max_requests:
+            return f"{len(self._waiting)} of {settings.max_requests} requests are queued"
+        if settings.max_bytes and self._bytes + size > settings.max_bytes:
+            return f"{self._bytes} of {settings.max_bytes} bytes are queued"
         return ""
 
-    def _make_way(self, band: _Band, ticket: Ticket) -> bool:
+    def _displace(self, band: _Band, item: FlowItem) -> bool:
         settings, limits = self._settings, band.settings
         requests = max(
-            _over(band.requests + 1, limits.most_requests), _over(len(self._waiting) + 1, settings.most_requests)
+            _over(band.requests + 1, limits.max_requests), _over(len(self._waiting) + 1, settings.max_requests)
         )
-        size = max(
-            _over(band.bytes + ticket.size, limits.most_bytes), _over(self._bytes + ticket.size, settings.most_bytes)
-        )
-        leaving = band.held.giving_way(ticket, requests, size)
+        size = max(_over(band.bytes + item.size, limits.max_bytes), _over(self._bytes + item.size, settings.max_bytes))
+        leaving = band.usage.displaced_by(item, requests, size)
         for each in leaving:
-            waited_s = ticket.arrived_s - each.arrived_s
-            why = f"tenant {each.tenant!r} holds most of the queue of priority {band.priority}, which is full"
-            self._drop(each, WaitOutcome(Outcome.SATURATED, waited_s, why))
+            waited_s = item.arrived_s - each.arrived_s
+            why = f"the queue of priority {band.priority} is full and flow {each.fairness_id!r} has most of it"
+            self._drop(each, QueueOutcome(Outcome.SATURATED, waited_s, why))
         self._displaced += leaving
         return bool(leaving)
 
-    def _is_due(self, ticket: Ticket, now_s: float) -> bool:
+    def _is_due(self, item: FlowItem, now_s: float) -> bool:
         ttl_s, no_endpoint_ttl_s = self._settings.ttl_s, self._settings.no_endpoint_ttl_s
         if not self._had_endpoints:
-            return bool(no_endpoint_ttl_s) and now_s >= ticket.arrived_s + no_endpoint_ttl_s
+            return bool(no_endpoint_ttl_s) and now_s >= item.arrived_s + no_endpoint_ttl_s
         if not ttl_s:
             return False
-        # Endpoints that come and go must not let anybody wait for ever.
-        latest_s = ticket.arrived_s + no_endpoint_ttl_s if no_endpoint_ttl_s else now_s
-        return now_s >= max(ticket.arrived_s, min(self._filled_s, latest_s)) + ttl_s
+        # Endpoints that come and go must not keep a request queued for ever.
+        latest_s = item.arrived_s + no_endpoint_ttl_s if no_endpoint_ttl_s else now_s
+        return now_s >= max(item.arrived_s, min(self._filled_s, latest_s)) + ttl_s
 
     def _see(self, now_s: float, endpoints: int) -> None:
         if endpoints and not self._had_endpoints:
             self._filled_s = now_s
         self._had_endpoints = endpoints > 0
 
-    def _drop(self, ticket: Ticket, ending: WaitOutcome) -> None:
-        band = self._bands[ticket.priority]
-        self._end(ticket, band, ending)
-        band.line.died(ticket)
+    def _drop(self, item: FlowItem, final_state: QueueOutcome) -> None:
+        band = self._bands[item.priority]
+        self._end(item, band, final_state)
+        band.queue.removed(item)
 
-    def _end(self, ticket: Ticket, band: _Band, ending: WaitOutcome) -> None:
-        ticket.ending = ending
-        band.held.remove(ticket)
-        del self._waiting[ticket.number]
+    def _end(self, item: FlowItem, band: _Band, final_state: QueueOutcome) -> None:
+        item.final_state = final_state
+        band.usage.remove(item)
+        del self._waiting[item.number]
         band.requests -= 1
-        band.bytes -= ticket.size
-        self._bytes -= ticket.size
+        band.bytes -= item.size
+        self._bytes -= item.size
 
     def _add_band(self, priority: int) -> _Band:
         band = self._bands[priority] = _Band(priority, self._settings.band(priority))

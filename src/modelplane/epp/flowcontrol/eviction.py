@@ -1,9 +1,9 @@
-"""Which requests that already run are to be ended so that a more urgent one gets their room.
+"""Which running requests are evicted for a more urgent one.
 
 Only sheddable ones, whose priority is below 0, and only for a request of a higher priority that waits; the lowest
 priority goes first, and of one priority the newest, which loses the least work. Few at a time: a revocation takes
-effect when the response has ended, so for a grace period those that are under way count as room to come. One that has
-no effect is given up, and its request left alone.
+effect when the response has ended, so for a grace period pending ones count as freed. One that has no effect is given
+up, and its request left alone.
 """
 
 from collections.abc import Hashable
@@ -25,7 +25,7 @@ class _Running(msgspec.Struct):
 
 
 class Evictor:
-    """Requests are told apart by any key of the caller's. Not for several threads."""
+    """Requests are identified by any key of the caller's. Not thread-safe."""
 
     def __init__(self, limits: EvictionLimits | None = None) -> None:
         self._limits = limits or EvictionLimits()
@@ -34,7 +34,7 @@ class Evictor:
         self._sent = 0
 
     def sent(self, key: Hashable, priority: int) -> None:
-        """A request was sent on. Those that are never evicted are not remembered."""
+        """A request was sent to an endpoint. Those that are never evicted are not kept."""
         if priority < 0:
             self._sent += 1
             self._running[key] = _Running(priority, self._sent)
@@ -45,7 +45,7 @@ class Evictor:
         return self._revoked.pop(key, None) is not None
 
     def decide(self, waiting_priority: int, now_s: float) -> list[Hashable]:
-        """The requests to end now, for one of this priority that waits and finds the pool full."""
+        """The requests to evict now, for a queued one of this priority."""
         limits = self._limits
         for key, running in list(self._revoked.items()):
             if now_s - running.revoked_s > limits.give_up_s:

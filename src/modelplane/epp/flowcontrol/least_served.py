@@ -1,11 +1,11 @@
-"""Tenants take turns by what they have been served: the one that attained the least goes next.
+"""The fairness policy by attained service: the flow that attained the least is dispatched next.
 
-What a tenant attained are tokens, those generated counting twice, and fades with a half-life, so that the past does not
-weigh for ever. A tenant's score is the weighted sum of how little it attained and how long its first request waits,
-both relative to the others. A request is charged an estimate when it is released and the rest when its usage is known.
+Attained service is tokens, those generated counting twice, and decays with a half-life. A flow's score is the weighted
+sum of how little it attained and how long its first request waits, both relative to the others. A request is charged an
+estimate when it is dispatched and the rest when its usage is known.
 
-All waiting tenants are compared while they are few. Of many, a window is compared and goes to the end of the row, so a
-release costs the same however many wait, and each tenant is in every so-manieth window.
+Up to 64 flows are all compared. Of more, a window of 64 is compared and moves to the end of the row, so the cost of a
+dispatch is bounded.
 """
 
 from collections import deque
@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from modelplane.epp.flowcontrol.queues import TicketQueue, too_many
-from modelplane.epp.flowcontrol.tickets import Ticket
+from modelplane.epp.flowcontrol.items import FlowItem
+from modelplane.epp.flowcontrol.queues import FlowQueue, too_many
 from modelplane.framework.registry import Parameters
 
 WINDOW = 64
@@ -31,9 +31,9 @@ class LeastServedParameters(Parameters, frozen=True):
     las_weight_service: NotNegative = 0.8
     las_weight_head_wait: NotNegative = 0.2
     las_half_life_seconds: NotNegative = 60.0
-    """0: what was attained never fades."""
+    """0: attained service never decays."""
     eviction_ttl_seconds: Positive = 3600.0
-    """A tenant that was not served for so long starts anew."""
+    """A flow that was not served for so long starts from 0."""
     eviction_sweep_seconds: Positive = 300.0
 
 
@@ -42,8 +42,8 @@ class LeastServed:
         self.name = name
         self._parameters = parameters or LeastServedParameters()
 
-    def line(self) -> "LeastServedLine":
-        return LeastServedLine(self._parameters)
+    def new_queue(self) -> "LeastServedQueue":
+        return LeastServedQueue(self._parameters)
 
 
 class _Attained:
@@ -54,76 +54,76 @@ class _Attained:
         self.at_s = 0.0
 
 
-class LeastServedLine:
-    """`_row` holds each tenant that has a queue once; one without tickets loses both when it is looked at."""
+class LeastServedQueue:
+    """`_row` has each flow with a queue once; an empty one loses both when its turn comes."""
 
     __slots__ = ("_attained", "_empty", "_now_s", "_parameters", "_queues", "_row", "_swept_s")
 
     def __init__(self, parameters: LeastServedParameters) -> None:
         self._parameters = parameters
-        self._queues: dict[str, TicketQueue] = {}
+        self._queues: dict[str, FlowQueue] = {}
         self._row: deque[str] = deque()
         self._attained: dict[str, _Attained] = {}
         self._empty = 0
         self._now_s = 0.0
         self._swept_s = 0.0
 
-    def push(self, ticket: Ticket) -> None:
-        queue = self._queues.get(ticket.tenant)
+    def push(self, item: FlowItem) -> None:
+        queue = self._queues.get(item.fairness_id)
         if queue is None:
-            queue = self._queues[ticket.tenant] = TicketQueue()
-            self._row.append(ticket.tenant)
+            queue = self._queues[item.fairness_id] = FlowQueue()
+            self._row.append(item.fairness_id)
         elif not queue:
             self._empty -= 1
-        queue.push(ticket)
+        queue.push(item)
 
-    def pop(self, now_s: float) -> Ticket | None:
+    def pop(self, now_s: float) -> FlowItem | None:
         self._now_s = max(self._now_s, now_s)
         best = self._best(self._window())
         if best is None:
             return None
-        ticket = self._queues[best].pop()
+        item = self._queues[best].pop()
         if not self._queues[best]:
             self._empty += 1
-        if ticket is not None:
-            self._charge(best, self._estimate(ticket))
+        if item is not None:
+            self._charge(best, self._estimate(item))
         self._sweep()
-        return ticket
+        return item
 
-    def died(self, ticket: Ticket) -> None:
-        queue = self._queues.get(ticket.tenant)
+    def removed(self, item: FlowItem) -> None:
+        queue = self._queues.get(item.fairness_id)
         if queue is None:
             return
-        queue.died()
+        queue.removed()
         self._empty += not queue
         if too_many(self._empty, len(self._queues)):
-            self._queues = {tenant: queue for tenant, queue in self._queues.items() if queue}
-            self._row = deque(tenant for tenant in self._row if tenant in self._queues)
+            self._queues = {fairness_id: queue for fairness_id, queue in self._queues.items() if queue}
+            self._row = deque(fairness_id for fairness_id in self._row if fairness_id in self._queues)
             self._empty = 0
 
-    def used(self, ticket: Ticket, tokens: int, output_tokens: int) -> None:
-        self._charge(ticket.tenant, tokens + OUTPUT_WEIGHT * output_tokens - self._estimate(ticket))
+    def record_usage(self, item: FlowItem, tokens: int, output_tokens: int) -> None:
+        self._charge(item.fairness_id, tokens + OUTPUT_WEIGHT * output_tokens - self._estimate(item))
 
-    def _window(self) -> list[tuple[str, Ticket]]:
-        """The next tenants that wait, each with its first request; they go to the end of the row."""
-        found: list[tuple[str, Ticket]] = []
+    def _window(self) -> list[tuple[str, FlowItem]]:
+        """The next flows, each with its first item; they move to the end of the row."""
+        found: list[tuple[str, FlowItem]] = []
         for _ in range(len(self._row)):
-            tenant = self._row.popleft()
-            first = self._queues[tenant].first()
+            fairness_id = self._row.popleft()
+            first = self._queues[fairness_id].first()
             if first is None:
-                del self._queues[tenant]
+                del self._queues[fairness_id]
                 self._empty -= 1
                 continue
-            self._row.append(tenant)
-            found.append((tenant, first))
+            self._row.append(fairness_id)
+            found.append((fairness_id, first))
             if len(found) == WINDOW:
                 break
         return found
 
-    def _best(self, window: list[tuple[str, Ticket]]) -> str | None:
+    def _best(self, window: list[tuple[str, FlowItem]]) -> str | None:
         if not window:
             return None
-        attained = [self._of(tenant) for tenant, _ in window]
+        attained = [self._of(fairness_id) for fairness_id, _ in window]
         arrived = [first.arrived_s for _, first in window]
         least, spread = min(attained), max(attained) - min(attained)
         latest, longest = max(arrived), max(arrived) - min(arrived)
@@ -135,16 +135,16 @@ class LeastServedLine:
         ]
         return window[scores.index(max(scores))][0]
 
-    def _of(self, tenant: str) -> float:
-        found = self._attained.get(tenant)
+    def _of(self, fairness_id: str) -> float:
+        found = self._attained.get(fairness_id)
         if found is None:
             return 0.0
         half_life_s = self._parameters.las_half_life_seconds
         return found.tokens * 0.5 ** ((self._now_s - found.at_s) / half_life_s) if half_life_s else found.tokens
 
-    def _charge(self, tenant: str, tokens: float) -> None:
-        faded = self._of(tenant)
-        found = self._attained.setdefault(tenant, _Attained())
+    def _charge(self, fairness_id: str, tokens: float) -> None:
+        faded = self._of(fairness_id)
+        found = self._attained.setdefault(fairness_id, _Attained())
         found.tokens, found.at_s = max(0.0, faded + tokens), self._now_s
 
     def _sweep(self) -> None:
@@ -152,11 +152,11 @@ class LeastServedLine:
             return
         self._swept_s = self._now_s
         oldest_s = self._now_s - self._parameters.eviction_ttl_seconds
-        self._attained = {tenant: each for tenant, each in self._attained.items() if each.at_s > oldest_s}
+        self._attained = {fairness_id: each for fairness_id, each in self._attained.items() if each.at_s > oldest_s}
         if len(self._attained) > _KEPT:
             newest = sorted(self._attained.items(), key=lambda item: -item[1].at_s)
             self._attained = dict(newest[: _KEPT // 2])
 
     @staticmethod
-    def _estimate(ticket: Ticket) -> float:
-        return ticket.tokens + OUTPUT_WEIGHT * float(ticket.request.most_output_tokens or _ESTIMATED_OUTPUT)
+    def _estimate(item: FlowItem) -> float:
+        return item.tokens + OUTPUT_WEIGHT * float(item.request.max_output_tokens or _ESTIMATED_OUTPUT)

@@ -1,8 +1,8 @@
-"""Which of one tenant's requests goes first: a number for each, lower first, and arrival where they are equal."""
+"""Ordering policies: which request of a flow is dispatched next. Lower keys first, then arrival."""
 
 from typing import Protocol, runtime_checkable
 
-from modelplane.epp.flowcontrol.tickets import Ticket
+from modelplane.epp.flowcontrol.items import FlowItem
 from modelplane.framework.registry import NoParameters
 
 NEVER = float("inf")
@@ -13,8 +13,8 @@ class OrderingPolicy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def order(self, ticket: Ticket, ttl_s: float, /) -> float:
-        """The key of a ticket that has just come; `ttl_s` is how long it may wait, 0: as long as it likes."""
+    def order(self, item: FlowItem, ttl_s: float, /) -> float:
+        """The key of a new item; `ttl_s` is how long it may be queued, 0: no limit."""
 
 
 class FirstCome:
@@ -23,26 +23,26 @@ class FirstCome:
     def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
-    def order(self, _ticket: Ticket, _ttl_s: float) -> float:
+    def order(self, _item: FlowItem, _ttl_s: float) -> float:
         return 0.0
 
 
 class EarliestDeadline:
-    """The one whose wait would expire first."""
+    """The one whose TTL expires first."""
 
     def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
-    def order(self, ticket: Ticket, ttl_s: float) -> float:
-        return ticket.arrived_s + ttl_s if ttl_s else NEVER
+    def order(self, item: FlowItem, ttl_s: float) -> float:
+        return item.arrived_s + ttl_s if ttl_s else NEVER
 
 
 class EarliestGoal:
-    """The one whose client wants its first token soonest; those without such a wish come last."""
+    """The one with the earliest TTFT deadline; those without one come last."""
 
     def __init__(self, name: str, _parameters: NoParameters | None = None) -> None:
         self.name = name
 
-    def order(self, ticket: Ticket, _ttl_s: float) -> float:
-        request = ticket.request
-        return (request.received_s or ticket.arrived_s) + request.ttft_goal_s if request.ttft_goal_s > 0 else NEVER
+    def order(self, item: FlowItem, _ttl_s: float) -> float:
+        request = item.request
+        return (request.received_s or item.arrived_s) + request.ttft_goal_s if request.ttft_goal_s > 0 else NEVER

@@ -1,53 +1,53 @@
-"""A queue of tickets in the order of their keys. Tickets that ended elsewhere are skipped, and swept when many."""
+"""The queue of one flow, in the order of keys. Items that ended elsewhere are skipped, and swept when many."""
 
 from heapq import heapify, heappop, heappush
 
-from modelplane.epp.flowcontrol.tickets import Ticket
+from modelplane.epp.flowcontrol.items import FlowItem
 
 _SWEEP_FROM = 32
 
 
-class TicketQueue:
+class FlowQueue:
     __slots__ = ("_dead", "_heap")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Ticket]] = []
+        self._heap: list[tuple[float, int, FlowItem]] = []
         self._dead = 0
 
     def __len__(self) -> int:
-        """Tickets that wait."""
+        """Queued items."""
         return len(self._heap) - self._dead
 
-    def push(self, ticket: Ticket) -> None:
-        heappush(self._heap, (ticket.key, ticket.number, ticket))
+    def push(self, item: FlowItem) -> None:
+        heappush(self._heap, (item.key, item.number, item))
 
-    def pop(self) -> Ticket | None:
-        """The first that still waits; None if there is none."""
+    def pop(self) -> FlowItem | None:
+        """The first queued item; None: the queue is empty."""
         heap = self._heap
         while heap:
-            ticket = heappop(heap)[2]
-            if ticket.ending is None:
-                return ticket
+            item = heappop(heap)[2]
+            if item.final_state is None:
+                return item
             self._dead -= 1
         return None
 
-    def first(self) -> Ticket | None:
+    def first(self) -> FlowItem | None:
         """What `pop` would give, left in place."""
         heap = self._heap
-        while heap and heap[0][2].ending is not None:
+        while heap and heap[0][2].final_state is not None:
             heappop(heap)
             self._dead -= 1
         return heap[0][2] if heap else None
 
-    def died(self) -> None:
-        """A ticket of this queue has ended elsewhere."""
+    def removed(self) -> None:
+        """An item of this queue has ended elsewhere."""
         self._dead += 1
         if too_many(self._dead, len(self._heap)):
-            self._heap = [entry for entry in self._heap if entry[2].ending is None]
+            self._heap = [entry for entry in self._heap if entry[2].final_state is None]
             heapify(self._heap)
             self._dead = 0
 
 
 def too_many(dead: int, entries: int) -> bool:
-    """Whether to sweep: each sweep is paid by as many deaths as it looks at entries, half of them."""
+    """Whether to sweep: when more than half of the entries are dead, so sweeps cost O(1) per removed item."""
     return dead > _SWEEP_FROM and dead * 2 > entries

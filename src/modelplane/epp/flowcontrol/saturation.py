@@ -1,18 +1,17 @@
-"""How full the pool is: 0 is idle, 1 and more is full.
+"""Saturation detectors: 0 is idle, 1 and more is saturated.
 
-A pool works in stages (prefill, decode), told by role labels, and is as full as its fullest stage; a stage is as full
-as its endpoints are on average. A pool without endpoints is full.
+A pool has stages (prefill, decode), told by role labels. Its saturation is that of its most saturated stage, and a
+stage's is the mean of its endpoints. A pool without endpoints is saturated.
 
-    Utilization    from metrics: the worse of the queue and the KV cache, each over its threshold
-    Concurrency    from the picker's own counts of requests or tokens in flight over what an endpoint may have
+    Utilization    from scraped metrics: the worse of queue and KV cache, each over its threshold
+    Concurrency    from requests or tokens in flight, over the maximum of an endpoint
 
-An endpoint whose metrics are older than the threshold, or were never seen, is judged by the picker's own requests in
-flight there, and never as full: when metrics stop coming, requests are spread by what is known instead of being
-stopped.
+An endpoint whose metrics are stale, or were never scraped, is judged by the picker's own requests in flight there, and
+never as saturated: when scrapes fail, requests are spread and not stopped.
 
-Metrics are looked at every so often, and what is sent between two looks shows in neither. So that a full queue of ours
-is not emptied onto servers that merely looked idle, requests in flight that came since the look count as waiting,
-beyond as many as the server was running: at each look a server may be given as much again as it was seen to bear.
+Requests sent between two scrapes show in neither. So that a long queue is not dispatched at once to servers that were
+idle at the last scrape, requests sent since count as waiting, beyond as many as the server was running: between two
+scrapes a server is sent at most as much again as it was running.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ from modelplane.epp.scheduling.filters.detectors import (
 )
 
 if TYPE_CHECKING:
-    from modelplane.epp.scheduling.loads import Load
+    from modelplane.epp.scheduling.metrics import EndpointMetrics
 
 ROLE_LABEL = "llm-d.ai/role"
 FULL = 1.0
@@ -46,7 +45,7 @@ class SaturationDetector(Protocol):
     def saturation(
         self, endpoints: Sequence[Endpoint], now_s: float, grown: Mapping[Endpoint, int] = _NOTHING_NEW, /
     ) -> float:
-        """Of endpoints of one stage. `grown`: how many more requests are in flight than when it was looked at."""
+        """Of endpoints of one stage. `grown`: how many more requests are in flight than at the scrape."""
 
 
 class Utilization:
@@ -61,11 +60,11 @@ class Utilization:
         return sum([self.fullness(each, now_s, grown.get(each, 0)) for each in endpoints]) / len(endpoints)
 
     def fullness(self, endpoint: Endpoint, now_s: float, grown: int = 0) -> float:
-        load, limits = endpoint.load, self._parameters
-        if limits.are_old(load, now_s):
+        metrics, limits = endpoint.metrics, self._parameters
+        if limits.are_stale(metrics, now_s):
             return min(NEARLY_FULL, endpoint.requests_in_flight / REQUESTS_WITHOUT_METRICS)
-        waiting = load.waiting + max(0.0, grown - load.running)
-        return max(waiting / limits.queue_depth_threshold, load.kv_use / limits.kv_cache_util_threshold)
+        waiting = metrics.waiting + max(0.0, grown - metrics.running)
+        return max(waiting / limits.queue_depth_threshold, metrics.kv_cache_usage / limits.kv_cache_util_threshold)
 
 
 class Concurrency:
@@ -89,7 +88,7 @@ class Concurrency:
 
 
 def detector_of(plugin: object) -> SaturationDetector:
-    """How full the pool is by the rules of a configured detector; None: by those of the usual one."""
+    """The detector of a configured plugin; None: the default one."""
     if plugin is None or isinstance(plugin, detectors.UtilizationDetector):
         return Utilization(plugin.parameters if plugin else None)
     if isinstance(plugin, detectors.ConcurrencyDetector):
@@ -97,16 +96,24 @@ def detector_of(plugin: object) -> SaturationDetector:
     raise InputError(f"{type(plugin).__name__} is no saturation detector")
 
 
-class PoolGauge:
-    """The saturation of the pool, worked out anew every few milliseconds, and as often as it takes near the limit.
+class PoolSaturation:
+    """The saturation of the pool, computed every 5 ms, and at each dispatch near the limit.
 
-    A request adds at most one endpoint's share where requests are counted, so as long as that leaves room a release
-    costs little however many endpoints there are. From there on each is seen: what is let go beyond the limit would be
-    turned away by a detector in the profile instead of waiting its turn.
+    A request adds at most one endpoint's share where requests are counted, so while that leaves capacity a dispatch
+    costs little however many endpoints there are. Near the limit each one is computed: a request dispatched beyond it
+    would be rejected by a detector in the profile instead of staying queued.
     """
 
     __slots__ = (
-        "_at_s", "_detector", "_endpoints", "_every_s", "_is_due", "_looks", "_released", "_smallest", "_stages",
+        "_at_s",
+        "_detector",
+        "_endpoints",
+        "_every_s",
+        "_is_due",
+        "_released",
+        "_scrapes",
+        "_smallest",
+        "_stages",
         "_value",
     )  # fmt: skip
 
@@ -117,8 +124,8 @@ class PoolGauge:
         self._stages: Mapping[str, Sequence[Endpoint]] = {}
         self._smallest = 1
         """Endpoints of the smallest stage."""
-        self._looks: dict[Endpoint, tuple[Load, int]] = {}
-        """The load of each endpoint, and how many requests were in flight when it was first seen here."""
+        self._scrapes: dict[Endpoint, tuple[EndpointMetrics, int]] = {}
+        """The last scrape of each endpoint, and its requests in flight when that was first read here."""
         self._at_s = float("-inf")
         self._is_due = True
         self._value = FULL
@@ -141,25 +148,25 @@ class PoolGauge:
         return {name: self._detector.saturation(stage, now_s, grown) for name, stage in _stages(endpoints).items()}
 
     def released(self) -> None:
-        """One more request is on its way."""
+        """One more request was dispatched."""
         self._released += 1
         if self._value + self._released / self._smallest >= FULL:
             self._is_due = True
 
     def ended(self) -> None:
-        """A request that was on its way has ended: where there was no room, there may be some."""
+        """A dispatched request has ended."""
         if self._value >= FULL:
             self._is_due = True
 
     def _grown(self, endpoints: Sequence[Endpoint]) -> dict[Endpoint, int]:
-        before = self._looks
-        self._looks = {
+        before = self._scrapes
+        self._scrapes = {
             endpoint: known
-            if (known := before.get(endpoint)) is not None and known[0] is endpoint.load
-            else (endpoint.load, endpoint.requests_in_flight)
+            if (known := before.get(endpoint)) is not None and known[0] is endpoint.metrics
+            else (endpoint.metrics, endpoint.requests_in_flight)
             for endpoint in endpoints
         }
-        return {endpoint: endpoint.requests_in_flight - known[1] for endpoint, known in self._looks.items()}
+        return {endpoint: endpoint.requests_in_flight - known[1] for endpoint, known in self._scrapes.items()}
 
 
 def pool_saturation(

@@ -13,20 +13,20 @@ from modelplane.epp.flowcontrol.usage import Static, UsageLimitPolicy
 class BandSettings(msgspec.Struct, frozen=True, eq=False):
     """Requests of one priority. A limit of 0 is none."""
 
-    most_requests: int = 5000
-    most_bytes: int = 1_000_000_000
+    max_requests: int = 5000
+    max_bytes: int = 1_000_000_000
     fairness: FairnessPolicy = Strict("global-strict-fairness-policy")
     ordering: OrderingPolicy = FirstCome("fcfs-ordering-policy")
 
 
 class FlowSettings(msgspec.Struct, frozen=True, eq=False):
-    most_requests: int = 0
+    max_requests: int = 0
     """Of all bands together; 0: no limit."""
-    most_bytes: int = 0
+    max_bytes: int = 0
     ttl_s: float = 60.0
-    """How long a request waits for room; 0: as long as its client does."""
+    """How long a request is queued while the pool is saturated; 0: no limit."""
     no_endpoint_ttl_s: float = 60.0
-    """How long it waits for a first endpoint."""
+    """How long it is queued while the pool has no endpoint."""
     bands: Mapping[int, BandSettings] = MappingProxyType({})
     default_band: BandSettings = BandSettings()
     """For priorities that are not listed."""

@@ -1,4 +1,4 @@
-"""How full the pool may be before requests of a priority have to wait: a ceiling for each band.
+"""Usage-limit policies: the saturation at which a priority band has to wait, its ceiling.
 
 A band whose ceiling the saturation has reached waits, and so do the bands below it.
 
@@ -27,7 +27,7 @@ class UsageLimitPolicy(Protocol):
     def name(self) -> str: ...
 
     def ceilings(self, priorities: Sequence[int], saturation: float, /) -> Sequence[float]:
-        """For the priorities, highest first. Asked once for each release that is tried."""
+        """For the priorities, highest first. Called once for each dispatch."""
 
 
 class StaticParameters(Parameters, frozen=True):

@@ -1,8 +1,8 @@
-"""What the picker looks at, written down: endpoints with their loads, at a moment.
+"""The state of a pool as a document: endpoints with their metrics, at a moment.
 
 A state is a document of its own, so that a decision can be explained and repeated elsewhere. The server writes one with
 `encode`; people write them by hand. `sent` is for hands only: requests that went to an endpoint before, oldest first,
-from which plugins learn what they would remember. A dump of the server holds none, since it would hold prompts.
+which plugins record. A dump of the server holds none, since it would hold prompts.
 
     kind: PickerState
     now: 12.5
@@ -22,7 +22,7 @@ import msgspec
 
 from modelplane.epp.config.places import ConfigError, ConfigProblem, ConfigProblems
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Adapters, Load
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.framework.registry import Parameters
 from modelplane.k8s.admission.documents import parse_documents
@@ -50,11 +50,11 @@ class LoadState(Parameters, frozen=True, omit_defaults=True):
     adapters: AdaptersState = _NO_ADAPTERS
     models: tuple[str, ...] = ()
     age: float | None = 0.0
-    """Seconds since it was seen; null: never."""
+    """Seconds since the scrape; null: never scraped."""
     seen: float | None = None
-    """When it was seen, by the clock of `now`, in the place of `age`: a difference of two times may round."""
+    """The time of the scrape, by the clock of `now`, in place of `age`: a difference of two times may round."""
     requests_then: int | None = None
-    """Those of `requestsInFlight` that were so when it was seen; left out: all, so that nothing was sent since."""
+    """Those of `requestsInFlight` that were in flight at the scrape; left out: all."""
     tokens_then: int | None = None
 
 
@@ -70,7 +70,7 @@ class EndpointState(Parameters, frozen=True, omit_defaults=True):
 
 
 class RequestState(Parameters, frozen=True, omit_defaults=True):
-    """A request in the terms of the picker, with its prompts as text."""
+    """A request, with its prompts as text."""
 
     id: str = "explained"
     model: str = ""
@@ -145,19 +145,19 @@ def _read(text: str | bytes, source: str, wanted: type[_F]) -> _F:
 
 
 def write_exactly(endpoint: Endpoint) -> EndpointState:
-    """An endpoint with the very times of its load: `read_endpoint` reads it back to the last bit."""
-    found, seen_s = _written(endpoint, 0.0), endpoint.load.seen_s
-    if seen_s < 0.0:
+    """An endpoint with the exact time of its scrape: `read_endpoint` reads it back to the last bit."""
+    found, scraped_s = _written(endpoint, 0.0), endpoint.metrics.scraped_s
+    if scraped_s < 0.0:
         return found
-    return msgspec.structs.replace(found, load=msgspec.structs.replace(found.load, age=0.0, seen=seen_s))
+    return msgspec.structs.replace(found, load=msgspec.structs.replace(found.load, age=0.0, seen=scraped_s))
 
 
 def _written(endpoint: Endpoint, now_s: float) -> EndpointState:
-    load = endpoint.load
+    metrics = endpoint.metrics
     adapters = AdaptersState(
-        running=tuple(sorted(load.adapters.running)),
-        waiting=tuple(sorted(load.adapters.waiting)),
-        most=load.adapters.most,
+        running=tuple(sorted(metrics.adapters.running)),
+        waiting=tuple(sorted(metrics.adapters.waiting)),
+        most=metrics.adapters.most,
     )
     return EndpointState(
         name=endpoint.name,
@@ -165,16 +165,16 @@ def _written(endpoint: Endpoint, now_s: float) -> EndpointState:
         labels=dict(endpoint.labels),
         attributes={name: value for name, value in endpoint.attributes.items() if isfinite(value)},
         load=LoadState(
-            waiting=load.waiting,
-            running=load.running,
-            kv_use=load.kv_use,
-            block_size=load.block_size,
-            blocks=load.blocks,
+            waiting=metrics.waiting,
+            running=metrics.running,
+            kv_use=metrics.kv_cache_usage,
+            block_size=metrics.block_size,
+            blocks=metrics.blocks,
             adapters=_NO_ADAPTERS if adapters == _NO_ADAPTERS else adapters,
-            models=tuple(sorted(load.models)),
-            age=None if load.seen_s < 0.0 else now_s - load.seen_s,
-            requests_then=_unless(load.requests_then, endpoint.requests_in_flight),
-            tokens_then=_unless(load.tokens_then, endpoint.tokens_in_flight),
+            models=tuple(sorted(metrics.models)),
+            age=None if metrics.scraped_s < 0.0 else now_s - metrics.scraped_s,
+            requests_then=_unless(metrics.requests_at_scrape, endpoint.requests_in_flight),
+            tokens_then=_unless(metrics.tokens_at_scrape, endpoint.tokens_in_flight),
         ),
         requests_in_flight=endpoint.requests_in_flight,
         tokens_in_flight=endpoint.tokens_in_flight,
@@ -188,16 +188,16 @@ def _unless(count: int, usual: int) -> int | None:
 
 def read_endpoint(state: EndpointState, now_s: float) -> Endpoint:
     load = state.load
-    seen_s = load.seen if load.seen is not None else -1.0 if load.age is None else now_s - load.age
+    scraped_s = load.seen if load.seen is not None else -1.0 if load.age is None else now_s - load.age
     adapters = Adapters(frozenset(load.adapters.running), frozenset(load.adapters.waiting), load.adapters.most)
     return Endpoint(
         state.name,
         state.address,
         state.labels,
         state.attributes,
-        Load(
+        EndpointMetrics(
             load.waiting, load.running, load.kv_use, load.block_size, load.blocks, adapters, frozenset(load.models),
-            seen_s,
+            scraped_s,
             state.requests_in_flight if load.requests_then is None else load.requests_then,
             state.tokens_in_flight if load.tokens_then is None else load.tokens_then,
         ),
@@ -218,7 +218,7 @@ def _request(state: RequestState) -> Request:
         state.priority,
         state.tenant,
         size=sum(map(len, prompts)),
-        most_output_tokens=state.max_output_tokens,
+        max_output_tokens=state.max_output_tokens,
         streaming=state.streaming,
         salt=state.salt,
         has_media=state.has_media,

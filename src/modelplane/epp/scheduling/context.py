@@ -1,44 +1,38 @@
-"""The state of one decision: what filters, scorers and pickers are handed.
+"""The state of one scheduling cycle, which all plugins get.
 
-Time and chance come with it, so a cycle repeated with the same endpoints, request, time and seed decides the same.
+Time and random numbers come with it: the same endpoints, request, time and seed give the same decision.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
-from modelplane.epp.scheduling.counts import Counts
+from modelplane.api.identity import IdentityMemo
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.requests import Request
-from modelplane.framework import Profile, Result, RunState
+from modelplane.framework import Profile, Result, RunState, SparseVector
 
 T = TypeVar("T")
-_MOST_OWNERS = 4
+_MAX_TUPLES = 4
 
 
-class EndpointPositions:
-    """Where each endpoint of a sequence stands, found once for a tuple."""
+Positions = IdentityMemo[Sequence[Endpoint], Mapping[Endpoint, int]]
 
-    __slots__ = ("_kept",)
 
-    def __init__(self) -> None:
-        self._kept: list[tuple[Sequence[Endpoint], Mapping[Endpoint, int]]] = []
+def new_positions() -> Positions:
+    """Where each endpoint of a tuple stands, computed once for a tuple."""
+    return IdentityMemo(_positions, _MAX_TUPLES)
 
-    def of(self, endpoints: Sequence[Endpoint]) -> Mapping[Endpoint, int]:
-        for owner, places in self._kept:
-            if owner is endpoints:
-                return places
-        found = {endpoint: at for at, endpoint in enumerate(endpoints)}
-        if type(endpoints) is tuple:
-            self._kept = [*self._kept[1 - _MOST_OWNERS :], (endpoints, found)]
-        return found
+
+def _positions(endpoints: Sequence[Endpoint]) -> Mapping[Endpoint, int]:
+    return {endpoint: at for at, endpoint in enumerate(endpoints)}
 
 
 class SchedulingContext(RunState):
-    """One request on its way through the profiles. Slots hold what plugins of this cycle tell each other."""
+    """One request on its way through the profiles. Slots have the data that plugins of this cycle share."""
 
     __slots__ = (
-        "_loads", "_loads_of", "_places", "chance", "endpoints", "now_s", "request", "results",
+        "_metrics", "_metrics_of", "_positions", "chance", "endpoints", "now_s", "request", "results",
     )  # fmt: skip
 
     def __init__(
@@ -47,47 +41,44 @@ class SchedulingContext(RunState):
         endpoints: Sequence[Endpoint],
         now_s: float,
         chance: Callable[[], float],
-        places: EndpointPositions | None = None,
+        positions: Positions | None = None,
     ) -> None:
         self._values = {}
         self.request = request
         self.endpoints = endpoints
         self.now_s = now_s
         self.chance = chance
-        """A number in [0, 1) at each call."""
+        """A random number in [0, 1) at each call."""
         self.results: dict[str, Result[Endpoint]] = {}
         """Profiles that have run, in the order they ran."""
-        self._loads_of: Sequence[Endpoint] | None = None
-        self._loads: list[Load] = []
-        self._places = places
+        self._metrics_of: Sequence[Endpoint] | None = None
+        self._metrics: list[EndpointMetrics] = []
+        self._positions = positions or new_positions()
 
-    def loads(self, endpoints: Sequence[Endpoint]) -> list[Load]:
-        """The loads that these endpoints are expected to have, in their order: read once, however many scorers ask."""
-        if endpoints is not self._loads_of:
-            self._loads_of = endpoints
-            self._loads = [endpoint.expected or endpoint.expect() for endpoint in endpoints]
-        return self._loads
+    def metrics(self, endpoints: Sequence[Endpoint]) -> list[EndpointMetrics]:
+        """The expected metrics of these endpoints, computed once a cycle."""
+        if endpoints is not self._metrics_of:
+            self._metrics_of = endpoints
+            self._metrics = [endpoint.expected or endpoint.expect() for endpoint in endpoints]
+        return self._metrics
 
     def aligned(self, column: Sequence[T], endpoints: Sequence[Endpoint]) -> Sequence[T]:
         """Of a column with a value for each of `self.endpoints`, the values for these, in their order."""
         if endpoints is self.endpoints:
             return column
-        known = self._places
-        if known is None:
-            known = self._places = EndpointPositions()
-        if type(column) is Counts and type(endpoints) is tuple and len(endpoints) > 1:
-            wanted, every = known.of(endpoints), self.endpoints
+        if type(column) is SparseVector and type(endpoints) is tuple and len(endpoints) > 1:
+            wanted, every = self._positions(endpoints), self.endpoints
             held = {wanted[every[at]]: count for at, count in column.values.items() if every[at] in wanted}
-            return cast("Sequence[T]", Counts(len(endpoints), held))
-        places = known.of(self.endpoints)
+            return SparseVector(len(endpoints), held, column.zero)
+        places = self._own_positions()
         return [column[places[endpoint]] for endpoint in endpoints]
 
     def value(self, column: Sequence[T], endpoint: Endpoint) -> T:
         """Of such a column, the value for one endpoint."""
-        known = self._places
-        if known is None:
-            known = self._places = EndpointPositions()
-        return column[known.of(self.endpoints)[endpoint]]
+        return column[self._own_positions()[endpoint]]
+
+    def _own_positions(self) -> Mapping[Endpoint, int]:
+        return self._positions(self.endpoints) if type(self.endpoints) is tuple else _positions(self.endpoints)
 
 
 Profiles = Mapping[str, Profile[SchedulingContext, Endpoint]]

@@ -1,29 +1,26 @@
-"""An address that serves requests: its load as last seen, and as it is expected to be.
+"""An address that serves requests, with its metrics as last scraped and as expected.
 
-The identity never changes; the load is a frozen value that whoever watches the endpoint replaces as a whole, so a cycle
-never sees half of a scrape. In-flight numbers are the picker's own: what it sent there and has not seen end.
+The identity never changes. The metrics are a frozen value that each scrape replaces as a whole. Requests and tokens in
+flight are the picker's own: sent to the endpoint and not seen to complete.
 
-Between two looks at a server many requests are decided, and by the last look alone they would all go to whichever
-server looked best then. So decisions go by `expected`: the load as last seen, and on top of it what this picker has
-itself sent since and what it has seen end since. A request that was sent since counts as waiting and as running, one
-that ended counts as neither. A server never looked at is expected to hold what was sent to it. Several pickers before
-one pool each know their own part of it; the next look tells the rest.
+Between two scrapes many requests are scheduled, and by the last scrape alone all would go to the endpoint that was best
+then. So scorers read `expected`: the last scrape, plus what this picker sent since, less what completed since. Requests
+sent since count as waiting and as running. An endpoint that was never scraped is expected to have what was sent to it.
+Several pickers of one pool each know their own part; the next scrape shows the rest.
 
-What is new of a prompt takes its share of the KV cache from when it is sent: engines take blocks piece by piece as they
-compute, so a look shows next to nothing of a long prompt that was sent a moment ago, and the server would look free for
-as long as it takes to compute. So it counts until its response begins, however many looks come in between. What a look
-shows of it by then counts twice, on the server that is busy with it. Where the proxy does not tell when responses
-begin, it counts until the next look.
+The uncached tokens of a prompt count towards the KV cache until its response is received: engines allocate blocks as
+they compute, so a scrape shows next to nothing of a long prompt that was just sent. What a scrape shows of it by then
+counts twice, on the endpoint that is busy with it. Where the proxy does not send response headers, they count until the
+next scrape.
 
-Whoever keeps something that was made of an endpoint's load or counts asks to be told of the next change (`watch`), so
-that what did not change costs nothing.
+Code that keeps a value computed from an endpoint calls `watch`, and is notified of the next change.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from modelplane.epp.scheduling.loads import UNSEEN, Load
+from modelplane.epp.scheduling.metrics import NEVER_SCRAPED, EndpointMetrics
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _NO_NUMBERS: Mapping[str, float] = MappingProxyType({})
@@ -51,7 +48,7 @@ class Endpoint:
     """One `ip:port` of one pod. Two endpoints are the same only if they are the same object."""
 
     __slots__ = (
-        "_hears_beginnings", "_load", "_requests", "_tokens", "_watchers",
+        "_gets_response_headers", "_metrics", "_requests", "_tokens", "_watchers",
         "address", "attributes", "expected", "failures", "labels", "name",
     )  # fmt: skip
 
@@ -61,7 +58,7 @@ class Endpoint:
         address: str,
         labels: Mapping[str, str] = NOTHING,
         attributes: Mapping[str, float] = _NO_NUMBERS,
-        load: Load = UNSEEN,
+        metrics: EndpointMetrics = NEVER_SCRAPED,
         requests_in_flight: int = 0,
         tokens_in_flight: int = 0,
         failures: int = 0,
@@ -69,31 +66,31 @@ class Endpoint:
         self.name = name
         """`namespace/pod` and, where a pod has several ports, `:port`: unique in the pool."""
         self.address = address
-        """`ip:port`, with brackets around an IPv6 address: what the proxy is told."""
+        """`ip:port`, with brackets around an IPv6 address, as the proxy gets it."""
         self.labels = labels
         self.attributes = attributes
-        """Numbers that discovery knows of it: price an hour, prefill tokens a second, …"""
+        """Numbers from discovery: price per hour, prefill tokens per second, …"""
         self.failures = failures
         """Responses in a row that failed at the endpoint; the first success clears it."""
-        self._load = load
+        self._metrics = metrics
         self._requests = requests_in_flight
         self._tokens = tokens_in_flight
-        self._hears_beginnings = True
-        """Until a request ends of whose beginning nobody told."""
+        self._gets_response_headers = True
+        """Until a response completes that was not received before."""
 
-        self.expected: Load | None = None
-        """The load as it is expected to be; None: something changed, and `expect` finds it anew."""
+        self.expected: EndpointMetrics | None = None
+        """None: something changed, and `expect` computes it."""
 
         self._watchers: list[list[Endpoint]] = []
 
     @property
-    def load(self) -> Load:
-        """As last seen."""
-        return self._load
+    def metrics(self) -> EndpointMetrics:
+        """As last scraped."""
+        return self._metrics
 
-    @load.setter
-    def load(self, load: Load) -> None:
-        self._load = load
+    @metrics.setter
+    def metrics(self, metrics: EndpointMetrics) -> None:
+        self._metrics = metrics
         self._change()
 
     @property
@@ -115,67 +112,66 @@ class Endpoint:
         self._change()
 
     def count(self, requests: int, tokens: int) -> None:
-        """So many more are in flight.
+        """Changes what is in flight.
 
-        Tokens that go without a request are those of one that begins, and those that go with it of one that did not.
+        Tokens that are removed alone belong to a response that was received; with a request, to one that was not.
         """
         self._requests += requests
         self._tokens += tokens
         if tokens < 0:
-            self._hears_beginnings = not requests
+            self._gets_response_headers = not requests
         self._change()
 
     @property
     def tokens_shown(self) -> int:
-        """Tokens in flight that a look at this moment tells of, as far as is known.
+        """Tokens in flight that a scrape at this moment includes, as far as is known.
 
-        None while beginnings are heard of, for what is in flight then is not computed. Else some are in flight whose
-        prompts were computed long ago, and nobody knows which.
+        0 while response headers come: tokens in flight are then not computed yet. Else some of them are of prompts
+        that were computed long ago, and it is unknown which.
         """
-        return 0 if self._hears_beginnings else self._tokens
+        return 0 if self._gets_response_headers else self._tokens
 
     @property
     def waiting(self) -> float:
         """Requests that wait there, as expected."""
-        load = self._load
-        return max(0.0, load.waiting + (self._requests - load.requests_then))
+        metrics = self._metrics
+        return max(0.0, metrics.waiting + (self._requests - metrics.requests_at_scrape))
 
     @property
     def running(self) -> float:
         """Requests that run there, as expected."""
-        load = self._load
-        return max(0.0, load.running + (self._requests - load.requests_then))
+        metrics = self._metrics
+        return max(0.0, metrics.running + (self._requests - metrics.requests_at_scrape))
 
     @property
-    def kv_use(self) -> float:
+    def kv_cache_usage(self) -> float:
         """The share of its KV cache in use, as expected."""
-        load = self._load
-        tokens = self._tokens - load.tokens_then
-        if tokens > 0 and (room := load.block_size * load.blocks):
-            return min(1.0, load.kv_use + tokens / room)
-        return load.kv_use
+        metrics = self._metrics
+        tokens = self._tokens - metrics.tokens_at_scrape
+        if tokens > 0 and (room := metrics.block_size * metrics.blocks):
+            return min(1.0, metrics.kv_cache_usage + tokens / room)
+        return metrics.kv_cache_usage
 
     @property
     def kv_free(self) -> float:
         """The share of its KV cache that is free, as expected."""
-        return 1.0 - self.kv_use
+        return 1.0 - self.kv_cache_usage
 
-    def expect(self) -> Load:
-        """The load as it is expected to be, and kept in `expected`: the last look itself where nothing came since."""
-        load = self._load
-        if self._requests != load.requests_then or self._tokens > load.tokens_then:
-            load = Load(
-                self.waiting, self.running, self.kv_use, load.block_size, load.blocks, load.adapters, load.models,
-                load.seen_s, self._requests, self._tokens,
+    def expect(self) -> EndpointMetrics:
+        """Computes `expected`: the last scrape itself where nothing changed since."""
+        metrics = self._metrics
+        if self._requests != metrics.requests_at_scrape or self._tokens > metrics.tokens_at_scrape:
+            metrics = EndpointMetrics(
+                self.waiting, self.running, self.kv_cache_usage, metrics.block_size, metrics.blocks, metrics.adapters,
+                metrics.models, metrics.scraped_s, self._requests, self._tokens,
             )  # fmt: skip
-        self.expected = load
-        return load
+        self.expected = metrics
+        return metrics
 
     def watch(self, changed: "list[Endpoint]") -> None:
-        """Append itself to the list at the next change of its load or of what is in flight, and then no more.
+        """Append itself to the list at the next change of its metrics or of what is in flight, once.
 
-        Lists of those who ask no more are let go by the next change. Where none comes, and ever new ones ask, those who
-        asked are told of a change that is none, which does no harm.
+        At most 16 lists are kept; one more notifies all of them, which does no harm.
         """
         if len(self._watchers) >= _MOST_WATCHERS:
             self._change()

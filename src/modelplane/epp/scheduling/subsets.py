@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
+from modelplane.api.identity import IdentityMemo
 from modelplane.epp.scheduling.endpoints import Endpoint
 
-_MOST_HINTS = 256
+_MAX_HINTS = 256
 
 
 def parse(hint: object) -> tuple[str, ...] | None:
@@ -28,7 +29,7 @@ def parse(hint: object) -> tuple[str, ...] | None:
     return tuple(part.strip() for part in parts if part.strip())
 
 
-def narrow(endpoints: Sequence[Endpoint], subset: tuple[str, ...] | None) -> Sequence[Endpoint]:
+def filter_by_subset(endpoints: Sequence[Endpoint], subset: tuple[str, ...] | None) -> Sequence[Endpoint]:
     """The endpoints that the hint allows, in their order; the same object where all are."""
     if subset is None:
         return endpoints
@@ -41,29 +42,29 @@ def narrow(endpoints: Sequence[Endpoint], subset: tuple[str, ...] | None) -> Seq
     return endpoints if len(kept) == len(endpoints) else kept
 
 
-class Narrower:
-    """`narrow` for one pool, with a memory.
+class SubsetFilter:
+    """`filter_by_subset` for one pool, with a memo: the same hint over the same endpoints gives the same tuple."""
 
-    The same hint over the same endpoints gives the same tuple, so that what plugins remember
-    of it holds. A proxy repeats its few hints.
-    """
-
-    __slots__ = ("_endpoints", "_kept")
+    __slots__ = ("_by_hint",)
 
     def __init__(self) -> None:
-        self._endpoints: Sequence[Endpoint] = ()
-        self._kept: dict[tuple[str, ...], Sequence[Endpoint]] = {}
+        self._by_hint: IdentityMemo[Sequence[Endpoint], dict[tuple[str, ...], Sequence[Endpoint]]]
+        self._by_hint = IdentityMemo(_no_hints, 1)
 
     def of(self, endpoints: Sequence[Endpoint], subset: tuple[str, ...] | None) -> Sequence[Endpoint]:
-        if subset is None:
-            return endpoints
-        if endpoints is not self._endpoints or type(endpoints) is not tuple or len(self._kept) > _MOST_HINTS:
-            self._endpoints = endpoints
-            self._kept = {}
-        kept = self._kept.get(subset)
+        if subset is None or type(endpoints) is not tuple:
+            return filter_by_subset(endpoints, subset)
+        by_hint = self._by_hint(endpoints)
+        kept = by_hint.get(subset)
         if kept is None:
-            kept = self._kept[subset] = narrow(endpoints, subset)
+            if len(by_hint) > _MAX_HINTS:
+                by_hint.clear()
+            kept = by_hint[subset] = filter_by_subset(endpoints, subset)
         return kept
+
+
+def _no_hints(_endpoints: Sequence[Endpoint]) -> dict[tuple[str, ...], Sequence[Endpoint]]:
+    return {}
 
 
 def split(address: str) -> tuple[str, str]:

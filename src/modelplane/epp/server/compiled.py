@@ -8,5 +8,5 @@ def is_compiled() -> bool:
     return not connection.__file__.endswith(".py")
 
 
-def way_of_running() -> str:
+def describe_build() -> str:
     return "compiled" if is_compiled() else "plain Python"

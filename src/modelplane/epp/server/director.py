@@ -1,9 +1,8 @@
-"""From a question of the proxy to a decision: parse, wait for room where flow control is on, schedule, count.
+"""From a request of the proxy to a decision: parse, wait for room where flow control is on, schedule, count.
 
-Everything runs on one event loop and nothing here waits. A request that has to wait leaves a ticket, and its `Asker`
-hears later. Each request that is sent on is counted at its endpoint until it ends; how it ended goes to the scheduler
-that decided it, which may not be the one of this moment: a new configuration replaces the scheduler between two
-requests and none is lost.
+Everything runs on one event loop and nothing here waits. A request that has to wait leaves a ticket, and its `Waiter`
+is called later. Each request that is routed is counted at its endpoint until it ends; how it ended goes to the
+scheduler that decided it. A new configuration replaces the scheduler between two requests and none is lost.
 """
 
 import uuid
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
-from modelplane.epp.flowcontrol import FULL, Ticket
+from modelplane.epp.flowcontrol import FULL, FlowItem
 from modelplane.epp.scheduling.arithmetic import tokens_of
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
@@ -22,7 +21,15 @@ from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.epp.scheduling.results import picked_of
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.epp.server.interfaces import Asker, AsksTokenizer, Flow, RequestObserver, RoutingResult, Rules, TokenIds
+from modelplane.epp.server.interfaces import (
+    Flow,
+    PoolPolicies,
+    PromptTokenizer,
+    RequestObserver,
+    RoutingResult,
+    TokenIds,
+    Waiter,
+)
 from modelplane.epp.server.parsing import Parsed, ParseError, find_api, parse, rename
 from modelplane.epp.server.steps import PickRequest, Rename
 
@@ -42,11 +49,11 @@ _STOPPING: Final = Decision(Outcome.STOPPING, why="the picker is stopping")
 
 
 class _Waiting:
-    __slots__ = ("asker", "rename", "ticket")
+    __slots__ = ("item", "rename", "waiter")
 
-    def __init__(self, asker: Asker, ticket: Ticket, renamed: Rename | None) -> None:
-        self.asker = asker
-        self.ticket = ticket
+    def __init__(self, waiter: Waiter, item: FlowItem, renamed: Rename | None) -> None:
+        self.waiter = waiter
+        self.item = item
         self.rename = renamed
 
 
@@ -64,9 +71,9 @@ class Director:
     ) -> None:
         self.apis: frozenset[InferenceApi] | None = None
         """Those whose bodies are read; None: all. Of others a body is passed on unread where OTHER is among them."""
-        self.tokenizer: AsksTokenizer | None = None
-        """Asked before a decision, where decisions need tokens."""
-        self.rules: Rules | None = None
+        self.tokenizer: PromptTokenizer | None = None
+        """Called before a decision, where decisions need tokens."""
+        self.rules: PoolPolicies | None = None
         self.observer: RequestObserver | None = None
         self._source = source
         self._scheduler = scheduler
@@ -75,10 +82,10 @@ class Director:
         self._chance = chance
         self._flow = flow
         self._waiting: dict[int, _Waiting] = {}
-        self._numbers: dict[Asker, int] = {}
-        self._tokenized: dict[Asker, tuple[Request, Callable[[], object]]] = {}
-        """Those whose prompts are being looked up, and how to take that back."""
-        self._evictable: dict[Request, Asker] = {}
+        self._numbers: dict[Waiter, int] = {}
+        self._tokenized: dict[Waiter, tuple[Request, Callable[[], object]]] = {}
+        """Those whose prompts are being tokenized, and how to cancel that."""
+        self._evictable: dict[Request, Waiter] = {}
         """Sent on, with a priority that may be evicted."""
         self._stopping = False
         self._by_address: dict[str, Endpoint] = {}
@@ -111,69 +118,71 @@ class Director:
         """How full each stage is, 1 is full; empty without flow control."""
         return {} if self._flow is None else self._flow.gauge.by_stage(self._source.current, self._clock())
 
-    def decide(self, ask: PickRequest, asker: Asker) -> RoutingResult | None:
+    def decide(self, pick_request: PickRequest, waiter: Waiter) -> RoutingResult | None:
         """The answer, or None where it comes later."""
         now_s = self._clock()
-        if ask.refused is not None:
-            return self._conclude(_unread_request(ask, now_s), ask.refused, now_s)
+        if pick_request.refused is not None:
+            return self._conclude(_unread_request(pick_request, now_s), pick_request.refused, now_s)
         try:
-            request, renamed = self._request(ask, now_s)
+            request, renamed = self._request(pick_request, now_s)
         except ParseError as error:
-            return self._conclude(_unread_request(ask, now_s), Decision(Outcome.MALFORMED, why=str(error)), now_s)
-        if self.tokenizer is not None and ask.whole and ask.body and not self._stopping:
-            body = ask.body if renamed is None else renamed.body
-            take_back = self.tokenizer.ask(request.api, body, partial(self._enter_with, asker, request, renamed))
-            if take_back is not None:
-                self._tokenized[asker] = (request, take_back)
+            return self._conclude(
+                _unread_request(pick_request, now_s), Decision(Outcome.MALFORMED, why=str(error)), now_s
+            )
+        if self.tokenizer is not None and pick_request.whole and pick_request.body and not self._stopping:
+            body = pick_request.body if renamed is None else renamed.body
+            cancel = self.tokenizer.tokenize(request.api, body, partial(self._enter_with, waiter, request, renamed))
+            if cancel is not None:
+                self._tokenized[waiter] = (request, cancel)
                 return None
-        return self._enter(asker, request, renamed, now_s)
+        return self._enter(waiter, request, renamed, now_s)
 
-    def _enter_with(self, asker: Asker, request: Request, renamed: Rename | None, tokens: TokenIds) -> None:
-        if self._tokenized.pop(asker, None) is None:
+    def _enter_with(self, waiter: Waiter, request: Request, renamed: Rename | None, tokens: TokenIds) -> None:
+        if self._tokenized.pop(waiter, None) is None:
             return
         if tokens:
             request = msgspec.structs.replace(request, token_ids=tokens)
-        verdict = self._enter(asker, request, renamed, self._clock())
-        if verdict is not None:
-            asker.answer(verdict)
+        result = self._enter(waiter, request, renamed, self._clock())
+        if result is not None:
+            waiter.answer(result)
 
-    def _enter(self, asker: Asker, request: Request, renamed: Rename | None, now_s: float) -> RoutingResult | None:
+    def _enter(self, waiter: Waiter, request: Request, renamed: Rename | None, now_s: float) -> RoutingResult | None:
         if self._stopping:
             return self._conclude(request, _STOPPING, now_s)
         if self._flow is None:
             return self._schedule(request, renamed, now_s)
-        ticket = self._flow.control.offer(request, now_s)
-        if ticket.ending is not None:
-            return self._refuse(ticket, renamed, now_s)
+        item = self._flow.control.enqueue(request, now_s)
+        if item.final_state is not None:
+            return self._refuse(item, renamed, now_s)
         self._turn_out(now_s)
-        self._wait(_Waiting(asker, ticket, renamed))
-        return self._pump(now_s, ticket)
+        self._wait(_Waiting(waiter, item, renamed))
+        return self._pump(now_s, item)
 
-    def abandon(self, asker: Asker) -> None:
+    def abandon(self, waiter: Waiter) -> None:
         """The client of a question that waits went away."""
         now_s = self._clock()
-        if asker in self._tokenized:
-            request, take_back = self._tokenized.pop(asker)
-            take_back()
+        if waiter in self._tokenized:
+            request, cancel = self._tokenized.pop(waiter)
+            cancel()
             self._conclude(request, Decision(Outcome.ABANDONED, why="the client went away"), now_s)
             return
-        waiting = self._waiting.pop(self._numbers.pop(asker, -1), None)
-        if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.ticket, now_s):
-            self._refuse(waiting.ticket, waiting.rename, now_s)
+        waiting = self._waiting.pop(self._numbers.pop(waiter, -1), None)
+        if waiting is not None and self._flow is not None and self._flow.control.abandon(waiting.item, now_s):
+            self._refuse(waiting.item, waiting.rename, now_s)
 
-    def began(self, verdict: RoutingResult) -> None:
+    def began(self, result: RoutingResult) -> None:
         """The response to a request that was sent on has begun, so its prompt is computed."""
-        if verdict.counted:
-            picked_of(verdict.decision).count(0, -verdict.tokens)
-        verdict.scheduler.response_received(verdict.request, verdict.decision)
+        if result.counted:
+            picked_of(result.decision).count(0, -result.tokens)
+        result.scheduler.response_received(result.request, result.decision)
 
-    def ended(self, verdict: RoutingResult, served: EndpointResponse, *, told: str = "") -> None:
+    def ended(self, result: RoutingResult, served: EndpointResponse, *, told: str = "") -> None:
         """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
-        request, picked = verdict.request, picked_of(verdict.decision)
-        if verdict.counted:
-            picked.count(-1, -verdict.tokens if served.first_byte_s < 0.0 else 0)
-        if verdict.flow is not None:
-            self._leave_flow(verdict, verdict.flow, served.usage)
+        request, picked = result.request, picked_of(result.decision)
+        if result.counted:
+            picked.count(-1, -result.tokens if served.first_byte_s < 0.0 else 0)
+        if result.flow is not None:
+            self._leave_flow(result, result.flow, served.usage)
         endpoint = self._by_address.get(told, picked) if told else picked
         if served.status >= _SERVER_ERRORS:
             endpoint.failures += 1
@@ -181,9 +190,9 @@ class Director:
             endpoint.failures = 0
         if endpoint is not served.endpoint:
             served = msgspec.structs.replace(served, endpoint=endpoint)
-        verdict.scheduler.response_complete(request, verdict.decision, served)
+        result.scheduler.response_complete(request, result.decision, served)
         if self.observer is not None:
-            self.observer.ended(request, verdict.decision, served, model=_asked(verdict.rename))
+            self.observer.ended(request, result.decision, served, model=_asked(result.rename))
         if self._waiting:
             self.tick()
 
@@ -217,72 +226,72 @@ class Director:
         if self._flow is not None:
             self._flow.control.stop(now_s)
         for entry in waiting.values():
-            entry.asker.answer(self._refuse(entry.ticket, entry.rename, now_s))
+            entry.waiter.answer(self._refuse(entry.item, entry.rename, now_s))
         tokenized, self._tokenized = self._tokenized, {}
-        for asker, (request, take_back) in tokenized.items():
-            take_back()
-            asker.answer(self._conclude(request, _STOPPING, now_s))
+        for waiter, (request, cancel) in tokenized.items():
+            cancel()
+            waiter.answer(self._conclude(request, _STOPPING, now_s))
 
     def _wait(self, entry: _Waiting) -> None:
-        self._waiting[entry.ticket.number] = entry
-        self._numbers[entry.asker] = entry.ticket.number
+        self._waiting[entry.item.number] = entry
+        self._numbers[entry.waiter] = entry.item.number
 
-    def _leave(self, ticket: Ticket) -> _Waiting:
-        entry = self._waiting.pop(ticket.number)
-        self._numbers.pop(entry.asker, None)
+    def _leave(self, item: FlowItem) -> _Waiting:
+        entry = self._waiting.pop(item.number)
+        self._numbers.pop(entry.waiter, None)
         return entry
 
     def _offer_again(self, entry: _Waiting, now_s: float) -> None:
-        request = entry.ticket.request
+        request = entry.item.request
         if self._flow is not None:
-            ticket = self._flow.control.offer(request, now_s)
-            if ticket.ending is None:
+            item = self._flow.control.enqueue(request, now_s)
+            if item.final_state is None:
                 self._turn_out(now_s)
-                self._wait(_Waiting(entry.asker, ticket, entry.rename))
+                self._wait(_Waiting(entry.waiter, item, entry.rename))
                 return
-        entry.asker.answer(self._schedule(request, entry.rename, now_s))
+        entry.waiter.answer(self._schedule(request, entry.rename, now_s))
 
     def _turn_out(self, now_s: float) -> None:
         """Of a full queue those leave who gave way to the one that was just let in."""
-        for ticket in () if self._flow is None else self._flow.control.displaced():
-            waiting = self._leave(ticket)
-            waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
+        for item in () if self._flow is None else self._flow.control.displaced():
+            waiting = self._leave(item)
+            waiting.waiter.answer(self._refuse(item, waiting.rename, now_s))
 
-    def _pump(self, now_s: float, own: Ticket | None) -> RoutingResult | None:
+    def _pump(self, now_s: float, own: FlowItem | None) -> RoutingResult | None:
         """Release what there is room for. The one that is just being asked for gets its answer by the way back."""
         answer = None
         flow = self._flow
         endpoints = self._source.current
         while flow is not None and self._waiting:
-            ticket = flow.control.dispatch(now_s, flow.gauge.read(endpoints, now_s), len(endpoints))
-            if ticket is None:
+            item = flow.control.dispatch(now_s, flow.gauge.read(endpoints, now_s), len(endpoints))
+            if item is None:
                 break
             flow.gauge.released()
-            waiting = self._leave(ticket)
-            verdict = self._release(waiting, flow, now_s)
-            if ticket is own:
-                answer = verdict
+            waiting = self._leave(item)
+            result = self._release(waiting, flow, now_s)
+            if item is own:
+                answer = result
             else:
-                waiting.asker.answer(verdict)
+                waiting.waiter.answer(result)
         return answer
 
     def _release(self, waiting: _Waiting, flow: Flow, now_s: float) -> RoutingResult:
-        ticket, renamed = waiting.ticket, waiting.rename
-        if self.observer is not None and ticket.ending is not None:
-            self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
-        verdict = self._schedule(ticket.request, renamed, now_s, ticket)
-        if flow.evictor is not None and verdict.decision.outcome is Outcome.PICKED and ticket.priority < 0:
-            flow.evictor.sent(ticket.request, ticket.priority)
-            self._evictable[ticket.request] = waiting.asker
-        return verdict
+        item, renamed = waiting.item, waiting.rename
+        if self.observer is not None and item.final_state is not None:
+            self.observer.waited(item.request, item.final_state, model=_asked(renamed))
+        result = self._schedule(item.request, renamed, now_s, item)
+        if flow.evictor is not None and result.decision.outcome is Outcome.PICKED and item.priority < 0:
+            flow.evictor.sent(item.request, item.priority)
+            self._evictable[item.request] = waiting.waiter
+        return result
 
-    def _leave_flow(self, verdict: RoutingResult, flow: Flow, usage: ResponseUsage) -> None:
+    def _leave_flow(self, result: RoutingResult, flow: Flow, usage: ResponseUsage) -> None:
         """Of flow control that another configuration has replaced, nobody asks any more what was used."""
-        if flow.evictor is not None and self._evictable.pop(verdict.request, None) is not None:
-            flow.evictor.ended(verdict.request)
+        if flow.evictor is not None and self._evictable.pop(result.request, None) is not None:
+            flow.evictor.ended(result.request)
         flow.gauge.ended()
-        if flow is self._flow and verdict.ticket is not None and usage.output_tokens >= 0:
-            flow.control.used(verdict.ticket, max(0, usage.prompt_tokens), usage.output_tokens)
+        if flow is self._flow and result.item is not None and usage.output_tokens >= 0:
+            flow.control.record_usage(result.item, max(0, usage.prompt_tokens), usage.output_tokens)
 
     def _make_room(self, now_s: float) -> None:
         flow, endpoints = self._flow, self._source.current
@@ -292,40 +301,40 @@ class Director:
         if waiting is None or flow.gauge.read(endpoints, now_s) < FULL:
             return
         for request in flow.evictor.decide(waiting, now_s):
-            asker = self._evictable.get(request) if isinstance(request, Request) else None
-            if asker is not None:
+            waiter = self._evictable.get(request) if isinstance(request, Request) else None
+            if waiter is not None:
                 if self.observer is not None and isinstance(request, Request):
                     self.observer.evicted(request)
-                asker.evict()
+                waiter.evict()
 
     def _expire(self, now_s: float) -> None:
         if self._flow is None:
             return
-        for ticket in self._flow.control.expire(now_s, len(self._source.current)):
-            waiting = self._leave(ticket)
-            waiting.asker.answer(self._refuse(ticket, waiting.rename, now_s))
+        for item in self._flow.control.expire(now_s, len(self._source.current)):
+            waiting = self._leave(item)
+            waiting.waiter.answer(self._refuse(item, waiting.rename, now_s))
 
-    def _refuse(self, ticket: Ticket, renamed: Rename | None, now_s: float) -> RoutingResult:
+    def _refuse(self, item: FlowItem, renamed: Rename | None, now_s: float) -> RoutingResult:
         """The end of a request that waited in vain."""
-        if self.observer is not None and ticket.ending is not None:
-            self.observer.waited(ticket.request, ticket.ending, model=_asked(renamed))
-        return self._conclude(ticket.request, _refusal(ticket), now_s)
+        if self.observer is not None and item.final_state is not None:
+            self.observer.waited(item.request, item.final_state, model=_asked(renamed))
+        return self._conclude(item.request, _refusal(item), now_s)
 
     def _schedule(
-        self, request: Request, renamed: Rename | None, now_s: float, ticket: Ticket | None = None
+        self, request: Request, renamed: Rename | None, now_s: float, item: FlowItem | None = None
     ) -> RoutingResult:
         observer, scheduler = self.observer, self._scheduler
-        heard = None if observer is None else observer.listen(request, self._chance())
-        decision = scheduler.schedule(request, self._endpoints, now_s, self._chance, heard)
+        steps = None if observer is None else observer.listen(request, self._chance())
+        decision = scheduler.schedule(request, self._endpoints, now_s, self._chance, steps)
         if observer is not None:
             asked = "" if renamed is None else renamed.asked
-            observer.decided(request, decision, self._clock() - now_s, heard, model=asked)
-        flow = None if ticket is None else self._flow
+            observer.decided(request, decision, self._clock() - now_s, steps, model=asked)
+        flow = None if item is None else self._flow
         if not self._counts or decision.outcome is not Outcome.PICKED:
-            return RoutingResult(request, decision, scheduler, renamed, False, ticket, flow)
+            return RoutingResult(request, decision, scheduler, renamed, False, item, flow)
         tokens = max(0, tokens_of(request.prompts, request.token_ids) - decision.cached_tokens)
         picked_of(decision).count(1, tokens)
-        return RoutingResult(request, decision, scheduler, renamed, True, ticket, flow, tokens)
+        return RoutingResult(request, decision, scheduler, renamed, True, item, flow, tokens)
 
     def _conclude(self, request: Request, decision: Decision, now_s: float) -> RoutingResult:
         """The end of a request that no scheduler saw."""
@@ -346,19 +355,19 @@ class Director:
         self._scheduler.endpoints_changed(endpoints)
         self.tick()
 
-    def _request(self, ask: PickRequest, now_s: float) -> tuple[Request, Rename | None]:
-        headers, body = ask.headers, ask.body
+    def _request(self, pick_request: PickRequest, now_s: float) -> tuple[Request, Rename | None]:
+        headers, body = pick_request.headers, pick_request.body
         api = _api(headers)
         if body and self.apis is not None:
             api = self._readable(api)
-        parsed = parse(api, body) if ask.whole and body else _unread(api, ask)
+        parsed = parse(api, body) if pick_request.whole and body else _unread(api, pick_request)
         if self.rules is None and _SAID.isdisjoint(headers):
-            return _plain_request(ask, api, parsed, now_s), None
+            return _plain_request(pick_request, api, parsed, now_s), None
         wanted = self._wanted(parsed.model, headers)
         renamed = None
-        if wanted != parsed.model and body and ask.whole and parsed.model:
+        if wanted != parsed.model and body and pick_request.whole and parsed.model:
             renamed = Rename(rename(body, wanted), parsed.model, wanted)
-        return self._request_for(wanted, ask, api, parsed, now_s), renamed
+        return self._request_for(wanted, pick_request, api, parsed, now_s), renamed
 
     def _wanted(self, model: str, headers: Mapping[str, str]) -> str:
         """The model to ask the server for: a rule stands above a header, and both above what the client asked for."""
@@ -369,8 +378,10 @@ class Director:
             self.observer.rewrote(rewritten.name, model, rewritten.model)
         return rewritten.model
 
-    def _request_for(self, model: str, ask: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float) -> Request:
-        headers = ask.headers
+    def _request_for(
+        self, model: str, pick_request: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float
+    ) -> Request:
+        headers = pick_request.headers
         return Request(
             _identity(headers),
             model,
@@ -379,33 +390,33 @@ class Director:
             headers,
             0 if self.rules is None else self.rules.priorities.get(_either(headers, OBJECTIVE), 0),
             _either(headers, FAIRNESS) or DEFAULT_TENANT,
-            len(ask.body),
-            parsed.most_output_tokens,
+            len(pick_request.body),
+            parsed.max_output_tokens,
             parsed.streaming,
             parsed.salt,
             parsed.has_media,
-            ask.subset,
+            pick_request.subset,
             _seconds(_either(headers, TTFT)),
             _seconds(_either(headers, TPOT)),
             now_s,
         )
 
 
-def _plain_request(ask: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float) -> Request:
+def _plain_request(pick_request: PickRequest, api: InferenceApi, parsed: Parsed, now_s: float) -> Request:
     """A request that says nothing of itself in its headers, as most do."""
     return Request(
-        _identity(ask.headers),
+        _identity(pick_request.headers),
         parsed.model,
         api,
         parsed.prompts,
-        ask.headers,
-        tenant=DEFAULT_TENANT,
-        size=len(ask.body),
-        most_output_tokens=parsed.most_output_tokens,
+        pick_request.headers,
+        fairness_id=DEFAULT_TENANT,
+        size=len(pick_request.body),
+        max_output_tokens=parsed.max_output_tokens,
         streaming=parsed.streaming,
         salt=parsed.salt,
         has_media=parsed.has_media,
-        subset=ask.subset,
+        subset=pick_request.subset,
         received_s=now_s,
     )
 
@@ -419,17 +430,23 @@ def _counts(scheduler: Scheduler) -> bool:
     return not any(isinstance(plugin, InFlightProducer) for plugin in scheduler.assembly.plugins.values())
 
 
-def _unread(api: InferenceApi, ask: PickRequest) -> Parsed:
+def _unread(api: InferenceApi, pick_request: PickRequest) -> Parsed:
     """Of a request whose body the proxy keeps, or that has none."""
-    if ask.whole and ask.headers.get(":method") == "POST":
-        return parse(api, ask.body)
+    if pick_request.whole and pick_request.headers.get(":method") == "POST":
+        return parse(api, pick_request.body)
     return _MALFORMED_API
 
 
-def _unread_request(ask: PickRequest, now_s: float) -> Request:
+def _unread_request(pick_request: PickRequest, now_s: float) -> Request:
     """What is known of a request whose body was not read."""
-    tenant = _either(ask.headers, FAIRNESS) or DEFAULT_TENANT
-    return Request(_identity(ask.headers), api=_api(ask.headers), tenant=tenant, size=len(ask.body), received_s=now_s)
+    fairness_id = _either(pick_request.headers, FAIRNESS) or DEFAULT_TENANT
+    return Request(
+        _identity(pick_request.headers),
+        api=_api(pick_request.headers),
+        fairness_id=fairness_id,
+        size=len(pick_request.body),
+        received_s=now_s,
+    )
 
 
 def _api(headers: Mapping[str, str]) -> InferenceApi:
@@ -455,8 +472,8 @@ def _seconds(text: str) -> float:
     return value if 0.0 < value < float("inf") else 0.0
 
 
-def _refusal(ticket: Ticket) -> Decision:
-    ending = ticket.ending
+def _refusal(item: FlowItem) -> Decision:
+    ending = item.final_state
     if ending is None or ending.outcome is None:
         return Decision(Outcome.FAULT, why="a request that was let go is refused")
     return Decision(ending.outcome, why=ending.why)

@@ -5,9 +5,9 @@
     BUFFERED          a reply to the headers, one to the body      at the body, whose reply sets headers too
     FULL_DUPLEX       nothing, until we send headers and the body  at the end of the body
 
-A request that ends with its headers is decided by them in every mode. Who answers is asked once (`Step.ask`) and told
-by `decided`, at once or much later; what Envoy sends in between is held. An Envoy that does not say its mode is an old
-one, and gateways of this protocol then use full duplex.
+A request that ends with its headers is decided by them in every mode. A step has a `pick_request` once; `decided` takes
+the decision, at once or much later, and what Envoy sends in between is held. An Envoy that does not say its mode is an
+old one, and gateways of this protocol then use full duplex.
 
 The response passes unchanged, but for headers that a decision has for the client and where a model's name has to be put
 back. Envoy sends what its filter is configured for: where it shows bodies, the usage that they tell is read on the way.
@@ -30,12 +30,12 @@ from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.results import destinations_of
 from modelplane.epp.scheduling.subsets import parse as parse_subset
 from modelplane.epp.server import messages
-from modelplane.epp.server.incoming import BodyMode, Incoming, ProcessingPhase
+from modelplane.epp.server.immediate_response import immediate_response
 from modelplane.epp.server.messages import UNCHANGED
-from modelplane.epp.server.refusals import refuse
+from modelplane.epp.server.messages_fast import read_whole
+from modelplane.epp.server.processing_request import BodyMode, ProcessingPhase, ProcessingRequest
 from modelplane.epp.server.sse import ModelRenamer, UsageReader
 from modelplane.epp.server.steps import NOTHING, ExchangeStep, PickRequest, Rename
-from modelplane.epp.server.whole import read_whole
 
 _LARGEST_PIECE: Final = 62_000
 """Envoy takes pieces below 64 kB."""
@@ -55,15 +55,15 @@ class ExchangeStage(Enum):
 
     BEGINNING = auto()
     READING = auto()
-    ASKED = auto()
-    SENT_ON = auto()
+    PICKING = auto()
+    ROUTED = auto()
     REFUSED = auto()
 
 
 _BEGINNING: Final = ExchangeStage.BEGINNING
 _OTHER: Final = InferenceApi.OTHER
-_ASKED: Final = ExchangeStage.ASKED
-_SENT_ON: Final = ExchangeStage.SENT_ON
+_PICKING: Final = ExchangeStage.PICKING
+_ROUTED: Final = ExchangeStage.ROUTED
 _PICKED: Final = Outcome.PICKED
 _REQUEST_HEADERS: Final = ProcessingPhase.REQUEST_HEADERS
 _REQUEST_BODY: Final = ProcessingPhase.REQUEST_BODY
@@ -134,12 +134,12 @@ class Exchange:
             self._response_mode = told.response_mode
         if told.metadata:
             self._subset = _subset_of(told.metadata)
-        self.stage = _ASKED
+        self.stage = _PICKING
         self._headers = headers
         self._body = body
         return PickRequest(headers, body, True, self._subset)
 
-    def feed(self, incoming: Incoming, now_s: float) -> ExchangeStep:
+    def feed(self, incoming: ProcessingRequest, now_s: float) -> ExchangeStep:
         """A message from Envoy."""
         if incoming.observed or self.stage is ExchangeStage.REFUSED:
             return NOTHING
@@ -164,14 +164,14 @@ class Exchange:
         self, decision: Decision, api: InferenceApi = InferenceApi.OTHER, rename: Rename | None = None
     ) -> ExchangeStep:
         """The answer to the question."""
-        if self.stage is not _ASKED:
+        if self.stage is not _PICKING:
             return NOTHING
         body, self._body = self._body, b""
         self._budget.used -= self._held
         self._held = 0
         if decision.outcome is not _PICKED:
             return self._refuse(decision, api)
-        self.stage = _SENT_ON
+        self.stage = _ROUTED
         self._api = api
         self._for_client = decision.response_headers
         if rename is not None:
@@ -179,14 +179,14 @@ class Exchange:
             body = rename.body
         if self._mode != _FULL_DUPLEX or self._by_trailers or len(body) > _LARGEST_PIECE:
             return ExchangeStep(tuple(self._send_on(decision, body, changed=rename is not None)))
-        head = messages.send_on(
+        head = messages.mutate_request(
             _REQUEST_HEADERS, destinations_of(decision), decision.set_headers, decision.remove_headers
         )
-        return ExchangeStep((head, messages.pass_body(_REQUEST_BODY, body, ends=True)))
+        return ExchangeStep((head, messages.stream_body(_REQUEST_BODY, body, ends=True)))
 
     def evict(self) -> ExchangeStep:
         """A request that was sent on has to make room for another: its client is told to come back."""
-        if self.stage is not ExchangeStage.SENT_ON:
+        if self.stage is not ExchangeStage.ROUTED:
             return NOTHING
         decision = Decision(Outcome.EVICTED, why="the request had to make room for a more urgent one")
         self.status = Outcome.EVICTED.status
@@ -195,7 +195,7 @@ class Exchange:
     @property
     def rests(self) -> bool:
         """Whether Envoy waits for nothing more of the request, and shows of the response its headers at most."""
-        return self.stage is _SENT_ON and not self._response_mode and self._mode not in _HELD
+        return self.stage is _ROUTED and not self._response_mode and self._mode not in _HELD
 
     def break_off(self, broken: str) -> PickRequest | None:
         """The call is over. Of a request that nobody was asked about, how it ended; None: there is no such request.
@@ -226,7 +226,7 @@ class Exchange:
 
     # The request.
 
-    def _request_headers(self, incoming: Incoming) -> ExchangeStep:
+    def _request_headers(self, incoming: ProcessingRequest) -> ExchangeStep:
         if self.stage is not ExchangeStage.BEGINNING:
             return ExchangeStep(broken="request headers came twice")
         headers = self._headers = incoming.headers
@@ -238,26 +238,26 @@ class Exchange:
         if incoming.ends or self._mode in _UNSEEN:
             if incoming.ends:
                 self._mode = BodyMode.NONE
-            return self._ask(whole=incoming.ends)
+            return self._pick(whole=incoming.ends)
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length[:19]) > self._limit:
             return self._too_large(length)
         return NOTHING if self._mode in _DUPLEX else ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_HEADERS],))
 
-    def _request_body(self, incoming: Incoming) -> ExchangeStep:
+    def _request_body(self, incoming: ProcessingRequest) -> ExchangeStep:
         if self.stage is not ExchangeStage.READING:
             return self._stray_body()
         self._size += len(incoming.body)
         if self._size > self._limit:
             return self._too_large(f"more than {self._limit}")
         if not self._hold(len(incoming.body)):
-            return ExchangeStep(ask=self._end(Outcome.SATURATED, "too many request bodies are being held"))
+            return ExchangeStep(pick_request=self._end(Outcome.SATURATED, "too many request bodies are being held"))
         if self._pieces is None:
             self._pieces = []
         self._pieces.append(incoming.body)
         buffered = self._mode not in _DUPLEX
         if incoming.ends or buffered:
-            return self._ask(whole=incoming.ends or self._mode == BodyMode.BUFFERED)
+            return self._pick(whole=incoming.ends or self._mode == BodyMode.BUFFERED)
         return NOTHING
 
     def _stray_body(self) -> ExchangeStep:
@@ -272,21 +272,23 @@ class Exchange:
         if self._mode in _DUPLEX:
             if self.stage is ExchangeStage.READING:
                 self._by_trailers = True
-                return self._ask(whole=True)
+                return self._pick(whole=True)
             return NOTHING
         return ExchangeStep((UNCHANGED[ProcessingPhase.REQUEST_TRAILERS],))
 
-    def _ask(self, *, whole: bool) -> ExchangeStep:
-        self.stage = ExchangeStage.ASKED
+    def _pick(self, *, whole: bool) -> ExchangeStep:
+        self.stage = ExchangeStage.PICKING
         pieces, self._pieces = self._pieces or (), None
         body = self._body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return ExchangeStep(ask=PickRequest(self._headers, body, whole, self._subset))
+        return ExchangeStep(pick_request=PickRequest(self._headers, body, whole, self._subset))
 
     def _too_large(self, size: str) -> ExchangeStep:
-        return ExchangeStep(ask=self._end(Outcome.TOO_LARGE, f"the body has {size} bytes; {self._limit} are accepted"))
+        return ExchangeStep(
+            pick_request=self._end(Outcome.TOO_LARGE, f"the body has {size} bytes; {self._limit} are accepted")
+        )
 
     def _end(self, outcome: Outcome, sentence: str) -> PickRequest:
-        self.stage = ExchangeStage.ASKED
+        self.stage = ExchangeStage.PICKING
         return PickRequest(
             self._headers, b"", whole=False, subset=self._subset, refused=Decision(outcome, why=sentence)
         )
@@ -296,20 +298,20 @@ class Exchange:
         self.release()
         if decision.outcome is Outcome.ABANDONED:
             return ExchangeStep(over=True)
-        return ExchangeStep((refuse(decision, api),), over=True)
+        return ExchangeStep((immediate_response(decision, api),), over=True)
 
     def _send_on(self, decision: Decision, body: bytes, *, changed: bool) -> list[bytes]:
         where = (destinations_of(decision), decision.set_headers, decision.remove_headers)
         if self._mode in _UNSEEN:
-            return [messages.send_on(ProcessingPhase.REQUEST_HEADERS, *where)]
+            return [messages.mutate_request(ProcessingPhase.REQUEST_HEADERS, *where)]
         if self._mode not in _DUPLEX:
             return [
-                messages.send_on_changed(*where, body)
+                messages.mutate_request_and_body(*where, body)
                 if changed
-                else messages.send_on(ProcessingPhase.REQUEST_BODY, *where)
+                else messages.mutate_request(ProcessingPhase.REQUEST_BODY, *where)
             ]
         # Envoy drops the content-length of what it streams; one that is set here does not get through.
-        replies = [messages.send_on(ProcessingPhase.REQUEST_HEADERS, *where)]
+        replies = [messages.mutate_request(ProcessingPhase.REQUEST_HEADERS, *where)]
         replies.extend(_cut(ProcessingPhase.REQUEST_BODY, body, ends=not self._by_trailers))
         if self._by_trailers:
             replies.append(UNCHANGED[ProcessingPhase.REQUEST_TRAILERS])
@@ -317,7 +319,7 @@ class Exchange:
 
     # The response.
 
-    def _response_headers(self, incoming: Incoming, now_s: float) -> ExchangeStep:
+    def _response_headers(self, incoming: ProcessingRequest, now_s: float) -> ExchangeStep:
         headers = incoming.headers
         status = headers.get(":status", "")
         self.status = int(status) if status.isdecimal() else 0
@@ -332,7 +334,7 @@ class Exchange:
             set_headers = (*set_headers, (_TEST_SERVED, self.served))
         remove_headers = ("content-length",) if self._renamer is not None else ()
         if set_headers or remove_headers:
-            return ExchangeStep((messages.change_response(set_headers, remove_headers),))
+            return ExchangeStep((messages.mutate_response(set_headers, remove_headers),))
         return ExchangeStep((UNCHANGED[ProcessingPhase.RESPONSE_HEADERS],))
 
     def _read_served(self, metadata: bytes) -> None:
@@ -340,7 +342,7 @@ class Exchange:
         if isinstance(served, str):
             self.served = served
 
-    def _response_body(self, incoming: Incoming) -> ExchangeStep:
+    def _response_body(self, incoming: ProcessingRequest) -> ExchangeStep:
         body = incoming.body
         if incoming.metadata:
             self._read_served(incoming.metadata)
@@ -362,7 +364,7 @@ class Exchange:
         rest = b"" if self._renamer is None else self._renamer.feed(b"", ends=True)
         if not rest or self._response_mode not in _DUPLEX:
             return ()
-        return (messages.pass_body(ProcessingPhase.RESPONSE_BODY, rest, ends=False),)
+        return (messages.stream_body(ProcessingPhase.RESPONSE_BODY, rest, ends=False),)
 
 
 def _subset_of(metadata: bytes) -> tuple[str, ...] | None:
@@ -371,9 +373,9 @@ def _subset_of(metadata: bytes) -> tuple[str, ...] | None:
 
 def _cut(phase: ProcessingPhase, body: bytes, *, ends: bool) -> list[bytes]:
     if len(body) <= _LARGEST_PIECE:
-        return [messages.pass_body(phase, body, ends=ends)]
+        return [messages.stream_body(phase, body, ends=ends)]
     last = len(body) - 1
     return [
-        messages.pass_body(phase, body[place : place + _LARGEST_PIECE], ends=ends and place + _LARGEST_PIECE > last)
+        messages.stream_body(phase, body[place : place + _LARGEST_PIECE], ends=ends and place + _LARGEST_PIECE > last)
         for place in range(0, len(body), _LARGEST_PIECE)
     ]

@@ -1,38 +1,40 @@
-"""Who takes part in a decision beside the scheduler: who asks, who watches, what stands beside the pool, who waits."""
+"""Interfaces of the director: callers that wait, observers, policies of the pool, tokenizers."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
-from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolGauge, Ticket, WaitOutcome
+from modelplane.epp.flowcontrol import Evictor, FlowControl, FlowItem, PoolSaturation, QueueOutcome
 from modelplane.epp.scheduling.decisions import Decision
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.epp.server.observe.heard import Heard
+from modelplane.epp.server.observe.decision_steps import DecisionSteps
 from modelplane.epp.server.steps import Rename
 
 TokenIds = tuple[tuple[int, ...], ...]
 
 
-class AsksTokenizer(Protocol):
-    """Knows, or finds out, the tokens of prompts."""
+class PromptTokenizer(Protocol):
+    """Finds the tokens of prompts."""
 
-    def ask(self, api: InferenceApi, body: bytes, told: Callable[[TokenIds], None], /) -> Callable[[], object] | None:
-        """Have `told` hear them, later and once; what is returned takes that back. None: it will not hear."""
+    def tokenize(
+        self, api: InferenceApi, body: bytes, on_tokens: Callable[[TokenIds], None], /
+    ) -> Callable[[], object] | None:
+        """Call `on_tokens` later and once; what is returned cancels that. None: it will not be called."""
 
 
 class Flow(msgspec.Struct, frozen=True, eq=False):
     """Flow control, what tells it how full the pool is, and who makes room where requests may be evicted."""
 
     control: FlowControl
-    gauge: PoolGauge
+    gauge: PoolSaturation
     evictor: Evictor | None = None
 
 
 class RoutingResult(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What became of a question."""
+    """What became of a `PickRequest`."""
 
     request: Request
     decision: Decision
@@ -40,7 +42,7 @@ class RoutingResult(msgspec.Struct, frozen=True, eq=False, gc=False):
     rename: Rename | None = None
     counted: bool = False
     """Whether the director counts it at its endpoint."""
-    ticket: Ticket | None = None
+    item: FlowItem | None = None
     """What it waited by."""
     flow: Flow | None = None
     """Where it waited."""
@@ -48,23 +50,29 @@ class RoutingResult(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Those of its prompts, where it is counted."""
 
 
-class Asker(Protocol):
-    """Who waits for an answer that did not come at once."""
+class Waiter(Protocol):
+    """Waits for a result that did not come at once."""
 
-    def answer(self, verdict: RoutingResult, /) -> None: ...
+    def answer(self, result: RoutingResult, /) -> None: ...
 
     def evict(self) -> None:
-        """The request was sent on, and has to make room for another: end it."""
+        """The request was routed, and has to make room for another: end it."""
 
 
 class RequestObserver(Protocol):
-    """Hears of every decision and of every end, for metrics, spans and logs. Must not raise."""
+    """Is called for every decision and every end, for metrics, spans and logs. Must not raise."""
 
-    def listen(self, request: Request, chance: float, /) -> Heard | None:
-        """Who is told the steps of the decision; None for most."""
+    def listen(self, request: Request, chance: float, /) -> DecisionSteps | None:
+        """Records the steps of the decision; None for most."""
 
     def decided(
-        self, request: Request, decision: Decision, spent_s: float, heard: Heard | None = None, *, model: str = ""
+        self,
+        request: Request,
+        decision: Decision,
+        spent_s: float,
+        steps: DecisionSteps | None = None,
+        *,
+        model: str = "",
     ) -> None:
         """Once for each request. `model` is what the client asked for, where another serves."""
 
@@ -74,11 +82,11 @@ class RequestObserver(Protocol):
     def evicted(self, request: Request) -> None:
         """A request that was sent on is ended to make room for another; `ended` follows."""
 
-    def waited(self, request: Request, ending: WaitOutcome, *, model: str = "") -> None:
+    def waited(self, request: Request, ending: QueueOutcome, *, model: str = "") -> None:
         """Once for each request that was offered to flow control."""
 
     def rewrote(self, name: str, model: str, target: str) -> None:
-        """The rule of this name had another model asked for."""
+        """The InferenceModelRewrite of this name changed the model."""
 
     def opened(self) -> None:
         """A stream of the proxy began."""
@@ -87,8 +95,8 @@ class RequestObserver(Protocol):
         """It ended. The last two are the time spent on it here."""
 
 
-class Rewritten(Protocol):
-    """The model to ask for, and the name of the rule."""
+class RewriteDecision(Protocol):
+    """The target model, and the name of the InferenceModelRewrite."""
 
     @property
     def name(self) -> str: ...
@@ -97,10 +105,10 @@ class Rewritten(Protocol):
     def model(self) -> str: ...
 
 
-class Rules(Protocol):
-    """What stands beside a pool: priorities of objectives by name, and models to ask for instead."""
+class PoolPolicies(Protocol):
+    """InferenceObjectives of a pool: priorities by name; and its InferenceModelRewrites."""
 
     @property
     def priorities(self) -> Mapping[str, int]: ...
 
-    def rewrite(self, model: str, chance: float, /) -> Rewritten | None: ...
+    def rewrite(self, model: str, chance: float, /) -> RewriteDecision | None: ...

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from modelplane.epp.server.incoming import Incoming, ProcessingPhase
+from modelplane.epp.server.processing_request import ProcessingPhase, ProcessingRequest
 from modelplane.epp.transport.wire import WireError, fields, first_field, nested, number, varint, whole
 
 METHOD: Final = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
@@ -26,11 +26,11 @@ _BODY_PHASES: Final = {0x22: ProcessingPhase.REQUEST_BODY, 0x2A: ProcessingPhase
 """By the first byte of a message."""
 _THE_END: Final = b"\x10\x01"
 _MOST_SHORT: Final = 256
-_SHORT: dict[bytes, Incoming] = {}
+_SHORT: dict[bytes, ProcessingRequest] = {}
 """Short messages as they were read before: with each request comes one that says nothing but that its body ends."""
 
 
-def read(message: bytes) -> Incoming:
+def read(message: bytes) -> ProcessingRequest:
     """A ProcessingRequest, not to be changed. Bytes that are none raise WireError."""
     found = _SHORT.get(message) if len(message) <= _FEW_BYTES else None
     if found is None:
@@ -40,8 +40,8 @@ def read(message: bytes) -> Incoming:
     return found
 
 
-def _read(message: bytes) -> Incoming:
-    found = Incoming()
+def _read(message: bytes) -> ProcessingRequest:
+    found = ProcessingRequest()
     place = _read_large_body(found, message) if len(message) >= _LARGE_BYTES else 0
     for field, value in fields(message[place:] if place else message):
         reader = _READERS.get(field)
@@ -53,7 +53,7 @@ def _read(message: bytes) -> Incoming:
     return found
 
 
-def _read_large_body(found: Incoming, message: bytes) -> int:
+def _read_large_body(found: ProcessingRequest, message: bytes) -> int:
     """A body at the beginning of a message, copied once and not with everything around it; where it ends, else 0."""
     phase = _BODY_PHASES.get(message[0])
     if phase is None:
@@ -77,25 +77,25 @@ def _read_modes(data: bytes) -> tuple[int, int]:
     return modes.get(1, 0), modes.get(2, 0)
 
 
-def _read_protocol(found: Incoming, data: bytes) -> None:
+def _read_protocol(found: ProcessingRequest, data: bytes) -> None:
     found.request_mode, found.response_mode = _read_modes(data)
 
 
-def _read_context(found: Incoming, data: bytes) -> None:
+def _read_context(found: ProcessingRequest, data: bytes) -> None:
     found.metadata += data
 
 
-def _read_request_headers(found: Incoming, data: bytes) -> None:
+def _read_request_headers(found: ProcessingRequest, data: bytes) -> None:
     found.phase = ProcessingPhase.REQUEST_HEADERS
     _read_headers(found, data)
 
 
-def _read_response_headers(found: Incoming, data: bytes) -> None:
+def _read_response_headers(found: ProcessingRequest, data: bytes) -> None:
     found.phase = ProcessingPhase.RESPONSE_HEADERS
     _read_headers(found, data)
 
 
-def _read_headers(found: Incoming, data: bytes) -> None:
+def _read_headers(found: ProcessingRequest, data: bytes) -> None:
     for field, value in fields(data):
         if field == 1 and isinstance(value, bytes):
             found.headers = read_headers(value)
@@ -103,17 +103,17 @@ def _read_headers(found: Incoming, data: bytes) -> None:
             found.ends = bool(value)
 
 
-def _read_request_body(found: Incoming, data: bytes) -> None:
+def _read_request_body(found: ProcessingRequest, data: bytes) -> None:
     found.phase = ProcessingPhase.REQUEST_BODY
     _read_body(found, data)
 
 
-def _read_response_body(found: Incoming, data: bytes) -> None:
+def _read_response_body(found: ProcessingRequest, data: bytes) -> None:
     found.phase = ProcessingPhase.RESPONSE_BODY
     _read_body(found, data)
 
 
-def _read_body(found: Incoming, data: bytes) -> None:
+def _read_body(found: ProcessingRequest, data: bytes) -> None:
     for field, value in fields(data):
         if isinstance(value, bytes):
             if field == 1:
@@ -122,15 +122,15 @@ def _read_body(found: Incoming, data: bytes) -> None:
             found.ends = True
 
 
-def _read_request_trailers(found: Incoming, _data: bytes) -> None:
+def _read_request_trailers(found: ProcessingRequest, _data: bytes) -> None:
     found.phase, found.ends = ProcessingPhase.REQUEST_TRAILERS, True
 
 
-def _read_response_trailers(found: Incoming, _data: bytes) -> None:
+def _read_response_trailers(found: ProcessingRequest, _data: bytes) -> None:
     found.phase, found.ends = ProcessingPhase.RESPONSE_TRAILERS, True
 
 
-_READERS: Final[dict[int, Callable[[Incoming, bytes], None]]] = {
+_READERS: Final[dict[int, Callable[[ProcessingRequest, bytes], None]]] = {
     2: _read_request_headers,
     3: _read_response_headers,
     4: _read_request_body,
@@ -321,7 +321,7 @@ def _sent_on(destinations: str, set_headers: _Headers, remove_headers: tuple[str
 
 
 @lru_cache(maxsize=4096)
-def send_on(
+def mutate_request(
     phase: ProcessingPhase, destinations: str, set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()
 ) -> bytes:
     """Sends a request to the first of its destinations, by the reply to its headers or to its buffered body.
@@ -333,7 +333,9 @@ def send_on(
     return nested(_REPLY[phase], nested(1, common)) + metadata
 
 
-def send_on_changed(destinations: str, set_headers: _Headers, remove_headers: tuple[str, ...], body: bytes) -> bytes:
+def mutate_request_and_body(
+    destinations: str, set_headers: _Headers, remove_headers: tuple[str, ...], body: bytes
+) -> bytes:
     """The reply to a buffered body that is replaced."""
     mutation, metadata = _sent_on(destinations, set_headers, remove_headers)
     mutation += _mutation((("content-length", str(len(body))),), ())
@@ -341,7 +343,7 @@ def send_on_changed(destinations: str, set_headers: _Headers, remove_headers: tu
     return nested(_REPLY[ProcessingPhase.REQUEST_BODY], nested(1, common)) + metadata
 
 
-def pass_body(phase: ProcessingPhase, body: bytes, *, ends: bool) -> bytes:
+def stream_body(phase: ProcessingPhase, body: bytes, *, ends: bool) -> bytes:
     """A piece of a body in full duplex."""
     tail = _THE_END if ends else b""
     size = len(body) + len(tail)
@@ -370,13 +372,13 @@ def replace_body(phase: ProcessingPhase, body: bytes) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def change_response(set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()) -> bytes:
+def mutate_response(set_headers: _Headers = (), remove_headers: tuple[str, ...] = ()) -> bytes:
     """The reply to the headers of a response."""
     common = nested(2, _mutation(set_headers, remove_headers))
     return nested(_REPLY[ProcessingPhase.RESPONSE_HEADERS], nested(1, common))
 
 
-def refuse(status: int, set_headers: _Headers, body: bytes, details: str) -> bytes:
+def immediate_response(status: int, set_headers: _Headers, body: bytes, details: str) -> bytes:
     """Answers the client instead of an endpoint."""
     parts = [nested(1, whole(1, status)), nested(2, _mutation(set_headers, ())), nested(3, body)]
     return nested(_IMMEDIATE, b"".join([*parts, nested(5, details.encode())]))

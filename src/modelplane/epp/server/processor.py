@@ -11,7 +11,7 @@ from modelplane.epp.server.exchange import Budget, Exchange
 from modelplane.epp.server.interfaces import RoutingResult
 from modelplane.epp.server.messages import read
 from modelplane.epp.server.steps import ExchangeStep, PickRequest
-from modelplane.epp.transport.calls import GrpcStatus, ServerCall, TakesSeveral
+from modelplane.epp.transport.calls import BatchHandler, GrpcStatus, ServerCall
 from modelplane.epp.transport.wire import WireError
 
 _PICKED: Final = Outcome.PICKED
@@ -20,12 +20,12 @@ _OK: Final = GrpcStatus.OK
 _NAMES: Final = {status: status.name for status in GrpcStatus}
 
 
-class Processor(TakesSeveral):
-    """Serves one call (`Handler`), and waits for its answer (`Asker`)."""
+class Processor(BatchHandler):
+    """Serves one call (`Handler`), and waits for its answer (`Waiter`)."""
 
     # What most calls never need is set where it is needed.
     _waits = False
-    _verdict: RoutingResult | None = None
+    _result: RoutingResult | None = None
     _sent_s = 0.0
     _is_answered = False
     """Whether the response has begun."""
@@ -61,18 +61,18 @@ class Processor(TakesSeveral):
         self._act(self._exchange.feed(incoming, self._since_s))
         if not self._is_answered and self._exchange.first_byte_s >= 0.0:
             self._is_answered = True
-            if self._verdict is not None:
-                self._director.began(self._verdict)
+            if self._result is not None:
+                self._director.began(self._result)
         self._spend()
 
     def messages(self, messages: Sequence[bytes]) -> None:
         try:
-            ask = self._exchange.take_whole(messages)
+            pick_request = self._exchange.take_whole(messages)
         except WireError:
-            ask = None
-        if ask is not None:
+            pick_request = None
+        if pick_request is not None:
             self._since_s = self._opened_s
-            self._ask(ask)
+            self._pick(pick_request)
             if self._since_s >= 0.0:
                 self._request_s, self._since_s = self._clock() - self._since_s, -1.0
             return
@@ -80,13 +80,13 @@ class Processor(TakesSeveral):
             if self._opened_s >= 0.0:
                 self.message(message)
 
-    def answer(self, verdict: RoutingResult) -> None:
+    def answer(self, result: RoutingResult) -> None:
         self._waits = False
-        exchange, decision = self._exchange, verdict.decision
+        exchange, decision = self._exchange, result.decision
         if decision.outcome is _PICKED:
-            self._verdict = verdict
+            self._result = result
             self._sent_s = self._clock()
-        step = exchange.decided(decision, verdict.request.api, verdict.rename)
+        step = exchange.decided(decision, result.request.api, result.rename)
         if step.over:
             self._act(step)
             return
@@ -107,19 +107,19 @@ class Processor(TakesSeveral):
     def _act(self, step: ExchangeStep) -> None:
         if step.replies:
             self._call.send(*step.replies)
-        if step.ask is not None:
-            self._ask(step.ask)
+        if step.pick_request is not None:
+            self._pick(step.pick_request)
         if step.broken:
             self._finish(GrpcStatus.INVALID_ARGUMENT, step.broken)
         elif step.over:
             self._finish(GrpcStatus.OK)
 
-    def _ask(self, ask: PickRequest) -> None:
-        verdict = self._director.decide(ask, self)
-        if verdict is None:
+    def _pick(self, pick_request: PickRequest) -> None:
+        result = self._director.decide(pick_request, self)
+        if result is None:
             self._waits = True
         else:
-            self.answer(verdict)
+            self.answer(result)
 
     def _spend(self) -> None:
         if self._since_s >= 0.0:
@@ -135,14 +135,14 @@ class Processor(TakesSeveral):
 
     def _settle(self, status: GrpcStatus, why: str = "") -> None:
         """The exchange is over for us: tell what became of it, once."""
-        verdict, self._verdict = self._verdict, None
-        if verdict is None:
+        result, self._result = self._result, None
+        if result is None:
             self._leave_early(why)
         now_s = self._clock()
-        if verdict is not None:
+        if result is not None:
             exchange = self._exchange
             served = EndpointResponse(
-                picked_of(verdict.decision),
+                picked_of(result.decision),
                 exchange.status,
                 self._sent_s,
                 exchange.first_byte_s,
@@ -150,7 +150,7 @@ class Processor(TakesSeveral):
                 exchange.usage,
                 status is _CANCELLED and not exchange.status,
             )
-            self._director.ended(verdict, served, told=exchange.served)
+            self._director.ended(result, served, told=exchange.served)
         opened_s, self._opened_s = self._opened_s, -1.0
         observer = self._director.observer
         if observer is not None and opened_s >= 0.0:

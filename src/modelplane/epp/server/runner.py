@@ -1,8 +1,8 @@
-"""Everything that runs in a picker's process: the server, and beside it what its configuration asks for.
+"""Everything that runs in a picker's process: the server, and the background services of its configuration.
 
-A scraper of metrics, a watcher of the models that servers name, a listener to KV events, a tokenizer, the rules that
-stand beside a pool, the port for Prometheus, a log of decisions and spans. A new configuration changes decisions at
-once; which of these run, and how often they look, is settled when the process starts.
+A scraper of metrics, a poller of model names, a subscriber to KV events, a tokenizer, the policies of the pool, the
+port for Prometheus, a log of decisions and spans. A new configuration changes decisions at once; which services run,
+and how often they poll, is set when the process starts.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from modelplane import __version__
+from modelplane.api.version import __version__
 from modelplane.epp.config.config import Config
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
 from modelplane.epp.datalayer.setup import kv_listener_of, models_watcher_of, precise_of, scraper_of, tokenizer_of
@@ -21,19 +21,19 @@ from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.handlers.disaggregated import DisaggregatedHandler
 from modelplane.epp.scheduling.producers.approx_producer import ApproxPrefixProducer, Tally
 from modelplane.epp.scheduling.scheduler import Scheduler
-from modelplane.epp.server.compiled import way_of_running
-from modelplane.epp.server.interfaces import Rules
+from modelplane.epp.server.compiled import describe_build
+from modelplane.epp.server.interfaces import PoolPolicies
 from modelplane.epp.server.observe import (
     AdminServer,
     DecisionLog,
-    Numbers,
     PickerCollector,
+    PickerMetrics,
     PickObserver,
     PoolStats,
     Tracing,
 )
-from modelplane.epp.server.observe.collector import PrefixShown
-from modelplane.epp.server.observe.numbers import Histogram
+from modelplane.epp.server.observe.collector import PrefixIndexStats
+from modelplane.epp.server.observe.metrics import Histogram
 from modelplane.epp.server.server import MakeServer, PickerServer, PickerSettings
 from modelplane.epp.transport.h2.server import H2Server
 
@@ -42,67 +42,69 @@ _UNREAD: Final = "the pool has not been read yet"
 _STOPPING: Final = "the picker is stopping"
 
 
-class Beside(Protocol):
-    """Something that runs beside the server."""
+class BackgroundService(Protocol):
+    """Something that runs as long as the server."""
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
 
-class Follower(Beside, Protocol):
-    """The same, looking at the endpoints of a source."""
+class PoolWatcher(BackgroundService, Protocol):
+    """A service that watches the endpoints of a source."""
 
     def follow(self, source: EndpointSource, /) -> None: ...
 
 
-class KeptRules(Rules, Beside, Protocol):
-    """Rules that are kept up to date between `start` and `stop`."""
+class PolicySource(PoolPolicies, BackgroundService, Protocol):
+    """Policies that are kept up to date between `start` and `stop`."""
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What runs beside the server. A metrics port of -1 is none."""
+class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Which services run. A metrics port of -1 is none."""
 
     metrics_port: int = 9090
     scrapes: bool = True
     pool: str = ""
-    rules: KeptRules | None = None
+    rules: PolicySource | None = None
     make_server: MakeServer = H2Server
     legacy_metrics: bool = False
-    """Show numbers under the names of earlier releases, too."""
+    """Show metrics under the names of earlier releases, too."""
     shows_state: bool = False
     """Show endpoints and their loads at /debug/state."""
     log: DecisionLog | None = None
     tracing: Tracing | None = None
 
 
-class Program:
+class PickerRunner:
     """Started once, stopped once."""
 
-    def __init__(self, source: EndpointSource, config: Config, settings: PickerSettings, wishes: Wishes) -> None:
+    def __init__(
+        self, source: EndpointSource, config: Config, settings: PickerSettings, options: RunnerOptions
+    ) -> None:
         self._source = source
-        self._pool_name = wishes.pool
-        self._tracing = wishes.tracing
-        self._observer = PickObserver(Numbers(), log=wishes.log, tracing=wishes.tracing)
-        self.server = PickerServer(source, config, settings, make_server=wishes.make_server, observer=self._observer)
-        self.server.director.rules = wishes.rules
+        self._pool_name = options.pool
+        self._tracing = options.tracing
+        self._observer = PickObserver(PickerMetrics(), log=options.log, tracing=options.tracing)
+        self.server = PickerServer(source, config, settings, make_server=options.make_server, observer=self._observer)
+        self.server.director.rules = options.rules
         self.server.on_reload = self._reloaded
-        self._scraper = scraper_of(config) if wishes.scrapes else None
-        self._listener = kv_listener_of(self.server.director.scheduler.assembly) if wishes.scrapes else None
-        self._tokenizer = tokenizer_of(config, self.server.director.scheduler.assembly) if wishes.scrapes else None
-        models = models_watcher_of(config) if wishes.scrapes else None
-        followers = (self._scraper, self._listener, self._tokenizer, models)
-        self._followers: list[Follower] = [each for each in followers if each is not None]
-        address = (settings.host, max(wishes.metrics_port, 0))
-        page = PickerCollector(self._observer.numbers, self._pool, version=__version__, legacy=wishes.legacy_metrics)
-        state = self._state if wishes.shows_state else None
+        self._scraper = scraper_of(config) if options.scrapes else None
+        self._listener = kv_listener_of(self.server.director.scheduler.assembly) if options.scrapes else None
+        self._tokenizer = tokenizer_of(config, self.server.director.scheduler.assembly) if options.scrapes else None
+        models = models_watcher_of(config) if options.scrapes else None
+        watchers = (self._scraper, self._listener, self._tokenizer, models)
+        self._watchers: list[PoolWatcher] = [each for each in watchers if each is not None]
+        address = (settings.host, max(options.metrics_port, 0))
+        page = PickerCollector(self._observer.numbers, self._pool, version=__version__, legacy=options.legacy_metrics)
+        state = self._state if options.shows_state else None
         self._admin = AdminServer(page, address, problem=self._problem, state=state)
-        self._beside: list[Beside] = [
-            *self._followers,
-            *([wishes.rules] if wishes.rules is not None else ()),
-            *([self._admin] if wishes.metrics_port >= 0 else ()),
+        self._services: list[BackgroundService] = [
+            *self._watchers,
+            *([options.rules] if options.rules is not None else ()),
+            *([self._admin] if options.metrics_port >= 0 else ()),
         ]
-        self._has_admin = wishes.metrics_port >= 0
+        self._has_admin = options.metrics_port >= 0
         source.on_change(self._observer.numbers.changed)
         self._learn(self.server.director.scheduler, config)
 
@@ -112,28 +114,30 @@ class Program:
 
     async def start(self) -> None:
         """Serves when it returns."""
-        _LOG.info("the request path is %s", way_of_running())
-        for follower in self._followers:
-            follower.follow(self._source)
-        for each in self._beside:
+        _LOG.info("the request path is %s", describe_build())
+        for watcher in self._watchers:
+            watcher.follow(self._source)
+        for each in self._services:
             await each.start()
         await self.server.start()
 
     async def stop(self) -> None:
         """Drains, then ends everything that was started."""
         await self.server.stop()
-        for each in reversed(self._beside):
+        for each in reversed(self._services):
             await each.stop()
         if self._tracing is not None:
             self._tracing.close()
 
     def _learn(self, scheduler: Scheduler, config: Config) -> None:
-        """What the rest of the program has to know of the scheduler that decides."""
+        """Tell the other parts of the scheduler that decides."""
         self._observer.configured(config)
         self.server.director.tokenizer = self._tokenizer if precise_of(scheduler.assembly) is not None else None
         self._observer.divides = isinstance(scheduler.assembly.handler, DisaggregatedHandler)
         if scheduler.reads_bodies:
-            _LOG.info("plugins want the usage that response bodies tell: let Envoy show them (response_body_mode)")
+            _LOG.info(
+                "plugins read token usage from response bodies: set response_body_mode in Envoy's processing_mode"
+            )
 
     def _reloaded(self, scheduler: Scheduler, config: Config) -> None:
         self._learn(scheduler, config)
@@ -164,13 +168,13 @@ class Program:
         )
 
 
-def _prefix(assembly: Assembly, endpoints: Endpoints) -> PrefixShown | None:
+def _prefix(assembly: Assembly, endpoints: Endpoints) -> PrefixIndexStats | None:
     """Blocks that the index takes endpoints to hold, and what it was worth; None where there is no such index."""
     producer = next((one for one in assembly.plugins.values() if isinstance(one, ApproxPrefixProducer)), None)
     if producer is None:
         return None
     blocks = sum(producer.index.blocks_of(endpoint) for endpoint in endpoints)
-    return PrefixShown(blocks, _histogram(producer.hit_ratios), _histogram(producer.hit_bytes))
+    return PrefixIndexStats(blocks, _histogram(producer.hit_ratios), _histogram(producer.hit_bytes))
 
 
 def _histogram(tally: Tally) -> Histogram:

@@ -3,9 +3,9 @@
     gRPC port      external processing, and health
     health port    health alone, in plain text, for probes that carry no certificate
 
-The configuration file is looked at every two seconds. One that is sound replaces the scheduler between two requests;
-one that is not is told once and changes nothing. At the end readiness goes first, so that proxies look elsewhere; then
-calls may finish within the grace, and what is left is cut.
+The configuration file is read every two seconds. A valid one replaces the scheduler between two requests; an invalid
+one is logged once and changes nothing. On stop readiness fails first, so that proxies pick another server; then calls
+may finish within the grace period, and what is left is cut.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from modelplane.api.errors import ModelplaneError
 from modelplane.epp.config.config import Config, load
 from modelplane.epp.config.flow_control import settings_of
 from modelplane.epp.datalayer.endpoints import EndpointSource
-from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolGauge, detector_of
+from modelplane.epp.flowcontrol import Evictor, FlowControl, PoolSaturation, detector_of
 from modelplane.epp.scheduling.assembly import Assembly
 from modelplane.epp.scheduling.requests import InferenceApi
 from modelplane.epp.scheduling.scheduler import Scheduler
@@ -60,8 +60,8 @@ class PickerSettings(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 20_000
     drain_s: float = 30.0
     config_file: Path | None = None
-    look_s: float = 2.0
-    """From one look at the configuration's file to the next."""
+    config_poll_s: float = 2.0
+    """Between two reads of the configuration file."""
 
 
 class PickerServer:
@@ -86,7 +86,7 @@ class PickerServer:
         self.director.apis = apis_of(config)
         self.director.observer = observer
         self.on_reload: Callable[[Scheduler, Config], None] = lambda _scheduler, _config: None
-        """Told of each scheduler that takes over."""
+        """Called with each scheduler that takes over."""
         self._budget = Budget(self.settings.held_bytes)
         self.port = 0
         self.health_port = 0
@@ -145,7 +145,7 @@ class PickerServer:
         return port
 
     async def _tick(self) -> None:
-        """Those who wait for room are looked at often while there are any; without flow control there never are."""
+        """Requests that wait are checked often while there are any; without flow control there are none."""
         while True:
             idle_s = _CALM_S if self._is_calm else _TICK_S * 10
             await asyncio.sleep(_TICK_S if self.director.waiting else idle_s)
@@ -154,7 +154,7 @@ class PickerServer:
     async def _watch_config(self) -> None:
         path = self.settings.config_file
         while path is not None:
-            await asyncio.sleep(self.settings.look_s)
+            await asyncio.sleep(self.settings.config_poll_s)
             text = _text(path)
             if text and text != self._read:
                 self._read = text
@@ -164,9 +164,9 @@ class PickerServer:
         try:
             self.reload(load(text, str(path), full_registry()))
         except ModelplaneError as error:
-            _LOG.error("the configuration stays as it was: %s", error)
+            _LOG.error("kept the previous configuration: %s", error)
         else:
-            _LOG.info("took the changed configuration of %s", path)
+            _LOG.info("reloaded the configuration from %s", path)
 
 
 _PARSERS: Final = {
@@ -198,7 +198,7 @@ def assemble(config: Config, before: Assembly | None = None) -> tuple[Scheduler,
     detector = detector_of(assembly.plugins.get(config.saturation_detector))
     settings = settings_of(config.flow_control, assembly.plugins.get)
     evictor = Evictor() if settings.evicts else None
-    return scheduler, Flow(FlowControl(settings), PoolGauge(detector), evictor)
+    return scheduler, Flow(FlowControl(settings), PoolSaturation(detector), evictor)
 
 
 def _text(path: Path | None) -> bytes:

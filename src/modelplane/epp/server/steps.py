@@ -24,7 +24,7 @@ class ExchangeStep(msgspec.Struct, frozen=True):
     """What one message, or one decision, leads to."""
 
     replies: tuple[bytes, ...] = ()
-    ask: PickRequest | None = None
+    pick_request: PickRequest | None = None
     broken: str = ""
     """Envoy broke the protocol: the call ends with this sentence."""
     over: bool = False

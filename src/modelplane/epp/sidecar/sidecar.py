@@ -141,7 +141,7 @@ class RoutingSidecar:
             if not prefiller or request.path not in PATHS:
                 return await self._pass_on(request, request.content if request.can_read_body else None)
             if not self._settings.allows(prefiller):
-                _log.warning("prefill server %s is not in the list of allowed ones", prefiller)
+                _log.warning("prefill endpoint %s is not in the allowlist", prefiller)
                 return _refusal(HTTPStatus.FORBIDDEN, f"prefill server {prefiller} is not allowed")
             text = await self._read(request)
             if text is None:
@@ -152,7 +152,7 @@ class RoutingSidecar:
                 return await self._pass_on(request, text)
             return await self._disaggregate(request, body, prefiller)
         except (aiohttp.ClientError, OSError) as error:
-            _log.warning("the local server did not answer: %s", error)
+            _log.warning("the decode engine did not answer: %s", error)
             return _refusal(HTTPStatus.BAD_GATEWAY, "the local server did not answer")
 
     async def _disaggregate(self, request: web.BaseRequest, body: Body, prefiller: str) -> web.StreamResponse:

@@ -38,7 +38,7 @@ class ServerCall(Protocol):
         """End the call after what was sent. Only the first end counts."""
 
     def mark_idle(self) -> None:
-        """Nobody waits for what may still come of this call: its end may be told a little later, with other things."""
+        """Nobody waits for what may still come of this call: its end may be read a little later, with others."""
 
 
 class Handler(Protocol):
@@ -53,8 +53,8 @@ class Handler(Protocol):
         """The peer reset the call, the connection went, or the server had to end it: nothing can be sent any more."""
 
 
-class TakesSeveral:
-    """A handler that wants messages which came together with the call's beginning together."""
+class BatchHandler:
+    """A handler that takes the messages that came with the call's beginning in one batch."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """What the API server refuses in a new ResourceClaim or DeviceClass, before any allocation.
 
 Each problem is one sentence that begins with the field. The rules are those of Kubernetes 1.36 that depend on the
-object alone; admission that depends on who asks (admin access needs a labelled namespace) is not here.
+object alone; admission that depends on the requester (admin access needs a labelled namespace) is not here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -99,29 +99,29 @@ def _request_problems(request: ClaimDeviceRequest, gates: Gates, place: str) -> 
         yield f"{place}: exactly one of exactly and firstAvailable is required"
         return
     if request.exactly is not None:
-        yield from _ask_problems(request.exactly, gates, f"{place}.exactly")
+        yield from _subrequest_problems(request.exactly, gates, f"{place}.exactly")
     yield from too_many(alternatives, _MAX_ALTERNATIVES, f"{place}.firstAvailable")
     yield from duplicates((alternative.name for alternative in alternatives), f"{place}.firstAvailable")
     for index, alternative in enumerate(alternatives):
         inner = f"{place}.firstAvailable[{index}]"
         if not is_dns_label(alternative.name):
             yield f"{inner}.name: must be a DNS label"
-        yield from _ask_problems(alternative, gates, inner)
+        yield from _subrequest_problems(alternative, gates, inner)
 
 
-def _ask_problems(ask: BaseDeviceRequest, gates: Gates, place: str) -> Iterator[str]:
-    if not is_dns_subdomain(ask.device_class_name):
+def _subrequest_problems(subrequest: BaseDeviceRequest, gates: Gates, place: str) -> Iterator[str]:
+    if not is_dns_subdomain(subrequest.device_class_name):
         yield f"{place}.deviceClassName: must be a DNS subdomain"
-    yield from _selector_problems(ask.selectors or (), gates, f"{place}.selectors")
-    if ask.effective_mode == ALL and ask.count:
+    yield from _selector_problems(subrequest.selectors or (), gates, f"{place}.selectors")
+    if subrequest.effective_mode == ALL and subrequest.count:
         yield f"{place}.count: must not be given with allocationMode All"
-    elif ask.effective_mode == EXACT_COUNT and ask.effective_count <= 0:
+    elif subrequest.effective_mode == EXACT_COUNT and subrequest.effective_count <= 0:
         yield f"{place}.count: must be greater than zero"
-    elif ask.effective_mode not in {ALL, EXACT_COUNT}:
+    elif subrequest.effective_mode not in {ALL, EXACT_COUNT}:
         yield f"{place}.allocationMode: must be {ALL} or {EXACT_COUNT}"
-    for index, toleration in enumerate(ask.tolerations or ()):
+    for index, toleration in enumerate(subrequest.tolerations or ()):
         yield from _toleration_problems(toleration, f"{place}.tolerations[{index}]")
-    amounts = ask.capacity.requests or {} if ask.capacity is not None else {}
+    amounts = subrequest.capacity.requests or {} if subrequest.capacity is not None else {}
     for name, value in amounts.items():
         yield from quantity_problems(value, f"{place}.capacity.requests[{name}]")
 

@@ -40,8 +40,8 @@ class DeviceUsage:
                 _add(consumed.setdefault(identity, {}), device.consumed_capacity)
         return cls(frozenset(whole), frozenset(shared), consumed)
 
-    def holds(self, device: DeviceId) -> bool:
-        """Whether anyone holds the device or a share of it; then its counters are spent."""
+    def is_allocated(self, device: DeviceId) -> bool:
+        """Whether the device or a share of it is allocated; then its counters are consumed."""
         return device in self.whole or device in self.shared or device in self.consumed
 
 

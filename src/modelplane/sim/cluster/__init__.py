@@ -1,4 +1,4 @@
-"""Simulated Kubernetes clusters: small honest models of what a real one does with the objects Modelplane renders.
+"""Simulated Kubernetes clusters: models of what real ones do with the objects that Modelplane renders.
 
     engines = LocalEngines()
     cluster = SimulatedCluster("east", database.store("cluster/east"), clock, engines, ClusterSettings())
@@ -6,11 +6,11 @@
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(cluster.run())
 
-Others write objects through `cluster.api`; what became of them is in their statuses.
+Others write objects through `cluster.api`, and read the results in their statuses.
 """
 
 from modelplane.sim.cluster.cluster import SimulatedCluster
-from modelplane.sim.cluster.controller import ClusterStore, Work
+from modelplane.sim.cluster.controller import ClusterStore, WorkItem
 from modelplane.sim.cluster.engines import EngineFactory, LocalEngines
 from modelplane.sim.cluster.phases import Running
 from modelplane.sim.cluster.pools import NodePoolSpec, pools_of
@@ -24,6 +24,6 @@ __all__ = [
     "NodePoolSpec",
     "Running",
     "SimulatedCluster",
-    "Work",
+    "WorkItem",
     "pools_of",
 ]

@@ -1,4 +1,4 @@
-"""The cluster's API as others see it: it can stop answering, and it refuses what has no namespace."""
+"""The cluster's API: it can become unreachable, and it refuses objects whose namespace does not exist."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -15,25 +15,25 @@ class ClusterApi:
     def __init__(self, cluster: str, store: ClusterStore) -> None:
         self._cluster = cluster
         self._store = store
-        self.answers = True
+        self.reachable = True
 
     @property
     def revision(self) -> int:
-        return self._reached().revision
+        return self._require_reachable().revision
 
     def get(self, ref: ObjectRef) -> Manifest | None:
-        return self._reached().get(ref)
+        return self._require_reachable().get(ref)
 
     def list(
         self, group: str, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> tuple[Manifest, ...]:
-        return self._reached().list(group, kind, namespace=namespace, labels=labels)
+        return self._require_reachable().list(group, kind, namespace=namespace, labels=labels)
 
     def kinds(self) -> tuple[tuple[str, str], ...]:
-        return self._reached().kinds()
+        return self._require_reachable().kinds()
 
     def create(self, manifest: Manifest) -> Manifest:
-        store = self._reached()
+        store = self._require_reachable()
         namespace = text_at(manifest, "metadata", "namespace")
         if namespace and store.get(ObjectRef("", "Namespace", "", namespace)) is None:
             kind, name = text_at(manifest, "kind"), text_at(manifest, "metadata", "name")
@@ -41,13 +41,13 @@ class ClusterApi:
         return store.create(manifest)
 
     def replace(self, manifest: Manifest) -> Manifest:
-        return self._reached().replace(manifest)
+        return self._require_reachable().replace(manifest)
 
     def replace_status(self, manifest: Manifest) -> Manifest:
-        return self._reached().replace_status(manifest)
+        return self._require_reachable().replace_status(manifest)
 
     def delete(self, ref: ObjectRef, *, uid: str | None = None) -> None:
-        self._reached().delete(ref, uid=uid)
+        self._require_reachable().delete(ref, uid=uid)
 
     def subscribe(self, listener: Callable[[StoreChange], None]) -> Callable[[], None]:
         return self._store.subscribe(listener)
@@ -55,7 +55,7 @@ class ClusterApi:
     def batch(self) -> AbstractContextManager[None]:
         return self._store.batch()
 
-    def _reached(self) -> ClusterStore:
-        if not self.answers:
-            raise UnavailableError(f"cluster {self._cluster} does not answer")
+    def _require_reachable(self) -> ClusterStore:
+        if not self.reachable:
+            raise UnavailableError(f"cluster {self._cluster} is unreachable")
         return self._store

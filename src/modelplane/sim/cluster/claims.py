@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from modelplane.api.objects import (
     Json,
     Manifest,
+    finalizers_of,
+    is_deleting,
     items_at,
     mapping_at,
     name_of,
@@ -16,21 +18,13 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.nodes import RESOURCE_API, RESOURCE_GROUP
-from modelplane.sim.cluster.objects import (
-    annotation,
-    controller_of,
-    controller_reference,
-    finalizers_of,
-    is_deleting,
-    ref_of,
-    with_metadata,
-    with_status,
-)
+from modelplane.sim.cluster.objects import annotation, controller_of, controller_reference, with_status
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -59,10 +53,10 @@ class Claims:
     name = "claims"
     kinds = frozenset({("", "Pod"), (RESOURCE_GROUP, "ResourceClaim"), (RESOURCE_GROUP, "ResourceClaimTemplate")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Pod"):
             return self._of_pod(change) if changed(change, _facts) else ()
         if is_about(change, RESOURCE_GROUP, "ResourceClaim"):

@@ -1,9 +1,9 @@
-"""A simulated Kubernetes cluster: its controllers over one store, one work queue and real engines.
+"""A simulated Kubernetes cluster: its controllers over one store, one workqueue and real engines.
 
-Every controller is level-based and owns its part of the truth:
+Every controller is level-based:
 
     nodes            hardware: Nodes, ResourceSlices, DeviceClasses         what the pools declare
-    node-lifecycle   silent, cordoned and removed nodes, evictions          kube-controller-manager
+    node-lifecycle   unreachable, cordoned and removed nodes, evictions     kube-controller-manager
     deployments      ReplicaSets of a Deployment, rollouts, its status      kube-controller-manager
     replicasets      pods of a ReplicaSet                                   kube-controller-manager
     leaderworkersets StatefulSets of leaders and of their workers, status   LeaderWorkerSet's controller and webhook
@@ -20,36 +20,35 @@ Every controller is level-based and owns its part of the truth:
     kubelet          containers, engines, pod status                        kubelet
     services         EndpointSlices                                         kube-controller-manager
     gateways         status of Gateways and HTTPRoutes                      the Gateway controller
-    edge             what the gateway's proxy should carry                  the Gateway controller
-    garbage          dependents of what is gone                             kube-controller-manager
-    namespaces       contents of namespaces that are gone                   kube-controller-manager
+    gateway-view     what the gateway's proxy serves                        the Gateway controller
+    garbage          dependents of deleted objects                          kube-controller-manager
+    namespaces       contents of deleted namespaces                         kube-controller-manager
 
-They talk through objects only. A change of the store wakes those whom it concerns; with no change nothing runs.
+They communicate through objects only. A change of the store enqueues objects for the controllers that depend on it.
 
-Statuses tell what was simulated to happen. Not modelled: CPU and memory, container images beyond the time they take,
+Statuses report what was simulated. Not modelled: CPU and memory, container images beyond the time they take,
 DNS and cluster addresses, cluster autoscaling, Events, preemption, and defaults that a real API server writes into
-specs. What each controller leaves out is said where it is. Objects of other kinds are
-kept and otherwise ignored.
+specs. Each controller documents what it leaves out. Objects of other kinds are stored and ignored.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from modelplane.api.errors import NotFoundError
-from modelplane.api.objects import Json, Manifest, manifest
+from modelplane.api.objects import Json, Manifest, is_deleting, manifest
 from modelplane.envoy.view import GatewayView
 from modelplane.reconcile.clock import Clock
 from modelplane.reconcile.loop import Loop, LoopStats
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.settings import LoopSettings
-from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.api import ClusterApi
 from modelplane.sim.cluster.claims import Claims
-from modelplane.sim.cluster.controller import ClusterController, ClusterStore, ControllerContext, Work
+from modelplane.sim.cluster.controller import ClusterController, ClusterStore, ControllerContext, WorkItem
 from modelplane.sim.cluster.deployments import Deployments
 from modelplane.sim.cluster.engines import EngineFactory
-from modelplane.sim.cluster.garbage import Garbage, Namespaces
-from modelplane.sim.cluster.gateway_view import Edge
+from modelplane.sim.cluster.garbage import GarbageCollector, Namespaces
+from modelplane.sim.cluster.gateway_view import GatewayViewController
 from modelplane.sim.cluster.gateways import GatewayController
 from modelplane.sim.cluster.inference_pools import InferencePools
 from modelplane.sim.cluster.jobs import Jobs
@@ -59,28 +58,28 @@ from modelplane.sim.cluster.kueue import Kueue
 from modelplane.sim.cluster.lws import LeaderWorkerSets
 from modelplane.sim.cluster.node_lifecycle import NodeLifecycle, node_of, node_ref
 from modelplane.sim.cluster.nodes import Nodes
-from modelplane.sim.cluster.objects import annotated, is_deleting, ref_of, with_spec
+from modelplane.sim.cluster.objects import annotated, with_spec
 from modelplane.sim.cluster.podgrouper import PodGrouper
 from modelplane.sim.cluster.pools import NodePoolSpec
-from modelplane.sim.cluster.prerequisites import put_furniture
+from modelplane.sim.cluster.prerequisites import apply_prerequisites
 from modelplane.sim.cluster.quotas import Queues
 from modelplane.sim.cluster.replicasets import ReplicaSets
 from modelplane.sim.cluster.scheduler import KubeScheduler
 from modelplane.sim.cluster.services import Services
 from modelplane.sim.cluster.settings import CRASH, FAULTS, LOST, ClusterSettings
-from modelplane.sim.cluster.sim_settings import Knobs
+from modelplane.sim.cluster.sim_settings import SimSettings
 from modelplane.sim.cluster.statefulsets import StatefulSets
 from modelplane.sim.cluster.volumes import Volumes
 
 _DEFAULTS = ClusterSettings()
-# A key such as the scheduler's stands for every pod of the cluster, so many changes a second are no fight of writers.
+# A key such as the scheduler's stands for every pod of the cluster, so many changes a second are no conflict.
 _LOOP = LoopSettings(breaker_passes=20_000)
 
-OnBroke = Callable[[Work, Exception, int], None]
+OnBroke = Callable[[WorkItem, Exception, int], None]
 
 
 class SimulatedCluster:
-    """One cluster. `api` is how everyone else reaches its objects."""
+    """One cluster. Others read and write its objects through `api`."""
 
     def __init__(
         self,
@@ -97,59 +96,61 @@ class SimulatedCluster:
         self._store = store
         self._clock = clock
         self._settings = settings
-        site = ControllerContext(name, store, clock, settings)
-        self._loop: Loop[Work] = Loop(self._reconcile, clock=clock, workers=1, settings=_LOOP, on_broke=on_broke)
-        self._nodes = Nodes(site)
-        self._kubelet = Kubelet(site, engines, self._waker(Kubelet.name))
-        self._gateways = GatewayController(site)
-        self._edge = Edge(site, self._gateways)
-        self._controllers = _by_name([self._nodes, *_others(site), self._kubelet, self._gateways, self._edge])
-        self._hearing: dict[tuple[str, str], Sequence[ClusterController]] = {}
+        context = ControllerContext(name, store, clock, settings)
+        self._loop: Loop[WorkItem] = Loop(self._reconcile, clock=clock, workers=1, settings=_LOOP, on_broke=on_broke)
+        self._nodes = Nodes(context)
+        self._kubelet = Kubelet(context, engines, self._enqueuer(Kubelet.name))
+        self._gateways = GatewayController(context)
+        self._gateway_view = GatewayViewController(context, self._gateways)
+        self._controllers = _by_name(
+            [self._nodes, *_others(context), self._kubelet, self._gateways, self._gateway_view]
+        )
+        self._by_kind: dict[tuple[str, str], Sequence[ClusterController]] = {}
         self._unsubscribe: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def reachable(self) -> bool:
-        """Whether the cluster's API answers."""
-        return self.api.answers
+        """Whether the cluster's API is reachable."""
+        return self.api.reachable
 
     @property
     def started(self) -> bool:
         return self._task is not None
 
     def set_pools(self, pools: Iterable[NodePoolSpec]) -> None:
-        """The hardware from now on. Nodes that are no longer there lose their pods."""
+        """Set the hardware. Pods of removed nodes are lost."""
         self._nodes.set_pools(pools)
-        self._loop.add(Work(Nodes.name, self._nodes.key))
+        self._loop.add(WorkItem(Nodes.name, self._nodes.key))
 
-    def furnish(self, objects: Iterable[Json]) -> None:
-        """What the platform team set up, from now on."""
+    def set_prerequisites(self, objects: Iterable[Json]) -> None:
+        """Set the objects that a platform team creates beforehand."""
         with self._store.batch():
-            put_furniture(self._store, objects)
+            apply_prerequisites(self._store, objects)
 
-    def set_knobs(self, knobs: Knobs) -> None:
-        """What holds from here on for pods that do not say it themselves."""
-        before, self._kubelet.knobs = self._kubelet.knobs, knobs
-        if before.faults != knobs.faults:
+    def set_sim_settings(self, sim_settings: SimSettings) -> None:
+        """Set the defaults for pods without simulation annotations."""
+        before, self._kubelet.sim_settings = self._kubelet.sim_settings, sim_settings
+        if before.faults != sim_settings.faults:
             for pod in self._store.list("", "Pod"):
-                self._loop.add(Work(Kubelet.name, ref_of(pod)))
+                self._loop.add(WorkItem(Kubelet.name, ref_of(pod)))
 
-    def set_edge_address(self, address: str | None) -> None:
-        """Where the cluster's gateway answers, `host:port`."""
+    def set_gateway_address(self, address: str | None) -> None:
+        """Set the address of the cluster's gateway, `host:port`."""
         self._gateways.address = address
         for ref in self._gateways.all():
-            self._loop.add(Work(GatewayController.name, ref))
-        self._loop.add(Work(Edge.name, self._edge.key))
+            self._loop.add(WorkItem(GatewayController.name, ref))
+        self._loop.add(WorkItem(GatewayViewController.name, self._gateway_view.key))
 
-    def edge_view(self) -> GatewayView | None:
-        """What the cluster's proxy should carry. None: nothing answers there."""
-        return self._edge.view() if self.reachable else None
+    def gateway_view(self) -> GatewayView | None:
+        """What the cluster's gateway serves; None while it is unreachable."""
+        return self._gateway_view.view() if self.reachable else None
 
-    def on_edge_change(self, listener: Callable[[], None]) -> None:
-        """Call the listener whenever `edge_view` has become another."""
-        self._edge.subscribe(listener)
+    def on_gateway_view_change(self, listener: Callable[[], None]) -> None:
+        """Call the listener whenever `gateway_view` changed."""
+        self._gateway_view.subscribe(listener)
 
-    def stats(self) -> LoopStats[Work]:
+    def stats(self) -> LoopStats[WorkItem]:
         return self._loop.stats()
 
     async def settle(self, within_s: float, *, quiet_s: float = 1.0) -> bool:
@@ -158,26 +159,26 @@ class SimulatedCluster:
         while (left := ends - self._clock.monotonic()) > 0 and await self._loop.settle(left, quiet_s=quiet_s):
             if not self._kubelet.busy:
                 return True
-            await self._kubelet.stirs(ends - self._clock.monotonic())
+            await self._kubelet.wait_for_event(ends - self._clock.monotonic())
         return False
 
     async def caught_up(self, within_s: float = 60.0) -> bool:
-        """Wait until everything that is there was looked at: from then on statuses tell what is so."""
+        """Wait until every object was reconciled: from then on statuses are up to date."""
         return await self._loop.settle(within_s, quiet_s=0.0)
 
     async def start(self) -> None:
-        """Begin to work, on what is in the store and on whatever changes."""
+        """Start the controllers."""
         if self._task is not None:
-            raise RuntimeError(f"cluster {self.name} runs already")
+            raise RuntimeError(f"cluster {self.name} is already running")
         for namespace in self._settings.namespaces:
             if self._store.get(ObjectRef("", "Namespace", "", namespace)) is None:
                 self._store.create(manifest("v1", "Namespace", namespace))
-        self._unsubscribe = self._store.subscribe(self._heard)
-        self._look_at_everything()
+        self._unsubscribe = self._store.subscribe(self._on_change)
+        self._enqueue_all()
         self._task = asyncio.create_task(self._loop.run(), name=f"cluster {self.name}")
 
     async def stop(self) -> None:
-        """Stop working and end every engine. The objects stay as they are."""
+        """Stop the controllers and every engine. The objects stay as they are."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -188,7 +189,7 @@ class SimulatedCluster:
         await self._kubelet.power_off()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         await self.start()
         try:
             if self._task is not None:
@@ -197,29 +198,29 @@ class SimulatedCluster:
             await self.stop()
 
     async def fail(self) -> None:
-        """The whole cluster goes dark: its API stops answering, its engines stop, its objects freeze."""
-        self.api.answers = False
-        self._edge.close()
+        """Fail the cluster: its API becomes unreachable, its engines stop, its objects stay as they are."""
+        self.api.reachable = False
+        self._gateway_view.close()
         await self._kubelet.power_off()
 
     async def recover(self) -> None:
-        """The cluster comes back as after a power cut: every container starts again."""
-        self.api.answers = True
-        self._look_at_everything()
+        """Recover the cluster, as after a power cut: every container restarts."""
+        self.api.reachable = True
+        self._enqueue_all()
 
     def lose_node(self, name: str) -> None:
-        """The machine is gone; the cluster finds out when its grace time is over."""
+        """Lose a node. It turns NotReady after node_grace_s."""
         self._store.replace(annotated(self._node(name), LOST, repr(self._clock.now())))
 
     def restore_node(self, name: str) -> None:
         self._store.replace(annotated(self._node(name), LOST, None))
 
     def cordon_node(self, name: str, *, cordoned: bool = True) -> None:
-        """Pods that are there stay; no more come."""
+        """Mark a node unschedulable. Its pods stay."""
         self._store.replace(with_spec(self._node(name), unschedulable=cordoned))
 
     def drain_node(self, name: str) -> int:
-        """No more pods come, and those that are there are told to leave. Returns how many."""
+        """Cordon a node and delete its pods. Returns their number."""
         self.cordon_node(name)
         pods = [pod for pod in self._store.list("", "Pod") if node_of(pod) == name and not is_deleting(pod)]
         with self._store.batch():
@@ -228,11 +229,11 @@ class SimulatedCluster:
         return len(pods)
 
     def crash_pod(self, namespace: str, name: str) -> None:
-        """Its containers exit once, and are restarted."""
+        """Its containers exit once and restart."""
         self._store.replace(annotated(self._pod(namespace, name), CRASH, repr(self._clock.now())))
 
     def set_faults(self, namespace: str, name: str, faults: str | None) -> None:
-        """What goes wrong with the engine of a pod."""
+        """Set the faults of a pod's engine."""
         self._store.replace(annotated(self._pod(namespace, name), FAULTS, faults))
 
     def _pod(self, namespace: str, name: str) -> Manifest:
@@ -247,60 +248,60 @@ class SimulatedCluster:
             raise NotFoundError(f"cluster {self.name} has no node {name}")
         return node
 
-    async def _reconcile(self, work: Work) -> Outcome:
+    async def _reconcile(self, work: WorkItem) -> Outcome:
         if not self.reachable:
             return Done()
         with self._store.batch():
             return self._controllers[work.controller].reconcile(work.ref)
 
-    def _heard(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         for controller in self._listeners(change.ref.group, change.ref.kind):
-            for ref in controller.concerns(change):
-                self._loop.add(Work(controller.name, ref))
+            for ref in controller.enqueue_for(change):
+                self._loop.add(WorkItem(controller.name, ref))
 
     def _listeners(self, group: str, kind: str) -> Sequence[ClusterController]:
-        """Those whom changes of a kind may concern."""
-        found = self._hearing.get((group, kind))
+        """The controllers that depend on a kind."""
+        found = self._by_kind.get((group, kind))
         if found is None:
             everyone = self._controllers.values()
             found = [each for each in everyone if each.kinds is None or (group, kind) in each.kinds]
-            self._hearing[group, kind] = found
+            self._by_kind[group, kind] = found
         return found
 
-    def _look_at_everything(self) -> None:
-        """The kubelet first: what ran before this process started no longer runs, and nobody should be sent there."""
+    def _enqueue_all(self) -> None:
+        """The kubelet first: engines of an earlier process no longer run, and must not get requests."""
         for pod in self._store.list("", "Pod"):
-            self._loop.add(Work(Kubelet.name, ref_of(pod)))
+            self._loop.add(WorkItem(Kubelet.name, ref_of(pod)))
         for group, kind in self._store.kinds():
             for item in self._store.list(group, kind):
-                self._heard(StoreChange(ChangeType.ADDED, ref_of(item), item, None, self._store.revision))
-        self._loop.add(Work(Nodes.name, self._nodes.key))
-        self._loop.add(Work(Edge.name, self._edge.key))
+                self._on_change(StoreChange(ChangeType.ADDED, ref_of(item), item, None, self._store.revision))
+        self._loop.add(WorkItem(Nodes.name, self._nodes.key))
+        self._loop.add(WorkItem(GatewayViewController.name, self._gateway_view.key))
 
-    def _waker(self, controller: str) -> Callable[[ObjectRef], None]:
-        return lambda ref: self._loop.add(Work(controller, ref))
+    def _enqueuer(self, controller: str) -> Callable[[ObjectRef], None]:
+        return lambda ref: self._loop.add(WorkItem(controller, ref))
 
 
-def _others(site: ControllerContext) -> Sequence[ClusterController]:
-    """Those that need nothing but the site."""
+def _others(context: ControllerContext) -> Sequence[ClusterController]:
+    """The controllers that need only the context."""
     return [
-        NodeLifecycle(site),
-        Deployments(site),
-        ReplicaSets(site),
-        LeaderWorkerSets(site),
-        LlmInferenceServices(site),
-        Jobs(site),
-        Volumes(site),
-        InferencePools(site),
-        StatefulSets(site),
-        Claims(site),
-        KubeScheduler(site),
-        PodGrouper(site),
-        Queues(site),
-        Kueue(site),
-        Services(site),
-        Garbage(site),
-        Namespaces(site),
+        NodeLifecycle(context),
+        Deployments(context),
+        ReplicaSets(context),
+        LeaderWorkerSets(context),
+        LlmInferenceServices(context),
+        Jobs(context),
+        Volumes(context),
+        InferencePools(context),
+        StatefulSets(context),
+        Claims(context),
+        KubeScheduler(context),
+        PodGrouper(context),
+        Queues(context),
+        Kueue(context),
+        Services(context),
+        GarbageCollector(context),
+        Namespaces(context),
     ]
 
 

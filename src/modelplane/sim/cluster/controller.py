@@ -1,7 +1,7 @@
-"""What a controller of the cluster is: it says which objects a change concerns, and looks at one of them at a time.
+"""The interface of a controller: which objects a change enqueues, and how one object is reconciled.
 
-A pass runs between two turns of the event loop and in one transaction: no other pass sees half of it, and a pass that
-raises wrote nothing. Passes are level-based and idempotent; they are repeated after restarts and at any other time.
+A pass does not await and is one transaction: a pass that raises writes nothing. Passes are level-based and idempotent;
+they are repeated after restarts and at any other time.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ from modelplane.sim.cluster.settings import ClusterSettings
 
 
 class ClusterStore(Store, Protocol):
-    """A store that can also say what is in it, and make several writes one."""
+    """A store that can list its kinds and batch writes."""
 
     def kinds(self) -> tuple[tuple[str, str], ...]:
         """The groups and kinds that have objects."""
@@ -31,7 +31,7 @@ class ClusterStore(Store, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """What every controller is given."""
+    """What every controller needs."""
 
     cluster: str
     store: ClusterStore
@@ -39,20 +39,20 @@ class ControllerContext:
     settings: ClusterSettings
 
 
-class Work(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """One thing to look at, and who looks."""
+class WorkItem(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """A key of the workqueue: an object and the controller that reconciles it."""
 
     controller: str
     ref: ObjectRef
 
 
 Kinds = frozenset[tuple[str, str]]
-Wake = Callable[[ObjectRef], None]
-"""Puts an object on the queue of the controller that holds this."""
+Enqueue = Callable[[ObjectRef], None]
+"""Adds an object to the workqueue for one controller."""
 
 
 class ClusterController(Protocol):
-    """One of the cluster's control loops. `name` is its place in the queue's keys."""
+    """One of the cluster's controllers. `name` is its part of the workqueue's keys."""
 
     @property
     def name(self) -> str:
@@ -60,13 +60,13 @@ class ClusterController(Protocol):
 
     @property
     def kinds(self) -> Kinds | None:
-        """Groups and kinds whose changes may concern it; None for all."""
+        """Groups and kinds that it watches; None for all."""
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
-        """What to look at after this change."""
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
+        """The objects to reconcile after this change."""
 
     def reconcile(self, ref: ObjectRef) -> Outcome:
-        """Look at one object and act."""
+        """Reconcile one object."""
 
 
 def versions(change: StoreChange) -> tuple[Manifest, ...]:
@@ -75,7 +75,7 @@ def versions(change: StoreChange) -> tuple[Manifest, ...]:
 
 
 def owned(change: StoreChange, kind: str) -> tuple[ObjectRef, ...]:
-    """The owner of what changed, where something of that kind controls it. Owners do not change."""
+    """The controlling owner of the changed object, where it is of that kind."""
     if controller_of(change.manifest).get("kind") != kind:
         return ()
     ref = controller_ref(change.manifest)

@@ -1,4 +1,4 @@
-"""What a Deployment's status says: counts of its ReplicaSets, and the conditions Available and Progressing.
+"""The status of a Deployment: counts of its ReplicaSets, and the conditions Available and Progressing.
 
 Progress is any growth of updated, ready or available pods, or any shrinking of old ones. A rollout without progress for
 progressDeadlineSeconds has failed to progress; it stays so until there is progress again.
@@ -46,7 +46,7 @@ def deployment_status(deployment: Manifest, seen: RolloutState, now_s: float) ->
 
 
 def progress_due_s(deployment: Manifest) -> float | None:
-    """When to look whether the rollout stalled, in seconds since the epoch; None when there is nothing to wait for."""
+    """When the progress deadline ends, in seconds since the epoch; None without a rollout."""
     progressing = condition_of(deployment, "Progressing")
     if not progressing or progressing.get("reason") in {COMPLETE, TIMED_OUT}:
         return None

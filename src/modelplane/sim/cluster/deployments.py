@@ -14,6 +14,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     labels_of,
     manifest,
     mapping_at,
@@ -24,7 +25,7 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about
 from modelplane.sim.cluster.deployment_status import RolloutState, deployment_status, progress_due_s, replicas_of
 from modelplane.sim.cluster.objects import (
@@ -33,8 +34,6 @@ from modelplane.sim.cluster.objects import (
     controller_of,
     controller_ref,
     controller_reference,
-    is_deleting,
-    ref_of,
     with_spec,
 )
 from modelplane.sim.cluster.rollout import (
@@ -68,11 +67,11 @@ class Deployments:
     name = "deployments"
     kinds = frozenset({(APPS, "Deployment"), (APPS, "ReplicaSet")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, APPS, "Deployment"):
             return (change.ref,)
         if is_about(change, APPS, "ReplicaSet"):
@@ -134,7 +133,7 @@ class Deployments:
 
     def _report(self, deployment: Manifest, sets: Sequence[Manifest], *, created: bool) -> Outcome:
         new = _current(deployment, sets)
-        now = self._site.clock.now()
+        now = self._context.clock.now()
         seen = RolloutState(sets, new, least_available=bounds_of(deployment).least_available, created=created)
         status = deployment_status(deployment, seen, now)
         shown = self._store.replace_status({**deployment, "status": status})

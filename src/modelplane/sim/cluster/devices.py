@@ -1,4 +1,4 @@
-"""What the cluster's devices are and who holds them, for one pass of the scheduler.
+"""The cluster's devices and their allocations, for one pass of the scheduler.
 
 The rules are those of `modelplane.k8s.dra`. This module feeds it the cluster's objects, keeps what is costly to
 prepare while the objects behind it are the same, and writes results the way kube-scheduler does.
@@ -37,8 +37,8 @@ _Versions = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
-class DeviceBook:
-    """Devices and their holders as of one moment; `take` makes later questions of the same pass see the answer."""
+class DeviceInventory:
+    """Devices and allocations during one pass; `take` records an allocation."""
 
     inventory: Inventory
     usage: DeviceUsage
@@ -46,7 +46,7 @@ class DeviceBook:
     plans: dict[tuple[str, ...], AllocationPlan]
 
     def missing_class(self, claims: Sequence[Manifest]) -> str | None:
-        """In the words of kube-scheduler: the first class that a claim asks for and that does not exist."""
+        """kube-scheduler's message about the first DeviceClass that does not exist; None when all exist."""
         for claim in claims:
             for request in items_at(claim, "spec", "devices", "requests"):
                 for ask in (mapping_at(request, "exactly"), *items_at(request, "firstAvailable")):
@@ -56,7 +56,7 @@ class DeviceBook:
         return None
 
     def allocate(self, claims: Sequence[Manifest], nodes: Sequence[Manifest]) -> Placement:
-        """The first of the nodes that has devices for all the claims. Who has them will hardly ask again."""
+        """The first node that has devices for all the claims."""
         allocator = Allocator(self.inventory, self.usage)
         key = tuple(uid_of(claim) for claim in claims)
         placement = allocator.allocate_first(self._plan(key, claims), [decode_node(node) for node in nodes])
@@ -75,10 +75,10 @@ class DeviceBook:
         return known
 
 
-class DeviceBooks:
-    """Makes a DeviceBook of the store. What depends on slices and classes only is kept until one of them changes.
+class DeviceCache:
+    """Builds a DeviceInventory from the store. Parsed ResourceSlices and DeviceClasses are kept until they change.
 
-    A cluster in which nothing waits needs none of it: of a thousand clusters few schedule at a time.
+    A cluster without pending pods evicts them: of a thousand clusters few schedule at a time.
     """
 
     def __init__(self, store: ClusterStore) -> None:
@@ -89,19 +89,19 @@ class DeviceBooks:
         self._classes: Mapping[str, DeviceClass] = {}
         self._plans: dict[tuple[str, ...], AllocationPlan] = {}
 
-    def put_away(self) -> None:
-        """Nothing waits: what was prepared is made again when it is asked for."""
+    def evict(self) -> None:
+        """No pod is pending: drop what can be built again."""
         if self._slice_versions is not None:
             self._slice_versions, self._inventory = None, Inventory((), _FEATURES)
             self._class_versions, self._classes, self._plans = None, {}, {}
 
-    def book(self) -> DeviceBook:
+    def book(self) -> DeviceInventory:
         self._read_slices()
         self._read_classes()
         claims = self._store.list(RESOURCE_GROUP, "ResourceClaim")
         uids = {uid_of(claim) for claim in claims}
         self._plans = {key: kept for key, kept in self._plans.items() if uids.issuperset(key)}
-        return DeviceBook(self._inventory, DeviceUsage.of(_in_use(claims), _FEATURES), self._classes, self._plans)
+        return DeviceInventory(self._inventory, DeviceUsage.of(_in_use(claims), _FEATURES), self._classes, self._plans)
 
     def _read_slices(self) -> None:
         slices = self._store.list(RESOURCE_GROUP, "ResourceSlice")

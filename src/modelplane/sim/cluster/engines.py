@@ -1,4 +1,4 @@
-"""Engines behind pods: the seam that the kubelet starts them through, and the one that runs them in this process."""
+"""The engines of pods: the interface that the kubelet uses, and engines that run in this process."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -32,10 +32,10 @@ GPUS = "sim.modelplane.ai/gpus"
 """On a pod: the product names of the GPUs that it holds, separated by commas. They decide how fast its engine is."""
 
 _PROBE_TIMEOUT_S = 1.0
-# A proxy that knows of the pod's end has closed its connections already; one that is late has so long to hear of it.
+# Time for a proxy that has not learned yet that the pod is terminating.
 _LINGER_S = 5.0
 _RESOURCE_GROUP = "resource.k8s.io"
-# Twice the context that an engine has unless it is told otherwise.
+# Twice an engine's default context length.
 _LEAST_CACHE_TOKENS = 65_536
 _PRODUCT_ATTRIBUTES = ("productName", "model")
 
@@ -44,23 +44,23 @@ class EngineFactory(Protocol):
     """Starts and stops the servers of pods."""
 
     async def start(self, pod: Manifest, cluster: str, *, crashed: Callable[[], None]) -> Running:
-        """Return once it listens. Cancelled or failed, it leaves nothing behind; `crashed` hears of a later end."""
+        """Return once it listens. Cancelled or failed, it leaves nothing behind; `crashed` is called when it exits."""
 
     async def start_picker(self, pod: Manifest, store: ClusterStore) -> Running:
-        """The same for a pod that picks among those of a pool, by the objects of its cluster."""
+        """The same for an endpoint picker pod."""
 
     async def healthy(self, running: Running) -> bool:
         """Whether its readiness probe succeeds."""
 
     def set_faults(self, running: Running, faults: Faults) -> None:
-        """What goes wrong with it from here on."""
+        """Set its faults."""
 
     async def stop(self, running: Running, *, grace_s: float) -> None:
         """Refuse new requests, let running ones end for up to grace_s, then cut what is left."""
 
 
 class Lookup(Protocol):
-    """What `with_gpus` asks of a cluster's store."""
+    """What `with_gpus` needs of a cluster's store."""
 
     def get(self, ref: ObjectRef) -> Manifest | None: ...
 
@@ -103,7 +103,7 @@ class LocalEngines:
     async def healthy(self, running: Running) -> bool:
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT_S):
-                return await _answers(running)
+                return await _responds(running)
         except (OSError, TimeoutError):
             return False
 
@@ -120,11 +120,11 @@ class LocalEngines:
             await engine.stop(grace_s=grace_s, linger_s=min(grace_s, _LINGER_S))
 
     def __len__(self) -> int:
-        """How many run."""
+        """The number of running engines."""
         return len(self._engines)
 
 
-async def _answers(running: Running) -> bool:
+async def _responds(running: Running) -> bool:
     reader, writer = await asyncio.open_connection(running.host, running.port)
     try:
         writer.write(f"GET /health HTTP/1.1\r\nHost: {running.host}\r\nConnection: close\r\n\r\n".encode())
@@ -135,7 +135,7 @@ async def _answers(running: Running) -> bool:
 
 
 def engine_config(pod: Manifest, cluster: str, *, speed: float, timing: Timing) -> EngineConfig:
-    """What a pod's engine is: its command line, and its GPUs where `GPUS` names some that are known."""
+    """The configuration of a pod's engine, from its command line and the GPUs in the annotation `GPUS`."""
     arguments = ServeArguments.of(pod)
     given: dict[str, int | Timing] = {"timing": timing, **arguments.limits(), **_hardware(pod, arguments)}
     plain = EngineConfig(
@@ -157,7 +157,7 @@ def engine_config(pod: Manifest, cluster: str, *, speed: float, timing: Timing) 
 
 
 def faults_of(text: str) -> Faults:
-    """What an annotation says; one that makes no sense asks for nothing."""
+    """The faults of an annotation; none where it cannot be read."""
     try:
         return read_list(text)
     except ValueError:
@@ -165,7 +165,7 @@ def faults_of(text: str) -> Faults:
 
 
 def with_gpus(pod: Manifest, store: Lookup) -> Manifest:
-    """The pod as its engine is to see it: with the product names of the GPUs that its claims hold."""
+    """The pod with the annotation `GPUS`: the product names of the GPUs that its claims hold."""
     if annotation(pod, GPUS):
         return pod
     names = [str(entry.get("resourceClaimName")) for entry in items_at(pod, "status", "resourceClaimStatuses")]
@@ -204,7 +204,7 @@ def _product(attributes: Mapping[str, object]) -> str:
 
 
 def _hardware(pod: Manifest, arguments: ServeArguments) -> dict[str, int | Timing]:
-    """Time and room on the pod's GPUs; room for two contexts at least, whatever the weights were guessed to take."""
+    """Timing and KV cache size on the pod's GPUs; at least two contexts fit."""
     gpus = [gpu for name in annotation(pod, GPUS).split(",") if (gpu := gpu_of(name)) is not None]
     if not gpus:
         return {}

@@ -1,38 +1,46 @@
-"""What goes when something else is gone: objects whose owners no longer exist, and everything in a deleted namespace.
+"""The garbage collector and the namespace controller.
 
-Owners are known by uid, so an object that was made again under the same name does not keep the old one's dependents.
-Deletion is in the background, as kubectl's default: the owner goes first. An object that names several owners stays
-while one of them is there. One that is deleted in the foreground waits, by a finalizer, until its dependents are gone.
+Owner references match by uid, so a recreated owner does not keep the dependents of the old one. Deletion is in the
+background, as kubectl's default: the owner is deleted first. An object with several owners stays while one of them
+exists. Foreground deletion waits, by a finalizer, until the dependents are deleted.
 """
 
 from collections.abc import Iterable, Mapping
 
-from modelplane.api.objects import Manifest, items_at, namespace_of, uid_of
+from modelplane.api.objects import (
+    Manifest,
+    finalizers_of,
+    group_of,
+    is_deleting,
+    items_at,
+    namespace_of,
+    uid_of,
+    with_metadata,
+)
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange
+from modelplane.reconcile.store import ChangeType, ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, is_about
-from modelplane.sim.cluster.objects import finalizers_of, is_deleting, ref_of, with_metadata
 
 FOREGROUND = "foregroundDeletion"
 
 
 def delete_in_foreground(store: ClusterStore, item: Manifest) -> None:
-    """Delete an object, and its dependents before it is gone."""
+    """Delete an object in the foreground: its dependents are deleted first."""
     held = store.replace(with_metadata(item, finalizers=[*finalizers_of(item), FOREGROUND]))
     store.delete(ref_of(held), uid=uid_of(held))
 
 
-class Garbage:
-    """Deletes dependents. Who depends on whom it learns from every change it hears, from the first on."""
+class GarbageCollector:
+    """Deletes dependents of deleted objects. Its index of owners is built from the changes of the store."""
 
     name = "garbage"
     kinds = None
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._store = context.store
         self._dependents: dict[str, set[ObjectRef]] = {}
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if change.type is ChangeType.DELETED:
             for uid in _owner_uids(change.manifest):
                 self._forget(uid, change.ref)
@@ -40,7 +48,7 @@ class Garbage:
         for uid in _owner_uids(change.manifest):
             self._dependents.setdefault(uid, set()).add(change.ref)
         added = change.type is ChangeType.ADDED and _owner_uids(change.manifest)
-        return (change.ref,) if added or _waits(change.manifest) else ()
+        return (change.ref,) if added or _is_foreground_deleting(change.manifest) else ()
 
     def _forget(self, uid: str, ref: ObjectRef) -> None:
         known = self._dependents.get(uid, set())
@@ -52,14 +60,14 @@ class Garbage:
         item = self._store.get(ref)
         if item is None:
             return Done()
-        if _waits(item):
-            self._clear(item)
+        if _is_foreground_deleting(item):
+            self._delete_dependents(item)
         elif not is_deleting(item) and self._is_orphan(item):
             self._store.delete(ref, uid=uid_of(item))
         return Done()
 
-    def _clear(self, item: Manifest) -> None:
-        """Delete the dependents in the same way; let the object go when there are none."""
+    def _delete_dependents(self, item: Manifest) -> None:
+        """Delete the dependents in the foreground; remove the finalizer when there are none."""
         found = (self._store.get(ref) for ref in sorted(self._dependents.get(uid_of(item), ())))
         dependents = [each for each in found if each is not None]
         for each in dependents:
@@ -74,7 +82,7 @@ class Garbage:
         return bool(owners) and not any(self._exists(namespace_of(item), owner) for owner in owners)
 
     def _exists(self, namespace: str, owner: Mapping[str, object]) -> bool:
-        group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+        group = group_of(owner.get("apiVersion"))
         kind, name = str(owner.get("kind")), str(owner.get("name"))
         places = (ObjectRef(group, kind, namespace, name), ObjectRef(group, kind, "", name))
         found = (self._store.get(place) for place in places)
@@ -82,16 +90,16 @@ class Garbage:
 
 
 class Namespaces:
-    """Empties namespaces that do not exist. A real API server refuses to create anything in them in the first place."""
+    """Deletes the contents of namespaces that do not exist."""
 
     name = "namespaces"
     kinds = None
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Namespace"):
             return (change.ref,)
         added = change.type is ChangeType.ADDED and change.ref.namespace
@@ -114,13 +122,13 @@ def _owner_uids(item: Manifest) -> list[str]:
 
 
 def _owner_refs(item: Manifest) -> list[ObjectRef]:
-    """Where the owners are: in the same namespace, or in none."""
+    """References of the owners in the same namespace."""
     owners = [
-        (str(owner.get("apiVersion", "")).rpartition("/")[0], str(owner.get("kind")), str(owner.get("name")))
+        (group_of(owner.get("apiVersion")), str(owner.get("kind")), str(owner.get("name")))
         for owner in items_at(item, "metadata", "ownerReferences")
     ]
     return [ObjectRef(group, kind, namespace_of(item), name) for group, kind, name in owners]
 
 
-def _waits(item: Manifest) -> bool:
+def _is_foreground_deleting(item: Manifest) -> bool:
     return is_deleting(item) and FOREGROUND in finalizers_of(item)

@@ -1,8 +1,7 @@
-"""The cluster's traffic as its gateway should carry it: the routes in force, and where their backends really answer.
+"""What the cluster's gateway serves: accepted routes, and the loopback addresses of their backends.
 
-The view is made from the cluster's own objects: HTTPRoutes that a Gateway accepted, their Services with the endpoints
-that EndpointSlices call ready, and InferencePools with the pods that are. Only the addresses are translated, from those
-of the simulated network to loopback.
+The view is computed from the cluster's objects: accepted HTTPRoutes, their Services with the ready endpoints of
+EndpointSlices, and InferencePools with their ready pods. Addresses of the simulated network become loopback addresses.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,54 +52,54 @@ _PICKER_PORT = 9002
 _DIGEST_BYTES = 16
 
 
-class Edge:
-    """Recomputes the view when something behind it changed, and tells whoever listens when it differs.
+class GatewayViewController:
+    """Recomputes the view when one of its objects changed, and notifies listeners when it differs.
 
-    Of the view that was last told of only a digest is kept: whoever wants it has it made again, and few do.
+    Only a digest of the last view is kept; `view` computes it again.
     """
 
-    name = "edge"
+    name = "gateway-view"
     kinds = frozenset(_KINDS | {("", "Pod")})
 
-    def __init__(self, site: ControllerContext, gateways: GatewayController) -> None:
-        self._store = site.store
-        self._cluster = site.cluster
+    def __init__(self, context: ControllerContext, gateways: GatewayController) -> None:
+        self._store = context.store
+        self._cluster = context.cluster
         self._gateways = gateways
-        self._told: bytes | None = None
+        self._digest: bytes | None = None
         self._listeners: list[Callable[[], None]] = []
         self.key = ObjectRef(GATEWAY_GROUP, "Gateway", "", "")
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if (change.ref.group, change.ref.kind) in _KINDS:
             return (self.key,)
-        moved = is_about(change, "", "Pod") and changed(change, _place)
+        moved = is_about(change, "", "Pod") and changed(change, _serving_facts)
         return (self.key,) if moved else ()
 
     def reconcile(self, _ref: ObjectRef) -> Outcome:
-        self._tell(self._view())
+        self._notify(self._view())
         return Done()
 
     def close(self) -> None:
-        """Nothing answers there any more, until the next pass."""
-        self._tell(None)
+        """Serve nothing until the next pass."""
+        self._notify(None)
 
     def view(self) -> GatewayView | None:
-        """As things are, once a pass has told of it. None while nothing answers."""
-        return self._view() if self._told is not None else None
+        """The current view; None before the first pass and after `close`."""
+        return self._view() if self._digest is not None else None
 
-    def _tell(self, view: GatewayView | None) -> None:
+    def _notify(self, view: GatewayView | None) -> None:
         digest = None if view is None else blake2b(msgspec.json.encode(view), digest_size=_DIGEST_BYTES).digest()
-        if digest == self._told:
+        if digest == self._digest:
             return
-        self._told = digest
+        self._digest = digest
         for listener in self._listeners:
             listener()
 
     def _view(self) -> GatewayView | None:
-        """None while the edge has no address."""
+        """None while the gateway has no address."""
         host, _, port = (self._gateways.address or "").rpartition(":")
         if not host or not port.isdigit():
             return None
@@ -109,23 +108,26 @@ class Edge:
             host=host.strip("[]"),
             port=int(port),
             routes=tuple(_served(item) for item in self._store.list(GATEWAY_GROUP, "HTTPRoute") if _is_accepted(item)),
-            services=(*(_bare(item) for item in self._store.list("", "Service")), *map(_pool_service, self._pools())),
+            services=(
+                *(_routing_fields(item) for item in self._store.list("", "Service")),
+                *map(_pool_service, self._pools()),
+            ),
             slices=(*self._slices(), *self._pool_slices()),
-            grants=tuple(_bare(item) for item in self._store.list(GATEWAY_GROUP, "ReferenceGrant")),
+            grants=tuple(_routing_fields(item) for item in self._store.list(GATEWAY_GROUP, "ReferenceGrant")),
         )
 
     def _slices(self) -> Iterator[Json]:
-        """One for each endpoint: every pod really answers on a port of its own."""
+        """One slice for each endpoint: every pod listens on its own loopback port."""
         for item in self._store.list(DISCOVERY, "EndpointSlice"):
             for endpoint in items_at(item, "endpoints"):
                 if mapping_at(endpoint, "conditions").get("ready") is True:
-                    yield from self._translated(item, endpoint)
+                    yield from self._loopback_slices(item, endpoint)
 
-    def _translated(self, item: Manifest, endpoint: Mapping[str, object]) -> Iterator[Json]:
+    def _loopback_slices(self, item: Manifest, endpoint: Mapping[str, object]) -> Iterator[Json]:
         name = text_at(endpoint, "targetRef", "name")
         pod = self._store.get(ObjectRef("", "Pod", namespace_of(item), name)) or {}
         address = _address(pod)
-        ports = [port for port in items_at(item, "ports") if _answers(pod, int_at(port, "port"))]
+        ports = [port for port in items_at(item, "ports") if _serves_port(pod, int_at(port, "port"))]
         if ports and address is not None:
             service = labels_of(item).get(SERVICE_NAME, "")
             yield _one_endpoint(f"{name_of(item)}.{name}", service, namespace_of(item), ports, address)
@@ -140,23 +142,23 @@ class Edge:
             pods = self._store.list("", "Pod", namespace=namespace_of(pool))
             for pod in entrances(ready_pods(pool, pods)):
                 address = _address(pod)
-                if address is not None and _answers(pod, port):
+                if address is not None and _serves_port(pod, port):
                     service, name = service_name(name_of(pool)), name_of(pod)
                     yield _one_endpoint(f"{service}.{name}", service, namespace_of(pool), [{"name": "http"}], address)
 
 
-def _place(pod: Manifest) -> object:
+def _serving_facts(pod: Manifest) -> object:
     return annotation(pod, LISTENS_ON), is_serving(pod)
 
 
 def _address(pod: Manifest) -> tuple[str, int] | None:
-    """Where the engine of a pod really answers."""
+    """The loopback address of a pod's engine."""
     host, _, number = annotation(pod, LISTENS_ON).partition("=")[2].rpartition(":")
     return (host, int(number)) if number.isdigit() else None
 
 
-def _answers(pod: Manifest, port: int) -> bool:
-    """Every port that a serving pod declares leads to its engine: what a sidecar would do on the way is left out."""
+def _serves_port(pod: Manifest, port: int) -> bool:
+    """Whether the pod serves the port. All its ports lead to its engine; sidecars are not modelled."""
     served = annotation(pod, LISTENS_ON).partition("=")[0]
     return str(port) == served or any(int_at(entry, "containerPort") == port for entry in ports_of(pod))
 
@@ -177,7 +179,7 @@ def _one_endpoint(
 
 def _served(route: Manifest) -> Json:
     """The route, with Services in the place of InferencePools."""
-    bare = _bare(route)
+    bare = _routing_fields(route)
     rules = [
         {**rule, "backendRefs": [_as_service(entry) for entry in items_at(rule, "backendRefs")]}
         for rule in items_at(route, "spec", "rules")
@@ -203,7 +205,7 @@ def _pool_service(pool: Manifest) -> Json:
 
 
 def _picker(pool: Manifest) -> Json:
-    """Whom the pool wants asked."""
+    """The endpoint picker of the pool."""
     name = text_at(pool, "spec", "endpointPickerRef", "name")
     if not name:
         return {}
@@ -212,8 +214,8 @@ def _picker(pool: Manifest) -> Json:
     return {"picker": {"name": name, "port": port, "failsOpen": fails_open}}
 
 
-def _bare(item: Manifest) -> Json:
-    """What routing reads, without what changes for other reasons."""
+def _routing_fields(item: Manifest) -> Json:
+    """The fields that routing depends on."""
     metadata = mapping_at(item, "metadata")
     kept = {field: metadata[field] for field in _KEPT_METADATA if field in metadata}
     return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept, "spec": item.get("spec", {})}

@@ -1,18 +1,17 @@
-"""Status of Gateways and HTTPRoutes: what a Gateway controller of the cluster would accept, and why not.
+"""Status of Gateways and HTTPRoutes, as a Gateway controller writes it.
 
-Checked: the parent is a Gateway of our class, one of its listeners takes routes of that namespace, every backend is an
+Checked: the parent is a Gateway of our class, one of its listeners allows routes of that namespace, every backend is an
 InferencePool or a Service that exists and has the port, and a ReferenceGrant allows backends in other namespaces. A
-route whose parents are no Gateways of ours gets no status, because nobody here answers for it. Hostnames, TLS and
-weights are not judged.
+route of other Gateways gets no status. Hostnames, TLS and weights are not checked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from modelplane.api.objects import Json, Manifest, int_at, items_at, labels_of, mapping_at, namespace_of, text_at
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about, versions
-from modelplane.sim.cluster.objects import merged_conditions, ref_of, selector_matches
+from modelplane.sim.cluster.objects import merged_conditions, selector_matches
 
 GATEWAY_GROUP = "gateway.networking.k8s.io"
 _POOL_GROUPS = ("inference.networking.k8s.io", "inference.networking.x-k8s.io")
@@ -21,19 +20,19 @@ CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 
 
 class GatewayController:
-    """Looks at Gateways and at HTTPRoutes. The address is settable: the edge may come up later than the cluster."""
+    """Reconciles Gateways and HTTPRoutes. The address is set once the gateway listens."""
 
     name = "gateways"
     kinds = frozenset(
         {*_BACKEND_KINDS, *((GATEWAY_GROUP, kind) for kind in ("Gateway", "HTTPRoute", "ReferenceGrant"))}
     )
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
-        self.address = site.settings.edge_address
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
+        self.address = context.settings.gateway_address
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, GATEWAY_GROUP, "HTTPRoute"):
             return dict.fromkeys([change.ref, *(ref for route in versions(change) for ref in _parents(route))])
         if is_about(change, GATEWAY_GROUP, "Gateway"):
@@ -57,11 +56,11 @@ class GatewayController:
         return Done()
 
     def all(self) -> list[ObjectRef]:
-        """Every Gateway: what the address concerns."""
+        """Every Gateway: their status has the address."""
         return [ref_of(item) for item in self._store.list(GATEWAY_GROUP, "Gateway")]
 
     def _report_gateway(self, gateway: Manifest) -> None:
-        if text_at(gateway, "spec", "gatewayClassName") != self._site.settings.gateway_class:
+        if text_at(gateway, "spec", "gatewayClassName") != self._context.settings.gateway_class:
             return
         status: Json = {
             "conditions": self._conditions(gateway, _gateway_conditions(addressed=bool(self.address))),
@@ -96,7 +95,7 @@ class GatewayController:
         self, route: Manifest, parent: Mapping[str, object], known: Sequence[Mapping[str, object]]
     ) -> Json | None:
         gateway = self._store.get(_parent_ref(route, parent))
-        if gateway is None or text_at(gateway, "spec", "gatewayClassName") != self._site.settings.gateway_class:
+        if gateway is None or text_at(gateway, "spec", "gatewayClassName") != self._context.settings.gateway_class:
             return None
         before = next((entry for entry in known if entry.get("parentRef") == parent), {})
         wanted = [self._accepted(route, parent, gateway), self._resolved(route)]
@@ -109,7 +108,7 @@ class GatewayController:
         if not named:
             return _condition("Accepted", "NoMatchingParent", f"the Gateway has no listener named {section}")
         if not any(self._admits(gateway, listener, route) for listener in named):
-            message = f"no listener takes routes of namespace {namespace_of(route)}"
+            message = f"no listener allows routes of namespace {namespace_of(route)}"
             return _condition("Accepted", "NotAllowedByListeners", message)
         return _condition("Accepted", "Accepted")
 
@@ -159,7 +158,7 @@ class GatewayController:
     ) -> list[Mapping[str, object]]:
         generation = int_at(item, "metadata", "generation")
         told = [{**entry, "observedGeneration": generation} for entry in wanted]
-        return merged_conditions(known, told, self._site.clock.now())
+        return merged_conditions(known, told, self._context.clock.now())
 
 
 def backends_of(route: Manifest) -> Iterator[Mapping[str, object]]:
@@ -195,7 +194,7 @@ def _is_to(entry: Mapping[str, object], ref: ObjectRef) -> bool:
 def _gateway_conditions(*, addressed: bool) -> list[Json]:
     if addressed:
         return [_condition("Accepted", "Accepted"), _condition("Programmed", "Programmed")]
-    waiting = _condition("Programmed", "AddressNotAssigned", "the edge has no address yet")
+    waiting = _condition("Programmed", "AddressNotAssigned", "the Gateway has no address yet")
     return [_condition("Accepted", "Accepted"), waiting]
 
 

@@ -1,8 +1,7 @@
-"""InferencePools: pods that a route leads to without a Service, and what the pool says of the gateways that use it.
+"""InferencePools: the ready pods of a pool, and its status for each Gateway that uses it.
 
-Requests go to ready pods of the pool that are not for prefill. Which is best, a picker in front says (see `pickers`);
-the pool asks for it in `endpointPickerRef`, and is Accepted without one answering: what becomes of its requests then is
-up to the failure mode.
+Requests go to ready pods that are not prefill pods. The endpoint picker of `endpointPickerRef` chooses among them (see
+`pickers`). A pool is Accepted even when its picker is unavailable; the failure mode decides what happens to requests.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,10 +18,10 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.gateways import CONTROLLER, GATEWAY_GROUP, backends_of
-from modelplane.sim.cluster.objects import merged_conditions, ref_of
+from modelplane.sim.cluster.objects import merged_conditions
 from modelplane.sim.cluster.phases import PREFILL, phase_of
 from modelplane.sim.cluster.services import is_serving
 
@@ -38,11 +37,11 @@ class InferencePools:
     name = "inferencepools"
     kinds = frozenset({*((group, KIND) for group in POOL_GROUPS), (GATEWAY_GROUP, "HTTPRoute"), ("", "Service")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if change.ref.kind == KIND and change.ref.group in POOL_GROUPS:
             return (change.ref,)
         if is_about(change, GATEWAY_GROUP, "HTTPRoute") and changed(change, _stated):
@@ -68,24 +67,24 @@ class InferencePools:
         wanted = [
             {**entry, "observedGeneration": generation} for entry in (_condition("Accepted"), self._resolved(pool))
         ]
-        conditions = merged_conditions(items_at(before, "conditions"), wanted, self._site.clock.now())
+        conditions = merged_conditions(items_at(before, "conditions"), wanted, self._context.clock.now())
         return {"parentRef": dict(parent), "controllerName": CONTROLLER, "conditions": conditions}
 
     def _resolved(self, pool: Manifest) -> Json:
         name = value_at(pool, "spec", "endpointPickerRef", "name")
         if name is None or self._store.get(ObjectRef("", "Service", namespace_of(pool), str(name))) is not None:
             return _condition("ResolvedRefs")
-        message = f"Service {name} of the picker does not exist"
+        message = f"Service {name} of the endpoint picker not found"
         return {"type": "ResolvedRefs", "status": "False", "reason": "InvalidExtensionRef", "message": message}
 
 
 def is_pool(entry: Mapping[str, object]) -> bool:
-    """Whether a backendRef names a pool."""
+    """Whether a backendRef references a pool."""
     return entry.get("group") in POOL_GROUPS and entry.get("kind") == KIND
 
 
 def service_name(pool: str) -> str:
-    """What stands for a pool where the gateway knows Services only. No Service has a dot in its name."""
+    """The name of the Service that stands for a pool. A real Service has no dot in its name."""
     return f"{pool}.inferencepool"
 
 
@@ -96,7 +95,7 @@ def ready_pods(pool: Manifest, pods: Iterable[Manifest]) -> Iterator[Manifest]:
 
 
 def entrances(pods: Iterable[Manifest]) -> Iterator[Manifest]:
-    """The pods that requests come in at: where phases are apart they come to decode, and go to prefill from there."""
+    """The pods that get requests: with disaggregated serving the decode pods, which call prefill pods."""
     return (pod for pod in pods if phase_of(pod) != PREFILL)
 
 
@@ -114,7 +113,7 @@ def _pools_of(route: Manifest) -> list[ObjectRef]:
 
 
 def _gateways(route: Manifest) -> Iterator[Mapping[str, object]]:
-    """The parents that took the route."""
+    """The parents that accepted the route."""
     for parent in items_at(route, "status", "parents"):
         accepted = (entry for entry in items_at(parent, "conditions") if entry.get("type") == "Accepted")
         if parent.get("controllerName") == CONTROLLER and any(entry.get("status") == "True" for entry in accepted):

@@ -1,7 +1,7 @@
-"""Jobs: pods that run to an end, as many as must succeed, and what the Job says of them.
+"""Jobs: pods that run to completion, and the status of the Job.
 
-Pods that fail are made again, later each time, until the back-off limit is passed. A suspended Job has no pods. A Job
-that has ended is removed when it says after how long. Not modelled: indexes, success and failure policies, deadlines.
+Failed pods are recreated with a growing back-off, up to the back-off limit. A suspended Job has no pods. A finished Job
+is deleted after its ttlSecondsAfterFinished. Not modelled: indexes, success and failure policies, deadlines.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,6 +10,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     mapping_at,
@@ -21,7 +22,7 @@ from modelplane.api.objects import (
 )
 from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, is_about, owned
 from modelplane.sim.cluster.garbage import delete_in_foreground
@@ -29,9 +30,7 @@ from modelplane.sim.cluster.objects import (
     condition_is,
     condition_of,
     controller_reference,
-    is_deleting,
     merged_conditions,
-    ref_of,
     seconds_of,
     with_status,
 )
@@ -48,11 +47,11 @@ class Jobs:
     name = "jobs"
     kinds = frozenset({(BATCH, "Job"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, BATCH, "Job"):
             return (change.ref,)
         if is_about(change, "", "Pod"):
@@ -96,10 +95,10 @@ class Jobs:
             return 0.0
         last = max(seconds_of(str(condition_of(pod, "Ready").get("lastTransitionTime"))) for pod in failed)
         due = last + min(_BACKOFF_S * (1 << min(len(failed) - 1, 10)), _BACKOFF_MOST_S)
-        return max(0.0, due - self._site.clock.now())
+        return max(0.0, due - self._context.clock.now())
 
     def _report(self, job: Manifest, pods: Sequence[Manifest]) -> None:
-        now = self._site.clock.now()
+        now = self._context.clock.now()
         phases = [text_at(pod, "status", "phase") for pod in pods]
         active = [pod for pod in pods if not is_finished(pod) and not is_deleting(pod)]
         suspended = value_at(job, "spec", "suspend") is True
@@ -122,7 +121,7 @@ class Jobs:
         self._store.replace_status({**job, "status": status})
 
     def _expire(self, job: Manifest) -> Outcome:
-        """Remove it when its time after the end is over. Pods that still run when it failed go at once."""
+        """Delete it after ttlSecondsAfterFinished. Running pods of a failed Job are deleted at once."""
         for pod in self._pods(job):
             if not is_finished(pod) and not is_deleting(pod):
                 self._store.delete(ref_of(pod))
@@ -133,7 +132,7 @@ class Jobs:
         if not isinstance(limit, int):
             return Done()
         ended = condition_of(job, "Complete") or condition_of(job, "Failed")
-        left = seconds_of(str(ended.get("lastTransitionTime"))) + limit - self._site.clock.now()
+        left = seconds_of(str(ended.get("lastTransitionTime"))) + limit - self._context.clock.now()
         if left > 0:
             return RequeueAfter(left)
         delete_in_foreground(self._store, self._store.get(ref_of(job)) or job)

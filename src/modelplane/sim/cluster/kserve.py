@@ -17,6 +17,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     manifest,
@@ -24,9 +25,10 @@ from modelplane.api.objects import (
     name_of,
     namespace_of,
     uid_of,
+    with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about
 from modelplane.sim.cluster.deployments import APPS
 from modelplane.sim.cluster.inference_pools import POOL_GROUP
@@ -39,10 +41,7 @@ from modelplane.sim.cluster.objects import (
     controller_of,
     controller_ref,
     controller_reference,
-    is_deleting,
     merged_conditions,
-    ref_of,
-    with_metadata,
 )
 from modelplane.sim.cluster.pod_status import KSERVE_PART, KSERVE_SERVICE
 
@@ -62,11 +61,11 @@ class LlmInferenceServices:
     name = "llminferenceservices"
     kinds = frozenset({(KSERVE_GROUP, KIND), (KSERVE_GROUP, "LLMInferenceServiceConfig"), *_CHILDREN})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, KSERVE_GROUP, KIND):
             return (change.ref,)
         if is_about(change, KSERVE_GROUP, "LLMInferenceServiceConfig"):
@@ -85,7 +84,7 @@ class LlmInferenceServices:
         return Done()
 
     def _missing_preset(self, item: Manifest) -> str | None:
-        """KServe looks for a preset that no release ships where layers are split over nodes."""
+        """KServe needs a preset for pipeline parallelism over nodes that no release ships."""
         for prefix, workload in _workloads(item):
             if not mapping_at(workload, "worker") or not int_at(workload, "parallelism", "pipeline"):
                 continue
@@ -121,7 +120,7 @@ class LlmInferenceServices:
         failed = next((entry for entry in wanted if entry["status"] != "True"), None)
         reason, message = ("", "") if failed is None else (str(failed["reason"]), str(failed["message"]))
         wanted.append(_condition("Ready", reason, message))
-        conditions = merged_conditions(items_at(item, "status", "conditions"), wanted, self._site.clock.now())
+        conditions = merged_conditions(items_at(item, "status", "conditions"), wanted, self._context.clock.now())
         status = {"observedGeneration": int_at(item, "metadata", "generation"), "conditions": conditions}
         self._store.replace_status({**item, "status": status})
 
@@ -143,7 +142,7 @@ class LlmInferenceServices:
     def _available(self, name: str, ref: ObjectRef) -> Json:
         child = self._store.get(ref)
         if child is None:
-            return _condition(name, "Stopped", f"{ref} is not there")
+            return _condition(name, "Stopped", f"{ref} not found")
         if condition_is(child, "Available"):
             return _condition(name)
         said = condition_of(child, "Available") or condition_of(child, "Progressing")
@@ -180,7 +179,7 @@ def _children(item: Manifest) -> Iterator[Json]:
 
 
 def _pool(item: Manifest) -> Iterator[Json]:
-    """The pool with KServe's picker, which only has to be there: nothing asks it."""
+    """The pool with KServe's endpoint picker, which is never called."""
     picker = f"{name_of(item)}-epp-service"
     selector = {"app.kubernetes.io/name": name_of(item), KSERVE_PART: KSERVE_SERVICE}
     reference = {"name": picker, "port": {"number": 9002}, "failureMode": "FailOpen"}
@@ -261,6 +260,6 @@ def _owned(item: Manifest, api: str, kind: str, name: str, spec: Json) -> Json:
 
 
 def _condition(kind: str, reason: str = "", message: str = "") -> Json:
-    """True where there is nothing to say against it."""
+    """True without a reason."""
     status = "False" if reason else "True"
     return {"type": kind, "status": status, **({"reason": reason, "message": message} if reason else {})}

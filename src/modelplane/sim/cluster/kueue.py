@@ -1,8 +1,8 @@
 """Kueue: admits workloads by quota, and holds back the pods of those that it did not admit.
 
 What it manages carries the label `kueue.x-k8s.io/queue-name`: a LeaderWorkerSet is one workload for each of its groups,
-a Job is one, and of a Deployment every pod is one by itself. Workloads are looked at by priority and age; under
-StrictFIFO one that does not fit holds up those behind it. A workload that was admitted stays so until it is gone: pods
+a Job is one, and each pod of a Deployment is one. Workloads are ordered by priority and age; under StrictFIFO one that
+does not fit blocks those behind it. A workload that was admitted stays so until it is gone: pods
 that take the place of others in its group pass at once. Its pods carry a scheduling gate until then, and get the node
 labels and tolerations of their flavors when it goes. Where they run is kube-scheduler's business, one pod at a time.
 
@@ -18,6 +18,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     manifest,
@@ -27,9 +28,10 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, changed
 from modelplane.sim.cluster.demand import Demand, demand_of
@@ -42,10 +44,7 @@ from modelplane.sim.cluster.objects import (
     condition_is,
     controller_ref,
     controller_reference,
-    is_deleting,
     merged_conditions,
-    ref_of,
-    with_metadata,
     with_spec,
     with_status,
 )
@@ -60,7 +59,7 @@ _MANAGED = {(LWS_GROUP, KIND), (APPS, "Deployment"), ("batch", "Job")}
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """Something that is admitted whole or not at all."""
+    """What becomes one Workload."""
 
     name: str
     queue: str
@@ -73,17 +72,17 @@ class _Unit:
 
 
 class Kueue:
-    """One queue for the whole cluster; its key stands for everything that waits."""
+    """One key for the whole cluster: all pending workloads."""
 
     name = "kueue"
     kinds = frozenset({*((KUEUE, kind) for kind in _KINDS), *_MANAGED, ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
         self.key = ObjectRef(KUEUE, "Workload", "", "")
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         ref = change.ref
         if ref.group == KUEUE and ref.kind in _KINDS:
             return (self.key,) if changed(change, _stated) else ()
@@ -152,7 +151,7 @@ class Kueue:
             yield _Unit(_workload_name("pod", name_of(pod), uid_of(pod)), queue, pod, wanted, (("main", 1),))
 
     def _demand(self, item: Manifest, spec: Mapping[str, object]) -> Demand | None:
-        return demand_of(spec, namespace_of(item), self._store, self._site.settings.device_resources)
+        return demand_of(spec, namespace_of(item), self._store, self._context.settings.device_resources)
 
     def _queue_of(self, pod: Manifest) -> str:
         """The queue of a pod that is a workload by itself, or an empty text."""
@@ -202,7 +201,9 @@ class Kueue:
                 self._store.replace_status(self._admitted(workload, unit, verdict))
                 self._release(unit, verdict)
                 continue
-            waits = verdict if isinstance(verdict, Lacks) else Lacks("Pending", "an older workload of the queue waits")
+            waits = (
+                verdict if isinstance(verdict, Lacks) else Lacks("Pending", "an older workload of the queue is pending")
+            )
             self._store.replace_status(self._waiting(workload, waits))
             if self._is_strict(queue):
                 blocked.add(queue)
@@ -224,13 +225,13 @@ class Kueue:
             {"type": "Admitted", "status": "True", "reason": "Admitted", "message": "The workload is admitted"},
         ]
         known = items_at(workload, "status", "conditions")
-        conditions = merged_conditions(known, wanted, self._site.clock.now())
+        conditions = merged_conditions(known, wanted, self._context.clock.now())
         return with_status(workload, admission=admission, conditions=conditions)
 
     def _waiting(self, workload: Manifest, waits: Lacks) -> Manifest:
         wanted = {"type": "QuotaReserved", "status": "False", "reason": waits.reason, "message": waits.message}
         known = items_at(workload, "status", "conditions")
-        return with_status(workload, conditions=merged_conditions(known, [wanted], self._site.clock.now()))
+        return with_status(workload, conditions=merged_conditions(known, [wanted], self._context.clock.now()))
 
     def _release(self, unit: _Unit, fits: Fits) -> None:
         labels, tolerations = node_rules(self._store, fits.flavors.values())
@@ -280,7 +281,7 @@ class Kueue:
     def _write_usage(self, item: Manifest, workloads: list[Manifest], used: list[Json], words: Manifest) -> None:
         admitted = sum(is_admitted(workload) for workload in workloads)
         active = {"type": "Active", **words}
-        conditions = merged_conditions(items_at(item, "status", "conditions"), [active], self._site.clock.now())
+        conditions = merged_conditions(items_at(item, "status", "conditions"), [active], self._context.clock.now())
         status: Json = {
             "flavorsReservation": used,
             "flavorsUsage": used,

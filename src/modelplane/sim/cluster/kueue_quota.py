@@ -1,8 +1,7 @@
-"""Kueue's quotas: which ClusterQueue a workload counts against, and whether there is room for it.
+"""Kueue's quotas: which ClusterQueue a workload counts against, and whether its quota suffices.
 
-A workload fits when one flavor of the queue has room for all its devices of a resource; flavors are tried in order. Its
-own quota is all that a queue has: borrowing within cohorts and preemption are not modelled, nor is quota of processors
-and memory, which nothing here asks for.
+A workload fits when one flavor of the queue has enough quota for all its devices of a resource; flavors are tried in
+order. Borrowing within cohorts, preemption and quota of CPU and memory are not modelled.
 """
 
 from collections import Counter
@@ -30,7 +29,7 @@ class Fits:
 
 @dataclass(frozen=True, slots=True)
 class Lacks:
-    """Why a workload is not admitted. Waiting for quota is normal; anything else is somebody's mistake."""
+    """Why a workload is not admitted."""
 
     reason: str
     message: str
@@ -38,7 +37,7 @@ class Lacks:
 
 @dataclass(slots=True)
 class Quotas:
-    """Use as of one moment; `take` makes later questions of the same pass see the answer."""
+    """Quota usage during one pass; `take` counts an admitted workload."""
 
     store: ClusterStore
     used: FlavorUse = field(default_factory=Counter)

@@ -18,6 +18,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     manifest,
@@ -27,9 +28,10 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, is_about
 from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS, digest_of
@@ -49,15 +51,7 @@ from modelplane.sim.cluster.lws_pods import (
 )
 from modelplane.sim.cluster.lws_rollout import LwsGroup, Sizing, Wanted, next_sizing
 from modelplane.sim.cluster.lws_status import SeenGroup, lws_status
-from modelplane.sim.cluster.objects import (
-    annotation,
-    condition_is,
-    controller_of,
-    controller_reference,
-    is_deleting,
-    ref_of,
-    with_metadata,
-)
+from modelplane.sim.cluster.objects import annotation, condition_is, controller_of, controller_reference
 from modelplane.sim.cluster.rollout import scaled
 from modelplane.sim.cluster.statefulsets import is_healthy, is_whole, number_of
 
@@ -73,11 +67,11 @@ class LeaderWorkerSets:
     name = "leaderworkersets"
     kinds = frozenset({(LWS_GROUP, KIND), (APPS, "StatefulSet"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, LWS_GROUP, KIND):
             return (change.ref,)
         if is_about(change, "", "Pod") or is_about(change, APPS, "StatefulSet"):
@@ -195,7 +189,7 @@ class LeaderWorkerSets:
         leaders = self._set(item, name_of(item))
         count = int_at(leaders or {}, "status", "replicas")
         seen = self._seen(item, revision)
-        self._store.replace_status({**item, "status": lws_status(item, count, seen, self._site.clock.now())})
+        self._store.replace_status({**item, "status": lws_status(item, count, seen, self._context.clock.now())})
         done = sum(group.updated and group.ready for group in seen) == replicas_of(item)
         if done and not wanted_of(item).partition:
             self._forget(item, revision)

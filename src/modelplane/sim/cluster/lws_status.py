@@ -1,4 +1,4 @@
-"""What a LeaderWorkerSet says of itself: counts of groups, and the conditions Available, Progressing, UpdateInProgress.
+"""The status of a LeaderWorkerSet: counts of groups, and the conditions Available, Progressing, UpdateInProgress.
 
 A condition appears when it first becomes true. Available excludes the other two: when one side becomes true, the other
 is turned to False and keeps its reason. Nothing else ever turns a condition to False.

@@ -1,11 +1,11 @@
-"""Nodes that fall silent, and the pods on nodes that are silent, cordoned or gone.
+"""The node lifecycle controller: unreachable, cordoned and removed nodes, and their pods.
 
-    cordoned       the taint that says so; pods on it stay
-    lost           its kubelet is gone. Until node_grace_s have passed nothing is known: the node still counts as ready.
+    cordoned       gets the unschedulable taint; its pods stay
+    lost           its kubelet is gone. For node_grace_s the node still counts as ready.
                    Then it is Unknown and tainted, its pods are not ready, and after eviction_s (or their own
-                   tolerationSeconds) they are deleted. They stay, terminating, until the node is back or removed,
-                   because nobody can confirm that they have stopped.
-    removed        pods bound to it are removed without waiting for anyone
+                   tolerationSeconds) they are deleted. They stay Terminating until the node is back or
+                   removed, because no kubelet confirms that they stopped.
+    removed        its pods are removed without a kubelet's confirmation
 
 The default tolerations that admission gives to pods are assumed and not written into them.
 """
@@ -13,20 +13,13 @@ The default tolerations that admission gives to pods are assumed and not written
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.api.objects import Json, Manifest, items_at, mapping_at, value_at
+from modelplane.api.objects import Json, Manifest, is_deleting, items_at, mapping_at, value_at, with_metadata
 from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.nodes import LIFECYCLE_TAINTS, ready_condition
-from modelplane.sim.cluster.objects import (
-    annotation,
-    is_deleting,
-    merged_conditions,
-    ref_of,
-    with_metadata,
-    with_status,
-)
+from modelplane.sim.cluster.objects import annotation, merged_conditions, with_status
 from modelplane.sim.cluster.settings import LOST
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -45,7 +38,7 @@ def node_ref(name: str) -> ObjectRef:
 
 
 def lost_since(node: Manifest) -> float | None:
-    """When the machine went away, or None while it is there."""
+    """When the node was lost; None while it exists."""
     text = annotation(node, LOST)
     if not text:
         return None
@@ -56,16 +49,16 @@ def lost_since(node: Manifest) -> float | None:
 
 
 class NodeLifecycle:
-    """Keeps the Ready condition, the lifecycle taints and the pods of one node in agreement with what befell it."""
+    """Sets the Ready condition and the lifecycle taints of one node, and evicts its pods."""
 
     name = "node-lifecycle"
     kinds = frozenset({("", "Node"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Node"):
             return (change.ref,)
         if is_about(change, "", "Pod") and changed(change, node_of):
@@ -78,54 +71,54 @@ class NodeLifecycle:
             for pod in self._pods_on(ref.name):
                 self._remove(pod)
             return Done()
-        silent_at = self._silent_at(node)
-        wait = silent_at - self._site.clock.now()
-        silent = wait <= 0
-        node = self._set_taints(node, silent=silent)
-        self._set_ready(node, silent=silent)
-        if not silent:
+        unreachable_at = self._unreachable_at(node)
+        wait = unreachable_at - self._context.clock.now()
+        unreachable = wait <= 0
+        node = self._set_taints(node, unreachable=unreachable)
+        self._set_ready(node, unreachable=unreachable)
+        if not unreachable:
             return RequeueAfter(wait) if wait < math.inf else Done()
-        return self._evict(self._pods_on(ref.name), silent_at)
+        return self._evict(self._pods_on(ref.name), unreachable_at)
 
-    def _silent_at(self, node: Manifest) -> float:
+    def _unreachable_at(self, node: Manifest) -> float:
         since = lost_since(node)
-        return math.inf if since is None else since + self._site.settings.node_grace_s
+        return math.inf if since is None else since + self._context.settings.node_grace_s
 
     def _pods_on(self, node: str) -> Iterator[Manifest]:
         return (pod for pod in self._store.list("", "Pod") if node_of(pod) == node)
 
-    def _set_taints(self, node: Manifest, *, silent: bool) -> Manifest:
+    def _set_taints(self, node: Manifest, *, unreachable: bool) -> Manifest:
         known = {(t.get("key"), t.get("effect")): t for t in items_at(node, "spec", "taints")}
-        wanted = list(self._lifecycle_taints(node, silent=silent))
+        wanted = list(self._lifecycle_taints(node, unreachable=unreachable))
         kept = [t for t in known.values() if not str(t.get("key")).startswith(LIFECYCLE_TAINTS)]
         taints = [*kept, *(known.get((t["key"], t["effect"]), t) for t in wanted)]
         spec = {name: value for name, value in mapping_at(node, "spec").items() if name != "taints"}
         return self._store.replace({**node, "spec": {**spec, "taints": taints} if taints else spec})
 
-    def _lifecycle_taints(self, node: Manifest, *, silent: bool) -> Iterator[Json]:
-        added = {"timeAdded": timestamp(self._site.clock.now())}
+    def _lifecycle_taints(self, node: Manifest, *, unreachable: bool) -> Iterator[Json]:
+        added = {"timeAdded": timestamp(self._context.clock.now())}
         if value_at(node, "spec", "unschedulable") is True:
             yield {"key": UNSCHEDULABLE, "effect": "NoSchedule", **added}
-        if silent:
+        if unreachable:
             yield {"key": UNREACHABLE, "effect": "NoSchedule", **added}
             yield {"key": UNREACHABLE, "effect": "NoExecute", **added}
 
-    def _set_ready(self, node: Manifest, *, silent: bool) -> None:
-        now = self._site.clock.now()
+    def _set_ready(self, node: Manifest, *, unreachable: bool) -> None:
+        now = self._context.clock.now()
         condition = ready_condition(now)
-        if silent:
+        if unreachable:
             message = "Kubelet stopped posting node status."
             condition |= {"status": "Unknown", "reason": "NodeStatusUnknown", "message": message}
         conditions = merged_conditions(items_at(node, "status", "conditions"), [condition], now)
         self._store.replace_status(with_status(node, conditions=conditions))
 
-    def _evict(self, pods: Iterable[Manifest], silent_at: float) -> Outcome:
-        """Pods of a silent node: not ready at once, deleted when their time is over."""
-        now = self._site.clock.now()
+    def _evict(self, pods: Iterable[Manifest], unreachable_at: float) -> Outcome:
+        """Pods of an unreachable node: not ready at once, deleted after their toleration time."""
+        now = self._context.clock.now()
         waits = [math.inf]
         for pod in pods:
             shown = self._mark_not_ready(pod)
-            left = silent_at + self._stay(pod) - now
+            left = unreachable_at + self._pod_toleration_s(pod) - now
             if is_deleting(pod):
                 continue
             if left <= 0:
@@ -134,11 +127,11 @@ class NodeLifecycle:
                 waits.append(left)
         return RequeueAfter(min(waits)) if min(waits) < math.inf else Done()
 
-    def _stay(self, pod: Manifest) -> float:
+    def _pod_toleration_s(self, pod: Manifest) -> float:
         taint = {"key": UNREACHABLE, "effect": "NoExecute"}
         tolerations = [entry for entry in items_at(pod, "spec", "tolerations") if tolerates(entry, taint)]
         if not tolerations:
-            return self._site.settings.eviction_s
+            return self._context.settings.eviction_s
         return min(_toleration_s(entry) for entry in tolerations)
 
     def _mark_not_ready(self, pod: Manifest) -> Manifest:
@@ -149,11 +142,11 @@ class NodeLifecycle:
         ]
         if not wanted:
             return pod
-        conditions = merged_conditions(items_at(pod, "status", "conditions"), wanted, self._site.clock.now())
+        conditions = merged_conditions(items_at(pod, "status", "conditions"), wanted, self._context.clock.now())
         return self._store.replace_status(with_status(pod, conditions=conditions))
 
     def _remove(self, pod: Manifest) -> None:
-        """Nobody is left to confirm that the pod stopped."""
+        """Remove the pod without a kubelet: its node is gone."""
         bare = self._store.replace(with_metadata(pod, finalizers=[]))
         if self._store.get(ref_of(bare)) is not None:
             self._store.delete(ref_of(bare))

@@ -1,9 +1,9 @@
 """Publishes the hardware: Nodes, the ResourceSlices of their drivers, and DeviceClasses.
 
 This stands for the cloud that makes nodes and for the DRA drivers on them. Nodes that a pool no longer has are removed,
-highest index first; what ran there is lost. A cluster that was never told its pools keeps the nodes it has.
+highest index first; what ran there is lost. A cluster whose pools were never set keeps its nodes.
 
-What others own of a Node stays: whether it is cordoned, taints of the node lifecycle, annotations, conditions.
+Fields of a Node that others own are kept: unschedulable, taints of the node lifecycle, annotations, conditions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,18 +22,19 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ControllerContext, is_about
-from modelplane.sim.cluster.objects import controller_reference, ref_of, with_metadata
+from modelplane.sim.cluster.objects import controller_reference
 from modelplane.sim.cluster.pools import NodePoolSpec, device_classes, drivers_of, published_devices
 
 RESOURCE_API = "resource.k8s.io/v1"
 RESOURCE_GROUP = "resource.k8s.io"
 PUBLISHED = "sim.modelplane.ai/published"
-"""Label on DeviceClasses that belong to the pools, so that others' are left alone."""
+"""Label on DeviceClasses that belong to the pools, to tell them from others."""
 LIFECYCLE_TAINTS = "node.kubernetes.io/"
 
 _POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0/9 in blocks of 256 addresses, one for each node
@@ -49,9 +50,9 @@ class Nodes:
     name = "nodes"
     kinds = frozenset({("", "Node"), (RESOURCE_GROUP, "ResourceSlice"), (RESOURCE_GROUP, "DeviceClass")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
         self._pools: tuple[NodePoolSpec, ...] | None = None
         self.key = ObjectRef("", "Node", "", "")
 
@@ -61,7 +62,7 @@ class Nodes:
             replace(pool, devices=known.get(pool.name)) if pool.devices is None else pool for pool in pools
         )
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         ours = is_about(change, "", "Node") or (
             change.ref.group == RESOURCE_GROUP and change.ref.kind in {"ResourceSlice", "DeviceClass"}
         )
@@ -83,7 +84,7 @@ class Nodes:
         return Done()
 
     def _publish_system_nodes(self) -> None:
-        for index in range(self._site.settings.system_nodes):
+        for index in range(self._context.settings.system_nodes):
             name = f"{_SYSTEM.name}-{index}"
             if self._store.get(ObjectRef("", "Node", "", name)) is None:
                 node = self._new_node(name, _SYSTEM, index)
@@ -103,15 +104,15 @@ class Nodes:
 
     def _new_node(self, name: str, pool: NodePoolSpec, index: int) -> Json:
         block = self._free_block()
-        spec: Json = {"podCIDR": block, "podCIDRs": [block], "providerID": f"sim://{self._site.cluster}/{name}"}
+        spec: Json = {"podCIDR": block, "podCIDRs": [block], "providerID": f"sim://{self._context.cluster}/{name}"}
         if taints := _taints(pool):
             spec["taints"] = taints
-        pods = {"pods": str(self._site.settings.pods_per_node)}
+        pods = {"pods": str(self._context.settings.pods_per_node)}
         status = {
             "capacity": pods,
             "allocatable": pods,
             "addresses": [{"type": "Hostname", "address": name}],
-            "conditions": [ready_condition(self._site.clock.now())],
+            "conditions": [ready_condition(self._context.clock.now())],
         }
         return manifest("v1", "Node", name, labels=_labels(name, pool, index), spec=spec, status=status)
 
@@ -152,7 +153,7 @@ class Nodes:
 
 
 def ready_condition(now_s: float) -> Json:
-    """A node whose kubelet reports."""
+    """The Ready condition of a healthy node."""
     return {
         "type": "Ready",
         "status": "True",

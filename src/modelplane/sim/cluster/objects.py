@@ -1,18 +1,26 @@
 """Reading and building Kubernetes objects as plain mappings: what every controller of the cluster needs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 
-from modelplane.api.objects import Json, Manifest, items_at, mapping_at, namespace_of, text_at, uid_of, value_at
-from modelplane.api.timestamps import timestamp
+from modelplane.api.codec import decode
+from modelplane.api.errors import InvalidObject
+from modelplane.api.labels import selects
+from modelplane.api.models import LabelSelector
+from modelplane.api.objects import (
+    Json,
+    Manifest,
+    group_of,
+    items_at,
+    mapping_at,
+    namespace_of,
+    text_at,
+    uid_of,
+    with_metadata,
+)
+from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.reconcile.store import ObjectRef
 
 _NOTHING: Mapping[str, object] = {}
-
-
-def ref_of(item: Manifest) -> ObjectRef:
-    group = text_at(item, "apiVersion").rpartition("/")[0]
-    return ObjectRef(group, text_at(item, "kind"), namespace_of(item), text_at(item, "metadata", "name"))
 
 
 def annotation(item: Manifest, key: str) -> str:
@@ -28,10 +36,6 @@ def annotated(item: Manifest, key: str, value: str | None) -> Json:
     return with_metadata(item, annotations=marks)
 
 
-def with_metadata(item: Manifest, **fields: object) -> Json:
-    return {**item, "metadata": {**mapping_at(item, "metadata"), **fields}}
-
-
 def with_spec(item: Manifest, **fields: object) -> Json:
     return {**item, "spec": {**mapping_at(item, "spec"), **fields}}
 
@@ -40,18 +44,8 @@ def with_status(item: Manifest, **fields: object) -> Json:
     return {**item, "status": {**mapping_at(item, "status"), **fields}}
 
 
-def finalizers_of(item: Manifest) -> list[str]:
-    found = value_at(item, "metadata", "finalizers")
-    return [str(name) for name in found] if isinstance(found, list | tuple) else []
-
-
-def is_deleting(item: Manifest) -> bool:
-    metadata = item.get("metadata")
-    return isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
-
-
 def controller_reference(owner: Manifest, *, block_deletion: bool = True) -> Json:
-    """What an object that `owner` controls carries in its ownerReferences."""
+    """The controller owner reference to `owner`."""
     reference: Json = {
         "apiVersion": text_at(owner, "apiVersion"),
         "kind": text_at(owner, "kind"),
@@ -71,11 +65,11 @@ def controller_of(item: Manifest) -> Mapping[str, object]:
 
 
 def controller_ref(item: Manifest) -> ObjectRef | None:
-    """Where the object's controller is: in the same namespace."""
+    """The reference of the object's controller, in the same namespace."""
     owner = controller_of(item)
     if not owner:
         return None
-    group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+    group = group_of(owner.get("apiVersion"))
     return ObjectRef(group, str(owner.get("kind")), namespace_of(item), str(owner.get("name")))
 
 
@@ -108,32 +102,13 @@ def merged_conditions(
 
 
 def seconds_of(moment: str) -> float:
-    """A moment as Kubernetes writes it, in seconds since the epoch; 0 when it cannot be read."""
-    if not moment.endswith("Z"):
-        return 0.0
+    """A time of Kubernetes in seconds since the epoch; 0 when it cannot be read."""
+    return epoch_s(moment) or 0.0
+
+
+def selector_matches(selector: Manifest, labels: Mapping[str, str]) -> bool:
+    """A label selector that nobody has validated; one that cannot be read matches nothing."""
     try:
-        return datetime.fromisoformat(f"{moment[:-1]}+00:00").timestamp()
-    except ValueError:
-        return 0.0
-
-
-def selector_matches(selector: Mapping[str, object], labels: Mapping[str, str]) -> bool:
-    """A Kubernetes label selector. An empty one matches everything."""
-    equal = mapping_at(selector, "matchLabels").items() <= labels.items()
-    return equal and all(_meets(entry, labels) for entry in items_at(selector, "matchExpressions"))
-
-
-def _meets(requirement: Mapping[str, object], labels: Mapping[str, str]) -> bool:
-    value = labels.get(str(requirement.get("key")))
-    listed = requirement.get("values")
-    values = listed if isinstance(listed, list | tuple) else ()
-    match requirement.get("operator"):
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-    return False
+        return selects(decode(LabelSelector, selector), labels)
+    except InvalidObject:
+        return False

@@ -1,8 +1,7 @@
 """Prefill and decode pods of one replica, and how a decode pod finds the prefill engines beside it.
 
-A picker in front names the prefill pod by its address, on the cluster's network or where it really answers. One that
-names none finds the way to another pod not worth it. KServe's picker is not there to ask: behind it, prefill pods take
-turns.
+The endpoint picker names the prefill pod by its address, on the cluster's network or on loopback. When it names none,
+the decode pod prefills itself. KServe's picker is not modelled: prefill pods are used round-robin there.
 """
 
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ _SAME = (SERVING, "app.kubernetes.io/name")
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A started engine: where it really answers."""
+    """The loopback address of a started engine."""
 
     host: str
     port: int
@@ -41,7 +40,7 @@ def phase_of(pod: Manifest) -> str:
 
 
 class Peers:
-    """The prefill engines that run, and who they are there for."""
+    """The running prefill engines, by replica."""
 
     def __init__(self) -> None:
         self._prefill: dict[Running, _Peer] = {}

@@ -1,17 +1,16 @@
-"""The picker in front of an InferencePool: the program of the picker's pod, really run, in this process.
+"""Runs the endpoint picker of an InferencePool in this process.
 
-A pod whose `picker` container says which pool it serves gets our endpoint picker, with the configuration that the pod
-mounts. It learns of the pool's pods from the cluster's own objects as it would from the API, with their addresses on
-loopback in place of those on the cluster's network; it reads the engines' metrics and answers Envoy as anywhere else.
-Plain text on loopback: what a real one encrypts leaves no machine here.
+A pod whose `picker` container names a pool runs our endpoint picker, with the configuration that the pod mounts. It
+discovers the pool's pods from the cluster's objects, with their loopback addresses, scrapes the engines' metrics and
+serves Envoy without TLS, since everything is on loopback.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from modelplane.api.objects import Manifest, items_at, labels_of, name_of, namespace_of, text_at, uid_of
-from modelplane.epp.datalayer.discovery.roster import Found, Roster
-from modelplane.epp.datalayer.endpoints import Endpoints, Heard
+from modelplane.epp.datalayer.discovery.datastore import Datastore, DiscoveredEndpoint
+from modelplane.epp.datalayer.endpoints import Endpoints, EndpointsCallback
 from modelplane.reconcile.store import ObjectRef, StoreChange
 from modelplane.sim.cluster.controller import ClusterStore, changed
 from modelplane.sim.cluster.inference_pools import KIND, POOL_GROUPS, ready_pods
@@ -21,7 +20,7 @@ from modelplane.sim.cluster.services import is_serving
 from modelplane.sim.cluster.settings import LISTENS_ON
 
 if TYPE_CHECKING:
-    from modelplane.epp.server.runner import Program
+    from modelplane.epp.server.runner import PickerRunner
 
 CONTAINER = "picker"
 _HOST = "127.0.0.1"
@@ -41,16 +40,16 @@ def picker_port(container: Mapping[str, object]) -> int:
 
 
 class Pickers:
-    """The pickers that run."""
+    """The running endpoint pickers."""
 
     def __init__(self) -> None:
-        self._programs: dict[Running, Program] = {}
+        self._programs: dict[Running, PickerRunner] = {}
 
     async def start(self, pod: Manifest, store: ClusterStore) -> Running:
         """Return once it serves. InputError where its configuration cannot be read."""
-        # Most planes have no pool: they start without reading all that a picker is made of.
+        # Most planes have no pool: they do not import the picker.
         from modelplane.epp.config.config import load
-        from modelplane.epp.server.runner import Program, Wishes
+        from modelplane.epp.server.runner import PickerRunner, RunnerOptions
         from modelplane.epp.server.server import PickerSettings
         from modelplane.epp.server.third_party import full_registry
 
@@ -60,7 +59,9 @@ class Pickers:
         text = options.get("config-text") or _mounted(pod, options.get("config-file", ""), store)
         config = load(text, "the configuration of the picker", full_registry())
         settings = PickerSettings(host=_HOST, port=0, health_port=-1, drain_s=_DRAIN_S)
-        program = Program(source, config, settings, Wishes(metrics_port=-1, pool=options.get("pool-name", "")))
+        program = PickerRunner(
+            source, config, settings, RunnerOptions(metrics_port=-1, pool=options.get("pool-name", ""))
+        )
         try:
             await program.start()
         except BaseException:
@@ -77,7 +78,7 @@ class Pickers:
 
 
 def _mounted(pod: Manifest, path: str, store: ClusterStore) -> str:
-    """A file of one of the pod's ConfigMaps, by its name there."""
+    """A file from one of the pod's ConfigMap volumes."""
     for volume in items_at(pod, "spec", "volumes"):
         name = text_at(volume, "configMap", "name")
         found = store.get(ObjectRef("", "ConfigMap", namespace_of(pod), name)) if name else None
@@ -88,13 +89,13 @@ def _mounted(pod: Manifest, path: str, store: ClusterStore) -> str:
 
 
 class PoolPods:
-    """The endpoints of a pool, by the cluster's objects: an `EndpointSource`."""
+    """The endpoints of a pool from the cluster's objects: an `EndpointSource`."""
 
     def __init__(self, store: ClusterStore, namespace: str, pool: str) -> None:
         self._store = store
         self._namespace = namespace
         self._pool = pool
-        self._roster = Roster()
+        self._roster = Datastore()
         self._unsubscribe: Callable[[], None] | None = None
 
     @property
@@ -105,39 +106,39 @@ class PoolPods:
     def known(self) -> bool:
         return self._unsubscribe is not None
 
-    def on_change(self, heard: Heard, /) -> None:
+    def on_change(self, heard: EndpointsCallback, /) -> None:
         self._roster.on_change(heard)
 
     async def start(self) -> None:
-        self._unsubscribe = self._store.subscribe(self._heard)
-        self._look()
+        self._unsubscribe = self._store.subscribe(self._on_change)
+        self._sync()
 
     async def stop(self) -> None:
         unsubscribe, self._unsubscribe = self._unsubscribe, None
         if unsubscribe is not None:
             unsubscribe()
 
-    def _heard(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         ref = change.ref
         ours = ref.namespace == self._namespace and (ref.kind == "Pod" or (ref.kind, ref.name) == (KIND, self._pool))
         if ours and changed(change, _facts):
-            self._look()
+            self._sync()
 
-    def _look(self) -> None:
+    def _sync(self) -> None:
         self._roster.replace(self._found())
 
-    def _found(self) -> Iterator[Found]:
+    def _found(self) -> Iterator[DiscoveredEndpoint]:
         refs = (ObjectRef(group, KIND, self._namespace, self._pool) for group in POOL_GROUPS)
         pool = next(filter(None, map(self._store.get, refs)), None)
         pods = self._store.list("", "Pod", namespace=self._namespace) if pool is not None else ()
         for pod in ready_pods(pool or {}, pods):
             address = annotation(pod, LISTENS_ON).partition("=")[2]
             if address:
-                yield Found(f"{self._namespace}/{name_of(pod)}", address, uid_of(pod), labels_of(pod))
+                yield DiscoveredEndpoint(f"{self._namespace}/{name_of(pod)}", address, uid_of(pod), labels_of(pod))
 
 
 def _facts(item: Manifest) -> object:
-    """What decides who is in the pool, of a pod or of the pool itself."""
+    """What pool membership depends on, of a pod or of the pool."""
     return item.get("spec"), labels_of(item), annotation(item, LISTENS_ON), is_serving(item)
 
 

@@ -1,4 +1,4 @@
-"""What the kubelet remembers of a pod on its node, and the addresses that its nodes give out."""
+"""The kubelet's state of a pod, and the pod addresses of its nodes."""
 
 import asyncio
 import ipaddress
@@ -10,13 +10,13 @@ from modelplane.sim.cluster.pod_status import Exit, PodStage, PodView
 
 
 @dataclass(slots=True)
-class Run:
+class PodRun:
     """A pod on its node.
 
-    due: when its stage ends by itself, in monotonic seconds.
-    restarts: as its status counts them. failures: those in a row that decide the next back-off; a restart because this
-        process was started anew is none of them.
-    died: the `restarts` at which its engine ended by itself. faults: what its engine was told to do wrong.
+    due: when its stage ends, in monotonic seconds.
+    restarts: the restart count of its status. failures: consecutive failures, for the back-off; restarts because this
+        process restarted do not count.
+    died: the restart count at which its engine exited. faults: the faults that its engine simulates.
     """
 
     ref: ObjectRef
@@ -28,7 +28,7 @@ class Run:
     restarts: int = 0
     failures: int = 0
     died: int | None = None
-    crash_mark: str = ""
+    crash_annotation: str = ""
     faults: str = ""
     running_since_s: float = 0.0
     engine: Running | None = None
@@ -49,7 +49,7 @@ class Run:
 
 @dataclass(slots=True)
 class Addresses:
-    """Pod addresses in use: each node gives out its own block, lowest first."""
+    """Pod addresses in use: each node has its own block, lowest address first."""
 
     taken: dict[str, ObjectRef] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""PodGroups that the gang schedulers make themselves, for pods that name none, and what PodGroups say of themselves.
+"""PodGroups that the gang schedulers make themselves, for pods that name none, and the status of PodGroups.
 
 KAI       one for each group of a LeaderWorkerSet, of the size of the group (under LeaderReady of one until the
 leader is bound); one for all pods of a LeaderWorkerSet that something unknown to KAI controls, of one;
@@ -13,6 +13,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     manifest,
@@ -21,9 +22,10 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about
 from modelplane.sim.cluster.gangs import (
@@ -48,10 +50,7 @@ from modelplane.sim.cluster.objects import (
     controller_of,
     controller_ref,
     controller_reference,
-    is_deleting,
     merged_conditions,
-    ref_of,
-    with_metadata,
     with_spec,
     with_status,
 )
@@ -69,16 +68,16 @@ class _Grouping:
 
 
 class PodGrouper:
-    """Looks at pods that name no group, and at PodGroups."""
+    """Reconciles pods without a group, and PodGroups."""
 
     name = "podgrouper"
     kinds = frozenset({(KAI_GROUP, "PodGroup"), (VOLCANO_GROUP, "PodGroup"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if change.ref.kind == "PodGroup" and change.ref.group in {KAI_GROUP, VOLCANO_GROUP}:
             return (change.ref,)
         if not is_about(change, "", "Pod") or scheduler_of(change.manifest) not in _API:
@@ -169,7 +168,7 @@ class PodGrouper:
         if not whole:
             condition |= {"reason": "NotEnoughResources", "message": message}
         kept = [entry for entry in items_at(group, "status", "conditions") if entry.get("type") == kind]
-        conditions = merged_conditions(kept, [condition], self._site.clock.now())
+        conditions = merged_conditions(kept, [condition], self._context.clock.now())
         running = sum(value_at(pod, "status", "phase") == "Running" for pod in pods)
         phase = "Running" if whole else "Inqueue" if pods else "Pending"
         self._store.replace_status(with_status(group, phase=phase, running=running, conditions=conditions))

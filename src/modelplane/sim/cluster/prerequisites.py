@@ -1,16 +1,16 @@
-"""What a platform team would have set up on a cluster before anything is placed there: priorities, queues, storage.
+"""What a platform team creates on a cluster beforehand: PriorityClasses, queues, StorageClasses.
 
-An InferenceCluster names its scheduler, its queue and its priorities; a simulated one has them, with as much quota as
-the knob says, or without an end. Objects that others made under the same name are left alone.
+An InferenceCluster names its scheduler, its queue and its priorities; the simulated cluster has them, with the quota of
+its simulation settings or without a limit. Objects of others with the same name are not changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.models import InferenceCluster
-from modelplane.api.objects import Json, labels_of, manifest
+from modelplane.api.objects import Json, labels_of, manifest, with_metadata
+from modelplane.reconcile.store import ref_of
 from modelplane.sim.cluster.controller import ClusterStore
 from modelplane.sim.cluster.nodes import PUBLISHED
-from modelplane.sim.cluster.objects import ref_of, with_metadata
 from modelplane.sim.cluster.pools import NodePoolSpec, device_classes
 from modelplane.sim.cluster.volumes import DEFAULT_CLASS
 
@@ -19,7 +19,7 @@ _FLAVOR = "default-flavor"
 _LABELS = {PUBLISHED: "true"}
 
 
-def furniture(
+def prerequisites(
     cluster: InferenceCluster, pools: Iterable[NodePoolSpec], resources: Mapping[str, str], quota: int | None
 ) -> Iterator[Json]:
     scheduling = cluster.spec.scheduling
@@ -39,7 +39,7 @@ def furniture(
 
 
 def _classes(cluster: InferenceCluster) -> Iterator[Json]:
-    """A class that is used by default, and the one that the cluster names."""
+    """The default StorageClass, and the one that the cluster names."""
     named = cluster.spec.storage.storage_class_name
     body = {"provisioner": "sim.modelplane.ai/volumes", "volumeBindingMode": "Immediate", "reclaimPolicy": "Delete"}
     default = _object("storage.k8s.io/v1", "StorageClass", "standard", **body)
@@ -68,8 +68,8 @@ def _object(api: str, kind: str, name: str, **body: object) -> Json:
     return {**manifest(api, kind, name, labels=_LABELS), **body}
 
 
-def put_furniture(store: ClusterStore, wanted: Iterable[Json]) -> None:
-    """Make the cluster have these, and none that it had by this before."""
+def apply_prerequisites(store: ClusterStore, wanted: Iterable[Json]) -> None:
+    """Create or replace these objects, and delete those of an earlier call that are not among them."""
     items = {ref_of(item): item for item in wanted}
     for group, kind in _KINDS:
         for known in store.list(group, kind, labels=_LABELS):

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.objects import Manifest, int_at, labels_of, mapping_at, name_of, namespace_of, text_at
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, changed, is_about
 from modelplane.sim.cluster.demand import Demand, demand_of
 from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, group_ref, queue_of, scheduler_of
 from modelplane.sim.cluster.lws_pods import SET_NAME
 from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.objects import ref_of, with_status
+from modelplane.sim.cluster.objects import with_status
 
 _GROUPS = (KAI_GROUP, VOLCANO_GROUP)
 _NO_END = -1
@@ -29,8 +29,8 @@ _NON_PREEMPTIBLE = 100
 _KAI_PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 
 
-class QueueBook:
-    """Use of every queue as of one moment; `take` makes later questions of the same pass see the answer."""
+class QueueUsage:
+    """Usage of every queue during one pass; `take` counts a scheduled pod."""
 
     def __init__(self, store: ClusterStore, resources: Mapping[str, str]) -> None:
         self._store = store
@@ -38,8 +38,8 @@ class QueueBook:
         self.used: defaultdict[ObjectRef, Demand] = defaultdict(Counter)
         self._firm: Counter[ObjectRef] = Counter()
 
-    def copy(self) -> "QueueBook":
-        other = QueueBook(self._store, self._resources)
+    def copy(self) -> "QueueUsage":
+        other = QueueUsage(self._store, self._resources)
         other.used = defaultdict(Counter, {ref: Counter(use) for ref, use in self.used.items()})
         other._firm = Counter(self._firm)
         return other
@@ -55,7 +55,7 @@ class QueueBook:
                 self._firm[ref] += wanted.total()
 
     def refusal(self, pod: Manifest) -> str | None:
-        """Why the queue of the pod does not let it run, or None."""
+        """Why the pod's queue does not admit it, or None."""
         queue = queue_of(pod, self._store)
         if queue is None:
             return None
@@ -73,10 +73,10 @@ class QueueBook:
         quota, most = _limits(item, ref.group)
         used = self.used[ref].total()
         if most != _NO_END and used + wanted > most:
-            return f"queue {ref.name} may use {most} devices, uses {used}, and {wanted} more are asked for"
+            return f"queue {ref.name} has a limit of {most} devices, {used} are used and {wanted} more are requested"
         if ref.group == KAI_GROUP and firm and quota != _NO_END and self._firm[ref] + wanted > quota:
             taken = self._firm[ref]
-            return f"queue {ref.name} has a quota of {quota} devices for pods that cannot be preempted, {taken} taken"
+            return f"queue {ref.name} has a quota of {quota} devices for non-preemptible pods, {taken} are used"
         return None
 
     def _line(self, queue: ObjectRef) -> Iterator[ObjectRef]:
@@ -122,12 +122,12 @@ class Queues:
     name = "queues"
     kinds = frozenset({(KAI_GROUP, "Queue"), (VOLCANO_GROUP, "Queue"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
         self.key = ObjectRef(KAI_GROUP, "Queue", "", "")
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if change.ref.kind == "Queue" and change.ref.group in _GROUPS:
             return (self.key,)
         if is_about(change, "", "Pod") and scheduler_of(change.manifest) and changed(change, _facts):
@@ -135,8 +135,8 @@ class Queues:
         return ()
 
     def reconcile(self, _ref: ObjectRef) -> Outcome:
-        book = book_of(self._store, self._site.settings.device_resources)
-        waiting = QueueBook(self._store, self._site.settings.device_resources)
+        book = queue_usage(self._store, self._context.settings.device_resources)
+        waiting = QueueUsage(self._store, self._context.settings.device_resources)
         for pod in self._store.list("", "Pod"):
             if not is_finished(pod):
                 waiting.take(pod)
@@ -150,12 +150,14 @@ class Queues:
         """By the names that the scheduler books devices under. Here they are all claimed."""
         if group != VOLCANO_GROUP:
             return used
-        classes = {resource: name for name, resource in self._site.settings.device_resources.items()}
+        classes = {resource: name for name, resource in self._context.settings.device_resources.items()}
         return Counter({f"{_CLAIMED}{classes.get(name, name)}": count for name, count in used.items()})
 
 
-def book_of(store: ClusterStore, resources: Mapping[str, str], pods: Iterable[Manifest] | None = None) -> QueueBook:
-    book = QueueBook(store, resources)
+def queue_usage(
+    store: ClusterStore, resources: Mapping[str, str], pods: Iterable[Manifest] | None = None
+) -> QueueUsage:
+    book = QueueUsage(store, resources)
     for pod in store.list("", "Pod") if pods is None else pods:
         if node_of(pod) and not is_finished(pod):
             book.take(pod)

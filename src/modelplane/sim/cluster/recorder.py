@@ -1,7 +1,7 @@
-"""Events about trouble inside a cluster: the same thing told again raises a count instead of adding an object.
+"""Warning Events of a cluster: an event that repeats raises its count instead of adding an object.
 
-Only warnings are told. What goes well is in the statuses, and ten thousand pods would tell it forty thousand times. An
-event goes with the object that it is about, so that an emptied namespace is empty.
+Normal Events are left out: ten thousand pods would write forty thousand of them. An Event is deleted with the object
+that it is about.
 """
 
 from modelplane.api.names import make_name
@@ -10,24 +10,24 @@ from modelplane.api.timestamps import timestamp
 from modelplane.reconcile.store import ObjectRef
 from modelplane.sim.cluster.controller import ControllerContext
 
-_CLUSTER_WIDE = "default"  # where events about objects without a namespace are
+_CLUSTER_WIDE = "default"  # the namespace of Events about cluster-scoped objects
 
 
-def warn(site: ControllerContext, about: Manifest, reason: str, message: str, *, source: str) -> None:
-    """Tell of trouble with an object."""
+def warn(context: ControllerContext, about: Manifest, reason: str, message: str, *, source: str) -> None:
+    """Write a Warning Event about an object."""
     namespace = namespace_of(about) or _CLUSTER_WIDE
     name = make_name(name_of(about), uid_of(about), reason, message)
-    known = site.store.get(ObjectRef("", "Event", namespace, name))
-    now = timestamp(site.clock.now())
+    known = context.store.get(ObjectRef("", "Event", namespace, name))
+    now = timestamp(context.clock.now())
     if known is not None:
-        site.store.replace({**known, "count": int_at(known, "count") + 1, "lastTimestamp": now})
+        context.store.replace({**known, "count": int_at(known, "count") + 1, "lastTimestamp": now})
         return
     owner = {key: text_at(about, key) for key in ("apiVersion", "kind")} | {
         "name": name_of(about),
         "uid": uid_of(about),
     }
     event = manifest("v1", "Event", name, namespace=namespace)
-    site.store.create(
+    context.store.create(
         {
             **event,
             "metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]},

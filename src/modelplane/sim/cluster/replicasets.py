@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as asked for, and the count of those that are ready.
+"""ReplicaSets: the desired number of pods, and the count of ready ones.
 
 Pods that are being deleted or have ended do not count. When there are too many, the real controller's order says which
 go first: not bound, not running, not ready, sharing a node with most siblings, youngest. Its rounding of ages to powers
@@ -12,6 +12,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     mapping_at,
@@ -22,21 +23,13 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome, RequeueAfter
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, owned
 from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS
 from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.objects import (
-    condition_is,
-    condition_of,
-    controller_of,
-    controller_reference,
-    is_deleting,
-    ref_of,
-    seconds_of,
-)
+from modelplane.sim.cluster.objects import condition_is, condition_of, controller_of, controller_reference, seconds_of
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -47,11 +40,11 @@ class ReplicaSets:
     name = "replicasets"
     kinds = frozenset({(APPS, "ReplicaSet"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, APPS, "ReplicaSet"):
             return (change.ref,)
         if is_about(change, "", "Pod") and changed(change, _facts):
@@ -99,7 +92,7 @@ class ReplicaSets:
         if not least:
             return 0.0
         since = seconds_of(str(condition_of(pod, "Ready").get("lastTransitionTime")))
-        return since + least - self._site.clock.now()
+        return since + least - self._context.clock.now()
 
 
 def _facts(pod: Manifest) -> object:

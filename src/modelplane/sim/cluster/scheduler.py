@@ -1,16 +1,16 @@
-"""Binds pods to nodes: kube-scheduler, reduced to what decides about our objects.
+"""Binds pods to nodes: kube-scheduler, reduced to what matters for Modelplane's objects.
 
-One pass looks at every pod that waits, in the order of the real queue: higher priority first, then older, then by name.
+One pass handles every pending pod, in the order of the real queue: higher priority first, then older, then by name.
 For each it filters the nodes, asks `devices` for the first node that also has the devices, writes the allocation into
 the claims and binds. Nothing else allocates, and a pass is not interrupted, so no device is given twice.
 
 Among nodes that pass, the pod goes where fewest pods of its own controller run, then fewest pods, then by name: the
 spreading that the real one does by default, without its random choice among equals.
 
-A pod that does not fit says why in kube-scheduler's words and waits until something changes. Never preempts: the real
-one does not preempt for devices either. CPU and memory are not modelled.
+A pod that does not fit gets kube-scheduler's message and stays pending until something changes. Nothing is preempted:
+the real scheduler does not preempt for devices either. CPU and memory are not modelled.
 
-Pods of KAI and Volcano are decided about as gangs: enough of the pods of a PodGroup fit, and all that fit are bound, or
+Pods of KAI and Volcano are scheduled as gangs: enough of the pods of a PodGroup fit, and all that fit are bound, or
 none is. Their queues limit what may run (`quotas`), and they fill one node after the other. kube-scheduler places each
 pod by itself, so a gang that does not fit as a whole is left half placed. A gang that falls below its size later is not
 evicted, which KAI does after a while.
@@ -22,7 +22,9 @@ from dataclasses import dataclass
 
 from modelplane.api.objects import (
     Manifest,
+    finalizers_of,
     int_at,
+    is_deleting,
     items_at,
     mapping_at,
     name_of,
@@ -30,12 +32,22 @@ from modelplane.api.objects import (
     text_at,
     uid_of,
     value_at,
+    with_metadata,
 )
 from modelplane.api.timestamps import timestamp
 from modelplane.k8s.dra import Fatal, GaveUp, NodeAllocation
 from modelplane.reconcile.outcomes import Done, Outcome
 from modelplane.reconcile.store import ObjectRef, StoreChange
-from modelplane.sim.cluster.board import (
+from modelplane.sim.cluster.claims import CLAIM_FINALIZER, claim_names, is_finished
+from modelplane.sim.cluster.controller import ControllerContext, changed
+from modelplane.sim.cluster.devices import DeviceCache, allocation_of
+from modelplane.sim.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, is_within, refusal
+from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, PodGroup, gang_of, group_ref
+from modelplane.sim.cluster.node_lifecycle import node_of
+from modelplane.sim.cluster.nodes import RESOURCE_GROUP
+from modelplane.sim.cluster.objects import controller_of, merged_conditions, with_spec, with_status
+from modelplane.sim.cluster.quotas import queue_usage
+from modelplane.sim.cluster.scheduling_snapshot import (
     GATED,
     SCHEDULER_ERROR,
     UNSCHEDULABLE,
@@ -43,27 +55,10 @@ from modelplane.sim.cluster.board import (
     SchedulingSnapshot,
     Unschedulable,
 )
-from modelplane.sim.cluster.claims import CLAIM_FINALIZER, claim_names, is_finished
-from modelplane.sim.cluster.controller import ControllerContext, changed
-from modelplane.sim.cluster.devices import DeviceBooks, allocation_of
-from modelplane.sim.cluster.filters import CLAIM_ELSEWHERE, NO_DEVICES, is_within, refusal
-from modelplane.sim.cluster.gangs import KAI_GROUP, VOLCANO_GROUP, PodGroup, gang_of, group_ref
-from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.nodes import RESOURCE_GROUP
-from modelplane.sim.cluster.objects import (
-    controller_of,
-    finalizers_of,
-    is_deleting,
-    merged_conditions,
-    with_metadata,
-    with_spec,
-    with_status,
-)
-from modelplane.sim.cluster.quotas import book_of
 from modelplane.sim.cluster.settings import KUBELET_FINALIZER
 from modelplane.sim.cluster.volumes import volume_fault
 
-_HEARD = frozenset(
+_KINDS = frozenset(
     {
         *(("", kind) for kind in ("Pod", "Node", "PersistentVolumeClaim")),
         *((RESOURCE_GROUP, kind) for kind in ("ResourceClaim", "ResourceSlice", "DeviceClass")),
@@ -75,25 +70,25 @@ _HEARD = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """Pods that are decided about together, in the order of the queue."""
+    """Pods that are scheduled together, in queue order."""
 
     gang: PodGroup | None
     pods: list[Manifest]
 
 
 class KubeScheduler:
-    """One queue for the whole cluster; its key stands for all pods that wait."""
+    """One key for the whole cluster: all pending pods."""
 
     name = "scheduler"
-    kinds = _HEARD
+    kinds = _KINDS
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._site = site
-        self._store = site.store
-        self._devices = DeviceBooks(site.store)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
+        self._devices = DeviceCache(context.store)
         self.key = ObjectRef("", "Pod", "", "")
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         return (self.key,) if _matters(change) else ()
 
     def reconcile(self, _ref: ObjectRef) -> Outcome:
@@ -101,18 +96,18 @@ class KubeScheduler:
         waiting = [pod for pod in pods if not node_of(pod) and not is_deleting(pod) and not is_finished(pod)]
         waiting = [pod for pod in waiting if not self._is_early(pod)]
         if not waiting:
-            self._devices.put_away()
+            self._devices.evict()
             return Done()
-        board = self._board(pods)
+        snapshot = self._snapshot(pods)
         for unit in self._units(sorted(waiting, key=self._queue_order)):
             if unit.gang is None:
-                self._place_alone(unit.pods[0], board)
+                self._place_alone(unit.pods[0], snapshot)
             else:
-                self._place_gang(unit.pods, unit.gang, board, self._bound(unit.gang, pods))
+                self._place_gang(unit.pods, unit.gang, snapshot, self._bound(unit.gang, pods))
         return Done()
 
     def _is_early(self, pod: Manifest) -> bool:
-        """Whether claims of the pod are about to be made: it is not looked at before, and says nothing."""
+        """Whether claims of the pod are still to be created: it is not scheduled before."""
         if None not in claim_names(pod).values():
             return False
         names = (entry.get("resourceClaimTemplateName") for entry in items_at(pod, "spec", "resourceClaims"))
@@ -140,28 +135,28 @@ class KubeScheduler:
         alive = (pod for pod in pods if node_of(pod) and not is_deleting(pod) and not is_finished(pod))
         return sum(group_ref(pod) == gang.ref for pod in alive)
 
-    def _place_alone(self, pod: Manifest, board: SchedulingSnapshot) -> None:
-        decision = self._decide(pod, board)
+    def _place_alone(self, pod: Manifest, snapshot: SchedulingSnapshot) -> None:
+        decision = self._decide(pod, snapshot)
         if isinstance(decision, Binding):
             self._bind(pod, decision)
-            board.bind(pod, decision)
+            snapshot.bind(pod, decision)
         else:
             self._explain(pod, decision)
 
-    def _place_gang(self, pods: Sequence[Manifest], gang: PodGroup, board: SchedulingSnapshot, bound: int) -> None:
+    def _place_gang(self, pods: Sequence[Manifest], gang: PodGroup, snapshot: SchedulingSnapshot, bound: int) -> None:
         lacking = max(1, gang.least - bound)
-        trial = board.trial()
+        assumed = snapshot.assumed()
         fitting: list[tuple[Manifest, Binding]] = []
         refused: list[tuple[Manifest, Unschedulable]] = []
         for pod in pods if gang.found and len(pods) >= lacking else ():
-            decision = self._decide(pod, trial)
+            decision = self._decide(pod, assumed)
             if isinstance(decision, Binding):
-                trial.bind(pod, decision)
+                assumed.bind(pod, decision)
                 fitting.append((pod, decision))
             else:
                 refused.append((pod, decision))
         if len(fitting) >= lacking:
-            board.adopt(trial)
+            snapshot.adopt(assumed)
             for pod, binding in fitting:
                 self._bind(pod, binding)
             for pod, waits in refused:
@@ -171,14 +166,14 @@ class KubeScheduler:
         for pod in pods:
             self._explain(pod, Unschedulable(UNSCHEDULABLE, words))
 
-    def _board(self, pods: Sequence[Manifest]) -> SchedulingSnapshot:
+    def _snapshot(self, pods: Sequence[Manifest]) -> SchedulingSnapshot:
         bound = [pod for pod in pods if node_of(pod) and not is_finished(pod)]
         return SchedulingSnapshot(
             nodes={name_of(node): node for node in self._store.list("", "Node")},
             pods=Counter(node_of(pod) for pod in bound),
             siblings=Counter((str(controller_of(pod).get("uid", "")), node_of(pod)) for pod in bound),
             devices=self._devices.book(),
-            queues=book_of(self._store, self._site.settings.device_resources, bound),
+            queues=queue_usage(self._store, self._context.settings.device_resources, bound),
         )
 
     def _queue_order(self, pod: Manifest) -> tuple[int, str, str, str]:
@@ -190,27 +185,27 @@ class KubeScheduler:
         found = self._store.get(ObjectRef("scheduling.k8s.io", "PriorityClass", "", name)) if name else None
         return int_at(found, "value") if found is not None else int_at(pod, "spec", "priority")
 
-    def _decide(self, pod: Manifest, board: SchedulingSnapshot) -> Binding | Unschedulable:
+    def _decide(self, pod: Manifest, snapshot: SchedulingSnapshot) -> Binding | Unschedulable:
         if value_at(pod, "spec", "schedulingGates"):
             return Unschedulable(GATED, "Scheduling is blocked due to non-empty scheduling gates")
         names = claim_names(pod)
         claims = [self._claim(pod, name) for name in names.values() if name is not None]
         found = [claim for claim in claims if claim is not None]
         if len(found) < len(names):
-            return _nowhere(board, f'pod "{namespace_of(pod)}/{name_of(pod)}": ResourceClaim not created yet')
-        if not board.nodes:
+            return _nowhere(snapshot, f'pod "{namespace_of(pod)}/{name_of(pod)}": ResourceClaim not created yet')
+        if not snapshot.nodes:
             return Unschedulable(UNSCHEDULABLE, "no nodes available to schedule pods")
-        if refused := board.queues.refusal(pod):
+        if refused := snapshot.queues.refusal(pod):
             return Unschedulable(UNSCHEDULABLE, refused)
         if fault := volume_fault(pod, self._store):
-            return _nowhere(board, fault)
-        return _place(pod, found, board)
+            return _nowhere(snapshot, fault)
+        return _place(pod, found, snapshot)
 
     def _claim(self, pod: Manifest, name: str) -> Manifest | None:
         return self._store.get(ObjectRef(RESOURCE_GROUP, "ResourceClaim", namespace_of(pod), name))
 
     def _bind(self, pod: Manifest, binding: Binding) -> None:
-        now = self._site.clock.now()
+        now = self._context.clock.now()
         results = {result.claim: result for result in binding.allocation.claims} if binding.allocation else {}
         for name in claim_names(pod).values():
             claim = self._claim(pod, name) if name is not None else None
@@ -232,16 +227,16 @@ class KubeScheduler:
 
     def _set_condition(self, pod: Manifest, condition: Mapping[str, object]) -> None:
         known = items_at(pod, "status", "conditions")
-        conditions = merged_conditions(known, [condition], self._site.clock.now())
+        conditions = merged_conditions(known, [condition], self._context.clock.now())
         phase = text_at(pod, "status", "phase") or "Pending"
         self._store.replace_status(with_status(pod, phase=phase, conditions=conditions))
 
 
-def _place(pod: Manifest, claims: Sequence[Manifest], board: SchedulingSnapshot) -> Binding | Unschedulable:
+def _place(pod: Manifest, claims: Sequence[Manifest], snapshot: SchedulingSnapshot) -> Binding | Unschedulable:
     refused: Counter[str] = Counter()
     fitting: list[Manifest] = []
     selectors = [value_at(claim, "status", "allocation", "nodeSelector") for claim in claims]
-    for state in board.states():
+    for state in snapshot.states():
         reason = refusal(pod, state)
         if reason is None and not all(is_within(selector, state.node) for selector in selectors):
             reason = CLAIM_ELSEWHERE
@@ -249,19 +244,19 @@ def _place(pod: Manifest, claims: Sequence[Manifest], board: SchedulingSnapshot)
             fitting.append(state.node)
         else:
             refused[reason] += 1
-    nodes = board.by_preference(pod, fitting)
+    nodes = snapshot.by_preference(pod, fitting)
     wanted = [claim for claim in claims if not mapping_at(claim, "status", "allocation")]
     if not wanted:
-        return Binding(name_of(nodes[0]), None) if nodes else _unavailable(board, refused)
-    return _allocate(wanted, nodes, board, refused)
+        return Binding(name_of(nodes[0]), None) if nodes else _unavailable(snapshot, refused)
+    return _allocate(wanted, nodes, snapshot, refused)
 
 
 def _allocate(
-    claims: Sequence[Manifest], nodes: Sequence[Manifest], board: SchedulingSnapshot, refused: Counter[str]
+    claims: Sequence[Manifest], nodes: Sequence[Manifest], snapshot: SchedulingSnapshot, refused: Counter[str]
 ) -> Binding | Unschedulable:
-    if missing := board.devices.missing_class(claims):
-        return _nowhere(board, missing)
-    outcome = board.devices.allocate(claims, nodes)
+    if missing := snapshot.devices.missing_class(claims):
+        return _nowhere(snapshot, missing)
+    outcome = snapshot.devices.allocate(claims, nodes)
     if isinstance(outcome, NodeAllocation):
         return Binding(outcome.node, outcome.allocation)
     if isinstance(outcome, Fatal):
@@ -269,16 +264,16 @@ def _allocate(
     reason = "timed out trying to allocate devices" if isinstance(outcome, GaveUp) else NO_DEVICES
     if nodes:
         refused[reason] += len(nodes)
-    return _unavailable(board, refused)
+    return _unavailable(snapshot, refused)
 
 
-def _unavailable(board: SchedulingSnapshot, refused: Mapping[str, int]) -> Unschedulable:
+def _unavailable(snapshot: SchedulingSnapshot, refused: Mapping[str, int]) -> Unschedulable:
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in refused.items()))
-    return _nowhere(board, reasons)
+    return _nowhere(snapshot, reasons)
 
 
-def _nowhere(board: SchedulingSnapshot, reasons: str) -> Unschedulable:
-    return Unschedulable(UNSCHEDULABLE, f"0/{len(board.nodes)} nodes are available: {reasons}.")
+def _nowhere(snapshot: SchedulingSnapshot, reasons: str) -> Unschedulable:
+    return Unschedulable(UNSCHEDULABLE, f"0/{len(snapshot.nodes)} nodes are available: {reasons}.")
 
 
 def _reserved(claim: Manifest, pod: Manifest) -> Manifest:
@@ -288,7 +283,7 @@ def _reserved(claim: Manifest, pod: Manifest) -> Manifest:
 
 
 def _matters(change: StoreChange) -> bool:
-    """Whether a waiting pod may be judged differently after it."""
+    """Whether the change may make a pending pod schedulable."""
     match change.ref.group, change.ref.kind:
         case "", "Pod":
             return changed(change, _pod_facts)
@@ -309,7 +304,7 @@ def _gang_words(gang: PodGroup, pods: int, fitting: int, lacking: int, why: str)
     if not gang.found:
         return f"PodGroup {gang.ref.name} does not exist"
     if pods < lacking:
-        return f"PodGroup {gang.ref.name} needs {gang.least} pods, and {lacking - pods} of them are not there yet"
+        return f"PodGroup {gang.ref.name} needs {gang.least} pods, {lacking - pods} of them do not exist yet"
     return f"Resources were found for {fitting} pods while {lacking} are required for gang scheduling. {why}"
 
 

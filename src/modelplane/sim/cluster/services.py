@@ -13,6 +13,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     items_at,
     labels_of,
     manifest,
@@ -24,11 +25,11 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, changed, is_about, versions
 from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.objects import condition_is, controller_reference, is_deleting, ref_of
+from modelplane.sim.cluster.objects import condition_is, controller_reference
 
 DISCOVERY = "discovery.k8s.io"
 SERVICE_NAME = "kubernetes.io/service-name"
@@ -46,10 +47,10 @@ class Services:
     name = "services"
     kinds = frozenset({("", "Service"), (DISCOVERY, "EndpointSlice"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "Service"):
             return (change.ref,)
         if is_about(change, DISCOVERY, "EndpointSlice"):

@@ -36,7 +36,7 @@ KUBELET_FINALIZER = "sim.modelplane.ai/kubelet"
 class ClusterSettings:
     """Every wait is in seconds of the cluster's clock.
 
-    edge_address: what the Gateways of `gateway_class` get as their address; none while it is not known.
+    gateway_address: what the Gateways of `gateway_class` get as their address; none while it is not known.
     pull_s, load_s: from the binding of a pod to its containers running, and from there to the engine listening.
     run_s: how long the pods of Jobs run.
     probe_s: how long the kubelet waits between readiness probes until the first one succeeds. Later it does not probe:
@@ -45,7 +45,7 @@ class ClusterSettings:
         at most this long, where its engine has a preStop sleep; a real cluster would wait as long as that says.
     grace_s: terminationGracePeriodSeconds of pods that do not say.
     restart_backoff_s, restart_backoff_most_s: the wait before the second restart; it doubles up to the most.
-    node_grace_s: how long a silent node still counts as ready (node-monitor-grace-period).
+    node_grace_s: how long a unreachable node still counts as ready (node-monitor-grace-period).
     eviction_s: how long pods stay bound to an unreachable node (default tolerationSeconds).
     device_resources: the resource that quotas count the devices of a DeviceClass under (Kueue's deviceClassMappings);
         a class that is not named here counts under its own name.
@@ -54,7 +54,7 @@ class ClusterSettings:
     namespaces: present from the start, as a platform team would have made them.
     """
 
-    edge_address: str | None = None
+    gateway_address: str | None = None
     gateway_class: str = "envoy"
     pull_s: float = 0.5
     load_s: float = 1.0

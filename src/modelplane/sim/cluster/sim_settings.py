@@ -1,4 +1,4 @@
-"""What the annotations of an InferenceCluster ask of its simulation. Values that make no sense ask for nothing."""
+"""Simulation settings of a cluster, from the annotations of its InferenceCluster. Unreadable values are ignored."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,12 +11,11 @@ from modelplane.sim.cluster.settings import FAILED, FAULTS, LOAD_SECONDS, PULL_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Knobs:
-    """What a cluster is asked for.
+class SimSettings:
+    """Simulation settings of one cluster.
 
-    failed: it is dark. stock: nodes to be had. quota: the devices that its scheduler's queue may give away.
-    pull_s, load_s, faults: how long images take to arrive and engines to load, and what goes wrong with engines; for
-        pods that do not say it themselves.
+    failed: the cluster is down. stock: nodes that the provider has, by pool. quota: devices of the scheduler's queue.
+    pull_s, load_s, faults: image pull time, model load time and engine faults, for pods without such annotations.
     """
 
     failed: bool = False
@@ -27,13 +26,13 @@ class Knobs:
     quota: int | None = None
 
     def limited(self, pools: Iterable[NodePoolSpec]) -> tuple[NodePoolSpec, ...]:
-        """The pools with no more nodes than there are to be had."""
+        """The pools, limited to the stock of nodes."""
         return tuple(replace(pool, nodes=min(pool.nodes, self.stock.get(pool.name, pool.nodes))) for pool in pools)
 
 
-def knobs_of(cluster: Manifest) -> Knobs:
+def sim_settings_of(cluster: Manifest) -> SimSettings:
     quota = annotation(cluster, QUOTA)
-    return Knobs(
+    return SimSettings(
         failed=annotation(cluster, FAILED).lower() == "true",
         pull_s=seconds(annotation(cluster, PULL_SECONDS)),
         load_s=seconds(annotation(cluster, LOAD_SECONDS)),
@@ -49,12 +48,12 @@ def stock_of(cluster: Manifest) -> dict[str, int]:
 
 
 def stock_text(stock: Mapping[str, int]) -> str | None:
-    """What the annotation says; None where there is nothing to say."""
+    """The value of the annotation; None removes it."""
     return ",".join(f"{name}={nodes}" for name, nodes in sorted(stock.items())) or None
 
 
 def seconds(text: str) -> float | None:
-    """A time that something takes, or None for what is no such time."""
+    """A number of seconds; None for anything else."""
     try:
         found = float(text)
     except ValueError:

@@ -13,6 +13,7 @@ from modelplane.api.objects import (
     Json,
     Manifest,
     int_at,
+    is_deleting,
     labels_of,
     manifest,
     mapping_at,
@@ -20,22 +21,16 @@ from modelplane.api.objects import (
     namespace_of,
     text_at,
     uid_of,
+    with_metadata,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.claims import is_finished
 from modelplane.sim.cluster.controller import ControllerContext, is_about, owned
 from modelplane.sim.cluster.deployment_status import replicas_of
 from modelplane.sim.cluster.deployments import APPS, template_hash
 from modelplane.sim.cluster.lws_pods import admitted
-from modelplane.sim.cluster.objects import (
-    condition_is,
-    controller_of,
-    controller_reference,
-    is_deleting,
-    ref_of,
-    with_metadata,
-)
+from modelplane.sim.cluster.objects import condition_is, controller_of, controller_reference
 from modelplane.sim.cluster.rollout import scaled
 
 REVISION_HASH = "controller-revision-hash"
@@ -49,10 +44,10 @@ class StatefulSets:
     name = "statefulsets"
     kinds = frozenset({(APPS, "StatefulSet"), ("", "Pod")})
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, APPS, "StatefulSet"):
             return (change.ref,)
         if is_about(change, "", "Pod"):

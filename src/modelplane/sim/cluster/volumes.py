@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from modelplane.api.objects import (
     Json,
     Manifest,
+    is_deleting,
     items_at,
     manifest,
     mapping_at,
@@ -19,10 +20,10 @@ from modelplane.api.objects import (
     value_at,
 )
 from modelplane.reconcile.outcomes import Done, Outcome
-from modelplane.reconcile.store import ObjectRef, StoreChange
+from modelplane.reconcile.store import ObjectRef, StoreChange, ref_of
 from modelplane.sim.cluster.controller import ClusterStore, ControllerContext, changed, is_about
 from modelplane.sim.cluster.node_lifecycle import node_of
-from modelplane.sim.cluster.objects import annotation, is_deleting, ref_of, with_spec, with_status
+from modelplane.sim.cluster.objects import annotation, with_spec, with_status
 
 STORAGE_GROUP = "storage.k8s.io"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -37,10 +38,10 @@ class Volumes:
         {("", "PersistentVolumeClaim"), ("", "PersistentVolume"), (STORAGE_GROUP, "StorageClass"), ("", "Pod")}
     )
 
-    def __init__(self, site: ControllerContext) -> None:
-        self._store = site.store
+    def __init__(self, context: ControllerContext) -> None:
+        self._store = context.store
 
-    def concerns(self, change: StoreChange) -> Iterable[ObjectRef]:
+    def enqueue_for(self, change: StoreChange) -> Iterable[ObjectRef]:
         if is_about(change, "", "PersistentVolumeClaim"):
             return (change.ref, ObjectRef("", "PersistentVolume", "", f"pvc-{uid_of(change.manifest)}"))
         if is_about(change, STORAGE_GROUP, "StorageClass"):

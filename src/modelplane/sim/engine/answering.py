@@ -17,7 +17,7 @@ from modelplane.sim.engine.batch import pause
 from modelplane.sim.engine.core import Core
 from modelplane.sim.engine.faults import RequestFault
 from modelplane.sim.engine.replies import TokenUsage
-from modelplane.sim.engine.requests import EmbeddingAsk, GenerationRequest
+from modelplane.sim.engine.requests import EmbeddingRequest, GenerationRequest
 from modelplane.sim.engine.sequence import Sequence, SequencePhase
 from modelplane.sim.engine.text import FinishReason
 
@@ -101,7 +101,7 @@ async def answer_whole(core: Core, job: Job) -> bytes:
     return job.reply.whole(texts, job.usage(), core.kept_for_others(job.sequences))
 
 
-async def embed(core: Core, ask: EmbeddingAsk, key: str) -> None:
+async def embed(core: Core, ask: EmbeddingRequest, key: str) -> None:
     """Take the time that the inputs take."""
     watch = Wakeup()
     sequences = core.embed(ask, key, watch.wake)

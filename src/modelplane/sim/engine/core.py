@@ -9,7 +9,7 @@ from modelplane.sim.engine.faults import Faults, RequestFault, draw
 from modelplane.sim.engine.figures import EngineStats
 from modelplane.sim.engine.kv_events import KvEventLog
 from modelplane.sim.engine.metrics import CacheConfigInfo, EngineGauges, LoraGauge, exposition
-from modelplane.sim.engine.requests import Choice, EmbeddingAsk, GenerationRequest
+from modelplane.sim.engine.requests import Choice, EmbeddingRequest, GenerationRequest
 from modelplane.sim.engine.schedule import BatchScheduler
 from modelplane.sim.engine.sequence import Draft, Notify, RemoteCache, Sequence
 from modelplane.sim.engine.steps import BatchLimits
@@ -73,7 +73,7 @@ class Core:
         )
         return self._submit(drafts, notify)
 
-    def embed(self, ask: EmbeddingAsk, key: str, notify: Notify) -> list[Sequence]:
+    def embed(self, ask: EmbeddingRequest, key: str, notify: Notify) -> list[Sequence]:
         drafts = (
             Draft(key=f"{key}-{index}", prompt=ids, answer=(), reason="stop", adapter=ask.adapter)
             for index, ids in enumerate(ask.inputs)

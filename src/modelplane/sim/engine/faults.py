@@ -65,13 +65,13 @@ class RequestFault:
     crash: bool = False
 
 
-UNHARMED = RequestFault()
+NO_FAULT = RequestFault()
 
 
 def draw(faults: Faults, *, identity: str, number: int) -> RequestFault:
     """The fate of the request with this number on this engine."""
     if faults is NO_FAULTS:
-        return UNHARMED
+        return NO_FAULT
 
     def hit(name: str, rate: float) -> bool:
         return rate > 0 and _unit(f"{identity}/{number}/{name}") < rate

@@ -71,7 +71,7 @@ class GenerationRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingAsk:
+class EmbeddingRequest:
     model: str
     adapter: str | None
     inputs: tuple[Sequence[int], ...]
@@ -115,7 +115,7 @@ def read_text(body: bytes, config: EngineConfig, adapters: Container[str] = ()) 
     return _ask(completion, adapter, prompts, completion.max_tokens or _DEFAULT_TEXT_TOKENS, config)
 
 
-def read_embedding(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> EmbeddingAsk:
+def read_embedding(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> EmbeddingRequest:
     asked = decode(body, EmbeddingBody)
     adapter = _resolve(asked.model, config, adapters)
     size = asked.dimensions or config.embedding_size
@@ -125,7 +125,7 @@ def read_embedding(body: bytes, config: EngineConfig, adapters: Container[str] =
     for ids in inputs:
         if len(ids) > config.max_model_len:
             raise errors.context_exceeded(limit=config.max_model_len, asked=str(len(ids)), param="input")
-    return EmbeddingAsk(asked.model, adapter, inputs, size, asked.encoding_format == "base64")
+    return EmbeddingRequest(asked.model, adapter, inputs, size, asked.encoding_format == "base64")
 
 
 def read_tokenize(body: bytes, config: EngineConfig, adapters: Container[str] = ()) -> Sequence[int]:

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 
-from modelplane import __version__
+from modelplane.api.version import __version__
 from modelplane.sim.engine import errors, faults, metrics
 from modelplane.sim.engine.answering import Bodies, Job, Wakeup, answer_stream, answer_whole, embed
 from modelplane.sim.engine.batch import EngineClock, pause

@@ -31,7 +31,7 @@ class KvTransferParams(msgspec.Struct, kw_only=True):
     remote_num_tokens: int | None = None
 
 
-class Keeper(Protocol):
+class KvHolder(Protocol):
     """An engine that may keep a prompt's blocks for others."""
 
     def keeps(self, request: str) -> bool: ...
@@ -43,15 +43,15 @@ class EngineRegistry:
     """The engines of one process by their id."""
 
     def __init__(self) -> None:
-        self._keepers: dict[str, Keeper] = {}
+        self._keepers: dict[str, KvHolder] = {}
 
-    def join(self, engine: str, keeper: Keeper) -> None:
+    def join(self, engine: str, keeper: KvHolder) -> None:
         self._keepers[engine] = keeper
 
     def leave(self, engine: str) -> None:
         self._keepers.pop(engine, None)
 
-    def find(self, engine: str | None) -> Keeper | None:
+    def find(self, engine: str | None) -> KvHolder | None:
         return None if engine is None else self._keepers.get(engine)
 
 
@@ -89,7 +89,7 @@ def where_kept(sequence: Sequence, *, engine: str, address: tuple[str, int], ten
     }
 
 
-def _letting_go(keeper: Keeper | None, request: str) -> Callable[[], None]:
+def _letting_go(keeper: KvHolder | None, request: str) -> Callable[[], None]:
     return (lambda: keeper.let_go(request)) if keeper else (lambda: None)
 
 

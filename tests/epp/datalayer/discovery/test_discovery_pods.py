@@ -2,8 +2,8 @@
 
 import pytest
 
+from modelplane.epp.datalayer.discovery.datastore import DiscoveredEndpoint
 from modelplane.epp.datalayer.discovery.pods import ServingPod, active_ports, endpoints_of, pod_of
-from modelplane.epp.datalayer.discovery.roster import Found
 
 
 def raw(*, ready="True", ip="10.0.0.1", **metadata):
@@ -47,13 +47,20 @@ def test_what_matters_of_a_pod(given, pod):
 @pytest.mark.parametrize(
     ("pod", "ports", "found"),
     [
-        (POD, (8000,), [Found("team/p", "10.0.0.1:8000", "u")]),
-        (POD, (8000, 8001), [Found("team/p:8000", "10.0.0.1:8000", "u"), Found("team/p:8001", "10.0.0.1:8001", "u")]),
-        (ServingPod("team", "p", "u", "fd00::1", {}), (8000,), [Found("team/p", "[fd00::1]:8000", "u")]),
+        (POD, (8000,), [DiscoveredEndpoint("team/p", "10.0.0.1:8000", "u")]),
+        (
+            POD,
+            (8000, 8001),
+            [
+                DiscoveredEndpoint("team/p:8000", "10.0.0.1:8000", "u"),
+                DiscoveredEndpoint("team/p:8001", "10.0.0.1:8001", "u"),
+            ],
+        ),
+        (ServingPod("team", "p", "u", "fd00::1", {}), (8000,), [DiscoveredEndpoint("team/p", "[fd00::1]:8000", "u")]),
         (
             ServingPod("team", "p", "u", "10.0.0.1", {}, "8001"),
             (8000, 8001),
-            [Found("team/p:8001", "10.0.0.1:8001", "u")],
+            [DiscoveredEndpoint("team/p:8001", "10.0.0.1:8001", "u")],
         ),
         (ServingPod("team", "p", "u", "10.0.0.1", {}, ""), (8000, 8001), []),
     ],

@@ -9,7 +9,7 @@ from modelplane.epp.datalayer.discovery.policies import (
     OBJECTIVES,
     REWRITES,
     RewriteTarget,
-    drawn,
+    draw_target,
 )
 from tests.support.kube_api import tell, until
 
@@ -96,4 +96,4 @@ def test_exact_before_generic_and_the_oldest_first():
 )
 def test_targets_are_drawn_by_weight(weights, chance, model):
     targets = [RewriteTarget(f"m{at}", weight) for at, weight in enumerate(weights)]
-    assert drawn(targets, chance) == model
+    assert draw_target(targets, chance) == model

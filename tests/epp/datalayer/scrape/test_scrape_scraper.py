@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from modelplane.epp.datalayer.scrape import Engines, MetricsInUse, Pace, Scraper, ScrapeSettings
+from modelplane.epp.datalayer.scrape import Engines, MetricsInUse, ScrapeIntervals, Scraper, ScrapeSettings
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection, ScrapeTarget
 from modelplane.epp.datalayer.scrape.engines import EngineMetricNames as Kind
 from modelplane.epp.datalayer.scrape.engines import MetricFamily
@@ -14,7 +14,9 @@ from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.sim.engine import EngineConfig, SimulatedEngine
 from tests.support.kube_api import until
 
-QUICK = ScrapeSettings(Pace(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005)
+QUICK = ScrapeSettings(
+    ScrapeIntervals(busy_s=0.01, warm_s=0.02, idle_s=0.05, failing_s=0.05), timeout_s=30, tick_s=0.005
+)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b"
 
 
@@ -90,12 +92,12 @@ def test_the_load_follows_the_page_over_one_connection():
     async def body(server):
         endpoint = endpoint_of(server)
         async with looking(endpoint) as scraper:
-            await until(lambda: endpoint.load.waiting == 1)
-            seen_s = endpoint.load.seen_s
+            await until(lambda: endpoint.metrics.waiting == 1)
+            scraped_s = endpoint.metrics.scraped_s
             server.answer = page(waiting=9, kv=0.75)
-            await until(lambda: endpoint.load.waiting == 9)
-            assert (endpoint.load.running, endpoint.load.kv_use) == (2, 0.75)
-            assert endpoint.load.seen_s > seen_s
+            await until(lambda: endpoint.metrics.waiting == 9)
+            assert (endpoint.metrics.running, endpoint.metrics.kv_cache_usage) == (2, 0.75)
+            assert endpoint.metrics.scraped_s > scraped_s
             assert (scraper.stale(), dict(scraper.problems), scraper.counts.failures) == ([], {}, 0)
         assert server.connections == 1
 
@@ -108,9 +110,9 @@ def test_a_real_engine():
         address = await engine.start("127.0.0.1")
         endpoint = Endpoint("team/p", f"{address.host}:{address.port}")
         async with looking(endpoint):
-            await until(lambda: endpoint.load.seen_s >= 0)
-            assert endpoint.load.blocks > 0
-            assert endpoint.load.block_size > 0
+            await until(lambda: endpoint.metrics.scraped_s >= 0)
+            assert endpoint.metrics.blocks > 0
+            assert endpoint.metrics.block_size > 0
         await engine.stop(grace_s=0)
 
     asyncio.run(main())
@@ -129,13 +131,13 @@ def test_a_real_engine():
 def test_an_endpoint_that_fails_keeps_its_numbers_and_comes_back(answer, problem):
     async def body(server):
         endpoint = endpoint_of(server)
-        async with looking(endpoint, settings=ScrapeSettings(QUICK.pace, timeout_s=0.3, tick_s=0.005)) as scraper:
-            await until(lambda: endpoint.load.waiting == 1)
+        async with looking(endpoint, settings=ScrapeSettings(QUICK.intervals, timeout_s=0.3, tick_s=0.005)) as scraper:
+            await until(lambda: endpoint.metrics.waiting == 1)
             server.answer = answer
             await until(lambda: problem in scraper.problems.get("default/pod", ""))
-            assert endpoint.load.waiting == 1
+            assert endpoint.metrics.waiting == 1
             server.answer = page(waiting=4)
-            await until(lambda: endpoint.load.waiting == 4)
+            await until(lambda: endpoint.metrics.waiting == 4)
             assert dict(scraper.problems) == {}
 
     story(body)
@@ -167,12 +169,12 @@ def test_no_more_at_once_than_allowed():
     async def body(server):
         server.held.clear()
         endpoints = [endpoint_of(server, f"default/{number}") for number in range(12)]
-        settings = ScrapeSettings(QUICK.pace, timeout_s=30, at_once=4, tick_s=0.005)
+        settings = ScrapeSettings(QUICK.intervals, timeout_s=30, at_once=4, tick_s=0.005)
         async with looking(*endpoints, settings=settings):
             await until(lambda: server.open == 4)
             await asyncio.sleep(0.05)
             server.held.set()
-            await until(lambda: all(endpoint.load.waiting == 1 for endpoint in endpoints))
+            await until(lambda: all(endpoint.metrics.waiting == 1 for endpoint in endpoints))
         assert server.most_open == 4
 
     story(body)
@@ -182,12 +184,12 @@ def test_endpoints_that_leave_are_not_looked_at_and_those_that_stay_keep_their_c
     async def body(server):
         stays, leaves = endpoint_of(server, "default/stays"), endpoint_of(server, "default/leaves")
         async with looking(stays, leaves) as scraper:
-            await until(lambda: stays.load.waiting == 1 and leaves.load.waiting == 1)
+            await until(lambda: stays.metrics.waiting == 1 and leaves.metrics.waiting == 1)
             scraper.watch([stays])
             server.answer = page(waiting=5)
-            await until(lambda: stays.load.waiting == 5)
+            await until(lambda: stays.metrics.waiting == 5)
             await asyncio.sleep(0.1)
-            assert leaves.load.waiting == 1
+            assert leaves.metrics.waiting == 1
         assert server.connections == 2
 
     story(body)
@@ -197,13 +199,13 @@ def test_one_that_leaves_while_it_is_asked_makes_room_for_another():
     async def body(server):
         server.held.clear()
         first, second = endpoint_of(server, "default/a"), endpoint_of(server, "default/b")
-        settings = ScrapeSettings(QUICK.pace, timeout_s=30, at_once=1, tick_s=0.005)
+        settings = ScrapeSettings(QUICK.intervals, timeout_s=30, at_once=1, tick_s=0.005)
         async with looking(first, settings=settings) as scraper:
             await until(lambda: server.open == 1)
             scraper.watch([second])
             server.held.set()
-            await until(lambda: second.load.waiting == 1)
-            assert first.load.seen_s < 0
+            await until(lambda: second.metrics.waiting == 1)
+            assert first.metrics.scraped_s < 0
 
     story(body)
 
@@ -211,7 +213,7 @@ def test_one_that_leaves_while_it_is_asked_makes_room_for_another():
 def test_requests_under_way_hurry_the_next_look():
     async def body(server):
         endpoint = endpoint_of(server)
-        settings = ScrapeSettings(Pace(busy_s=0.01, warm_s=3000, idle_s=3000), tick_s=0.005)
+        settings = ScrapeSettings(ScrapeIntervals(busy_s=0.01, warm_s=3000, idle_s=3000), tick_s=0.005)
         server.answer = page(waiting=0, running=0)
         async with looking(endpoint, settings=settings):
             await until(lambda: server.asked >= 6)
@@ -223,22 +225,22 @@ def test_requests_under_way_hurry_the_next_look():
 
 
 @pytest.mark.parametrize(
-    ("ended", "tokens_then"),
+    ("ended", "tokens_at_scrape"),
     [
         pytest.param((0, -64), 0, id="its response has begun"),
         pytest.param((-1, -64), 160, id="nobody told that it began"),
     ],
 )
-def test_a_look_has_the_requests_in_flight_and_of_their_prompts_what_may_be_computed(ended, tokens_then):
+def test_a_look_has_the_requests_in_flight_and_of_their_prompts_what_may_be_computed(ended, tokens_at_scrape):
     async def body(server):
         endpoint = endpoint_of(server)
         endpoint.count(1, 64)
         endpoint.count(*ended)
         endpoint.count(1, 160)
         async with looking(endpoint):
-            await until(lambda: endpoint.load.seen_s >= 0)
-        load = endpoint.load
-        assert (load.requests_then, load.tokens_then) == (endpoint.requests_in_flight, tokens_then)
+            await until(lambda: endpoint.metrics.scraped_s >= 0)
+        load = endpoint.metrics
+        assert (load.requests_at_scrape, load.tokens_at_scrape) == (endpoint.requests_in_flight, tokens_at_scrape)
 
     story(body)
 
@@ -247,7 +249,7 @@ def test_where_no_plugin_reads_the_load_it_is_looked_at_once():
     async def body(server):
         endpoint = endpoint_of(server)
         endpoint.requests_in_flight = 1
-        async with looking(endpoint, settings=ScrapeSettings(QUICK.pace, MetricsInUse(load=False), tick_s=0.005)):
+        async with looking(endpoint, settings=ScrapeSettings(QUICK.intervals, MetricsInUse(load=False), tick_s=0.005)):
             await until(lambda: server.asked == 1)
             await asyncio.sleep(0.1)
         assert server.asked == 1
@@ -262,7 +264,7 @@ def test_numbers_of_ones_own_become_attributes():
         endpoint.attributes = {"price": 2.0}
         server.answer = HEAD % (8, b"q 1\nd 7\n")
         async with looking(endpoint, engines=Engines([kind], default="mine")):
-            await until(lambda: endpoint.load.waiting == 1)
+            await until(lambda: endpoint.metrics.waiting == 1)
         assert dict(endpoint.attributes) == {"price": 2.0, "depth": 7.0}
 
     story(body)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.producers.approximate import ApproximateIndex
 from modelplane.epp.scheduling.producers.limits import PrefixLimits
 from modelplane.epp.scheduling.requests import Request
@@ -24,8 +24,8 @@ def ask(*prompts: bytes, model: str = "m", salt: str = "") -> Request:
     return Request("r", model, prompts=prompts, salt=salt)
 
 
-def servers(count: int, load: Load | None = None) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000", load=load or Load()) for i in range(count))
+def servers(count: int, load: EndpointMetrics | None = None) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000", metrics=load or EndpointMetrics()) for i in range(count))
 
 
 def common(one: bytes, other: bytes) -> int:
@@ -93,7 +93,7 @@ def test_the_answer_follows_the_order_of_the_endpoints_asked():
     ],
 )
 def test_block_size(limits, told, expected):
-    pool = servers(1, Load(block_size=told))
+    pool = servers(1, EndpointMetrics(block_size=told))
     assert ApproximateIndex(limits).match(ask(text(1)), pool).block_size == expected
 
 
@@ -122,7 +122,7 @@ def test_no_more_of_a_prompt_than_wanted(limits, blocks):
 )
 def test_room_is_the_servers_own_by_what_a_token_has_in_bytes(learned, held):
     """16 blocks of 16 tokens, against blocks of 256 bytes in the index."""
-    pool = servers(1, Load(block_size=16, blocks=16))
+    pool = servers(1, EndpointMetrics(block_size=16, blocks=16))
     index = ApproximateIndex()
     for prompt_bytes, tokens in learned:
         index.learn(prompt_bytes, tokens)

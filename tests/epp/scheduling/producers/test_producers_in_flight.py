@@ -47,7 +47,7 @@ def test_a_request_counts_where_it_is_computed_until_it_ends():
 def test_a_prompt_weighs_until_the_response_begins():
     producer = InFlightProducer("p", InFlightParameters(add_estimated_output_tokens=True))
     endpoints = pool()
-    request = Request("r", prompts=(b"x" * 400,), most_output_tokens=7)
+    request = Request("r", prompts=(b"x" * 400,), max_output_tokens=7)
     decision = send(producer, endpoints, request, to=0, prefill=1)
     assert loads(endpoints) == [(1, 107), (1, 100), (0, 0)]
     for _ in range(2):
@@ -62,7 +62,7 @@ def test_the_end_of_an_answer_does_not_say_that_it_never_began():
     producer = InFlightProducer("p", InFlightParameters(add_estimated_output_tokens=True))
     (endpoint,) = endpoints = pool(1)
     for begins, shown in ((True, 0), (False, 100 + 7)):
-        first, second = (Request("r", prompts=(b"x" * 400,), most_output_tokens=7) for _ in range(2))
+        first, second = (Request("r", prompts=(b"x" * 400,), max_output_tokens=7) for _ in range(2))
         decision = send(producer, endpoints, first)
         if begins:
             producer.response_received(first, decision)
@@ -82,7 +82,7 @@ def test_output_is_estimated_where_wanted():
         (InFlightParameters(), 7, 100),
     ):
         producer = InFlightProducer("p", parameters)
-        request = Request("r", prompts=(b"x" * 400,), most_output_tokens=most)
+        request = Request("r", prompts=(b"x" * 400,), max_output_tokens=most)
         send(producer, endpoints, request)
         assert loads(endpoints) == [(1, expected)]
         producer.release(request)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.latency import LATENCY, LatencyProducer, LatencyProducerParameters
 from modelplane.epp.scheduling.producers.regression import LEAST_SAMPLES, Regression
@@ -62,7 +62,7 @@ def test_whatever_is_learned_predictions_are_numbers(samples, first, second):
 
 
 def server(number: int, waiting: float = 0.0) -> Endpoint:
-    return Endpoint(f"ns/pod-{number}", f"10.0.0.{number}:8000", load=Load(waiting=waiting))
+    return Endpoint(f"ns/pod-{number}", f"10.0.0.{number}:8000", metrics=EndpointMetrics(waiting=waiting))
 
 
 def serve(producer, pool, picked, tokens, ttft_s, tpot_s=0.02, **changes) -> None:

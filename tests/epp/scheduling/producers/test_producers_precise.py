@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.producers.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KvEventBatch
 from modelplane.epp.scheduling.producers.precise import BatchOutcome, PreciseIndex
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer, PrecisePrefixProducerParameters
@@ -154,7 +154,7 @@ def test_block_sizes_may_differ():
     Feed(index, one).tell(stored([1, 2], None, [1, 2, 3, 4]))
     Feed(index, other).tell(BlockStored((1,), None, (1, 2, 3, 4), 4))
     assert matched(index, (one, other), [1, 2, 3, 4]) == [2, 2]
-    assert index.match([[1] * 64], (Endpoint("n", "a", load=Load(block_size=32)),)).total_blocks == 2
+    assert index.match([[1] * 64], (Endpoint("n", "a", metrics=EndpointMetrics(block_size=32)),)).total_blocks == 2
 
 
 blocks = st.integers(0, 2)

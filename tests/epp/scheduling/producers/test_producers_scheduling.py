@@ -7,7 +7,7 @@ import pytest
 
 from modelplane.epp.config.config import load
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.producers.precise_producer import PrecisePrefixProducer
 from modelplane.epp.scheduling.requests import Request
@@ -22,7 +22,8 @@ class Pool:
     def __init__(self, text: str) -> None:
         self.scheduler = Scheduler(load(HEAD + text).build())
         self.endpoints = tuple(
-            Endpoint(f"ns/pod-{number}", f"10.0.0.{number}:8000", load=Load(seen_s=0.0)) for number in range(4)
+            Endpoint(f"ns/pod-{number}", f"10.0.0.{number}:8000", metrics=EndpointMetrics(scraped_s=0.0))
+            for number in range(4)
         )
         self.scheduler.endpoints_changed(self.endpoints)
         self.sent: list[tuple[Request, object]] = []

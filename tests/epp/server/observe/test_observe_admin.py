@@ -7,15 +7,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.epp.replay.snapshot import decode, encode
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
-from modelplane.epp.server.observe import AdminServer, Numbers, PickerCollector, PoolStats
+from modelplane.epp.scheduling.metrics import EndpointMetrics
+from modelplane.epp.server.observe import AdminServer, PickerCollector, PickerMetrics, PoolStats
 
-ENDPOINT = Endpoint("team/p", "10.0.0.1:8000", load=Load(waiting=2, seen_s=9.0), requests_in_flight=3)
+ENDPOINT = Endpoint("team/p", "10.0.0.1:8000", metrics=EndpointMetrics(waiting=2, scraped_s=9.0), requests_in_flight=3)
 
 
 def ask(*paths, problem="", dump=True):
     async def main():
-        collector = PickerCollector(Numbers(), lambda: PoolStats("pool", (ENDPOINT,)))
+        collector = PickerCollector(PickerMetrics(), lambda: PoolStats("pool", (ENDPOINT,)))
         state = (lambda: encode((ENDPOINT,), 10.0)) if dump else None
         server = AdminServer(collector, ("127.0.0.1", 0), problem=lambda: problem, state=state)
         await server.start()
@@ -50,7 +50,7 @@ def test_the_state_can_be_read_back_by_explain():
     state = decode(text)
     (endpoint,) = state.endpoints
     assert (status, state.now_s, endpoint.name, endpoint.requests_in_flight) == (200, 10.0, "team/p", 3)
-    assert endpoint.load == ENDPOINT.load
+    assert endpoint.metrics == ENDPOINT.metrics
 
 
 def test_no_state_where_it_is_not_wanted():

@@ -6,16 +6,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Load
+from modelplane.epp.scheduling.metrics import EndpointMetrics
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe import Numbers, PickerCollector, PoolStats
-from modelplane.epp.server.observe.collector import PrefixShown
-from modelplane.epp.server.observe.numbers import Histogram
+from modelplane.epp.server.observe import PickerCollector, PickerMetrics, PoolStats
+from modelplane.epp.server.observe.collector import PrefixIndexStats
+from modelplane.epp.server.observe.metrics import Histogram
 
 ENDPOINTS = (
-    Endpoint("team/p:8000", "10.0.0.1:8000", load=Load(waiting=2, running=4, kv_use=0.5, seen_s=1)),
-    Endpoint("team/q", "10.0.0.2:8000", load=Load(waiting=4, running=0, kv_use=0.1, seen_s=1)),
+    Endpoint(
+        "team/p:8000", "10.0.0.1:8000", metrics=EndpointMetrics(waiting=2, running=4, kv_cache_usage=0.5, scraped_s=1)
+    ),
+    Endpoint("team/q", "10.0.0.2:8000", metrics=EndpointMetrics(waiting=4, running=0, kv_cache_usage=0.1, scraped_s=1)),
     Endpoint("team/new", "10.0.0.3:8000"),
 )
 
@@ -26,18 +28,18 @@ def one(value, *bounds):
     return found
 
 
-PREFIX = PrefixShown(1234, one(0.75, 0.5, 1.0), one(4096.0, 1024.0))
+PREFIX = PrefixIndexStats(1234, one(0.75, 0.5, 1.0), one(4096.0, 1024.0))
 QUEUES = {"": (0.1, 0.2), "1": (0.5, 0.25)}
 POOL = PoolStats("pool", ENDPOINTS, 1, 7, 3, {"decode": 0.75}, ((1, 5, 500), (0, 2, 20)), QUEUES, PREFIX)
 
 
 def samples(*, legacy=False, fill=True):
-    numbers = Numbers()
+    numbers = PickerMetrics()
     if fill:
-        request = Request("id", "m", size=100, received_s=1.0, tenant="t", priority=1, streaming=True)
+        request = Request("id", "m", size=100, received_s=1.0, fairness_id="t", priority=1, streaming=True)
         numbers.decided(request, Decision(Outcome.PICKED, ((ENDPOINTS[0],),)), 0.00015, "alias")
         numbers.ended(request, EndpointResponse(ENDPOINTS[0], 200, 1.0, 1.5, 2.0, ResponseUsage(10, 6, 2)), "alias")
-        numbers.decided(Request("id", "m", tenant="u", priority=1), Decision(Outcome.SATURATED), 0.2, "alias")
+        numbers.decided(Request("id", "m", fairness_id="u", priority=1), Decision(Outcome.SATURATED), 0.2, "alias")
         numbers.waited(request, "Dispatched", 0.3)
         numbers.rewrote("rule", "alias", "m")
     collector = PickerCollector(numbers, lambda: POOL, version="1.2", legacy=legacy)
@@ -170,7 +172,7 @@ def test_a_picker_that_saw_nothing_shows_its_pool():
 
 
 def test_labels_that_clients_choose_are_escaped():
-    numbers = Numbers()
+    numbers = PickerMetrics()
     model = 'a"b\\c\nd'
     numbers.decided(Request("id", model), Decision(Outcome.SATURATED), 0.1)
     found = read(PickerCollector(numbers, lambda: POOL).text())

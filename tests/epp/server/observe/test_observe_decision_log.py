@@ -7,7 +7,7 @@ import pytest
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe import DecisionLog, Heard, PickObserver
+from modelplane.epp.server.observe import DecisionLog, DecisionSteps, PickObserver
 from modelplane.framework import Refusal, RefusalCode
 
 ENDPOINTS = tuple(Endpoint(f"team/p-{at}", f"10.0.0.{at}:8000") for at in range(8))
@@ -18,16 +18,16 @@ PICKED = Decision(
     (("prefill", (ENDPOINTS[1],)),),
     shadows=(("cheaper", (ENDPOINTS[5],)), ("strict", ())),
 )
-REQUEST = Request("r-1", "m", prompts=(b"secret",), headers={"authorization": "secret"}, tenant="t", priority=2)
+REQUEST = Request("r-1", "m", prompts=(b"secret",), headers={"authorization": "secret"}, fairness_id="t", priority=2)
 
 
 def heard_all():
-    heard = Heard(logged=True)
-    heard.refused("decode", ENDPOINTS[0], Refusal("by-role", RefusalCode.UNRESOLVABLE, "no"))
+    steps = DecisionSteps(logged=True)
+    steps.refused("decode", ENDPOINTS[0], Refusal("by-role", RefusalCode.UNRESOLVABLE, "no"))
     for at, endpoint in enumerate(ENDPOINTS[1:], 1):
-        heard.scored("decode", endpoint, at / 10, (("queue", at / 10), ("kv", 0.123456)))
-    heard.picked("decode", ENDPOINTS[3])
-    return heard
+        steps.scored("decode", endpoint, at / 10, (("queue", at / 10), ("kv", 0.123456)))
+    steps.picked("decode", ENDPOINTS[3])
+    return steps
 
 
 def test_a_decision_with_its_best_scores():

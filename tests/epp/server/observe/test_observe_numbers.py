@@ -8,7 +8,7 @@ from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe.numbers import DECIDE_S, OTHER, Bounded, Histogram, Numbers
+from modelplane.epp.server.observe.metrics import DECIDE_S, OTHER, BoundedLabels, Histogram, PickerMetrics
 
 ENDPOINT = Endpoint("team/p", "10.0.0.1:8000")
 PICKED = Decision(Outcome.PICKED, ((ENDPOINT,),))
@@ -37,8 +37,8 @@ def test_a_histogram_counts_each_value_in_the_first_bucket_that_holds_it(values)
 
 
 def test_a_request_that_is_served():
-    numbers = Numbers()
-    asked = request(size=500, streaming=True, received_s=10.0, tenant="t", priority=2)
+    numbers = PickerMetrics()
+    asked = request(size=500, streaming=True, received_s=10.0, fairness_id="t", priority=2)
     numbers.decided(asked, PICKED, 0.00005, "alias")
     record = only(numbers)
     assert (record.labels, record.requests, record.running) == (("alias", "m", "t", "2"), 1, 1)
@@ -52,7 +52,7 @@ def test_a_request_that_is_served():
 
 
 def test_what_is_not_told_is_not_counted():
-    numbers = Numbers()
+    numbers = PickerMetrics()
     numbers.decided(request(), PICKED, 0.1)
     numbers.ended(request(), EndpointResponse(ENDPOINT, 0, 5.0))
     assert only(numbers).errors == {}
@@ -77,14 +77,14 @@ def test_what_is_not_told_is_not_counted():
     ],
 )
 def test_a_request_that_goes_nowhere(outcome, code):
-    numbers = Numbers()
+    numbers = PickerMetrics()
     numbers.decided(request(), Decision(outcome), 0.1)
     record = only(numbers)
     assert (record.errors, record.running, numbers.failed_attempts) == ({code: 1}, 0, {"m": 1})
 
 
 def test_every_outcome_has_a_code():
-    numbers = Numbers()
+    numbers = PickerMetrics()
     for outcome in Outcome:
         if outcome is not Outcome.PICKED:
             numbers.decided(request(), Decision(outcome), 0.1)
@@ -92,28 +92,28 @@ def test_every_outcome_has_a_code():
 
 
 def test_only_the_first_thousand_names_are_told_apart():
-    numbers = Numbers(pinned_models=["pinned"])
+    numbers = PickerMetrics(pinned_models=["pinned"])
     for at in range(1500):
-        numbers.decided(request(f"m-{at}", tenant=f"t-{at}"), PICKED, 0.1)
-    numbers.decided(request("pinned", tenant="t-0"), PICKED, 0.1)
+        numbers.decided(request(f"m-{at}", fairness_id=f"t-{at}"), PICKED, 0.1)
+    numbers.decided(request("pinned", fairness_id="t-0"), PICKED, 0.1)
     models = {record.labels[0] for record in numbers.records}
     tenants = {record.labels[2] for record in numbers.records}
     assert (len(models), len(tenants), "pinned" in models) == (1002, 1001, True)
     lost = next(record for record in numbers.records if record.labels[0] == OTHER)
     assert (lost.requests, lost.running) == (500, 500)
-    numbers.ended(request("m-1400", tenant="t-1400"), EndpointResponse(ENDPOINT, 200, 0.0))
+    numbers.ended(request("m-1400", fairness_id="t-1400"), EndpointResponse(ENDPOINT, 200, 0.0))
     assert lost.running == 499
 
 
 def test_records_are_bounded_too():
-    numbers = Numbers()
+    numbers = PickerMetrics()
     for at in range(12_000):
-        numbers.decided(request(f"m-{at % 100}", tenant=f"t-{at // 100}"), PICKED, 0.1)
+        numbers.decided(request(f"m-{at % 100}", fairness_id=f"t-{at // 100}"), PICKED, 0.1)
     assert len(list(numbers.records)) == 10_001
 
 
 def test_endpoints_that_are_gone_are_not_told_of():
-    numbers, other = Numbers(), Endpoint("team/q", "10.0.0.2:8000")
+    numbers, other = PickerMetrics(), Endpoint("team/q", "10.0.0.2:8000")
     numbers.decided(request(), PICKED, 0.1)
     numbers.decided(request(), Decision(Outcome.PICKED, ((other,),)), 0.1)
     numbers.changed([other])
@@ -121,7 +121,7 @@ def test_endpoints_that_are_gone_are_not_told_of():
 
 
 def test_waits_rewrites_splits_and_streams():
-    numbers = Numbers()
+    numbers = PickerMetrics()
     numbers.waited(request(priority=1), "Dispatched", 0.02)
     numbers.waited(request(priority=1), "Expired", 60.0)
     assert numbers.waits.ended == {("Dispatched", "1"): 1, ("Expired", "1"): 1}
@@ -141,5 +141,5 @@ def test_waits_rewrites_splits_and_streams():
 
 
 def test_bounded_names():
-    name = Bounded(2, ["p"])
+    name = BoundedLabels(2, ["p"])
     assert [name(each) for each in ("a", "b", "c", "p", "a", "")] == ["a", "b", OTHER, "p", "a", OTHER]

@@ -12,7 +12,7 @@ from modelplane.epp.config.config import load
 from modelplane.epp.replay.replay import Replayer, read_log
 from modelplane.epp.scheduling.decisions import Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Adapters, Load
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
 from modelplane.epp.scheduling.plugins import Admitter, EndpointResponse, PreRequest, Producer, ResponseUsage
 from modelplane.epp.scheduling.producers.in_flight import InFlightProducer
 from modelplane.epp.scheduling.requests import Request
@@ -117,9 +117,9 @@ def pool_of(count, random):
 
 def look(random, now_s):
     adapters = Adapters(frozenset(random.sample(["x", "y", "z"], 1)), frozenset(["w"]), 2)
-    kv_use = random.choice([random.random(), 0.5])
-    return Load(
-        float(random.randrange(4)), float(random.randrange(9)), kv_use, 16, 200, adapters, frozenset("m"), now_s
+    kv_cache_usage = random.choice([random.random(), 0.5])
+    return EndpointMetrics(
+        float(random.randrange(4)), float(random.randrange(9)), kv_cache_usage, 16, 200, adapters, frozenset("m"), now_s
     )
 
 
@@ -170,10 +170,10 @@ class Live:
     def go(self, requests, *, logged):
         for at in range(requests):
             request = request_of(at, self._random)
-            heard = self._observer.listen(request, 0.0) if logged else None
-            decision = self._scheduler.schedule(request, self._pool, self.now_s, self._random.random, heard)
+            steps = self._observer.listen(request, 0.0) if logged else None
+            decision = self._scheduler.schedule(request, self._pool, self.now_s, self._random.random, steps)
             if logged:
-                self._observer.decided(request, decision, 0.0, heard)
+                self._observer.decided(request, decision, 0.0, steps)
                 self.decisions.append(decision)
             if decision.outcome is Outcome.PICKED:
                 self._send(request, decision)
@@ -198,7 +198,7 @@ class Live:
             self._scheduler.response_complete(request, decision, served)
         if self._pool and random.random() < 0.5:
             endpoint = random.choice(self._pool)
-            endpoint.load = look(random, self.now_s)
+            endpoint.metrics = look(random, self.now_s)
 
 
 def groups(decision):
@@ -275,7 +275,7 @@ def test_another_configuration_is_told_and_how_it_differs():
     with pytest.raises(InputError) as refused:
         Replayer(texts, builtin_registry(), other).replay(decisions[0])
     sentence = str(refused.value)
-    assert sentence.startswith("was decided by configuration ")
+    assert sentence.startswith("was decided with configuration ")
     assert "\n-  scorers  queue-scorer x 1\n+  scorers  queue-scorer x 1, cost-scorer x 1" in sentence
 
 
@@ -284,7 +284,7 @@ def test_a_configuration_that_is_written_otherwise_is_the_same():
     decisions, _ = read_log(live.lines, "log")
     same = load(json.dumps(json.loads(config_of(["queue-scorer"])), indent=4), "same.yaml")
     assert Replayer({}, builtin_registry(), same).replay(decisions[0]).differences == ()
-    with pytest.raises(InputError, match="which the log does not hold; give it by --config"):
+    with pytest.raises(InputError, match="which is not in the log; pass it as --config"):
         Replayer({}, builtin_registry()).replay(decisions[0])
 
 
@@ -292,7 +292,7 @@ def test_a_request_that_no_plugin_saw_is_told():
     decisions, texts = read_log(logged_with(count=0).lines, "log")
     with pytest.raises(InputError) as refused:
         Replayer(texts, builtin_registry()).replay(decisions[0])
-    assert str(refused.value) == "ended as NoEndpoints (no endpoint is ready) before any plugin was asked"
+    assert str(refused.value) == "ended as NoEndpoints (no endpoint is ready) before any plugin ran"
 
 
 class Forgetful:

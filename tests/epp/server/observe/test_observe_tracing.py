@@ -27,14 +27,14 @@ def request(flags=None, **fields):
 
 
 def decide(observer, asked, decision=PICKED, chance=0.5):
-    heard = observer.listen(asked, chance)
-    if heard is not None:
-        heard.refused("default", ENDPOINTS[0], Refusal("by-role", RefusalCode.UNRESOLVABLE, "no"))
+    steps = observer.listen(asked, chance)
+    if steps is not None:
+        steps.refused("default", ENDPOINTS[0], Refusal("by-role", RefusalCode.UNRESOLVABLE, "no"))
         for at, endpoint in enumerate(ENDPOINTS[1:], 1):
-            heard.scored("default", endpoint, at / 10, (("queue", at / 10),))
-        heard.picked("default", ENDPOINTS[3])
-    observer.decided(asked, decision, 0.25, heard)
-    return heard
+            steps.scored("default", endpoint, at / 10, (("queue", at / 10),))
+        steps.picked("default", ENDPOINTS[3])
+    observer.decided(asked, decision, 0.25, steps)
+    return steps
 
 
 def traced(share=1.0):

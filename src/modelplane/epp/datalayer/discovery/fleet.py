@@ -21,7 +21,7 @@ import msgspec
 
 from modelplane.api.labels import CLUSTER, REPLICA
 from modelplane.api.objects import GROUP, VERSION
-from modelplane.epp.datalayer.discovery.roster import Found, Roster, address_of
+from modelplane.epp.datalayer.discovery.datastore import Datastore, DiscoveredEndpoint, address_of
 from modelplane.epp.datalayer.scrape.targets import METRICS_HOST
 from modelplane.kube import GroupVersionResource, Informer, KubeClient, NamespacedName, Query
 from modelplane.kube.client import Raw
@@ -172,7 +172,7 @@ def _address(url: str) -> str | None:
     return address_of(parts.hostname, port) if parts.hostname else None
 
 
-class FleetEndpoints(Roster):
+class FleetEndpoints(Datastore):
     """The ModelEndpoints of a namespace, or of all, that a selector matches. An `EndpointSource`."""
 
     def __init__(self, client: KubeClient, namespace: str | None = None, labels: str = "") -> None:
@@ -217,10 +217,10 @@ class FleetEndpoints(Roster):
         if self.known:
             self.replace(self._found())
 
-    def _found(self) -> Iterator[Found]:
+    def _found(self) -> Iterator[DiscoveredEndpoint]:
         prices = {key.name: held for key, held in self._clusters.snapshot.items()}
         for serving in self._serving.snapshot.values():
             placed = self._replicas.snapshot.get(serving.replica) if serving.replica is not None else None
             price = price_of(placed, prices)
             attributes = {} if price is None else {PRICE: price}
-            yield Found(serving.name, serving.address, serving.uid, serving.labels, attributes)
+            yield DiscoveredEndpoint(serving.name, serving.address, serving.uid, serving.labels, attributes)

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import msgspec
 
+from modelplane.epp.datalayer.discovery.datastore import Datastore
 from modelplane.epp.datalayer.discovery.pods import PODS, ServingPod, endpoints_of, pod_of
-from modelplane.epp.datalayer.discovery.roster import Roster
 from modelplane.kube import GroupVersionResource, Informer, InformerEvent, KubeClient, Query
 from modelplane.kube.client import Raw
 
@@ -66,7 +66,7 @@ def pool_of(raw: Raw) -> InferencePoolSpec:
     return InferencePoolSpec(selector, ports, spec.app_protocol, spec.endpoint_picker_ref.failure_mode == "FailOpen")
 
 
-class SelectedPods(Roster):
+class SelectedPods(Datastore):
     """Pods of a namespace that a selector matches, on given ports: a pool without a pool object."""
 
     def __init__(self, client: KubeClient, namespace: str, spec: InferencePoolSpec | None = None) -> None:
@@ -140,7 +140,7 @@ class PoolEndpoints(SelectedPods):
         self._name = name
         query = Query(INFERENCE_POOLS, namespace, fields=f"metadata.name={name}")
         self._pool = Informer(client, query, pool_of)
-        self._pool.listen(self._heard_of_pool)
+        self._pool.listen(self._on_pool)
 
     @property
     def problem(self) -> str:
@@ -154,7 +154,7 @@ class PoolEndpoints(SelectedPods):
         self._run("pool", self._pool)
         await self._settle()
 
-    def _heard_of_pool(self, _: Sequence[InformerEvent[InferencePoolSpec]]) -> None:
+    def _on_pool(self, _: Sequence[InformerEvent[InferencePoolSpec]]) -> None:
         self._spec = next(iter(self._pool.snapshot.values()), None)
         if self._spec is None:
             self.replace(())

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from modelplane.epp.datalayer.discovery.roster import Found, address_of
+from modelplane.epp.datalayer.discovery.datastore import DiscoveredEndpoint, address_of
 from modelplane.kube.client import Raw
 from modelplane.kube.kinds import GroupVersionResource
 
@@ -66,14 +66,14 @@ def pod_of(raw: Raw) -> ServingPod | None:
     return ServingPod(meta.namespace, meta.name, meta.uid, pod.status.pod_ip, dict(meta.labels or {}), active)
 
 
-def endpoints_of(pods: Iterable[ServingPod], ports: Sequence[int]) -> Iterator[Found]:
+def endpoints_of(pods: Iterable[ServingPod], ports: Sequence[int]) -> Iterator[DiscoveredEndpoint]:
     several = len(ports) > 1
     for pod in pods:
         for port in ports:
             if pod.active_ports is None or port in active_ports(pod.active_ports):
                 name = f"{pod.namespace}/{pod.name}"
                 shown = f"{name}:{port}" if several else name
-                yield Found(shown, address_of(pod.address, port), pod.uid, pod.labels)
+                yield DiscoveredEndpoint(shown, address_of(pod.address, port), pod.uid, pod.labels)
 
 
 def active_ports(written: str) -> frozenset[int]:

@@ -95,7 +95,7 @@ class Rewrite(msgspec.Struct, frozen=True):
     model: str
 
 
-class RuleBook:
+class RewriteTable:
     """Rules, in the form in which requests ask for them."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class RuleBook:
         if found is None:
             return None
         name, rule = found
-        return Rewrite(name, drawn(rule.targets, chance))
+        return Rewrite(name, draw_target(rule.targets, chance))
 
     def index(self, rewrites: Iterable[RewriteRules]) -> None:
         """These rewrites, and no others."""
@@ -133,7 +133,7 @@ class Policies:
 
     def __init__(self, client: KubeClient, namespace: str, pool: str) -> None:
         self._pool = pool
-        self._book = RuleBook()
+        self._book = RewriteTable()
         self._objectives = [
             Informer(client, Query(kind, namespace), self._priority) for kind in (LEGACY_OBJECTIVES, OBJECTIVES)
         ]
@@ -190,7 +190,7 @@ class Policies:
         self._book.index(rules for informer in self._rewrites for rules in informer.snapshot.values())
 
 
-def drawn(targets: Sequence[RewriteTarget], chance: float) -> str:
+def draw_target(targets: Sequence[RewriteTarget], chance: float) -> str:
     """The model of one target, by weight; all alike where none has a weight."""
     weights = [target.weight or 0 for target in targets]
     if not any(weights):

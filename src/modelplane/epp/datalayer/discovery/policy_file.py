@@ -29,7 +29,7 @@ import msgspec
 
 from modelplane.api.errors import InputError
 from modelplane.epp.datalayer.discovery.files import documents_of, read_file
-from modelplane.epp.datalayer.discovery.policies import Objective, Rewrite, RewriteObject, RewriteRules, RuleBook
+from modelplane.epp.datalayer.discovery.policies import Objective, Rewrite, RewriteObject, RewriteRules, RewriteTable
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class PolicyFile:
     def __init__(self, path: Path, *, every_s: float = 1.0) -> None:
         self._path = path
         self._every_s = every_s
-        self._book = RuleBook()
+        self._book = RewriteTable()
         self._text: bytes | None = None
         self._task: asyncio.Task[None] | None = None
         self.problem = ""
@@ -94,7 +94,7 @@ class PolicyFile:
     async def start(self) -> None:
         """InputError where the file cannot be used."""
         self._take(await asyncio.to_thread(read_file, self._path))
-        self._task = asyncio.create_task(self._keep_looking())
+        self._task = asyncio.create_task(self._poll())
 
     async def stop(self) -> None:
         task, self._task = self._task, None
@@ -119,7 +119,7 @@ class PolicyFile:
         self._book.priorities = written.priorities
         self._book.index(written.rewrites)
 
-    async def _keep_looking(self) -> None:
+    async def _poll(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
             try:

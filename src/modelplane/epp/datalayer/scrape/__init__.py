@@ -11,8 +11,8 @@ models         which names servers answer to
 """
 
 from modelplane.epp.datalayer.scrape.engines import BadEngine, EngineMetricNames, Engines, MetricFamily, engines_from
-from modelplane.epp.datalayer.scrape.models import ModelsWatcher
-from modelplane.epp.datalayer.scrape.pacing import MetricsInUse, Pace
+from modelplane.epp.datalayer.scrape.intervals import MetricsInUse, ScrapeIntervals
+from modelplane.epp.datalayer.scrape.models_poller import ModelsPoller
 from modelplane.epp.datalayer.scrape.scraper import Scraper, ScrapeSettings
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "Engines",
     "MetricFamily",
     "MetricsInUse",
-    "ModelsWatcher",
-    "Pace",
+    "ModelsPoller",
+    "ScrapeIntervals",
     "ScrapeSettings",
     "Scraper",
     "engines_from",

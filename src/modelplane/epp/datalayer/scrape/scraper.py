@@ -1,11 +1,11 @@
-"""Keeps the load of endpoints as fresh as their traffic asks for.
+"""Scrapes the metrics of endpoints, the more often the more traffic they have.
 
-One tick serves all endpoints: it begins the looks that are due, as many at a time as allowed. A look is a question on
-the endpoint's own connection; its answer replaces `endpoint.load` as a whole and plans the next look. No task waits
-anywhere, so an idle pool of a hundred costs about as much as its system calls.
+One tick serves all endpoints: it begins the scrapes that are due, as many at a time as allowed. A scrape is a GET on
+the endpoint's own connection; its page replaces `endpoint.metrics` as a whole and sets when the next is due. No task
+waits, so an idle pool of a hundred costs about as much as its system calls.
 
-An endpoint that begins to carry requests is looked at by the next tick, however idle it was. One that cannot be read
-keeps what was read last, whose age everybody can see in `load.seen_s`.
+An endpoint that begins to carry requests is scraped by the next tick, however idle it was. One that cannot be read
+keeps what was read last, whose age everybody can see in `load.scraped_s`.
 """
 
 import asyncio
@@ -21,22 +21,28 @@ import msgspec
 from modelplane.epp.datalayer.endpoints import EndpointSource
 from modelplane.epp.datalayer.scrape.connections import ScrapeConnection
 from modelplane.epp.datalayer.scrape.engines import Engines
-from modelplane.epp.datalayer.scrape.pacing import Look, MetricsInUse, Pace, busy_wait_s, next_wait_s
-from modelplane.epp.datalayer.scrape.pages import NOTHING_SEEN, PageReader
-from modelplane.epp.datalayer.scrape.targets import Where, page_of
+from modelplane.epp.datalayer.scrape.extractor import NOTHING_SEEN, MetricsExtractor
+from modelplane.epp.datalayer.scrape.intervals import (
+    MetricsInUse,
+    ScrapeIntervals,
+    ScrapeOutcome,
+    busy_interval_s,
+    next_interval_s,
+)
+from modelplane.epp.datalayer.scrape.targets import TargetOf, page_of
 from modelplane.epp.scheduling.endpoints import Endpoint
 
 _log = logging.getLogger(__name__)
 
 
 _UNDER_WAY = float("inf")
-"""When the next look is due, while one waits its turn or has no answer yet."""
+"""When the next scrape is due, while one waits its turn or has no answer yet."""
 
 
 class ScrapeSettings(msgspec.Struct, frozen=True):
-    """How endpoints are looked at."""
+    """How endpoints are scraped."""
 
-    pace: Pace = Pace()
+    intervals: ScrapeIntervals = ScrapeIntervals()
     uses: MetricsInUse = MetricsInUse()
     timeout_s: float = 1.0
     at_once: int = 32
@@ -46,7 +52,7 @@ class ScrapeSettings(msgspec.Struct, frozen=True):
 class ScrapeCounts(msgspec.Struct):
     """Since the start."""
 
-    looks: int = 0
+    scrapes: int = 0
     failures: int = 0
     """No page."""
     unread: int = 0
@@ -54,13 +60,15 @@ class ScrapeCounts(msgspec.Struct):
 
 
 class _Watched:
-    """One endpoint, its connection, and when it is looked at next."""
+    """One endpoint, its connection, and when it is scraped next."""
 
     __slots__ = (
         "connection", "due_s", "endpoint", "failures", "problem", "reader", "seen", "started_s", "then", "wait_s",
     )  # fmt: skip
 
-    def __init__(self, endpoint: Endpoint, connection: ScrapeConnection, reader: PageReader, due_s: float) -> None:
+    def __init__(
+        self, endpoint: Endpoint, connection: ScrapeConnection, reader: MetricsExtractor, due_s: float
+    ) -> None:
         self.endpoint = endpoint
         self.connection = connection
         self.reader = reader
@@ -75,14 +83,14 @@ class _Watched:
 
 
 class Scraper:
-    """Looks at the endpoints that it is told of, between `start` and `stop`. One event loop."""
+    """Scrapes the endpoints that it is given, between `start` and `stop`. One event loop."""
 
     def __init__(
         self,
         engines: Engines | None = None,
         settings: ScrapeSettings = ScrapeSettings(),  # noqa: B008 - frozen
         *,
-        where: Where | None = None,
+        where: TargetOf | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engines = engines or Engines()
@@ -91,7 +99,7 @@ class Scraper:
         self._clock = clock
         self._watched: dict[int, _Watched] = {}
         self._ready: deque[_Watched] = deque()
-        self._asking = 0
+        self._in_flight = 0
         self._often = 1
         self._tick_handle: asyncio.TimerHandle | None = None
         self.counts = ScrapeCounts()
@@ -102,15 +110,15 @@ class Scraper:
         kept: dict[int, _Watched] = {}
         for endpoint in endpoints:
             known = self._watched.pop(id(endpoint), None)
-            watched = known or self._met(endpoint, now)
+            watched = known or self._add(endpoint, now)
             if watched is not None:
                 kept[id(endpoint)] = watched
         gone, self._watched = self._watched, kept
         for watched in gone.values():
-            self._part(watched)
+            self._remove(watched)
 
     def follow(self, source: EndpointSource) -> None:
-        """Look at the endpoints of a source, whatever they become."""
+        """Scrape the endpoints of a source, and those that it changes to."""
         self.watch(source.current)
         source.on_change(self.watch)
 
@@ -126,8 +134,8 @@ class Scraper:
 
     def stale(self) -> Sequence[Endpoint]:
         """Endpoints whose numbers are older than they may be, or were never seen."""
-        oldest = self._clock() - self._settings.pace.stale_s
-        return [watched.endpoint for watched in self._watched.values() if watched.endpoint.load.seen_s < oldest]
+        oldest = self._clock() - self._settings.intervals.stale_s
+        return [watched.endpoint for watched in self._watched.values() if watched.endpoint.metrics.scraped_s < oldest]
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -135,23 +143,23 @@ class Scraper:
         found = {watched.endpoint.name: watched.problem for watched in self._watched.values() if watched.problem}
         return MappingProxyType(found)
 
-    def _met(self, endpoint: Endpoint, now: float) -> _Watched | None:
+    def _add(self, endpoint: Endpoint, now: float) -> _Watched | None:
         target = self._where(endpoint)
         if target is None:
             return None
         connection = ScrapeConnection(target, timeout_s=self._settings.timeout_s)
-        return _Watched(endpoint, connection, PageReader(self._engines.of(endpoint.labels)), now)
+        return _Watched(endpoint, connection, MetricsExtractor(self._engines.of(endpoint.labels)), now)
 
-    def _part(self, watched: _Watched) -> None:
+    def _remove(self, watched: _Watched) -> None:
         if watched.connection.busy:
-            self._asking -= 1
+            self._in_flight -= 1
         watched.due_s = _UNDER_WAY
         watched.connection.close()
 
     def _tick(self) -> None:
         self._tick_handle = asyncio.get_running_loop().call_later(self._settings.tick_s, self._tick)
         now = self._clock()
-        busy_s = busy_wait_s(self._settings.pace, self._often)
+        busy_s = busy_interval_s(self._settings.intervals, self._often)
         often = 0
         hurries = self._settings.uses.load
         for watched in self._watched.values():
@@ -162,44 +170,44 @@ class Scraper:
                 watched.due_s = _UNDER_WAY
                 self._ready.append(watched)
         self._often = often or 1
-        self._ask_next()
+        self._scrape_next()
 
-    def _ask_next(self) -> None:
-        while self._ready and self._asking < self._settings.at_once:
+    def _scrape_next(self) -> None:
+        while self._ready and self._in_flight < self._settings.at_once:
             watched = self._ready.popleft()
             if self._watched.get(id(watched.endpoint)) is not watched or watched.connection.busy:
                 continue
-            self._asking += 1
+            self._in_flight += 1
             watched.started_s = self._clock()
             watched.then = (watched.endpoint.requests_in_flight, watched.endpoint.tokens_shown)
-            self.counts.looks += 1
-            watched.connection.ask(lambda page, problem, watched=watched: self._answered(watched, page, problem))  # type: ignore[misc]  # a default argument binds the loop's variable
+            self.counts.scrapes += 1
+            watched.connection.ask(lambda page, problem, watched=watched: self._on_page(watched, page, problem))  # type: ignore[misc]  # a default argument binds the loop's variable
 
-    def _answered(self, watched: _Watched, page: bytes | None, problem: str) -> None:
-        self._asking -= 1
+    def _on_page(self, watched: _Watched, page: bytes | None, problem: str) -> None:
+        self._in_flight -= 1
         now = self._clock()
         changed = page is not None and self._read(watched, page, now)
         if page is None:
             self._failed(watched, problem)
-        load = watched.endpoint.load
-        look = Look(
+        load = watched.endpoint.metrics
+        outcome = ScrapeOutcome(
             watched.wait_s,
             watched.failures,
             watched.endpoint.requests_in_flight > 0,
             changed,
             load.running > 0 or load.waiting > 0,
         )
-        pace, uses = self._settings.pace, self._settings.uses
-        watched.wait_s = next_wait_s(pace, uses, look, often=self._often, chance=random.random())  # noqa: S311 - jitter
+        intervals, uses = self._settings.intervals, self._settings.uses
+        watched.wait_s = next_interval_s(intervals, uses, outcome, often=self._often, chance=random.random())  # noqa: S311 - jitter
         watched.due_s = now + watched.wait_s
-        self._ask_next()
+        self._scrape_next()
 
     def _read(self, watched: _Watched, page: bytes, now: float) -> bool:
         """Whether the load changed."""
         seen = watched.reader.read(page)
         changed = seen is not watched.seen
         endpoint = watched.endpoint
-        endpoint.load = seen.after(endpoint.load, now, watched.then)
+        endpoint.metrics = seen.after(endpoint.metrics, now, watched.then)
         if changed and seen.others:
             endpoint.attributes = MappingProxyType({**endpoint.attributes, **dict(seen.others)})
         watched.seen = seen
@@ -215,8 +223,8 @@ class Scraper:
         self._note(watched, problem)
 
     def _note(self, watched: _Watched, problem: str) -> None:
-        """Told when it begins and when it ends, not at every look."""
+        """Logged when it begins and when it ends, not at every scrape."""
         if bool(problem) != bool(watched.problem):
             level = logging.WARNING if problem else logging.INFO
-            _log.log(level, "scrape.state endpoint=%s: %s", watched.endpoint.name, problem or "answers again")
+            _log.log(level, "scrape.state endpoint=%s: %s", watched.endpoint.name, problem or "scraped again")
         watched.problem = problem

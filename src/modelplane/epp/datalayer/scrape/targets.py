@@ -6,7 +6,7 @@ from typing import Final
 from modelplane.epp.datalayer.scrape.connections import ScrapeTarget
 from modelplane.epp.scheduling.endpoints import Endpoint
 
-Where = Callable[[Endpoint], ScrapeTarget | None]
+TargetOf = Callable[[Endpoint], ScrapeTarget | None]
 """None: its address cannot be read, and it is left alone."""
 
 METRICS_HOST: Final = "metricsAddress"

@@ -7,7 +7,7 @@ import msgspec
 
 from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.steady import SteadyFilter
+from modelplane.epp.scheduling.static_filter import StaticFilter
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.registry import Parameters, plugin_type
 
@@ -48,21 +48,21 @@ class ByLabelParameters(Parameters, frozen=True):
     allows_no_label: bool = False
 
 
-def make_selector(name: str, parameters: SelectorParameters) -> SteadyFilter:
+def make_selector(name: str, parameters: SelectorParameters) -> StaticFilter:
     for at, requirement in enumerate(parameters.match_expressions):
         needs_values = requirement.operator in {LabelOperator.IN, LabelOperator.NOT_IN}
         if needs_values != bool(requirement.values):
             rule = "needs values" if needs_values else "takes no values"
             raise InputError(f"matchExpressions[{at}]: operator {requirement.operator} {rule}")
-    return SteadyFilter(name, _selects(name, parameters))
+    return StaticFilter(name, _selects(name, parameters))
 
 
-def make_by_label(name: str, parameters: ByLabelParameters) -> SteadyFilter:
+def make_by_label(name: str, parameters: ByLabelParameters) -> StaticFilter:
     if not parameters.label:
         raise InputError("label is required")
     if not parameters.valid_values and not parameters.allows_no_label:
         raise InputError("validValues is empty and allowsNoLabel is false: no endpoint would ever pass")
-    return SteadyFilter(name, _has_value(name, parameters))
+    return StaticFilter(name, _has_value(name, parameters))
 
 
 def _selects(name: str, parameters: SelectorParameters) -> Callable[[Endpoint], Refusal | None]:
@@ -75,7 +75,7 @@ def _selects(name: str, parameters: SelectorParameters) -> Callable[[Endpoint], 
         for requirement in parameters.match_expressions:
             if not requirement.holds(endpoint.labels):
                 values = (requirement.key, str(requirement.operator), ", ".join(requirement.values))
-                return Refusal(name, RefusalCode.UNRESOLVABLE, "its labels break {} {} ({})", values)
+                return Refusal(name, RefusalCode.UNRESOLVABLE, "its labels do not match {} {} ({})", values)
         return None
 
     return judge
@@ -93,7 +93,7 @@ def _has_value(name: str, parameters: ByLabelParameters) -> Callable[[Endpoint],
         if found in parameters.valid_values:
             return None
         values = (found, parameters.label, ", ".join(parameters.valid_values))
-        return Refusal(name, RefusalCode.UNRESOLVABLE, "has {} for {}, which is none of {}", values)
+        return Refusal(name, RefusalCode.UNRESOLVABLE, "has {} for {}; allowed are {}", values)
 
     return judge
 

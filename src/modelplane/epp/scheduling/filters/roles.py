@@ -7,7 +7,7 @@ ends as excluded (503) and never as saturated (429).
 from collections.abc import Callable
 
 from modelplane.epp.scheduling.endpoints import ROLE_LABEL, Endpoint, Role
-from modelplane.epp.scheduling.steady import SteadyFilter
+from modelplane.epp.scheduling.static_filter import StaticFilter
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.registry import NoParameters, PluginType, plugin_type
 
@@ -18,8 +18,8 @@ _ENCODES = frozenset((Role.ENCODE, Role.ENCODE_PREFILL, Role.ENCODE_PREFILL_DECO
 
 
 def _type(name: str, roles: frozenset[Role], *, unlabelled: bool) -> PluginType:
-    def make(instance: str, _parameters: NoParameters) -> SteadyFilter:
-        return SteadyFilter(instance, _judge(instance, frozenset(map(str, roles)), unlabelled=unlabelled))
+    def make(instance: str, _parameters: NoParameters) -> StaticFilter:
+        return StaticFilter(instance, _judge(instance, frozenset(map(str, roles)), unlabelled=unlabelled))
 
     return plugin_type(name, make, NoParameters)
 

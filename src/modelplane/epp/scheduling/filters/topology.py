@@ -8,8 +8,7 @@ from enum import StrEnum
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.slots import PEER
-from modelplane.epp.scheduling.topology import TopologyLevel, shared
+from modelplane.epp.scheduling.topology import PEER, TopologyLevel, shared
 from modelplane.framework import Refusal, RefusalCode
 from modelplane.framework.registry import Parameters, plugin_type
 
@@ -52,7 +51,9 @@ class TopologyFilter:
         near = [shared(peer, endpoint) >= least for endpoint in endpoints]
         if not any(near):
             return ()
-        far = Refusal(self.name, RefusalCode.UNSCHEDULABLE, "shares no {} with {}", (str(self._affinity), peer.name))
+        far = Refusal(
+            self.name, RefusalCode.UNSCHEDULABLE, "is not in the same {} as {}", (str(self._affinity), peer.name)
+        )
         return [None if close else far for close in near]
 
 

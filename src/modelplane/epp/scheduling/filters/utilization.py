@@ -22,9 +22,9 @@ class UtilizationMetric(StrEnum):
 
 _READ: Mapping[UtilizationMetric, Callable[[Endpoint], float]] = {
     UtilizationMetric.ACTIVE_REQUESTS: lambda endpoint: float(endpoint.requests_in_flight),
-    UtilizationMetric.RUNNING_REQUESTS: lambda endpoint: endpoint.load.running,
-    UtilizationMetric.WAITING_QUEUE: lambda endpoint: endpoint.load.waiting,
-    UtilizationMetric.KV_CACHE_UTILIZATION: lambda endpoint: endpoint.load.kv_use,
+    UtilizationMetric.RUNNING_REQUESTS: lambda endpoint: endpoint.metrics.running,
+    UtilizationMetric.WAITING_QUEUE: lambda endpoint: endpoint.metrics.waiting,
+    UtilizationMetric.KV_CACHE_UTILIZATION: lambda endpoint: endpoint.metrics.kv_cache_usage,
 }
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from heapq import nlargest
 
-from modelplane.epp.scheduling.chances import ByName, shuffled
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import MaxScoreParameters
+from modelplane.epp.scheduling.sampling import NameOrder, shuffled
 from modelplane.framework import Scored
 from modelplane.framework.registry import plugin_type
 
@@ -14,14 +14,14 @@ from modelplane.framework.registry import plugin_type
 class BestPicker:
     """The best one."""
 
-    __slots__ = ("_by_name", "name")
+    __slots__ = ("_names", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._by_name = ByName()
+        self._names = NameOrder()
 
     def take(self, context: SchedulingContext, endpoints: Sequence[Endpoint], best: Sequence[int], /) -> int:
-        return self._by_name.one(context, endpoints, best)
+        return self._names.pick_one(context, endpoints, best)
 
     def order(
         self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
@@ -37,18 +37,18 @@ class BestPicker:
 class SeveralBestPicker:
     """The best ones, in their order."""
 
-    __slots__ = ("_by_name", "_most", "name")
+    __slots__ = ("_most", "_names", "name")
 
     def __init__(self, name: str, most: int) -> None:
         self.name = name
         self._most = most
-        self._by_name = ByName()
+        self._names = NameOrder()
 
     def order(
         self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
     ) -> Sequence[int]:
         least = nlargest(self._most, sums)[-1]
-        wanted = self._by_name.sort(endpoints, [at for at, total in enumerate(sums) if total >= least])
+        wanted = self._names.sort(endpoints, [at for at, total in enumerate(sums) if total >= least])
         ordered = sorted(shuffled(context, wanted), key=sums.__getitem__, reverse=True)
         return ordered[: self._most]
 

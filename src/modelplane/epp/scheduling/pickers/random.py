@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from modelplane.epp.scheduling.chances import ByName, shuffled
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.sampling import NameOrder, shuffled
 from modelplane.framework import Scored
 from modelplane.framework.registry import Parameters, plugin_type
 
@@ -15,20 +15,20 @@ class RandomParameters(Parameters, frozen=True):
 
 
 class RandomPicker:
-    __slots__ = ("_by_name", "_most", "name")
+    __slots__ = ("_most", "_names", "name")
 
     def __init__(self, name: str, parameters: RandomParameters) -> None:
         self.name = name
         self._most = max(1, parameters.max_num_of_endpoints)
-        self._by_name = ByName()
+        self._names = NameOrder()
 
     def order(
         self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
     ) -> Sequence[int]:
         everyone = range(len(sums))
         if self._most == 1:
-            return (self._by_name.one(context, endpoints, everyone),)
-        return shuffled(context, self._by_name.sort(endpoints, everyone))[: self._most]
+            return (self._names.pick_one(context, endpoints, everyone),)
+        return shuffled(context, self._names.sort(endpoints, everyone))[: self._most]
 
     def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
         order = self.order(context, [found.candidate for found in scored], [found.total for found in scored])

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from heapq import nlargest
 from math import inf, log
 
-from modelplane.epp.scheduling.chances import ByName, shuffled
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.sampling import NameOrder, shuffled
 from modelplane.framework import Scored
 from modelplane.framework.registry import Parameters, plugin_type
 
@@ -22,17 +22,17 @@ class WeightedRandomParameters(Parameters, frozen=True):
 
 
 class WeightedRandomPicker:
-    __slots__ = ("_by_name", "_most", "name")
+    __slots__ = ("_most", "_names", "name")
 
     def __init__(self, name: str, parameters: WeightedRandomParameters) -> None:
         self.name = name
         self._most = max(1, parameters.max_num_of_endpoints)
-        self._by_name = ByName()
+        self._names = NameOrder()
 
     def order(
         self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
     ) -> Sequence[int]:
-        positions = self._by_name.sort(endpoints, range(len(sums)))
+        positions = self._names.sort(endpoints, range(len(sums)))
         if max(sums) <= 0.0:
             return shuffled(context, positions)[: self._most]
         # The logarithm of u ** (1 / score) orders alike and does not vanish for small scores.

@@ -31,12 +31,12 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from modelplane.epp.scheduling.counts import Counts
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.producers.hashing import BYTES_A_TOKEN, marks_of_text, seed_of
 from modelplane.epp.scheduling.producers.limits import LEAST_BLOCK_TOKENS, PrefixLimits
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.requests import Request
+from modelplane.framework import SparseVector
 
 _SHARDS = 64
 _SHARD = _SHARDS - 1
@@ -114,7 +114,7 @@ class ApproximateIndex:
         self._free_bits: list[int] = []
         self._recorded = 0
         self._asked = _NOBODY
-        self._nowhere = Counts(0, _NONE)
+        self._nowhere = SparseVector(0, _NONE, 0)
         self._known_seed = ("", "", seed_of(""))
         self._most_bytes = self._limits.most_tokens * BYTES_A_TOKEN
         self._learned = (_UNLEARNED * _TRUSTED_TOKENS, float(_TRUSTED_TOKENS))
@@ -149,8 +149,8 @@ class ApproximateIndex:
                 found = self._matched(landmarks, length, holders, self._asked_about(endpoints))
                 matched = found if matched is None else _added(matched, found)
         if matched is None and self._nowhere.length != len(endpoints):
-            self._nowhere = Counts(len(endpoints), _NONE)
-        counts = self._nowhere if matched is None else Counts(len(endpoints), matched)
+            self._nowhere = SparseVector(len(endpoints), _NONE, 0)
+        counts = self._nowhere if matched is None else SparseVector(len(endpoints), matched, 0)
         return PrefixMatch(sum(lengths), block_tokens, counts, None, chains, lengths)
 
     def record(self, request: Request, endpoints: Iterable[Endpoint], known: PrefixMatch | None = None) -> None:
@@ -179,7 +179,7 @@ class ApproximateIndex:
 
     def _block_tokens(self, endpoints: Sequence[Endpoint]) -> int:
         """Servers of one pool are alike, so the first speaks for all. Small blocks would only fill the memory."""
-        told = endpoints[0].load.block_size if self._limits.follow_servers and endpoints else 0
+        told = endpoints[0].metrics.block_size if self._limits.follow_servers and endpoints else 0
         return max(told or self._limits.block_tokens, LEAST_BLOCK_TOKENS)
 
     def _chains(self, request: Request, block_tokens: int) -> tuple[tuple[Sequence[int], ...], tuple[int, ...]]:
@@ -204,10 +204,10 @@ class ApproximateIndex:
         return seed
 
     def _room(self, endpoint: Endpoint, block_tokens: int) -> int:
-        load = endpoint.load
-        if not (self._limits.follow_servers and load.blocks and load.block_size):
+        metrics = endpoint.metrics
+        if not (self._limits.follow_servers and metrics.blocks and metrics.block_size):
             return self._limits.blocks_a_server
-        return max(1, int(load.blocks * load.block_size * self.bytes_a_token / (block_tokens * BYTES_A_TOKEN)))
+        return max(1, int(metrics.blocks * metrics.block_size * self.bytes_a_token / (block_tokens * BYTES_A_TOKEN)))
 
     def _welcome(self, endpoint: Endpoint) -> _Server:
         bit = self._free_bits.pop() if self._free_bits else 1 << (len(self._servers) + len(self._gone))

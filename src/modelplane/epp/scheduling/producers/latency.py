@@ -223,13 +223,20 @@ def _ask(own: Regression, pool: Regression, features: Sequence[float]) -> tuple[
 
 def _ttft_features(endpoint: Endpoint, tokens: int, ahead: int) -> tuple[float, ...]:
     """Of about one size, so that none drowns the others."""
-    load = endpoint.load
-    return (1.0, tokens / 1000.0, load.waiting / 10.0, load.running / 10.0, float(load.kv_use), ahead / 10_000.0)
+    metrics = endpoint.metrics
+    return (
+        1.0,
+        tokens / 1000.0,
+        metrics.waiting / 10.0,
+        metrics.running / 10.0,
+        float(metrics.kv_cache_usage),
+        ahead / 10_000.0,
+    )
 
 
 def _tpot_features(endpoint: Endpoint, ahead: int) -> tuple[float, ...]:
-    load = endpoint.load
-    return (1.0, load.running / 10.0, float(load.kv_use), ahead / 10_000.0)
+    metrics = endpoint.metrics
+    return (1.0, metrics.running / 10.0, float(metrics.kv_cache_usage), ahead / 10_000.0)
 
 
 TYPES = (

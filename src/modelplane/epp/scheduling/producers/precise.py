@@ -1,4 +1,4 @@
-"""A prefix index from what engines tell: a server holds the blocks it says it holds.
+"""A prefix index from KV events: a server has the blocks cached that it reports.
 
 Engines name blocks by hashes of their own. Here each block is given the hash of the chain that leads to it, made of its
 tokens, so that a prompt in tokens can be looked up whatever the engine; the engine's name is kept to find the block
@@ -216,7 +216,7 @@ class PreciseIndex:
 
     def _size_of(self, endpoint: Endpoint) -> int:
         server = self._servers.get(endpoint)
-        return (server.block_size if server else 0) or endpoint.load.block_size
+        return (server.block_size if server else 0) or endpoint.metrics.block_size
 
     def _chain(self, tokens: Sequence[int], size: int, model: str, salt: str) -> list[int]:
         seed = seed_of(model if model in self._adapters else "")

@@ -14,9 +14,8 @@ from typing import Final
 import msgspec
 
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.counts import Counts
 from modelplane.epp.scheduling.producers.matches import PrefixFacts, PrefixMatch
-from modelplane.framework import Slot
+from modelplane.framework import Slot, SparseVector
 
 _HASHES_SHOWN: Final = 16
 PREFIX: Slot[PrefixMatch] = Slot("prefix")
@@ -45,7 +44,7 @@ def prefix_of(context: SchedulingContext, producer: str = "") -> PrefixMatch | N
 def any_held(match: PrefixMatch) -> bool:
     """Whether some endpoint holds something."""
     matched = match.matched
-    return bool(matched.values) if type(matched) is Counts else any(matched)
+    return bool(matched.values) if type(matched) is SparseVector else any(matched)
 
 
 def write_prefix(context: SchedulingContext, producer: str) -> PrefixFacts | None:

@@ -1,12 +1,19 @@
-"""The plugin types that remember, by the names that configuration uses."""
+"""The plugin types of the producers, by the names that configuration uses."""
 
-from modelplane.epp.scheduling.producers import approx_producer, cold, in_flight, latency, precise_producer, sessions
+from modelplane.epp.scheduling.producers import (
+    approx_producer,
+    in_flight,
+    latency,
+    no_hit_lru,
+    precise_producer,
+    sessions,
+)
 
 TYPES = (
     *approx_producer.TYPES,
     *precise_producer.TYPES,
     *in_flight.TYPES,
-    *cold.TYPES,
+    *no_hit_lru.TYPES,
     *sessions.TYPES,
     *latency.TYPES,
 )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.remembered import Constant
+from modelplane.framework import zeros
 from modelplane.framework.registry import Parameters, plugin_type
 
 
@@ -15,7 +15,7 @@ class HeaderLabelParameters(Parameters, frozen=True):
 
 
 class HeaderLabelScorer:
-    __slots__ = ("_header", "_label", "_none", "name")
+    __slots__ = ("_header", "_label", "name")
 
     def __init__(self, name: str, parameters: HeaderLabelParameters) -> None:
         if not parameters.header_name or not parameters.label_key:
@@ -23,12 +23,11 @@ class HeaderLabelScorer:
         self.name = name
         self._header = parameters.header_name.lower()
         self._label = parameters.label_key
-        self._none = Constant(0.0)
 
     def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
         wanted = context.request.headers.get(self._header)
         if not wanted:
-            return self._none.of(len(endpoints))
+            return zeros(len(endpoints))
         return [1.0 if endpoint.labels.get(self._label) == wanted else 0.0 for endpoint in endpoints]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.declared import INERT
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.remembered import Constant
+from modelplane.framework import zeros
 from modelplane.framework.registry import Parameters, plugin_type
 
 
@@ -14,14 +14,13 @@ class MultimodalParameters(Parameters, frozen=True):
 
 
 class InertScorer:
-    __slots__ = ("_none", "name")
+    __slots__ = ("name",)
 
     def __init__(self, name: str, _parameters: MultimodalParameters) -> None:
         self.name = name
-        self._none = Constant(0.0)
 
-    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> tuple[float, ...]:
-        return self._none.of(len(endpoints))
+    def score(self, _context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
+        return zeros(len(endpoints))
 
 
 TYPES = (plugin_type("mm-embeddings-cache-scorer", InertScorer, MultimodalParameters).serving_as(INERT),)

@@ -95,13 +95,16 @@ class LatencyScorer:
 
     def _without_predictions(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> list[float]:
         kv, queue, prefix = self._composite
-        loads = context.loads(endpoints)
-        longest = max(load.waiting for load in loads)
+        all_metrics = context.metrics(endpoints)
+        longest = max(metrics.waiting for metrics in all_metrics)
         shares = self._prefix_shares(context, endpoints)
         return [
-            round((kv * (1.0 - load.kv_use) + queue * _shorter(load.waiting, longest) + prefix * share) * _STEPS)
+            round(
+                (kv * (1.0 - metrics.kv_cache_usage) + queue * _shorter(metrics.waiting, longest) + prefix * share)
+                * _STEPS
+            )
             / _STEPS
-            for load, share in zip(loads, shares, strict=True)
+            for metrics, share in zip(all_metrics, shares, strict=True)
         ]
 
     def _prefix_shares(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Sequence[float]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.loads import Adapters
+from modelplane.epp.scheduling.metrics import Adapters
 from modelplane.framework.registry import NoParameters, plugin_type
 
 RUNNING, ROOM, WAITING, NEITHER = 1.0, 0.8, 0.6, 0.0
@@ -22,7 +22,7 @@ class LoraAffinityScorer:
 
     def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> list[float]:
         model = context.request.model
-        return [_score(load.adapters, model) for load in context.loads(endpoints)]
+        return [_score(metrics.adapters, model) for metrics in context.metrics(endpoints)]
 
 
 def _score(adapters: Adapters, model: str) -> float:

@@ -5,35 +5,29 @@ length of the match instead, squared on the way to `matchLengthScaleTokens`: hal
 than half of a short one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from modelplane.epp.scheduling.context import SchedulingContext
-from modelplane.epp.scheduling.counts import Counts
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.parameters import PRECISE, PrecisePrefixScorerParameters, PrefixCacheParameters
 from modelplane.epp.scheduling.producers.matches import PrefixMatch
 from modelplane.epp.scheduling.producers.prefix import PREFIX, any_held, prefix_of
-from modelplane.framework import SparseScores
+from modelplane.framework import SparseVector, zeros
 from modelplane.framework.registry import plugin_type
-
-_NOTHING: Mapping[int, float] = {}
 
 
 class PrefixCacheScorer:
-    __slots__ = ("_none", "_parameters", "_producer", "name")
+    __slots__ = ("_parameters", "_producer", "name")
 
     def __init__(self, name: str, parameters: PrefixCacheParameters) -> None:
         self.name = name
         self._parameters = parameters
         self._producer = parameters.prefix_match_info_producer_name
-        self._none = SparseScores(0, _NOTHING)
 
     def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
         match = prefix_of(context, self._producer) if self._producer else context.get(PREFIX)
         if match is None or not match.total_blocks or not any_held(match):
-            if self._none.length != len(endpoints):
-                self._none = SparseScores(len(endpoints), _NOTHING)
-            return self._none
+            return zeros(len(endpoints))
         held = context.aligned(match.matched if match.weighted is None else match.weighted, endpoints)
         weight = self._parameters.match_length_weight
         if not weight:
@@ -45,10 +39,10 @@ class PrefixCacheScorer:
         return weight * length * length + (1.0 - weight) * min(1.0, blocks / match.total_blocks)
 
 
-def _shares(held: Sequence[float], total: int) -> SparseScores:
-    if type(held) is Counts:
-        return SparseScores(held.length, {at: min(1.0, blocks / total) for at, blocks in held.values.items()})
-    return SparseScores(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks})
+def _shares(held: Sequence[float], total: int) -> SparseVector[float]:
+    if type(held) is SparseVector:
+        return SparseVector(held.length, {at: min(1.0, blocks / total) for at, blocks in held.values.items()}, 0.0)
+    return SparseVector(len(held), {at: min(1.0, blocks / total) for at, blocks in enumerate(held) if blocks}, 0.0)
 
 
 def make_precise(name: str, _parameters: PrecisePrefixScorerParameters) -> PrefixCacheScorer:

@@ -2,11 +2,11 @@
 
 from operator import attrgetter
 
-from modelplane.epp.scheduling.memo import LeastFirst
+from modelplane.epp.scheduling.metric_scorers import LowestFirstScorer
 from modelplane.framework.registry import NoParameters, plugin_type
 
 
-class RunningScorer(LeastFirst):
+class RunningScorer(LowestFirstScorer):
     __slots__ = ()
 
     def __init__(self, name: str, _parameters: NoParameters) -> None:

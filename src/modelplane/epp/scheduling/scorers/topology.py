@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from modelplane.epp.scheduling.context import SchedulingContext
 from modelplane.epp.scheduling.endpoints import Endpoint
-from modelplane.epp.scheduling.remembered import Constant
-from modelplane.epp.scheduling.slots import PEER
-from modelplane.epp.scheduling.topology import TopologyLevel, shared
+from modelplane.epp.scheduling.topology import PEER, TopologyLevel, shared
+from modelplane.framework import zeros
 from modelplane.framework.registry import Parameters, plugin_type
 
 _SCORES: Mapping[TopologyLevel, float] = {
@@ -23,16 +22,15 @@ class TopologyScorerParameters(Parameters, frozen=True):
 
 
 class TopologyScorer:
-    __slots__ = ("_none", "name")
+    __slots__ = ("name",)
 
     def __init__(self, name: str, _parameters: TopologyScorerParameters) -> None:
         self.name = name
-        self._none = Constant(0.0)
 
     def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[float]:
         peer = context.get(PEER)
         if peer is None:
-            return self._none.of(len(endpoints))
+            return zeros(len(endpoints))
         return [_SCORES[shared(peer, endpoint)] for endpoint in endpoints]
 
 

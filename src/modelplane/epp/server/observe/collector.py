@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.server.observe.families import Family, MetricType, metric_of, text_of
-from modelplane.epp.server.observe.numbers import Histogram, Numbers, Record
+from modelplane.epp.server.observe.metrics import Histogram, PickerMetrics, RequestMetrics
 
 PREFIX = "llm_d_epp_"
 _FULL = ("model_name", "target_model_name", "fairness_id", "priority")
@@ -31,7 +31,7 @@ class PoolStats(msgspec.Struct, frozen=True):
     name: str = ""
     endpoints: tuple[Endpoint, ...] = ()
     stale: int = 0
-    """Endpoints whose numbers are too old."""
+    """Endpoints whose metrics are stale."""
     poll_errors: int = 0
     extract_errors: int = 0
     saturation: Mapping[str, float] = {}
@@ -40,11 +40,11 @@ class PoolStats(msgspec.Struct, frozen=True):
     """Priority, requests and bytes that wait."""
     queues: Mapping[str, tuple[float, float]] = {}
     """How full the queue of each priority is, by requests and by bytes; "" is all of them together."""
-    prefix: "PrefixShown | None" = None
+    prefix: "PrefixIndexStats | None" = None
     """None where there is no index of prefixes."""
 
 
-class PrefixShown(msgspec.Struct, frozen=True):
+class PrefixIndexStats(msgspec.Struct, frozen=True):
     """Of an index of prefixes."""
 
     blocks: int
@@ -57,24 +57,24 @@ class _OfRecords(msgspec.Struct, frozen=True):
 
     name: str
     help: str
-    of: Callable[[Record], Histogram]
+    of: Callable[[RequestMetrics], Histogram]
     old: str = ""
 
 
 _HISTOGRAMS = (
-    _OfRecords("request_duration_seconds", "Time to the end of the response.", lambda record: record.whole,
+    _OfRecords("request_duration_seconds", "Seconds to the end of the response.", lambda record: record.whole,
             "inference_objective_request_duration_seconds"),
-    _OfRecords("request_size_bytes", "Size of request bodies.", lambda record: record.sizes,
+    _OfRecords("request_size_bytes", "Bytes of request bodies.", lambda record: record.sizes,
             "inference_objective_request_sizes"),
-    _OfRecords("request_input_tokens", "Prompt tokens, as responses told.", lambda record: record.inputs,
+    _OfRecords("request_input_tokens", "Prompt tokens, from the usage in responses.", lambda record: record.inputs,
             "inference_objective_input_tokens"),
-    _OfRecords("request_output_tokens", "Output tokens, as responses told.", lambda record: record.outputs,
+    _OfRecords("request_output_tokens", "Output tokens, from the usage in responses.", lambda record: record.outputs,
             "inference_objective_output_tokens"),
-    _OfRecords("request_cached_tokens", "Prompt tokens found in a cache.", lambda record: record.cached,
+    _OfRecords("request_cached_tokens", "Prompt tokens found in a prefix cache.", lambda record: record.cached,
             "inference_objective_prompt_cached_tokens"),
-    _OfRecords("request_ntpot_seconds", "Time to the end, for each output token.", lambda record: record.ntpot,
+    _OfRecords("request_ntpot_seconds", "Seconds to the end, for each output token.", lambda record: record.ntpot,
             "inference_objective_normalized_time_per_output_token_seconds"),
-    _OfRecords("request_streaming_tpot_seconds", "Time for a token after the first.", lambda record: record.tpot),
+    _OfRecords("request_streaming_tpot_seconds", "Seconds for each token after the first.", lambda record: record.tpot),
 )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ class PickerCollector(Collector):
     """`pool` is asked at each collection."""
 
     def __init__(
-        self, numbers: Numbers, pool: Callable[[], PoolStats], *, version: str = "", legacy: bool = False
+        self, numbers: PickerMetrics, pool: Callable[[], PoolStats], *, version: str = "", legacy: bool = False
     ) -> None:
         self._numbers = numbers
         self._pool = pool
@@ -108,20 +108,20 @@ class PickerCollector(Collector):
         records = list(self._numbers.records)
         totals: Values = {record.labels: record.requests for record in records}
         yield from self._counter(
-            "request_total", "Requests.", _FULL, totals, ("inference_objective_request_total", 0, 1, 3)
+            "request_total", "Requests received.", _FULL, totals, ("inference_objective_request_total", 0, 1, 3)
         )
         errors: Values = {(*r.labels, code): count for r in records for code, count in r.errors.items()}
         names = (*_FULL, "error_code")
         yield from self._counter(
             "request_error_total",
-            "Requests that failed.",
+            "Requests that ended with an error, by code.",
             names,
             errors,
             ("inference_objective_request_error_total", 0, 1, 4),
         )
         running: Values = {record.labels: record.running for record in records}
         yield from self._gauge(
-            "request_running", "Requests sent on that have not ended.", _FULL, running,
+            "request_running", "Requests that were routed and have not ended.", _FULL, running,
             ("inference_objective_running_requests", 0),
         )  # fmt: skip
         for family in _HISTOGRAMS:
@@ -129,9 +129,11 @@ class PickerCollector(Collector):
         first: Histograms = {
             (*r.labels, flag): h for r in records for flag, h in (("false", r.first), ("true", r.first_streaming))
         }
-        yield _histogram(f"{PREFIX}request_ttft_seconds", "Time to the first byte.", (*_FULL, "streaming"), first)
+        yield _histogram(
+            f"{PREFIX}request_ttft_seconds", "Seconds to the first byte of the response.", (*_FULL, "streaming"), first
+        )
 
-    def _histograms_of(self, family: _OfRecords, records: Sequence[Record]) -> Iterator[Family]:
+    def _histograms_of(self, family: _OfRecords, records: Sequence[RequestMetrics]) -> Iterator[Family]:
         found: Histograms = {record.labels: family.of(record) for record in records}
         yield _histogram(PREFIX + family.name, family.help, _FULL, found)
         if self._legacy and family.old:
@@ -140,9 +142,24 @@ class PickerCollector(Collector):
     def _deciding(self) -> Iterator[Family]:
         numbers = self._numbers
         for name, text, histogram, old in (
-            ("scheduler_e2e_duration_seconds", "Time to decide.", numbers.deciding, "inference_extension_"),
-            ("request_processing_duration_seconds", "The picker's own time on requests.", numbers.request_side, ""),
-            ("response_processing_duration_seconds", "The picker's own time on responses.", numbers.response_side, ""),
+            (
+                "scheduler_e2e_duration_seconds",
+                "Seconds that scheduling took.",
+                numbers.deciding,
+                "inference_extension_",
+            ),
+            (
+                "request_processing_duration_seconds",
+                "Seconds that the picker spent on a request.",
+                numbers.request_side,
+                "",
+            ),
+            (
+                "response_processing_duration_seconds",
+                "Seconds that the picker spent on a response.",
+                numbers.response_side,
+                "",
+            ),
         ):
             yield _histogram(PREFIX + name, text, (), {(): histogram})
             if self._legacy and old:
@@ -156,7 +173,7 @@ class PickerCollector(Collector):
         for endpoint, by_model in self._numbers.attempts.items():
             place = _place(endpoint)
             counts |= {("success", model, *place): count for model, count in by_model.items()}
-        text = "Decisions, by where they sent requests."
+        text = "Scheduling attempts, by status and endpoint."
         names = ("status", "target_model_name", "endpoint_name", "namespace", "port")
         yield _counter(f"{PREFIX}scheduler_attempts_total", text, names, counts)
         if self._legacy:
@@ -164,9 +181,13 @@ class PickerCollector(Collector):
             yield _counter("inference_extension_scheduler_attempts_total", text, old, counts)
 
     def _pools(self, pool: PoolStats) -> Iterator[Family]:
-        loads = [endpoint.load for endpoint in pool.endpoints if endpoint.load.seen_s >= 0]
+        loads = [endpoint.metrics for endpoint in pool.endpoints if endpoint.metrics.scraped_s >= 0]
         for name, old, values in (
-            ("kv_cache_utilization", "inference_pool_average_kv_cache_utilization", [load.kv_use for load in loads]),
+            (
+                "kv_cache_utilization",
+                "inference_pool_average_kv_cache_utilization",
+                [load.kv_cache_usage for load in loads],
+            ),
             ("queue_size", "inference_pool_average_queue_size", [load.waiting for load in loads]),
             ("running_requests", "inference_pool_average_running_requests", [load.running for load in loads]),
         ):
@@ -178,45 +199,65 @@ class PickerCollector(Collector):
             if self._legacy:
                 yield _gauge(old, f"Mean {shown} of the pool.", ("name",), mean)
         ready: Values = {(pool.name,): len(pool.endpoints)}
-        yield _gauge(f"{PREFIX}ready_endpoints", "Endpoints that may be picked.", ("name",), ready)
+        yield _gauge(f"{PREFIX}ready_endpoints", "Endpoints in the pool that are ready.", ("name",), ready)
         if self._legacy:
-            yield _gauge("inference_pool_ready_pods", "Endpoints that may be picked.", ("name",), ready)
+            yield _gauge("inference_pool_ready_pods", "Endpoints in the pool that are ready.", ("name",), ready)
 
     def _flow(self, pool: PoolStats) -> Iterator[Family]:
         base = f"{PREFIX}flow_control_"
         waits = self._numbers.waits
         ended: Values = {(*by, pool.name): count for by, count in waits.ended.items()}
-        yield _counter(f"{base}requests_total", "Waits that ended.", ("outcome", "priority", "inference_pool"), ended)
+        yield _counter(
+            f"{base}requests_total",
+            "Requests that left the flow control queue, by outcome.",
+            ("outcome", "priority", "inference_pool"),
+            ended,
+        )
         seconds: Histograms = {
             (labels[2], labels[3], outcome, pool.name, labels[0], labels[1]): histogram
             for (labels, outcome), histogram in waits.seconds.items()
         }
         names = ("fairness_id", "priority", "outcome", "inference_pool", *_MODELS)
-        text = "Time from arrival to the end of the wait."
+        text = "Seconds that a request spent in the flow control queue."
         yield _histogram(f"{base}request_queue_duration_seconds", text, names, seconds)
         stages: Values = {(pool.name, stage): value for stage, value in pool.saturation.items()}
-        yield _gauge(f"{base}pool_saturation", "1 is full.", ("inference_pool", "stage"), stages)
+        yield _gauge(
+            f"{base}pool_saturation", "Saturation of the pool; 1 is full.", ("inference_pool", "stage"), stages
+        )
         stale: Values = {("utilization-detector",): pool.stale}
-        yield _gauge(f"{base}stale_endpoints", "Endpoints whose numbers are too old.", ("detector",), stale)
+        yield _gauge(f"{base}stale_endpoints", "Endpoints whose metrics are stale.", ("detector",), stale)
         sizes: Values = {(str(priority), pool.name): count for priority, count, _ in pool.waiting}
         weights: Values = {(str(priority), pool.name): size for priority, _, size in pool.waiting}
-        yield _gauge(f"{base}queue_size", "Requests that wait.", ("priority", "inference_pool"), sizes)
-        yield _gauge(f"{base}queue_bytes", "Bytes of requests that wait.", ("priority", "inference_pool"), weights)
+        yield _gauge(f"{base}queue_size", "Requests in the flow control queue.", ("priority", "inference_pool"), sizes)
+        yield _gauge(
+            f"{base}queue_bytes",
+            "Bytes of the requests in the flow control queue.",
+            ("priority", "inference_pool"),
+            weights,
+        )
         for at, what in enumerate(("requests", "bytes")):
-            text = f"The share of the limit of {what} that wait which is taken."
+            text = f"Queued {what} as a share of their limit."
             whole: Values = {(pool.name,): pool.queues[""][at]} if pool.queues else {}
             parts: Values = {(name, pool.name): shares[at] for name, shares in pool.queues.items() if name}
             yield _gauge(f"{base}global_capacity_utilization_{what}", text, ("inference_pool",), whole)
             yield _gauge(f"{base}capacity_utilization_{what}", text, ("priority", "inference_pool"), parts)
 
-    def _prefix(self, prefix: PrefixShown) -> Iterator[Family]:
+    def _prefix(self, prefix: PrefixIndexStats) -> Iterator[Family]:
         size: Values = {(): prefix.blocks}
         shown: tuple[tuple[str, str, Histogram], ...] = (
-            ("prefix_indexer_hit_ratio", "The share of a prompt that its endpoint holds.", prefix.hit_ratios),
-            ("prefix_indexer_hit_bytes", "Bytes of a prompt that its endpoint holds.", prefix.hit_bytes),
+            (
+                "prefix_indexer_hit_ratio",
+                "Share of a prompt that is in the prefix cache of its endpoint.",
+                prefix.hit_ratios,
+            ),
+            (
+                "prefix_indexer_hit_bytes",
+                "Bytes of a prompt that are in the prefix cache of its endpoint.",
+                prefix.hit_bytes,
+            ),
         )
         for prefixed in (PREFIX, "inference_extension_") if self._legacy else (PREFIX,):
-            yield _gauge(f"{prefixed}prefix_indexer_size", "Blocks that the prefix index remembers.", (), size)
+            yield _gauge(f"{prefixed}prefix_indexer_size", "Blocks in the prefix index.", (), size)
             for name, text, histogram in shown:
                 yield _histogram(f"{prefixed}{name}", text, (), {(): histogram})
 
@@ -229,25 +270,28 @@ class PickerCollector(Collector):
             ("inference_extension_model_rewrite_decisions_total", 0, 1, 2),
         )  # fmt: skip
         splits: Values = dict(numbers.disaggregated.items())
-        text = "How requests were divided among stages."
+        text = "Disaggregation decisions, by type."
         yield _counter(f"{PREFIX}disagg_decision_total", text, ("model_name", "decision_type"), splits)
         yield _counter(f"{PREFIX}pd_decision_total", text, ("model_name", "decision_type"), splits)
         polls: Values = {("metrics-data-source",): pool.poll_errors}
         extracts: Values = {("metrics-data-source", "core-metrics-extractor"): pool.extract_errors}
-        yield _counter(f"{PREFIX}datalayer_poll_errors_total", "Pages that could not be had.", ("source_type",), polls)
-        text = "Pages without the numbers that are looked for."
+        yield _counter(f"{PREFIX}datalayer_poll_errors_total", "Scrapes that failed.", ("source_type",), polls)
+        text = "Scraped pages without the expected metrics."
         yield _counter(f"{PREFIX}datalayer_extract_errors_total", text, ("source_type", "extractor_type"), extracts)
         if pool.prefix is not None:
             yield from self._prefix(pool.prefix)
         opened: Values = {(): numbers.streams_open}
-        yield _gauge(f"{PREFIX}extproc_streams_inflight", "Streams that are open.", (), opened)
+        yield _gauge(f"{PREFIX}extproc_streams_inflight", "Open ext_proc streams.", (), opened)
         streams: Values = {(code,): count for code, count in numbers.streams_by_code.items()}
-        yield _counter(f"{PREFIX}extproc_streams_total", "Streams that ended.", ("code",), streams)
+        yield _counter(f"{PREFIX}extproc_streams_total", "Ended ext_proc streams, by gRPC code.", ("code",), streams)
         yield _histogram(
-            f"{PREFIX}extproc_stream_duration_seconds", "How long streams last.", (), {(): numbers.streams}
+            f"{PREFIX}extproc_stream_duration_seconds",
+            "Seconds that ext_proc streams lasted.",
+            (),
+            {(): numbers.streams},
         )
         info: Values = {("", self._version): 1}
-        yield _gauge(f"{PREFIX}info", "What runs.", ("commit", "build_ref"), info)
+        yield _gauge(f"{PREFIX}info", "Build of the picker.", ("commit", "build_ref"), info)
 
     def _counter(
         self, name: str, text: str, labels: Sequence[str], values: Values, old: tuple[str, *tuple[int, ...]]

@@ -19,7 +19,7 @@ from modelplane.epp.replay.replay import CONFIGURATION, DECISION
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe.heard import Heard, ProfileHeard, Witnessed
+from modelplane.epp.server.observe.decision_steps import DecisionSteps, ProfileSteps, RecordedSteps
 
 ENDING: Final = "ending"
 _SHOWN: Final = 5
@@ -68,18 +68,20 @@ class DecisionLog:
             return False
         return True
 
-    def decided(self, request: Request, decision: Decision, spent_s: float, heard: Heard | None, now_s: float) -> None:
-        """Write a decision that was drawn (`heard` is there), or one that sent the request nowhere."""
-        if heard is None and decision.outcome is Outcome.PICKED:
+    def decided(
+        self, request: Request, decision: Decision, spent_s: float, steps: DecisionSteps | None, now_s: float
+    ) -> None:
+        """Write a decision that was drawn (`steps` is there), or one that sent the request nowhere."""
+        if steps is None and decision.outcome is Outcome.PICKED:
             return
         if not self._allowed(now_s):
             self.dropped += 1
             return
         line = {
-            "event": DECISION, "at": self._now(), **_line(request, decision, spent_s, heard), "config": self._digest
+            "event": DECISION, "at": self._now(), **_line(request, decision, spent_s, steps), "config": self._digest
         }  # fmt: skip
-        if isinstance(heard, Witnessed) and heard.recording is not None:
-            line["replay"] = heard.recording
+        if isinstance(steps, RecordedSteps) and steps.recording is not None:
+            line["replay"] = steps.recording
         self._write(msgspec.json.encode(line) + b"\n")
 
     def evicted(self, request: Request, now_s: float) -> None:
@@ -106,11 +108,11 @@ class DecisionLog:
         return True
 
 
-def _line(request: Request, decision: Decision, spent_s: float, heard: Heard | None) -> Mapping[str, object]:
+def _line(request: Request, decision: Decision, spent_s: float, steps: DecisionSteps | None) -> Mapping[str, object]:
     line: dict[str, object] = {
         "request": request.id[:_NAME_MOST],
         "model": request.model[:_NAME_MOST],
-        "tenant": request.tenant[:_NAME_MOST],
+        "tenant": request.fairness_id[:_NAME_MOST],
         "priority": request.priority,
         "outcome": decision.outcome.title,
         "status": decision.outcome.status,
@@ -124,15 +126,15 @@ def _line(request: Request, decision: Decision, spent_s: float, heard: Heard | N
             line["shadows"] = {name: [endpoint.name for endpoint in picks] for name, picks in decision.shadows}
     else:
         line["why"] = decision.why
-    if heard is not None:
-        line["profiles"] = {name: _profile(one) for name, one in heard.profiles.items()}
+    if steps is not None:
+        line["profiles"] = {name: _profile(one) for name, one in steps.profiles.items()}
     return line
 
 
-def _profile(heard: ProfileHeard) -> Mapping[str, object]:
-    shown: dict[str, object] = {"candidates": len(heard.scored), "best": [_scored(*one) for one in heard.best(_SHOWN)]}
-    if heard.refused:
-        shown["refused"] = dict(heard.refused)
+def _profile(steps: ProfileSteps) -> Mapping[str, object]:
+    shown: dict[str, object] = {"candidates": len(steps.scored), "best": [_scored(*one) for one in steps.best(_SHOWN)]}
+    if steps.refused:
+        shown["refused"] = dict(steps.refused)
     return shown
 
 

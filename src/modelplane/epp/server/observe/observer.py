@@ -1,8 +1,8 @@
 """What the server tells of each request, passed on to numbers, log and traces.
 
-    heard = observer.listen(request, chance)                # None for nearly every request
-    decision = scheduler.schedule(…, reporter=heard)
-    observer.decided(request, decision, spent_s, heard)
+    steps = observer.listen(request, chance)                # None for nearly every request
+    decision = scheduler.schedule(…, reporter=steps)
+    observer.decided(request, decision, spent_s, steps)
     …
     observer.ended(request, decision, served)
 
@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 
 from modelplane.epp.config.config import Config
-from modelplane.epp.flowcontrol import WaitOutcome
+from modelplane.epp.flowcontrol import QueueOutcome
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.endpoints import Endpoint
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
 from modelplane.epp.server.observe.decision_log import DecisionLog
-from modelplane.epp.server.observe.heard import Heard, Witnessed
-from modelplane.epp.server.observe.numbers import Numbers
+from modelplane.epp.server.observe.decision_steps import DecisionSteps, RecordedSteps
+from modelplane.epp.server.observe.metrics import PickerMetrics
 from modelplane.epp.server.observe.tracing import RequestTrace, Tracing
 from modelplane.framework import Reporter
 
@@ -34,13 +34,13 @@ class PickObserver:
 
     def __init__(
         self,
-        numbers: Numbers | None = None,
+        numbers: PickerMetrics | None = None,
         *,
         log: DecisionLog | None = None,
         tracing: Tracing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.numbers = numbers or Numbers()
+        self.numbers = numbers or PickerMetrics()
         self._log = log
         self._tracing = tracing
         self._curious = log is not None or tracing is not None
@@ -50,14 +50,14 @@ class PickObserver:
         self._traces: dict[int, RequestTrace] = {}
         """By the identity of the decision, which the server holds until the request ends."""
 
-    def listen(self, request: Request, chance: float) -> Heard | None:
+    def listen(self, request: Request, chance: float) -> DecisionSteps | None:
         """A listener for the scheduler where the decision is to be logged or traced. `chance` is in [0, 1)."""
         if not self._curious:
             return None
         traced = self._tracing is not None and self._tracing.wants(request, chance)
         if self._log is not None and self._log.wants(chance, self._clock()):
-            return Witnessed(traced=traced)
-        return Heard(traced=traced) if traced else None
+            return RecordedSteps(traced=traced)
+        return DecisionSteps(traced=traced) if traced else None
 
     def configured(self, config: Config) -> None:
         """Decisions are made by this configuration from here on."""
@@ -69,7 +69,7 @@ class PickObserver:
         request: Request,
         decision: Decision,
         spent_s: float,
-        heard: Reporter[Endpoint] | None = None,
+        steps: Reporter[Endpoint] | None = None,
         *,
         model: str = "",
     ) -> None:
@@ -78,7 +78,7 @@ class PickObserver:
         if self.divides and decision.outcome is Outcome.PICKED:
             self.numbers.split(request, decision)
         if self._curious:
-            self._tell(request, decision, spent_s, heard if isinstance(heard, Heard) else None)
+            self._tell(request, decision, spent_s, steps if isinstance(steps, DecisionSteps) else None)
 
     def ended(self, request: Request, decision: Decision, served: EndpointResponse, *, model: str = "") -> None:
         """Once for each request that was sent on."""
@@ -93,7 +93,7 @@ class PickObserver:
         if self._log is not None:
             self._log.evicted(request, self._clock())
 
-    def waited(self, request: Request, ending: WaitOutcome, *, model: str = "") -> None:
+    def waited(self, request: Request, ending: QueueOutcome, *, model: str = "") -> None:
         """Once for each request that was offered to flow control."""
         outcome = DISPATCHED if ending.outcome is None else ending.outcome.title
         self.numbers.waited(request, outcome, ending.waited_s, model)
@@ -111,14 +111,14 @@ class PickObserver:
         if response_s:
             numbers.response_side.add(response_s)
 
-    def _tell(self, request: Request, decision: Decision, spent_s: float, heard: Heard | None) -> None:
+    def _tell(self, request: Request, decision: Decision, spent_s: float, steps: DecisionSteps | None) -> None:
         now_s = self._clock()
         if self._log is not None:
-            drawn = heard if heard is not None and heard.logged else None
+            drawn = steps if steps is not None and steps.logged else None
             self._log.decided(request, decision, spent_s, drawn, now_s)
-        if self._tracing is None or heard is None or not heard.traced:
+        if self._tracing is None or steps is None or not steps.traced:
             return
-        trace = RequestTrace(heard, now_s, spent_s)
+        trace = RequestTrace(steps, now_s, spent_s)
         if decision.outcome is not Outcome.PICKED:
             self._tracing.ended(request, decision, trace)
         elif len(self._traces) < _TRACES_MOST:

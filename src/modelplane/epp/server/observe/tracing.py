@@ -16,7 +16,7 @@ from modelplane.api.errors import InputError
 from modelplane.epp.scheduling.decisions import Decision, Outcome
 from modelplane.epp.scheduling.plugins import EndpointResponse
 from modelplane.epp.scheduling.requests import Request
-from modelplane.epp.server.observe.heard import Heard, ProfileHeard
+from modelplane.epp.server.observe.decision_steps import DecisionSteps, ProfileSteps
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -36,10 +36,10 @@ Attributes = Mapping[str, Value]
 class RequestTrace:
     """What is kept of a traced request from its decision to its end."""
 
-    __slots__ = ("decided_s", "heard", "spent_s")
+    __slots__ = ("decided_s", "spent_s", "steps")
 
-    def __init__(self, heard: Heard, decided_s: float, spent_s: float) -> None:
-        self.heard = heard
+    def __init__(self, steps: DecisionSteps, decided_s: float, spent_s: float) -> None:
+        self.steps = steps
         self.decided_s = decided_s
         self.spent_s = spent_s
 
@@ -83,10 +83,10 @@ class Tracing:
         )
         deciding = inner.under(orchestration)
         times = (trace.decided_s - trace.spent_s, trace.decided_s)
-        for name, heard in trace.heard.profiles.items():
+        for name, steps in trace.steps.profiles.items():
             attributes = {"llm_d.epp.scheduling.profile.name": name}
             profile = deciding.span("run_scheduler_profile", times, attributes)
-            _steps(deciding.under(profile), times, heard)
+            _steps(deciding.under(profile), times, steps)
 
     def close(self) -> None:
         """Send what is left."""
@@ -140,16 +140,16 @@ class _Maker:
         return int((moment_s + self._offset_s) * 1e9)
 
 
-def _steps(maker: _Maker, times: tuple[float, float], heard: ProfileHeard) -> None:
+def _steps(maker: _Maker, times: tuple[float, float], steps: ProfileSteps) -> None:
     timing: dict[str, Value] = {"modelplane.timing": "profile"}
-    candidates = len(heard.scored) + sum(heard.refused.values())
+    candidates = len(steps.scored) + sum(steps.refused.values())
     counts: dict[str, Value] = {
         "llm_d.epp.filter.candidate_endpoints": candidates,
-        "llm_d.epp.filter.filtered_endpoints": len(heard.scored),
+        "llm_d.epp.filter.filtered_endpoints": len(steps.scored),
     }
     maker.span("filter_endpoints", times, counts | timing)
-    scores = _scores_by_scorer(heard)
-    counts = {"llm_d.epp.scorer.count": len(scores), "llm_d.epp.scoring.candidate_endpoints": len(heard.scored)}
+    scores = _scores_by_scorer(steps)
+    counts = {"llm_d.epp.scorer.count": len(scores), "llm_d.epp.scoring.candidate_endpoints": len(steps.scored)}
     scoring = maker.under(maker.span("llm_d.epp.scoring", times, counts | timing))
     for name, values in scores.items():
         attributes: dict[str, Value] = {
@@ -159,18 +159,18 @@ def _steps(maker: _Maker, times: tuple[float, float], heard: ProfileHeard) -> No
             "llm_d.epp.scorer.endpoints_scored": len(values),
         }
         scoring.span(f"llm_d.epp.scorer.{name}", times, attributes | timing)
-    best = heard.best(_SHOWN)
+    best = steps.best(_SHOWN)
     picks: dict[str, Value] = {
-        "llm_d.epp.picker.candidate_endpoints": len(heard.scored),
+        "llm_d.epp.picker.candidate_endpoints": len(steps.scored),
         "llm_d.epp.picker.top_endpoints": [endpoint.name for endpoint, _, _ in best],
         "llm_d.epp.picker.top_scores": [total for _, total, _ in best],
     }
     maker.span("pick_endpoints", times, picks | timing)
 
 
-def _scores_by_scorer(heard: ProfileHeard) -> dict[str, list[float]]:
+def _scores_by_scorer(steps: ProfileSteps) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
-    for _, _, parts in heard.scored:
+    for _, _, parts in steps.scored:
         for name, score in parts:
             found.setdefault(name, []).append(score)
     return found

@@ -50,7 +50,7 @@ class Parsed(msgspec.Struct, frozen=True):
     model: str = ""
     prompts: tuple[bytes, ...] = ()
     streaming: bool = False
-    most_output_tokens: int = 0
+    max_output_tokens: int = 0
     salt: str = ""
     has_media: bool = False
 

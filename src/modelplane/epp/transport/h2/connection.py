@@ -30,10 +30,10 @@ from modelplane.epp.transport.h2.frames import (
     StreamFault,
 )
 from modelplane.epp.transport.h2.limits import H2Limits
-from modelplane.epp.transport.h2.opening import Opening, judge, trailers_malformed
 from modelplane.epp.transport.h2.outbound import Outbound
 from modelplane.epp.transport.h2.reader import FrameReader
 from modelplane.epp.transport.h2.receive_window import ReceiveWindow
+from modelplane.epp.transport.h2.request_head import RequestHead, read_request_head, trailers_malformed
 from modelplane.epp.transport.h2.streams import StreamTable
 
 _MOST_OPENINGS: Final = 256
@@ -71,7 +71,7 @@ class H2Connection:
         self._frame_bytes = limits.frame_bytes
         self._reader = FrameReader()
         self._decoder = hpack.Decoder(limits.header_list_bytes)
-        self._openings: dict[bytes, Opening] = {}
+        self._openings: dict[bytes, RequestHead] = {}
         """By blocks that mean the same whenever they come."""
         self._block: tuple[int, int, bytearray] | None = None
         """Flags, stream and beginning of a header block that continues."""
@@ -266,14 +266,14 @@ class H2Connection:
             self._streams.note(stream_id)
             raise StreamFault(stream_id, ErrorCode.ENHANCE_YOUR_CALM, str(excess)) from excess
         if self._streams.note(stream_id):
-            opening = judge(headers)
+            opening = read_request_head(headers)
             if self._decoder.remembers(block) and len(self._openings) < _MOST_OPENINGS:
                 self._remember(block, opening)
             self._open(stream_id, opening, ends=ends)
         else:
             self._on_trailers(stream_id, headers, ends=ends)
 
-    def _remember(self, block: bytes, opening: Opening) -> None:
+    def _remember(self, block: bytes, opening: RequestHead) -> None:
         self._openings[block] = opening
         make = self._methods.get(opening.path)
         if self._fast_path is None or make is None:
@@ -292,7 +292,7 @@ class H2Connection:
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "trailers that are malformed or end nothing")
         stream.end()
 
-    def _open(self, stream_id: int, opening: Opening, *, ends: bool) -> None:
+    def _open(self, stream_id: int, opening: RequestHead, *, ends: bool) -> None:
         if self._streams.is_refused(stream_id):
             return
         if opening.malformed:

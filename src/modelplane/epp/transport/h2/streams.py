@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from modelplane.epp.transport.calls import GrpcStatus, Handler, MakeHandler, TakesSeveral
+from modelplane.epp.transport.calls import BatchHandler, GrpcStatus, Handler, MakeHandler
 from modelplane.epp.transport.h2 import frames, hpack
 from modelplane.epp.transport.h2.closed_streams import ClosedStreams
 from modelplane.epp.transport.h2.flood_guard import FloodGuard
@@ -251,7 +251,7 @@ class Stream:
         self._used = self._received = size
         try:
             self._handler = handler = make(self)
-            if isinstance(handler, TakesSeveral) and messages:
+            if isinstance(handler, BatchHandler) and messages:
                 handler.messages(messages)
                 return
             for message in messages:

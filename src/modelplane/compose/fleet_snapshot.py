@@ -1,0 +1,378 @@
+"""From objects to the fleet that placement looks at.
+
+A cluster counts by what its status publishes, not by what its spec hopes for. Devices of equal description become one
+value, however many pools have them, so the work grows with what differs and not with the fleet.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import msgspec
+
+from modelplane.api.codec import decode
+from modelplane.api.conditions import Condition, ConditionStatus, ConditionType
+from modelplane.api.errors import InputError, InvalidObject
+from modelplane.api.meta import ClusterName, Key, ObjectMeta, PoolName, Uid
+from modelplane.api.models import (
+    ClassDevice,
+    DeploymentReference,
+    GpuPool,
+    InferenceClass,
+    InferenceCluster,
+    ModelCache,
+    ModelReplica,
+    NodePool,
+    PoolDevice,
+    ReplicaEngine,
+)
+from modelplane.api.models import Taint as TaintSpec
+from modelplane.api.objects import Manifest
+from modelplane.api.reasons import Reason
+from modelplane.api.timestamps import epoch_s
+from modelplane.k8s.device import Device, DeviceError
+from modelplane.placement.hardware import DeviceKind, Hardware
+from modelplane.placement.matching import Claim
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import (
+    CacheInfo,
+    Cluster,
+    Effect,
+    MemberAssignment,
+    Packing,
+    PlacedReplica,
+    PlacementTaint,
+    Pool,
+    PoolAssignment,
+    Price,
+    QueueInfo,
+    shared_assignments,
+)
+
+_MAX_HARDWARE = 4_096
+_MAX_POOLS = 16_384
+_encode = msgspec.json.Encoder().encode
+_SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
+_PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_READY.value})
+_HARMLESS = frozenset({Reason.CLASS_MISSING.value, Reason.UNRESOLVED.value})
+_NO_TAINTS: tuple[PlacementTaint, ...] = ()
+
+
+def class_kinds(resource: InferenceClass) -> tuple[DeviceKind, ...]:
+    found = _hardware(_encode([_description(device) for device in resource.spec.devices]))
+    if found.fault:
+        raise InvalidObject(f"spec.devices: {found.fault}")
+    return found.kinds
+
+
+def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> Cluster:
+    """A cluster as placement sees it. The manifest is not needed; hosts that have it may pass it."""
+    del manifest
+    spec, status, metadata = resource.spec, resource.status, resource.metadata
+    ready, since = _readiness(resource)
+    scheduling = spec.scheduling
+    return Cluster(
+        name=ClusterName(metadata.name),
+        pools=_described_pools(_encode((status.gpu_pools, spec.node_pools))),
+        labels=metadata.labels,
+        ready=ready,
+        unready_since=since,
+        cordoned=spec.cordoned,
+        taints=_taints(spec.taints) if spec.taints else _NO_TAINTS,
+        packing=Packing.BIN_PACK if scheduling.packing == "BinPack" else Packing.ANY,
+        priorities=tuple((priority.name, priority.value) for priority in scheduling.priorities),
+        default_priority=scheduling.default_priority,
+        quotas=tuple((quota.namespace, quota.devices) for quota in spec.quotas),
+        queue=_queue(resource),
+    )
+
+
+def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
+    """Ready by its own condition for the newest generation, and with an address; or since when it is not.
+
+    A cluster that says nothing is not ready, and it is not known since when: no news is no failure.
+    """
+    metadata = resource.metadata
+    for condition in resource.status.conditions:
+        if condition.type == ConditionType.READY:
+            fresh = not condition.observed_generation or condition.observed_generation == metadata.generation
+            gateway = resource.status.gateway
+            if condition.status is ConditionStatus.TRUE:
+                # A condition of an older generation is no news of a failure, so no grace period runs.
+                return fresh and gateway is not None and bool(gateway.address), None
+            return False, _failing_since(resource, condition)
+    return False, None
+
+
+def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None:
+    """Since when the cluster or its gateway fails. A class that is missing or not read yet stops nothing that runs."""
+    parts = [condition for condition in resource.status.conditions if condition.type in _PARTS]
+    amiss = [condition for condition in parts if condition.status is not ConditionStatus.TRUE]
+    if not amiss:
+        amiss = [ready]
+    since = [epoch_s(condition.last_transition_time) for condition in amiss if condition.reason not in _HARMLESS]
+    return min((moment for moment in since if moment is not None), default=None)
+
+
+@lru_cache(maxsize=_MAX_POOLS)
+def _described_pools(description: bytes) -> tuple[Pool, ...]:
+    """Clusters whose pools read alike share one value: to encode what they say is quicker than to work it out again."""
+    shown, spelled = msgspec.json.decode(description, type=tuple[tuple[GpuPool, ...], tuple[NodePool, ...]])
+    declared = {pool.name: pool for pool in spelled}
+    return tuple(_pool(pool, declared.get(pool.name)) for pool in shown)
+
+
+def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
+    """The same for one pool, without the counts of its status that placement does not read."""
+    observed = pool.observed_nodes
+    description = (
+        pool.name,
+        pool.nodes,
+        observed,
+        pool.price_per_node_hour,
+        pool.currency,
+        [_description(device) for device in pool.devices],
+        (declared.node_count, declared.max_node_count, declared.taints) if declared is not None else None,
+        [(device.name, others) for device in pool.devices if (others := _beyond_reach(device))],
+        pool.short_since,
+    )
+    return _described_pool(_encode(description))
+
+
+def _beyond_reach(device: PoolDevice) -> int:
+    """Devices that replicas cannot have: others hold them, or they are not there."""
+    return (device.held_by_others or 0) + (device.missing or 0)
+
+
+def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
+    """What of a device placement reads."""
+    return (
+        device.name,
+        device.claim,
+        device.driver,
+        device.device_class_name,
+        device.count,
+        device.attributes,
+        device.capacity,
+    )
+
+
+class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
+    name: PoolName
+    nodes: int
+    observed: int | None
+    price: str | None
+    currency: str | None
+    devices: msgspec.Raw
+    declared: tuple[int, int | None, tuple[TaintSpec, ...]] | None
+    held_by_others: tuple[tuple[str, int], ...]
+    short_since: str | None
+
+
+@lru_cache(maxsize=_MAX_POOLS)
+def _described_pool(description: bytes) -> Pool:
+    pool = msgspec.json.decode(description, type=_PoolDescription)
+    nodes, now = _nodes(pool)
+    meant = _meant(pool)
+    return Pool(
+        pool.name,
+        nodes,
+        _hardware(bytes(pool.devices)),
+        _taints(pool.declared[2]) if pool.declared is not None else _NO_TAINTS,
+        _price(pool.price, pool.currency) if pool.price else None,
+        now,
+        meant if meant > nodes else None,
+        pool.held_by_others,
+        epoch_s(pool.short_since),
+    )
+
+
+def _meant(pool: _PoolDescription) -> int:
+    """Nodes that the pool should have, or may grow to."""
+    if pool.declared is None:
+        return 0
+    size, most = pool.declared[:2]
+    return size if most is None else most
+
+
+def _nodes(pool: _PoolDescription) -> tuple[int, int | None]:
+    """Nodes to count on, and those that are there where that differs.
+
+    What was observed refines what was declared. A pool that scales may be counted on up to its limit all the same.
+    """
+    if pool.declared is not None and pool.declared[1] is not None:
+        present = pool.observed if pool.observed is not None else pool.declared[0]
+        return max(pool.nodes, 0), None if present >= pool.nodes else present
+    return (pool.nodes if pool.observed is None else pool.observed), None
+
+
+@lru_cache(maxsize=_MAX_HARDWARE)
+def _hardware(description: bytes) -> Hardware:
+    kinds: list[DeviceKind] = []
+    for name, claim, driver, device_class, count, attributes, capacity in msgspec.json.decode(description):
+        try:
+            device = Device.from_dict(driver, {"attributes": attributes, "capacity": capacity})
+        except DeviceError as error:
+            return Hardware((), fault=f"device {name}: {error}")
+        kinds.append(DeviceKind(name, device, count, device_class if claim != "Synthetic" else None))
+    return Hardware.of(tuple(kinds))
+
+
+@lru_cache(maxsize=_MAX_HARDWARE)
+def _price(amount: str, currency: str | None) -> Price | None:
+    try:
+        return Price(float(amount), currency or "USD")
+    except ValueError:
+        return None
+
+
+def _taints(taints: Iterable[TaintSpec]) -> tuple[PlacementTaint, ...]:
+    found = [
+        PlacementTaint(taint.key, taint.value or "", Effect(taint.effect), epoch_s(taint.time_added))
+        for taint in taints
+    ]
+    return tuple(sorted(found, key=lambda taint: (taint.key, taint.effect)))
+
+
+def _queue(resource: InferenceCluster) -> QueueInfo | None:
+    wanted = resource.spec.scheduling.queue
+    for queue in resource.status.queues:
+        if queue.name == wanted and queue.quota is not None:
+            others = queue.used_by_others
+            return QueueInfo(queue.name, queue.quota, others if others is not None else queue.used or 0)
+    return None
+
+
+def placed_replica(resource: ModelReplica) -> PlacedReplica:
+    """The place that a replica holds, whether or not it runs."""
+    spec, metadata = resource.spec, resource.metadata
+    owner = spec.deployment
+    return PlacedReplica(
+        deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
+        cluster=ClusterName(spec.cluster_name),
+        index=spec.index,
+        assignments=shared_assignments(tuple(_seat(engine) for engine in spec.engines)),
+        serving=_serves(resource),
+        idle_since=_idle_since(resource),
+        created=metadata.creation_timestamp or "",
+        priority=spec.priority,
+        protected=spec.protected,
+        leaving=metadata.deletion_timestamp is not None,
+        preempts=spec.preempts,
+    )
+
+
+def _serves(resource: ModelReplica) -> bool:
+    """Whether it answers requests, though something else about it may be amiss or under way."""
+    held = {condition.type for condition in resource.status.conditions if condition.status is ConditionStatus.TRUE}
+    return ConditionType.READY.value in held or held >= _SERVING
+
+
+def _idle_since(resource: ModelReplica) -> float | None:
+    """Since when it does not answer requests: the latest change that made it so, or else its creation."""
+    if _serves(resource):
+        return None
+    amiss = {found.type: found for found in resource.status.conditions if found.status is not ConditionStatus.TRUE}
+    parts = [epoch_s(amiss[name].last_transition_time) for name in sorted(_SERVING & amiss.keys())]
+    ready = amiss.get(ConditionType.READY.value)
+    stopped = [
+        min((moment for moment in parts if moment is not None), default=None),
+        epoch_s(ready.last_transition_time) if ready is not None else None,
+        epoch_s(resource.metadata.creation_timestamp),
+    ]
+    return max((moment for moment in stopped if moment is not None), default=None)
+
+
+def _seat(engine: ReplicaEngine) -> PoolAssignment:
+    members = tuple(
+        MemberAssignment(
+            engine.copies * member.nodes,
+            tuple(
+                Claim(wanted.name, wanted.device_class_name, wanted.count, tuple(s.cel for s in wanted.selectors))
+                for wanted in member.device_requests
+            ),
+        )
+        for member in engine.members
+    )
+    return PoolAssignment(engine.name, PoolName(engine.members[0].node_pool_name), members)
+
+
+def cache_of(resource: ModelCache) -> CacheInfo:
+    ready = (found.name for found in resource.status.clusters if found.phase == "Ready")
+    return CacheInfo(
+        namespace=resource.metadata.namespace,
+        name=resource.metadata.name,
+        staged=frozenset(ClusterName(name) for name in ready),
+        selector=resource.spec.cluster_selector,
+    )
+
+
+def fleet_of(clusters: Iterable[Manifest], replicas: Iterable[Manifest], caches: Iterable[Manifest] = ()) -> Fleet:
+    """One object that cannot be read stops nobody else: it is in the fleet with its fault, and nothing is put on it."""
+    return Fleet.of(
+        (cluster for item in clusters if (cluster := read_cluster(item)) is not None),
+        (holding for item in replicas if (holding := read_replica(item)) is not None),
+        (cache for item in caches if (cache := read_cache(item)) is not None),
+    )
+
+
+def read_cluster(manifest: Manifest) -> Cluster | None:
+    """A cluster; with its fault where it cannot be read, or None where not even its name can."""
+    try:
+        return cluster_of(decode(InferenceCluster, manifest))
+    except InputError as error:
+        named = _outline(manifest)
+        return Cluster(name=ClusterName(named.metadata.name), ready=False, fault=str(error)) if named else None
+
+
+def read_replica(manifest: Manifest) -> PlacedReplica | None:
+    """A replica; with its fault where it cannot be read, or None where not even its owner and cluster can."""
+    try:
+        return placed_replica(decode(ModelReplica, manifest))
+    except InputError as error:
+        named = _outline(manifest)
+        if named is None or not named.spec.cluster_name:
+            return None
+        owner, metadata = named.spec.deployment, named.metadata
+        return PlacedReplica(
+            deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
+            cluster=ClusterName(named.spec.cluster_name),
+            index=named.spec.index,
+            assignments=(),
+            # Whether it serves is not known either; it must not go before others do.
+            serving=True,
+            created=metadata.creation_timestamp or "",
+            leaving=metadata.deletion_timestamp is not None,
+            fault=str(error),
+        )
+
+
+def read_cache(manifest: Manifest) -> CacheInfo | None:
+    """A cache; with its fault where it cannot be read, or None where not even its name can."""
+    try:
+        return cache_of(decode(ModelCache, manifest))
+    except InputError as error:
+        named = _outline(manifest)
+        if named is None:
+            return None
+        return CacheInfo(namespace=named.metadata.namespace, name=named.metadata.name, fault=str(error))
+
+
+class _OutlineSpec(msgspec.Struct, frozen=True, rename="camel"):
+    cluster_name: str = ""
+    index: int = 0
+    deployment: DeploymentReference | None = None
+
+
+class _Outline(msgspec.Struct, frozen=True):
+    """What must be readable of an object for it to have a place at all."""
+
+    metadata: ObjectMeta
+    spec: _OutlineSpec = _OutlineSpec()
+
+
+def _outline(manifest: Manifest) -> _Outline | None:
+    try:
+        found = decode(_Outline, manifest)
+    except InputError:
+        return None
+    return found if found.metadata.name else None

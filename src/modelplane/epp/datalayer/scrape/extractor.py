@@ -1,0 +1,304 @@
+"""Reads a few numbers off a metrics page without parsing the rest.
+
+A page of a model server is some 32 KB, of which five or six lines matter, and from one look to the next hardly any of
+them differs. So each family of series is looked for at the beginning of a line, near the place where it stood last
+time; when its lines are the same bytes as then, what they said is known. A family that was not there is looked for less
+and less often. All lines of a family stand together, as the format asks.
+
+Pages come from servers that may be broken: what cannot be read is left out, what is not finite or below zero counts as
+not there, and of a family only so many lines are looked at. What a page does not show keeps the value that it had.
+"""
+
+import re
+from collections.abc import Sequence
+from math import isfinite
+
+import msgspec
+
+from modelplane.epp.datalayer.scrape.engines import EngineMetricNames, MetricFamily
+from modelplane.epp.scheduling.metrics import Adapters, EndpointMetrics
+
+_LINES_MOST = 4096
+_LINE_MOST = 65_536
+_DRIFT = 512
+"""How far from its last place a family is looked for before the whole page is searched."""
+_SKIPS_MOST = 16
+_NAMES_MOST = 10_000
+_DIGITS_MOST = 15
+
+# Possessive repeats: a hostile line is given up after one pass over it.
+_REST = re.compile(rb'(?:\{((?:[^"}\n]++|"(?:[^"\\\n]++|\\[^\n])*+")*+)\})?[ \t]+([^ \t\n]+)')
+_LABEL = re.compile(rb'([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]++|\\.)*+)"')
+_ESCAPES = re.compile(rb"\\(.)")
+
+
+class Series(msgspec.Struct):
+    """One line of a family: its labels as written, and its value."""
+
+    written: bytes
+    value: float
+
+    def label(self, name: bytes) -> str | None:
+        for found, value in _LABEL.findall(self.written):
+            if found == name:
+                return _text(value)
+        return None
+
+
+class ScrapedValues(msgspec.Struct, frozen=True):
+    """What one page said; None: nothing of it."""
+
+    waiting: float | None = None
+    running: float | None = None
+    kv_use: float | None = None
+    block_size: int | None = None
+    blocks: int | None = None
+    adapters: Adapters | None = None
+    others: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def tells_load(self) -> bool:
+        return self.waiting is not None or self.running is not None or self.kv_use is not None
+
+    def after(self, before: EndpointMetrics, at_s: float, then: tuple[int, int] = (0, 0)) -> EndpointMetrics:
+        """The load with this page's numbers in place of older ones; `then` are requests and tokens that were ours."""
+        if not self.tells_load:
+            at_s, then = before.scraped_s, (before.requests_at_scrape, before.tokens_at_scrape)
+        return EndpointMetrics(
+            waiting=before.waiting if self.waiting is None else self.waiting,
+            running=before.running if self.running is None else self.running,
+            kv_cache_usage=before.kv_cache_usage if self.kv_use is None else self.kv_use,
+            block_size=before.block_size if self.block_size is None else self.block_size,
+            blocks=before.blocks if self.blocks is None else self.blocks,
+            adapters=before.adapters if self.adapters is None else self.adapters,
+            models=before.models,
+            scraped_s=at_s,
+            requests_at_scrape=then[0],
+            tokens_at_scrape=then[1],
+        )
+
+
+NOTHING_SEEN = ScrapedValues()
+
+
+class MetricsExtractor:
+    """Reads page after page of one server."""
+
+    def __init__(self, engine: EngineMetricNames) -> None:
+        self.engine = engine
+        self._ranks = tuple(label.encode() for label in engine.ranks)
+        self._families = {name: _Family(name) for name in sorted({metric.name for metric in engine.metrics})}
+        cache = (engine.cache_info, engine.block_size, engine.blocks)
+        self._cache_names = frozenset(metric.name for metric in cache if metric is not None)
+        self._seen = NOTHING_SEEN
+
+    def read(self, page: bytes) -> ScrapedValues:
+        """The same object as the last time, if nothing that it tells has changed."""
+        if page[:1] != b"#" or page[-1:] != b"\n":
+            page = b"\n%b\n" % page
+        changed = [name for name, family in self._families.items() if family.look(page)]
+        if changed:
+            self._seen = self._tell(changed)
+        return self._seen
+
+    def _tell(self, changed: Sequence[str]) -> ScrapedValues:
+        """What changes with every request is worked out anew; the rest only if it is among what changed."""
+        engine, before = self.engine, self._seen
+        cache = (before.block_size, before.blocks)
+        if not self._cache_names.isdisjoint(changed):
+            cache = self._cache()
+        adapters = before.adapters
+        if engine.adapters is not None and engine.adapters.name in changed:
+            adapters = _adapters(self._series(engine.adapters))
+        others = ((key, self._sum(metric)) for key, metric in engine.others) if engine.others else ()
+        return ScrapedValues(
+            self._sum(engine.waiting),
+            self._sum(engine.running),
+            _share(self._series(engine.kv_use)),
+            *cache,
+            adapters,
+            tuple((key, value) for key, value in others if value is not None),
+        )
+
+    def _cache(self) -> tuple[int | None, int | None]:
+        """Block size and blocks, from series of their own or from the labels of one."""
+        engine = self.engine
+        info = self._series(engine.cache_info)
+        size, blocks = self._series(engine.block_size), self._sum(engine.blocks)
+        return (
+            _whole(_largest(size)) if size else _labelled_most(info, engine.block_size_label),
+            self._blocks(info) if blocks is None else _whole(blocks),
+        )
+
+    def _series(self, metric: MetricFamily | None) -> Sequence[Series]:
+        if metric is None:
+            return ()
+        series = self._families[metric.name].series
+        for name, value in metric.labels if series else ():
+            series = [one for one in series if one.label(name.encode()) == value]
+        return series
+
+    def _sum(self, metric: MetricFamily | None) -> float | None:
+        """Over the ranks; what a rank shows more than once counts once."""
+        series = self._series(metric)
+        if len(series) <= 1:
+            return series[0].value if series else None
+        ranks: dict[tuple[str | None, ...], float] = {}
+        for one in series:
+            rank = tuple(one.label(name) for name in self._ranks)
+            ranks[rank] = max(ranks.get(rank, 0.0), one.value)
+        return sum(ranks.values())
+
+    def _blocks(self, info: Sequence[Series]) -> int | None:
+        label = self.engine.blocks_label.encode()
+        ranks = {tuple(one.label(name) for name in self._ranks): _number(one.label(label)) for one in info}
+        told = [count for count in ranks.values() if count is not None]
+        return sum(told) if told else None
+
+
+class _Family:
+    """The series of one name, where they stood, and the bytes that they were read from."""
+
+    __slots__ = ("_at", "_misses", "_needle", "_needles", "_only", "_skips", "_text", "series")
+
+    def __init__(self, name: str) -> None:
+        self._needles = (f"\n{name}{{".encode(), f"\n{name} ".encode())
+        self._needle = self._needles[0]
+        self._at = -1
+        self._text = b""
+        self._only = b""
+        """Where there is one series: its line up to the value, which alone is likely to differ the next time."""
+        self._misses = self._skips = 0
+        self.series: Sequence[Series] = ()
+
+    def look(self, page: bytes) -> bool:
+        """Whether something differs from the last time. A line break stands before and after each line of interest."""
+        at = self._place(page)
+        if at < 0:
+            changed = bool(self._text)
+            self._at, self._text, self._only, self.series = -1, b"", b"", ()
+            return changed
+        self._at = at
+        text = self._text
+        if text and page.startswith(text, at) and not page.startswith(self._needle, at + len(text) - 1):
+            return False
+        if not self._read_value(page, at):
+            self._read(page, at)
+        return True
+
+    def _read_value(self, page: bytes, at: int) -> bool:
+        """The short way: a series alone, with the labels that it had."""
+        if not self._only or not page.startswith(self._only, at):
+            return False
+        start = at + len(self._only)
+        end = page.find(b"\n", start)
+        value = _value(page[start:end])
+        if value is None or page.startswith(self._needle, end):
+            return False
+        self._text = page[at : end + 1]
+        self.series = (Series(self.series[0].written, value),)
+        return True
+
+    def _place(self, page: bytes) -> int:
+        if self._at >= 0:
+            at = page.find(self._needle, max(0, self._at - _DRIFT), self._at + _DRIFT)
+            if at == 0 or (at > 0 and not page.startswith(self._needle, page.rfind(b"\n", 0, at))):
+                return at
+        elif self._skips:
+            self._skips -= 1
+            return -1
+        return self._search(page)
+
+    def _search(self, page: bytes) -> int:
+        for needle in self._needles:
+            at = page.find(needle)
+            if at >= 0:
+                self._needle, self._misses = needle, 0
+                return at
+        self._misses = min(2 * self._misses + 1, _SKIPS_MOST)
+        self._skips = self._misses - 1
+        return -1
+
+    def _read(self, page: bytes, at: int) -> None:
+        series, end = [], at
+        name = len(self._needle) - 1
+        for _ in range(_LINES_MOST):
+            start = end + name
+            end = page.find(b"\n", start)
+            one = _series(page, start, end)
+            if one is not None:
+                series.append(one)
+            if not page.startswith(self._needle, end):
+                break
+        self._text = page[at : end + 1]
+        self._only = _up_to_value(page, at, at + name) if len(series) == 1 else b""
+        self.series = series
+
+
+def _series(page: bytes, start: int, end: int) -> Series | None:
+    """What follows the name on a line."""
+    found = _REST.match(page, start, end) if end - start <= _LINE_MOST else None
+    value = None if found is None else _value(found[2])
+    return None if found is None or value is None else Series(found[1] or b"", value)
+
+
+def _up_to_value(page: bytes, at: int, start: int) -> bytes:
+    """The line that begins at `at`, without its value; empty where more than a value follows the labels."""
+    end = page.find(b"\n", start)
+    found = _REST.match(page, start, end)
+    return page[at : found.start(2)] if found is not None and found.end() == end else b""
+
+
+def _value(written: bytes) -> float | None:
+    try:
+        value = float(written)
+    except ValueError:
+        return None
+    return value if isfinite(value) and value >= 0 else None
+
+
+def _largest(series: Sequence[Series]) -> float | None:
+    if len(series) == 1:
+        return series[0].value
+    return max((one.value for one in series), default=None)
+
+
+def _share(series: Sequence[Series]) -> float | None:
+    fullest = _largest(series)
+    return None if fullest is None else min(fullest, 1.0)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _labelled_most(info: Sequence[Series], label: str) -> int | None:
+    name = label.encode()
+    return max((count for one in info if (count := _number(one.label(name))) is not None), default=None)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MOST else None
+
+
+def _adapters(series: Sequence[Series]) -> Adapters | None:
+    """Of the newest series: each set of adapters that a server ever had leaves one, and its value is its time."""
+    if not series:
+        return None
+    newest = max(series, key=lambda one: one.value)
+    labels: dict[bytes, bytes] = dict(_LABEL.findall(newest.written))
+    running, waiting, most = (
+        _text(labels.get(name, b"")) for name in (b"running_lora_adapters", b"waiting_lora_adapters", b"max_lora")
+    )
+    return Adapters(_names(running), _names(waiting), _number(most) or 0)
+
+
+def _names(listed: str) -> frozenset[str]:
+    parts = listed.split(",", _NAMES_MOST)[:_NAMES_MOST]
+    return frozenset(name for part in parts if (name := part.strip()))
+
+
+def _text(written: bytes) -> str:
+    if b"\\" in written:
+        written = _ESCAPES.sub(lambda found: b"\n" if found[1] == b"n" else found[1], written)
+    return written.decode(errors="replace")

@@ -1,0 +1,80 @@
+"""What each flow has in its band's queue, and which items are displaced when the queue is full.
+
+No part of a queue is reserved for a flow. When it is full, a request of a flow with less in it displaces the newest
+requests of the flow with most, as long as that flow keeps no less than the other gets. So one flow can fill a queue and
+cannot keep others out; flows with equal usage do not displace each other.
+"""
+
+from collections.abc import Sequence
+
+from modelplane.epp.flowcontrol.items import FlowItem
+
+
+class FlowUsage:
+    """Queued items by flow. The flow with most requests is found in constant time."""
+
+    __slots__ = ("_by_count", "_bytes", "_items", "_most")
+
+    def __init__(self) -> None:
+        self._items: dict[str, dict[int, FlowItem]] = {}
+        self._bytes: dict[str, int] = {}
+        self._by_count: dict[int, dict[str, None]] = {}
+        self._most = 0
+
+    def add(self, item: FlowItem) -> None:
+        usage = self._items.setdefault(item.fairness_id, {})
+        usage[item.number] = item
+        self._bytes[item.fairness_id] = self._bytes.get(item.fairness_id, 0) + item.size
+        self._move(item.fairness_id, len(usage) - 1, len(usage))
+        self._most = max(self._most, len(usage))
+
+    def remove(self, item: FlowItem) -> None:
+        fairness_id = item.fairness_id
+        usage = self._items[fairness_id]
+        del usage[item.number]
+        self._bytes[fairness_id] -= item.size
+        self._move(fairness_id, len(usage) + 1, len(usage))
+        if not usage:
+            del self._items[fairness_id], self._bytes[fairness_id]
+        if self._most not in self._by_count:
+            # Counts change by one, so the flow with most has one less.
+            self._most -= 1
+
+    def displaced_by(self, newcomer: FlowItem, requests: int, size: int) -> Sequence[FlowItem]:
+        """The items to end so that at least so many requests and bytes leave; none: the newcomer is rejected."""
+        if not self._items:
+            return ()
+        by_bytes = requests <= 0
+        fairness_id = (
+            max(self._bytes, key=self._bytes.__getitem__) if by_bytes else next(iter(self._by_count[self._most]))
+        )
+        if fairness_id == newcomer.fairness_id:
+            return ()
+        spare = self._spare_bytes(fairness_id, newcomer) if by_bytes else self._spare_requests(fairness_id, newcomer)
+        leaving: list[FlowItem] = []
+        freed = 0
+        for item in reversed(self._items[fairness_id].values()):
+            spare -= item.size if by_bytes else 1
+            if spare < 0:
+                break
+            leaving.append(item)
+            freed += item.size
+            if len(leaving) >= requests and freed >= size:
+                return leaving
+        return ()
+
+    def _spare_requests(self, fairness_id: str, newcomer: FlowItem) -> int:
+        """How many it may lose before it has fewer than the newcomer's flow would."""
+        return len(self._items[fairness_id]) - len(self._items.get(newcomer.fairness_id, ())) - 1
+
+    def _spare_bytes(self, fairness_id: str, newcomer: FlowItem) -> int:
+        return self._bytes[fairness_id] - self._bytes.get(newcomer.fairness_id, 0) - newcomer.size
+
+    def _move(self, fairness_id: str, before: int, after: int) -> None:
+        if before:
+            there = self._by_count[before]
+            del there[fairness_id]
+            if not there:
+                del self._by_count[before]
+        if after:
+            self._by_count.setdefault(after, {})[fairness_id] = None

@@ -1,0 +1,51 @@
+"""One scrape of a server's metrics."""
+
+import msgspec
+
+_MOST = 1e12
+
+
+class Adapters(msgspec.Struct, frozen=True):
+    """LoRA adapters of a server: which run, which wait, and how many may be active at once (0: unknown)."""
+
+    running: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    most: int = 0
+
+
+NO_ADAPTERS = Adapters()
+
+
+class EndpointMetrics(msgspec.Struct, frozen=True):
+    """One scrape of a server's metrics. `scraped_s` is its time; negative: never.
+
+    Numbers are finite and clamped to their range, so no scorer has to check. A KV cache usage of NaN is 1, a count 0.
+    """
+
+    waiting: float = 0.0
+    running: float = 0.0
+    kv_cache_usage: float = 0.0
+    """In [0, 1]."""
+    block_size: int = 0
+    """Tokens of one KV block; 0: unknown."""
+    blocks: int = 0
+    """KV blocks of the server; 0: unknown."""
+    adapters: Adapters = NO_ADAPTERS
+    models: frozenset[str] = frozenset()
+    """Names the server answers to; empty: unknown."""
+    scraped_s: float = -1.0
+    requests_at_scrape: int = 0
+    """Requests of this picker that were in flight at the scrape, which includes them."""
+    tokens_at_scrape: int = 0
+    """Their tokens that `kv_cache_usage` is taken to include."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.kv_cache_usage <= 1.0:
+            msgspec.structs.force_setattr(self, "kv_cache_usage", 0.0 if self.kv_cache_usage < 0.0 else 1.0)
+        if not 0.0 <= self.waiting <= _MOST:
+            msgspec.structs.force_setattr(self, "waiting", _MOST if self.waiting > _MOST else 0.0)
+        if not 0.0 <= self.running <= _MOST:
+            msgspec.structs.force_setattr(self, "running", _MOST if self.running > _MOST else 0.0)
+
+
+NEVER_SCRAPED = EndpointMetrics()

@@ -1,0 +1,81 @@
+"""Requests whose prompt no endpoint has cached go to the endpoint that got such a request longest ago.
+
+New prompts start caches; taking turns keeps one endpoint from collecting all of them. Where an endpoint has a prefix of
+the prompt cached, all endpoints score 0.5.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from modelplane.epp.scheduling.context import SchedulingContext
+from modelplane.epp.scheduling.decisions import Decision
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.producers.approx_producer import computing
+from modelplane.epp.scheduling.producers.prefix import any_held, prefix_of
+from modelplane.framework.registry import Parameters, plugin_type
+
+NEUTRAL = 0.5
+
+
+class NoHitLruParameters(Parameters, frozen=True):
+    lru_size: Annotated[int, msgspec.Meta(ge=1)] = 1024
+    """Endpoints that are kept in order."""
+    prefix_match_info_producer_name: str = ""
+    prefix_plugin_name: str = ""
+    """The old name of the field above."""
+    prefix_plugin_type: str = ""
+    """Read, and without effect: a name is enough."""
+
+
+class NoHitLruScorer:
+    def __init__(self, name: str, parameters: NoHitLruParameters | None = None) -> None:
+        self.name = name
+        self._parameters = parameters or NoHitLruParameters()
+        self._producer = self._parameters.prefix_match_info_producer_name or self._parameters.prefix_plugin_name
+        self._used: OrderedDict[Endpoint, None] = OrderedDict()
+
+    def score(self, context: SchedulingContext, endpoints: Sequence[Endpoint]) -> Sequence[float]:
+        """1 for the endpoint that waits longest for a cold request, down to 0; never used ones come first, by name."""
+        if not self._is_cold(context):
+            return [NEUTRAL] * len(endpoints)
+        if len(endpoints) == 1:
+            return [1.0]
+        age = {endpoint: place for place, endpoint in enumerate(self._used, start=1)}
+        ranked = sorted(range(len(endpoints)), key=lambda at: (age.get(endpoints[at], 0), endpoints[at].name))
+        scores = [0.0] * len(endpoints)
+        for place, at in enumerate(ranked):
+            scores[at] = 1.0 - place / (len(endpoints) - 1)
+        return scores
+
+    def capture(self, context: SchedulingContext) -> object:
+        """Endpoints in the order of their turns, who waits longest first; they matter to cold requests only."""
+        kept = set(context.endpoints)
+        return [endpoint.name for endpoint in self._used if endpoint in kept] if self._is_cold(context) else None
+
+    def restore(self, context: SchedulingContext, captured: object) -> None:
+        by_name = {endpoint.name: endpoint for endpoint in context.endpoints}
+        self._used = OrderedDict((by_name[name], None) for name in msgspec.convert(captured, list[str]))
+
+    def pre_request(self, context: SchedulingContext, decision: Decision) -> Sequence[tuple[str, str]]:
+        if self._is_cold(context):
+            for endpoint in computing(decision):
+                self._used[endpoint] = None
+                self._used.move_to_end(endpoint)
+            while len(self._used) > self._parameters.lru_size:
+                self._used.popitem(last=False)
+        return ()
+
+    def endpoints_changed(self, endpoints: Sequence[Endpoint]) -> None:
+        kept = set(endpoints)
+        for endpoint in [endpoint for endpoint in self._used if endpoint not in kept]:
+            del self._used[endpoint]
+
+    def _is_cold(self, context: SchedulingContext) -> bool:
+        match = prefix_of(context, self._producer)
+        return match is None or not any_held(match)
+
+
+TYPES = (plugin_type("no-hit-lru-scorer", NoHitLruScorer, NoHitLruParameters, consumes=("prefix",)),)

@@ -1,0 +1,192 @@
+"""Plain values from the event stream of the C parser, refusing as it goes what a manifest does not need."""
+
+from array import array
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import yaml
+
+from modelplane.k8s.admission.decode import CONTROL, TextError, refuse, shorten
+from modelplane.k8s.admission.layout import Document, Layout
+from modelplane.k8s.admission.scalars import Scalar, resolve_scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_DEPTH: Final = 64
+MAX_NODES: Final = 60_000
+MAX_DOCUMENTS: Final = 1_000
+TOO_MANY_DOCUMENTS: Final = f"more than {MAX_DOCUMENTS:,} documents; split the text"
+TOO_MANY_NODES: Final = f"more than {MAX_NODES:,} values; split the text"
+
+_MERGE_KEY: Final = "<<"
+
+
+def read_yaml(text: str, *, source: str) -> list[Document]:
+    """The documents that are not empty, in order; or TextError."""
+    builder = _YamlBuilder(text, source)
+    try:
+        builder.consume(yaml.CBaseLoader(text))
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, text, source) from None
+    except yaml.YAMLError as error:
+        raise TextError(f"not valid YAML: {error}", source=source) from None
+    return builder.documents
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> TextError:
+    mark = error.problem_mark or error.context_mark
+    line, column, index = (mark.line + 1, mark.column + 1, mark.index) if mark else (1, 1, 0)
+    if text[index : index + 1] == "\t":
+        return TextError("a tab cannot indent YAML; use spaces", source=source, line=line, column=column)
+    context = f" ({error.context} of line {error.context_mark.line + 1})" if error.context_mark else ""
+    return TextError(f"not valid YAML: {error.problem}{context}", source=source, line=line, column=column)
+
+
+class _YamlBuilder:
+    """The value under construction.
+
+    The innermost open collection is `_mapping` or else `_sequence`; `_key` is the mapping's key that awaits a value.
+    """
+
+    __slots__ = (
+        "_count",
+        "_key",
+        "_layout",
+        "_lines",
+        "_mapping",
+        "_node",
+        "_open",
+        "_sequence",
+        "_source",
+        "_spans",
+        "_starts",
+        "documents",
+    )
+
+    def __init__(self, text: str, source: str) -> None:
+        self._source = source
+        self._starts = array("I")
+        self._lines = array("I")
+        self._spans = array("I")
+        self._layout = Layout(text, self._starts, self._lines, self._spans)
+        self._open: list[tuple[dict[str, object] | None, list[object], int]] = []
+        self._mapping: dict[str, object] | None = None
+        self._sequence: list[object] = []
+        self._key: str | None = None
+        self._node = 0
+        self._count = 0
+        self.documents: list[Document] = []
+
+    def consume(self, parser: yaml.CBaseLoader) -> None:
+        handlers: dict[type[yaml.Event], Callable[[Any], None]] = {
+            yaml.ScalarEvent: self._scalar,
+            yaml.MappingStartEvent: self._start_mapping,
+            yaml.SequenceStartEvent: self._start_sequence,
+            yaml.MappingEndEvent: self._end,
+            yaml.SequenceEndEvent: self._end,
+            yaml.AliasEvent: self._alias,
+            yaml.DocumentStartEvent: self._start_document,
+            yaml.DocumentEndEvent: self._end_document,
+            yaml.StreamStartEvent: lambda _: None,
+            yaml.StreamEndEvent: lambda _: None,
+        }
+        for event in iter(parser.get_event, None):
+            handlers[type(event)](event)
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        self._enter(event)
+        value: Scalar = event.value
+        if event.implicit[0]:
+            value = self._resolve(event)
+        elif event.style == '"' and not event.value.isprintable():
+            self._refuse_escaped_controls(event)
+        if self._mapping is None:
+            self._sequence.append(value)
+        elif self._key is None:
+            self._key = self._accept_key(value, event)
+        else:
+            self._mapping[self._key] = value
+            self._key = None
+
+    def _resolve(self, event: yaml.ScalarEvent) -> Scalar:
+        try:
+            return resolve_scalar(event.value)
+        except ValueError as error:
+            self._refuse(str(error), event)
+
+    def _accept_key(self, key: Scalar, event: yaml.ScalarEvent) -> str:
+        if not isinstance(key, str):
+            self._refuse(f"key {shorten(event.value) or 'null'} is not a string; write it in quotes", event)
+        if key == _MERGE_KEY and event.implicit[0]:
+            self._refuse("merge keys (<<) are not supported; write the fields out", event)
+        if self._mapping is not None and key in self._mapping:
+            self._refuse(f'key "{shorten(key)}" is given twice; keep one', event)
+        return key
+
+    def _start_mapping(self, event: yaml.MappingStartEvent) -> None:
+        mapping: dict[str, object] = {}
+        self._start(event, mapping)
+        self._mapping = mapping
+
+    def _start_sequence(self, event: yaml.SequenceStartEvent) -> None:
+        sequence: list[object] = []
+        self._start(event, sequence)
+        self._mapping = None
+        self._sequence = sequence
+
+    def _start(self, event: yaml.CollectionStartEvent, value: object) -> None:
+        self._enter(event)
+        if len(self._open) >= MAX_DEPTH:
+            self._refuse(f"nested deeper than {MAX_DEPTH} levels", event)
+        if self._mapping is None:
+            self._sequence.append(value)
+        elif self._key is None:
+            self._refuse("a key must be a string, not a mapping or a list", event)
+        else:
+            self._mapping[self._key] = value
+            self._key = None
+        self._open.append((self._mapping, self._sequence, self._node))
+        self._node = len(self._starts) - 1
+
+    def _end(self, _event: yaml.CollectionEndEvent) -> None:
+        self._spans[self._node] = len(self._starts) - self._node
+        self._mapping, self._sequence, self._node = self._open.pop()
+
+    def _alias(self, event: yaml.AliasEvent) -> NoReturn:
+        self._refuse(f"aliases (*{shorten(event.anchor or '')}) are not supported; write the value out", event)
+
+    def _start_document(self, event: yaml.DocumentStartEvent) -> None:
+        self._count += 1
+        if self._count > MAX_DOCUMENTS:
+            self._refuse(TOO_MANY_DOCUMENTS, event)
+        self._mapping, self._sequence, self._node = None, [], len(self._starts)
+
+    def _end_document(self, _event: yaml.DocumentEndEvent) -> None:
+        (value,) = self._sequence
+        if value is not None:
+            self.documents.append(Document(value, self._source, self._layout, self._node))
+
+    def _enter(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
+        """Count a node and keep its place."""
+        mark = event.start_mark
+        self._starts.append(mark.index if mark else 0)
+        self._lines.append(mark.line if mark else 0)
+        self._spans.append(1)
+        if event.tag is not None or event.anchor is not None:
+            self._refuse_decoration(event)
+        if len(self._starts) > MAX_NODES:
+            self._refuse(TOO_MANY_NODES, event)
+
+    def _refuse_decoration(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> NoReturn:
+        if event.tag is not None:
+            self._refuse(f"tags ({shorten(event.tag)}) are not supported; leave it out", event)
+        self._refuse(f"anchors (&{shorten(event.anchor or '')}) are not supported; write the value out", event)
+
+    def _refuse_escaped_controls(self, event: yaml.ScalarEvent) -> None:
+        found = CONTROL.search(event.value)
+        if found is not None:
+            self._refuse(f"control character U+{ord(found[0]):04X} is not allowed", event)
+
+    def _refuse(self, sentence: str, event: yaml.Event) -> NoReturn:
+        index = event.start_mark.index if event.start_mark else 0
+        refuse(sentence, source=self._source, text=self._layout.text, index=index)

@@ -1,0 +1,239 @@
+"""Objects as placement sees them."""
+
+import pytest
+
+from modelplane.api.codec import decode
+from modelplane.api.errors import InvalidObject
+from modelplane.api.meta import Key
+from modelplane.api.models import InferenceClass, InferenceCluster, ModelCache, ModelReplica
+from modelplane.compose.fleet_snapshot import cache_of, class_kinds, cluster_of, epoch_s, fleet_of, placed_replica
+from modelplane.placement.values import Effect, Packing, PlacementTaint, Price, QueueInfo
+
+READY = {"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": 3}
+DOWN = {**READY, "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+MISSING_CLASS = {**DOWN, "type": "ClusterReady", "reason": "ClassMissing"}
+GATEWAY_RUNS = {**READY, "type": "GatewayReady", "reason": "GatewayRunning"}
+GATEWAY_FAILS = {
+    **GATEWAY_RUNS,
+    "status": "False",
+    "reason": "WaitingForCluster",
+    "lastTransitionTime": "2026-01-01T00:01:00Z",
+}
+GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
+
+
+def test_a_cluster_that_was_made_long_ago_and_lost_its_status_is_not_known_to_fail():
+    manifest = {
+        "metadata": {"name": "east", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}}, "nodePools": []},
+    }
+    found = cluster_of(decode(InferenceCluster, manifest))
+    assert (found.ready, found.unready_since) == (False, None)
+
+
+def read(*, conditions=(READY,), address="192.0.2.1", spec=None, pool=None, declared=None, status=None):
+    manifest = {
+        "metadata": {"name": "east", "generation": 3, "labels": {"region": "east"}},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east"}}},
+            "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": 4, **(declared or {})}],
+            **(spec or {}),
+        },
+        "status": {
+            "conditions": list(conditions),
+            "gateway": {"address": address} if address else {},
+            "gpuPools": [{"name": "gpus", "nodes": 4, "devices": [GPU], **(pool or {})}],
+            **(status or {}),
+        },
+    }
+    return cluster_of(decode(InferenceCluster, manifest))
+
+
+@pytest.mark.parametrize(
+    ("found", "ready", "since"),
+    [
+        pytest.param({}, True, None, id="ready"),
+        pytest.param({"address": ""}, False, None, id="no address"),
+        pytest.param({"conditions": [{**READY, "observedGeneration": 2}]}, False, None, id="of an older generation"),
+        pytest.param({"conditions": [DOWN]}, False, 1767225600.0, id="not ready since then"),
+        pytest.param({"conditions": [{**DOWN, "lastTransitionTime": None}]}, False, None, id="since when is not known"),
+        pytest.param({"conditions": []}, False, None, id="never said"),
+        pytest.param(
+            {"conditions": [DOWN, MISSING_CLASS, GATEWAY_RUNS]},
+            False,
+            None,
+            id="only a class is missing: no grace runs",
+        ),
+        pytest.param(
+            {"conditions": [DOWN, MISSING_CLASS, GATEWAY_FAILS]},
+            False,
+            1767225660.0,
+            id="a class is missing and the gateway fails since then",
+        ),
+    ],
+)
+def test_whether_a_cluster_is_ready_and_since_when_it_is_not(found, ready, since):
+    read_cluster = read(**found)
+    assert (read_cluster.ready, read_cluster.unready_since) == (ready, since)
+
+
+@pytest.mark.parametrize(
+    ("pool", "declared", "expected"),
+    [
+        pytest.param({}, {}, (4, None), id="declared"),
+        pytest.param({"observedNodes": 3}, {}, (3, None), id="fewer are there"),
+        pytest.param({}, {"maxNodeCount": 9, "nodeCount": 2}, (4, 2), id="scales, two to begin with"),
+        pytest.param({"observedNodes": 3}, {"maxNodeCount": 9}, (4, 3), id="scales, three are there"),
+        pytest.param({"observedNodes": 4}, {"maxNodeCount": 9}, (4, None), id="scales, all are there"),
+        pytest.param({"observedNodes": 0}, {}, (0, None), id="none is there"),
+    ],
+)
+def test_nodes_that_may_be_counted_on(pool, declared, expected):
+    (found,) = read(pool=pool, declared=declared).pools
+    assert (found.nodes, found.nodes_now) == expected
+
+
+@pytest.mark.parametrize(
+    ("pool", "declared", "meant"),
+    [
+        pytest.param({"observedNodes": 4}, {}, None, id="all are there"),
+        pytest.param({"nodes": 3, "observedNodes": 3}, {}, 4, id="one is away"),
+        pytest.param({"observedNodes": 1}, {"maxNodeCount": 4}, None, id="scales"),
+    ],
+)
+def test_nodes_that_a_pool_should_have(pool, declared, meant):
+    assert read(pool=pool, declared=declared).pools[0].desired_nodes == meant
+
+
+def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
+    broken = {"metadata": {"name": "east"}, "status": {"gpuPools": [{"name": "gpus", "nodes": "two"}]}}
+    owner = {"name": "chat", "uid": "u"}
+    replica = {
+        "metadata": {"name": "r", "namespace": "team"},
+        "spec": {"clusterName": "east", "index": 2, "deployment": owner, "engines": "none"},
+    }
+    cache = {"metadata": {"name": "weights", "namespace": "team"}, "spec": {"clusterSelector": 7}}
+    fleet = fleet_of([broken, {"metadata": {}}, 7], [replica, {"spec": {}}], [{"metadata": "?"}, cache])
+    assert [(*key, found.staged) for key, found in fleet.caches.items()] == [("team", "weights", frozenset())]
+    assert "clusterSelector" in fleet.caches["team", "weights"].fault
+    (cluster,), (holding,) = fleet.clusters, fleet.replicas
+    assert (cluster.name, cluster.ready, cluster.unready_since, cluster.pools) == ("east", False, None, ())
+    assert cluster.fault
+    assert (holding.id, holding.assignments, holding.serving) == ((Key("team", "chat", "u"), "east", 2), (), True)
+    assert "engines" in holding.fault
+
+
+def test_prices_taints_and_what_strangers_hold():
+    taint = {"key": "team", "value": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+    held = {"pricePerNodeHour": "84.80", "currency": "EUR", "shortSince": "2026-01-01T00:00:00Z"}
+    held["devices"] = [{**GPU, "allocated": 5, "heldByOthers": 2, "missing": 1}]
+    (found,) = read(pool=held, declared={"taints": [taint]}).pools
+    assert found.price == Price(84.8, "EUR")
+    assert found.taints == (PlacementTaint("team", "a", Effect.NO_EXECUTE, 1767225600.0),)
+    assert (found.held_by_others, found.short_since) == ((("gpu", 3),), 1767225600.0)
+    assert read(pool={"devices": [{**GPU, "allocated": 5}]}).pools[0].held_by_others == ()
+    assert read(pool={"pricePerNodeHour": "dear"}).pools[0].price is None
+
+
+def test_what_the_cluster_says_about_its_scheduling():
+    scheduling = {
+        "packing": "BinPack",
+        "queue": "serving",
+        "defaultPriority": "silver",
+        "priorities": [{"name": "silver", "value": 5}],
+    }
+    queues = [{"name": "other", "quota": 1}, {"name": "serving", "quota": 16, "used": 4}]
+    found = read(
+        spec={"scheduling": scheduling, "quotas": [{"namespace": "*", "devices": 8}], "cordoned": True},
+        status={"queues": queues},
+    )
+    assert (found.packing, found.queue) == (Packing.BIN_PACK, QueueInfo("serving", 16, 4))
+    apart = read(spec={"scheduling": scheduling}, status={"queues": [{**queues[1], "usedByOthers": 1}]})
+    assert apart.queue == QueueInfo("serving", 16, 1)
+    assert (found.priorities, found.default_priority) == ((("silver", 5),), "silver")
+    assert (found.priority_value(None), found.priority_value("gold")) == (5, 0)
+    assert (found.quota_of("anyone"), found.cordoned) == (8, True)
+
+
+def test_equal_pools_of_different_clusters_are_one_value():
+    assert read().pools[0] is read().pools[0]
+    counted = read(pool={"devices": [{**GPU, "allocated": 5, "free": 3}]})
+    assert counted.pools[0] is read().pools[0]
+
+
+def test_a_class_whose_devices_cannot_be_read_is_refused_with_the_place():
+    broken = {
+        "metadata": {"name": "h200"},
+        "spec": {"devices": [{**GPU, "capacity": {"memory": {"value": "lots"}}}]},
+    }
+    with pytest.raises(InvalidObject, match=r"spec.devices: device gpu: capacity\[memory\].value"):
+        class_kinds(decode(InferenceClass, broken))
+
+
+def test_synthetic_devices_have_no_class():
+    kinds = class_kinds(
+        decode(
+            InferenceClass,
+            {"metadata": {"name": "x"}, "spec": {"devices": [GPU, {**GPU, "name": "f", "claim": "Synthetic"}]}},
+        )
+    )
+    assert [(kind.name, kind.device_class) for kind in kinds] == [("f", None), ("gpu", "c")]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "serving"),
+    [
+        ([], False),
+        ([("Ready", "True")], True),
+        ([("WorkloadReady", "True"), ("RouteReady", "True"), ("Ready", "False")], True),
+        ([("WorkloadReady", "True")], False),
+    ],
+)
+def test_what_a_replica_holds_and_whether_it_serves(conditions, serving):
+    manifest = {
+        "metadata": {"name": "r", "namespace": "team", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "clusterName": "east",
+            "index": 2,
+            "protected": True,
+            "preempts": ["r-abc"],
+            "deployment": {"name": "chat", "uid": "u"},
+            "engines": [
+                {
+                    "name": "main",
+                    "copies": 3,
+                    "members": [
+                        {
+                            "role": "Worker",
+                            "nodes": 2,
+                            "nodePoolName": "gpus",
+                            "deviceRequests": [{"name": "gpu", "deviceClassName": "c", "count": 4}],
+                            "template": {"spec": {"containers": []}},
+                        }
+                    ],
+                }
+            ],
+        },
+        "status": {"conditions": [{"type": kind, "status": value, "reason": "x"} for kind, value in conditions]},
+    }
+    held = placed_replica(decode(ModelReplica, manifest))
+    assert (str(held.deployment), held.cluster, held.index, held.devices) == ("team/chat", "east", 2, 24)
+    assert (held.serving, held.protected, held.preempts, held.leaving) == (serving, True, ("r-abc",), False)
+
+
+def test_a_cache_is_where_its_staging_is_done():
+    clusters = [{"name": "a", "phase": "Ready"}, {"name": "b", "phase": "Hydrating"}]
+    manifest = {
+        "metadata": {"name": "w", "namespace": "team"},
+        "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b"}},
+        "status": {"clusters": clusters},
+    }
+    assert cache_of(decode(ModelCache, manifest)).staged == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(None, None), ("", None), ("soon", None), ("1970-01-01T00:00:10Z", 10.0), ("1970-01-01T00:00:10", 10.0)],
+)
+def test_moments(text, expected):
+    assert epoch_s(text) == expected

@@ -1,0 +1,59 @@
+"""How soon to look again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.epp.datalayer.scrape.intervals import MetricsInUse, ScrapeIntervals, ScrapeOutcome, next_interval_s
+
+PACE = ScrapeIntervals(busy_s=0.1, warm_s=0.4, idle_s=1.6, failing_s=5, slow_s=10, scrapes_per_s=100)
+
+
+@pytest.mark.parametrize(
+    ("look", "often", "wait_s"),
+    [
+        (ScrapeOutcome(1.6, in_flight=True), 1, 0.1),
+        (ScrapeOutcome(1.6, changed=True), 1, 0.1),
+        (ScrapeOutcome(0.1), 1, 0.2),
+        (ScrapeOutcome(0.2), 1, 0.4),
+        (ScrapeOutcome(1.5), 1, 1.6),
+        (ScrapeOutcome(0.2, working=True), 1, 0.4),
+        (ScrapeOutcome(1.6, working=True), 1, 0.4),
+        (ScrapeOutcome(0.1, in_flight=True), 10, 0.1),
+        (ScrapeOutcome(0.1, in_flight=True), 50, 0.5),
+        (ScrapeOutcome(0.1, in_flight=True), 1000, 10.0),
+        (ScrapeOutcome(0.0), 1, 0.1),
+        (ScrapeOutcome(0.1, failures=1, in_flight=True), 1, 0.2),
+        (ScrapeOutcome(0.1, failures=3), 1, 0.8),
+        (ScrapeOutcome(0.1, failures=30), 1, 5.0),
+    ],
+)
+def test_by_what_happens(look, often, wait_s):
+    assert next_interval_s(PACE, MetricsInUse(), look, often=often, chance=0.0) == pytest.approx(wait_s)
+
+
+def test_where_nobody_reads_the_load():
+    assert (
+        next_interval_s(PACE, MetricsInUse(load=False), ScrapeOutcome(0.1, in_flight=True), often=1, chance=0.0) == 10
+    )
+
+
+def test_jitter_shortens():
+    waits = [
+        next_interval_s(PACE, MetricsInUse(), ScrapeOutcome(9.0), often=1, chance=chance)
+        for chance in (0.0, 0.5, 0.999)
+    ]
+    assert waits == pytest.approx([1.6, 1.52, 1.44], abs=0.001)
+
+
+@given(st.floats(0, 100), st.integers(0, 50), st.booleans(), st.booleans(), st.integers(1, 500), st.floats(0, 0.999))
+def test_never_longer_than_idle_or_than_the_allowance_asks(wait_s, failures, in_flight, working, often, chance):
+    look = ScrapeOutcome(wait_s, failures, in_flight, working=working)
+    found = next_interval_s(PACE, MetricsInUse(), look, often=often, chance=chance)
+    assert 0.1 * 0.9 <= found <= max(5.0 if failures else 1.6, often / 100)
+
+
+@pytest.mark.parametrize("wrong", [{"busy_s": 0}, {"idle_s": -1}, {"jitter": 1}, {"scrapes_per_s": 0}])
+def test_numbers_that_make_no_sense(wrong):
+    with pytest.raises(ValueError, match="scraping"):
+        ScrapeIntervals(**wrong)

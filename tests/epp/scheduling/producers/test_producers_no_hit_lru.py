@@ -1,0 +1,59 @@
+"""Cold requests are spread by turns; warm ones are left to others."""
+
+from modelplane.epp.scheduling.context import SchedulingContext
+from modelplane.epp.scheduling.decisions import Decision, Outcome
+from modelplane.epp.scheduling.endpoints import Endpoint
+from modelplane.epp.scheduling.producers.matches import PrefixMatch
+from modelplane.epp.scheduling.producers.no_hit_lru import NoHitLruParameters, NoHitLruScorer
+from modelplane.epp.scheduling.producers.prefix import put_prefix
+from modelplane.epp.scheduling.requests import Request
+
+POOL = tuple(Endpoint(f"ns/pod-{i}", f"10.0.0.{i}:8000") for i in range(5))
+
+
+def context_of(matched=None, endpoints=POOL) -> SchedulingContext:
+    context = SchedulingContext(Request("r"), endpoints, 0.0, lambda: 0.0)
+    if matched is not None:
+        put_prefix(context, "p", PrefixMatch(4, 64, matched))
+    return context
+
+
+def use(scorer, place, *, matched=None, prefill=None) -> None:
+    others = () if prefill is None else (("prefill", (POOL[prefill],)),)
+    scorer.pre_request(context_of(matched), Decision(Outcome.PICKED, ((POOL[place],),), others=others))
+
+
+def test_never_used_come_first_in_their_order_then_the_longest_unused():
+    scorer = NoHitLruScorer("s")
+    assert scorer.score(context_of(), POOL) == [1.0, 0.75, 0.5, 0.25, 0.0]
+    use(scorer, 0)
+    use(scorer, 3)
+    use(scorer, 0)
+    assert scorer.score(context_of([0] * 5), POOL) == [0.0, 1.0, 0.75, 0.25, 0.5]
+
+
+def test_where_somebody_holds_the_prompt_there_is_no_opinion_and_nothing_is_learned():
+    scorer = NoHitLruScorer("s")
+    warm = [0, 0, 3, 0, 0]
+    assert scorer.score(context_of(warm), POOL) == [0.5] * 5
+    use(scorer, 0, matched=warm)
+    assert scorer.score(context_of(), POOL)[0] == 1.0
+
+
+def test_one_endpoint_is_the_best():
+    assert NoHitLruScorer("s").score(context_of(), POOL[:1]) == [1.0]
+
+
+def test_the_endpoint_that_prefills_counts_as_used():
+    scorer = NoHitLruScorer("s")
+    use(scorer, 1, prefill=0)
+    assert scorer.score(context_of(), POOL[:3]) == [0.0, 0.5, 1.0]
+
+
+def test_no_more_are_remembered_than_wanted_and_none_that_left():
+    scorer = NoHitLruScorer("s", NoHitLruParameters(lru_size=2))
+    for place in (0, 1, 2):
+        use(scorer, place)
+    assert scorer.score(context_of(), POOL[:3]) == [1.0, 0.5, 0.0]
+    scorer.endpoints_changed(POOL[:2])
+    assert scorer.score(context_of(), POOL[:3]) == [1.0, 0.0, 0.5]

@@ -1,0 +1,17 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.framework import SparseVector
+from modelplane.testing.picking import context_of, endpoint
+
+
+@given(st.lists(st.integers(0, 3), min_size=5, max_size=5), st.sets(st.integers(0, 4), min_size=1))
+def test_sparse_vectors_are_aligned_as_lists_are(held, kept):
+    pool = tuple(endpoint(name) for name in "abcde")
+    some = tuple(pool[at] for at in sorted(kept, reverse=True))
+    counts = SparseVector(5, {at: count for at, count in enumerate(held) if count}, 0)
+    context = context_of(pool)
+    assert list(context.aligned(counts, some)) == context.aligned(held, some)
+    assert context.aligned(counts, pool) is counts
+    assert context.aligned(counts, [some[0]]) == [held[max(kept)]]
+    assert [context.value(counts, each) for each in pool] == [context.value(held, each) for each in pool] == held

@@ -1,0 +1,117 @@
+"""What the search may take for equal: devices, and situations."""
+
+from modelplane.k8s.dra import (
+    DeviceUsage,
+    Features,
+    Rejection,
+    decode_claims,
+    decode_classes,
+    decode_node,
+    decode_slices,
+)
+from modelplane.k8s.dra.allocation_state import AllocationState
+from modelplane.k8s.dra.inventory import Inventory
+from modelplane.k8s.dra.plan import prepare_claims
+from modelplane.testing.devices import (
+    DRIVER,
+    a_claim,
+    a_class,
+    a_device,
+    a_node,
+    a_pool,
+    a_request,
+    a_slice,
+    shareable,
+)
+
+A = f'device.attributes["{DRIVER}"].model == "a"'
+COUNTERS = [{"name": "s", "counters": {"c": {"value": "9"}}}]
+
+
+def opened(offered, *claims):
+    plan = prepare_claims(decode_claims(claims), decode_classes([a_class()]), Features())
+    node = decode_node(a_node())
+    slices = [
+        a_slice(offered, "s1", pool=a_pool(slices=2)),
+        a_slice(None, "s2", sharedCounters=COUNTERS, pool=a_pool(slices=2)),
+    ]
+    return plan, AllocationState(plan, Inventory(decode_slices(slices)).view(node), DeviceUsage(), node, {})
+
+
+def test_interchangeable_devices():
+    draws = {"consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "1"}}}]}
+    offered = [
+        a_device("same-0", model="a", uuid="0", root="r"),
+        a_device("same-1", model="a", uuid="1", root="r"),
+        a_device("model", model="b", root="r"),
+        a_device("root", model="a", root="q"),
+        a_device("memory", model="a", root="r", memory="1Gi"),
+        {**a_device("taint", model="a", root="r"), "taints": [{"key": "k", "effect": "NoSchedule"}]},
+        {**a_device("counter", model="a", root="r"), **draws},
+        a_device("error", root="r"),
+    ]
+    claim = a_claim(a_request("any"), a_request("a", A), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
+    _, state = opened(offered, claim)
+    kinds = [state.equivalence_key(index) for index in range(len(offered))]
+    assert kinds[0] == kinds[1]
+    assert len(set(kinds)) == len(offered) - 1
+
+
+def test_a_shared_device_stands_for_itself():
+    _, state = opened([shareable(a_device("d"))], a_claim(a_request("r")))
+    assert state.equivalence_key(0) is None
+
+
+def test_situations_do_not_remember_who_took_what():
+    plan, state = opened([a_device("x"), a_device("y"), a_device("z")], a_claim(a_request("r"), a_request("s")))
+    first, second = plan.subrequests
+    assert state.allocate(first, 0)
+    assert state.allocate(second, 1)
+    one = state.key(0)
+    state.deallocate_all()
+    assert state.allocate(first, 1)
+    assert state.allocate(second, 0)
+    assert state.key(0) == one
+    state.deallocate(0)
+    assert state.allocate(second, 2)
+    assert state.key(0) != one
+
+
+def test_situations_remember_how_much_is_shared():
+    subrequest = {"requests": {"memory": "10Gi"}}
+    plan, state = opened(
+        [shareable(a_device("x"), {"default": "10Gi"})],
+        a_claim(
+            a_request("r"),
+            a_request("s", capacity=subrequest),
+            a_request("t", capacity={"requests": {"memory": "1Gi"}}),
+        ),
+    )
+    r, s, t = plan.subrequests
+    assert state.allocate(r, 0)
+    alike = state.key(0)
+    state.deallocate(0)
+    assert state.allocate(s, 0)
+    assert state.key(0) == alike
+    state.deallocate(0)
+    assert state.allocate(t, 0)
+    assert state.key(0) != alike
+
+
+def test_giving_back_restores_everything():
+    offered = [
+        {**a_device("d"), "consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "9"}}}]},
+        {**a_device("e"), "consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "9"}}}]},
+    ]
+    plan, state = opened(offered, a_claim(a_request("r"), a_request("s")))
+    r, s = plan.subrequests
+    assert state.allocate(r, 0)
+    assert state.rejects(s, 0)
+    assert not state.allocate(s, 1)
+    state.deallocate(0)
+    assert not state.rejects(s, 0)
+    assert state.allocate(s, 1)
+    assert state.causes[r.index] == {0: Rejection.GIVEN_BACK}
+    assert state.causes[s.index] == {0: Rejection.TAKEN, 1: Rejection.COUNTERS}
+    state.deallocate_all()
+    assert [list(devices) for devices in state.allocating] == [[]]
