@@ -58,7 +58,7 @@ class CandidateQueue:
         self._falling: dict[int, bool] = {}
         state.reading = profile.reading(state)
         self._views: dict[tuple[ClusterProfile, Facts], tuple[ClusterView, Refusal | None]] = {}
-        self._assignments_on: dict[tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]], Assigned] = {}
+        self._known_assignments: dict[tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]], Assigned] = {}
         self._full_clusters: list[ClusterName] = []
         """One cluster of each sort where a replica could run if its pools were not full."""
         self._waiting: list[tuple[PlacementOption, int]] = []
@@ -241,9 +241,9 @@ class CandidateQueue:
         yield PlacementOption(view, places, assigned)
 
     def _assigned(self, pools: tuple[tuple[PoolShape, ...], tuple[PoolUsage, ...]]) -> Assigned:
-        known = self._assignments_on.get(pools)
+        known = self._known_assignments.get(pools)
         if known is None:
-            known = self._assignments_on[pools] = assign_engines(self._state.request.engines, *pools, self.check_fit)
+            known = self._known_assignments[pools] = assign_engines(self._state.request.engines, *pools, self.check_fit)
         return known
 
     def _single(self, name: ClusterName) -> list[PlacementOption]:

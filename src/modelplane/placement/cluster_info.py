@@ -74,7 +74,7 @@ class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
     kinds: tuple[PoolShape, ...]
     usages: tuple[PoolUsage, ...]
     profile: ClusterProfile
-    evicting: bool = False
+    preempting: bool = False
     """Whether a replica here may have preempted others."""
 
     def position(self, pool: str) -> int | None:
@@ -97,8 +97,8 @@ class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
         cluster_profile = self.profile
         if cluster is not None and (cluster.quotas or cluster.queue is not None):
             cluster_profile = _cluster_profile(cluster, held)
-        evicting = self.evicting or any(replica.preempts for replica in newcomers.values())
-        return ClusterInfo(cluster, held, self.pools, self.kinds, tuple(usages), cluster_profile, evicting)
+        preempting = self.preempting or any(replica.preempts for replica in newcomers.values())
+        return ClusterInfo(cluster, held, self.pools, self.kinds, tuple(usages), cluster_profile, preempting)
 
 
 _NO_PROFILE = ClusterProfile(ready=False, cordoned=False)
@@ -113,8 +113,8 @@ def make_cluster_info(cluster: Cluster | None, replicas: Iterable[PlacedReplica]
     for replica in held.values():
         for position, pods in charges(replica, pools):
             usages[position] = add(usages[position], pods)
-    evicting = any(replica.preempts for replica in held.values())
-    return ClusterInfo(cluster, held, pools, kinds, tuple(usages), _cluster_profile(cluster, held), evicting)
+    preempting = any(replica.preempts for replica in held.values())
+    return ClusterInfo(cluster, held, pools, kinds, tuple(usages), _cluster_profile(cluster, held), preempting)
 
 
 @lru_cache(maxsize=_CACHED)

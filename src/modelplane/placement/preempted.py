@@ -6,7 +6,7 @@ from modelplane.placement.values import ReplicaKey
 
 def preempted(info: ClusterInfo) -> frozenset[ReplicaKey]:
     """Replicas that were preempted: named by one of higher priority on the same cluster, and not protected."""
-    if not info.evicting:
+    if not info.preempting:
         return frozenset()
     cluster = info.cluster
     by_digest: dict[str, int] = {}

@@ -76,7 +76,7 @@ class _Undisturbed:
     def is_one(self, replica: PlacedReplica) -> bool:
         info = self._infos[replica.cluster]
         fields = (replica.priority, replica.protected, replica.leaving, replica.fault, replica.preempts)
-        return self._key(replica, info) in self._known and fields == self._plain and not info.evicting
+        return self._key(replica, info) in self._known and fields == self._plain and not info.preempting
 
     def note(self, replica: PlacedReplica, found: ReplicaReview) -> None:
         """Remembers the assignments of one that was reviewed and stays as it is, where nothing else mattered."""
