@@ -177,7 +177,7 @@ def test_ties_do_not_depend_on_the_hash_seed_of_the_process():
         "from modelplane.placement.schedule import schedule; from modelplane.placement.snapshot import Fleet;"
         "from modelplane.testing.fleets import *;"
         "c=[cluster(n, labels={'region': n[0]}) for n in ('b1','a2','c3','a1')];"
-        "print([p.holding.id for p in schedule(ask(3), Fleet.of(c)).placements])"
+        "print([p.replica.id for p in schedule(place(3), Fleet.of(c)).placements])"
     )
     answers = {
         subprocess.run(
