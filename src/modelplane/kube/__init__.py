@@ -1,4 +1,4 @@
-"""The door to a Kubernetes API: list and watch, kept in memory as long as it is wanted.
+"""A Kubernetes API client with informers.
 
     kinds       which objects, and their paths
     errors      what can go wrong at this door, drawn once
