@@ -42,9 +42,7 @@ def _model(request: LaunchRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if has_flag(request.args, _CONFIG) or (given is not None and (request.model_path is None or is_path(given))):
         return (), request.args
     if request.model_path is None:
-        message = (
-            f"engine {request.engine}: no model: mount a cache of weights or set --model-path in the args"
-        )
+        message = f"engine {request.engine}: no model: mount a cache of weights or set --model-path in the args"
         raise RenderError(Reason.INVALID, message)
     rest = without_flag(request.args, flag) if flag else request.args
     named = unless_given(rest, ["--served-model-name"], "--served-model-name", *names_for(request, given)[:1])
