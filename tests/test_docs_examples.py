@@ -1,4 +1,4 @@
-"""Every manifest and every program that we show works."""
+"""Every manifest and every program that we show works, and links lead somewhere."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,8 @@ from modelplane.k8s.admission.review import review
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "design").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "design").glob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = PROGRAM.findall((ROOT / "docs" / "python.md").read_text())
 FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir())
@@ -52,3 +53,9 @@ def test_programs_of_the_python_page_print_what_it_says(program, printed, monkey
 def test_the_python_page_has_a_program_for_each_name_of_the_door():
     programs = "".join(program for program, _ in PROGRAMS)
     assert [name for name in modelplane.__all__ if f"modelplane.{name}" not in programs] == ["__version__"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    inside = [link for link in LINK.findall(page.read_text()) if "://" not in link]
+    assert [link for link in inside if not (page.parent / link).exists()] == []
