@@ -46,7 +46,7 @@ class Breaks:
     def __call__(self, *_arguments):
         raise RuntimeError("boom")
 
-    refuse = score = pick = produce = turn_away = sent = ended = changed = __call__
+    refuse = score = pick = produce = admit = pre_request = response_complete = endpoints_changed = __call__
 
 
 class Scores:

@@ -24,7 +24,7 @@ from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.framework.registry import Parameters
 
 _SECRET: Final = frozenset(("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"))
-_HEADER_MOST: Final = 4096
+_MAX_HEADER_BYTES: Final = 4096
 _DIGEST_LENGTH: Final = 16
 
 Totals = Sequence[tuple[Endpoint, float, tuple[tuple[str, float], ...]]]
@@ -168,7 +168,7 @@ class _ReadHeaders(Mapping[str, str]):
         """Those that were read and may be recorded, and the names of those that may not."""
         headers = self._headers
         wanted = sorted(self._read.union(ROUTING.intersection(headers)))
-        kept_out = tuple(name for name in wanted if name in _SECRET or len(headers[name]) > _HEADER_MOST)
+        kept_out = tuple(name for name in wanted if name in _SECRET or len(headers[name]) > _MAX_HEADER_BYTES)
         return {name: headers[name] for name in wanted if name not in kept_out}, kept_out
 
 

@@ -1,8 +1,8 @@
-"""Values against structural schemas, with the verdicts of the API server of Kubernetes and sentences of our own.
+"""Values against structural schemas, with the answers of the API server of Kubernetes and messages of our own.
 
 `check` walks a value along its schema and says of each place what is wrong and what would be right. It stops at a
 place once its type is wrong, and does not look inside a list or a map that has too many members: what is inside cannot
-be mended before. Unknown fields are no business of this walk (see `structure`), nor are rules (see `rules`).
+be fixed before. Unknown fields are found by `structure`, and rules are run by `rules`.
 """
 
 import json
