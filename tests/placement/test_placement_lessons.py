@@ -1,6 +1,7 @@
 """Mistakes that schedulers like this one have made, each as the sentence that must not become true again."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -181,7 +182,11 @@ def test_ties_do_not_depend_on_the_hash_seed_of_the_process():
     )
     answers = {
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True, timeout=60
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            timeout=60,
         ).stdout
         for seed in ("1", "2")
     }
