@@ -66,7 +66,7 @@ class Watcher:
         self.steps = []
         self.waits = []
 
-    def listen(self, _request, _chance):
+    def record_steps(self, _request, _chance):
         return None
 
     def decided(self, request, decision, spent_s, steps=None, *, model=""):

@@ -86,7 +86,7 @@ def test_a_share_is_drawn():
     observer = PickObserver(log=DecisionLog(lambda _: None, share=0.25))
     drawn = [observer.record_steps(REQUEST, chance) is not None for chance in (0.0, 0.24, 0.25, 0.9)]
     assert drawn == [True, True, False, False]
-    assert PickObserver().listen(REQUEST, 0.0) is None
+    assert PickObserver().record_steps(REQUEST, 0.0) is None
 
 
 def test_lines_a_second_are_bounded_and_the_rest_counted():
