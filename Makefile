@@ -35,7 +35,7 @@ test-core: setup-dev ## the core's tests without those marked slow, in under 30 
 	@$(BIN)/python -m pytest -n 2 -q -m 'not slow' tests/api tests/framework tests/placement tests/compose tests/crossplane
 
 golden: setup-dev ## write the golden files anew; read the difference before you commit it
-	@$(BIN)/python -m pytest -q --update-golden
+	@$(BIN)/python -m pytest -q --update-golden $$(grep -rlw golden --include='test_*.py' tests)
 	@git status --short -- tests
 
 lint: setup-dev ## ruff, mypy, import rooms, generated files up to date

@@ -1,6 +1,6 @@
 """What a pick costs, in processor time: the default profile with its prefix index, over 10, 100 and 1,000 endpoints.
 
-Every request is another short prompt, so each is looked up and recorded. Between picks the loads of endpoints are
+Every request is another short prompt, so each is looked up and recorded. Between picks the metrics of endpoints are
 replaced as scraping would: one for every ten picks (5,000 picks and 500 scrapes a second), or one before each pick, the
 worst case. `and_counted` rows add what a pick costs the next ones: it counts at its endpoint, as the server counts it,
 until 200 later ones have, and every count changes what scorers expect of that endpoint; with 1,000 endpoints that must

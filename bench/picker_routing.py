@@ -1,14 +1,14 @@
 """Where requests go, in virtual time: the published shapes whole, the same on every machine, in seconds.
 
 Engines are those of the product, driven by a clock that jumps. Our picker is its scheduler with the configuration that
-the ecosystem installs, its endpoints looked at every tenth of a second as its scraper does; a request takes a
+the ecosystem installs, its endpoints scraped every tenth of a second; a request takes a
 millisecond to reach its engine. What is in flight is counted as the product counts it where the proxy shows it the
 headers of responses. What a network and a proxy do to these figures is for `picker_quality.py`, which has both.
 
 A run has few requests that wait long, and where the first prompts of it happen to go decides how many: one seed says
 little. So every row is of several, with the percentiles of all their requests together and the p90 of each alone.
 
-    python bench/picker_routing.py [--shape NAME] [--policy NAME] [--look SECONDS]… [--seeds COUNT]
+    python bench/picker_routing.py [--shape NAME] [--policy NAME] [--scrape SECONDS]… [--seeds COUNT]
 """
 
 import argparse
@@ -49,7 +49,7 @@ from modelplane.sim.engine.text import token_id
 _SEEDS: Final = (23, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 _USUAL_SEEDS: Final = 5
 _BLOCK: Final = 16
-_LOOK_S: Final = 0.1
+_SCRAPE_S: Final = 0.1
 _WAY_S: Final = 0.001
 _OK: Final = 200
 _BUDGET: Final = 8_192
@@ -61,8 +61,8 @@ _HEAD: Final = """\
 class Trial(msgspec.Struct, frozen=True):
     shape: Shape
     seed: int = _SEEDS[0]
-    look_s: float = _LOOK_S
-    """How often our picker looks at each server."""
+    scrape_s: float = _SCRAPE_S
+    """How often our picker scrapes each server."""
 
     def chance(self) -> random.Random:
         return random.Random(self.seed)  # noqa: S311  not a secret
@@ -156,10 +156,10 @@ class _Sent(msgspec.Struct, eq=False):
 
 
 class Ours(Policy):
-    """The picker. One that is `blind` takes servers to be as they were at the last look, whatever it sent since."""
+    """The picker. One that is `blind` takes servers to be as they were at the last scrape, whatever it sent since."""
 
     def __init__(self, trial: Trial, pool: Pool, clock: VirtualTime, config: str, *, blind: bool = False) -> None:
-        self._pool, self._clock, self._look_s = pool, clock, trial.look_s
+        self._pool, self._clock, self._look_s = pool, clock, trial.scrape_s
         self._scheduler = Scheduler(load(config).build())
         plugins = self._scheduler.assembly.plugins.values()
         self._counts = not blind and not any(isinstance(plugin, InFlightProducer) for plugin in plugins)
@@ -320,11 +320,12 @@ def together(runs: Sequence[Outcome]) -> Outcome:
 
 
 def play(shape: Shape, contests: Sequence[tuple[str, float]], seeds: Sequence[int]) -> Iterator[list[Outcome]]:
-    """For every seed, what each policy comes to with looks that often."""
+    """For every seed, what each policy comes to with scrapes that often."""
     for seed in seeds:
         asked = list(questions(Trial(shape, seed)))
         yield [
-            outcome(shape, measure(Trial(shape, seed, look_s), POLICIES[policy], asked)) for policy, look_s in contests
+            outcome(shape, measure(Trial(shape, seed, scrape_s), POLICIES[policy], asked))
+            for policy, scrape_s in contests
         ]
 
 
@@ -347,7 +348,7 @@ def rows() -> list[dict[str, object]]:
 
 
 def _outcomes(shape: Shape, other: str) -> tuple[Outcome, Outcome]:
-    ((ours, theirs),) = play(shape, (("ours", _LOOK_S), (other, _LOOK_S)), _SEEDS[:1])
+    ((ours, theirs),) = play(shape, (("ours", _SCRAPE_S), (other, _SCRAPE_S)), _SEEDS[:1])
     return ours, theirs
 
 
@@ -372,28 +373,32 @@ def _line(policy: str, runs: Sequence[Outcome]) -> str:
     )
 
 
-def _contests(policies: Sequence[str], looks: Sequence[float]) -> list[tuple[str, float]]:
-    """Only our picker looks at servers."""
-    return [(policy, look_s) for policy in policies for look_s in (looks if policy.startswith("ours") else looks[:1])]
+def _contests(policies: Sequence[str], scrapes: Sequence[float]) -> list[tuple[str, float]]:
+    """Only our picker scrapes servers."""
+    return [
+        (policy, scrape_s)
+        for policy in policies
+        for scrape_s in (scrapes if policy.startswith("ours") else scrapes[:1])
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", action="append", choices=[shape.name for shape in PUBLISHED])
     parser.add_argument("--policy", action="append", choices=list(POLICIES))
-    parser.add_argument("--look", action="append", type=float, help="how often servers are looked at, in seconds")
+    parser.add_argument("--scrape", action="append", type=float, help="how often servers are scraped, in seconds")
     parser.add_argument("--seeds", type=int, default=_USUAL_SEEDS, choices=range(1, len(_SEEDS) + 1))
     chosen = parser.parse_args()
-    contests = _contests(chosen.policy or list(POLICIES), chosen.look or [_LOOK_S])
+    contests = _contests(chosen.policy or list(POLICIES), chosen.scrape or [_SCRAPE_S])
     for shape in PUBLISHED:
         if chosen.shape and shape.name not in chosen.shape:
             continue
         print(f"\n{shape.says}; {shape.rate:g} requests a second; {chosen.seeds} seeds.\n", flush=True)
         print(_HEAD, flush=True)
         played = list(play(shape, contests, _SEEDS[: chosen.seeds]))
-        for at, (policy, look_s) in enumerate(contests):
-            looks = f", looks each {look_s:g} s" if chosen.look and policy.startswith("ours") else ""
-            print(_line(f"{policy}{looks}", [outcomes[at] for outcomes in played]), flush=True)
+        for at, (policy, scrape_s) in enumerate(contests):
+            scrapes = f", scrapes each {scrape_s:g} s" if chosen.scrape and policy.startswith("ours") else ""
+            print(_line(f"{policy}{scrapes}", [outcomes[at] for outcomes in played]), flush=True)
 
 
 if __name__ == "__main__":

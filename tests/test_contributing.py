@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,13 +21,12 @@ GENERATED = {"src/modelplane/api/models.py"}
 class Example(NamedTuple):
     word: str
     """What pages and tests call it."""
-    names: frozenset[str]
-    """The text or the class that it is registered by."""
-    modules: frozenset[str]
+    registered: frozenset[str]
+    """The text, the class or the modules that a file mentions which knows it."""
 
 
 def example(word, *modules, name=None):
-    return Example(word, frozenset({name or word}), frozenset(f"modelplane.{module}" for module in modules))
+    return Example(word, frozenset({name or word, *(f"modelplane.{module}" for module in modules)}))
 
 
 EXAMPLES = {
@@ -43,24 +43,17 @@ def listed(text):
     return re.findall(r"^- `([^`]+)`", text, re.MULTILINE)
 
 
-def knows(path, wanted):
-    """Whether a file has the name of the example as a text or a class, imports its module, or is it."""
-    module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
-    if module in wanted.modules:
-        return True
+@cache
+def mentioned(path):
+    """The module's own name, what it imports, its classes and its texts."""
+    found = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts)}
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
-            case ast.Constant(value=value) if value in wanted.names:
-                return True
-            case ast.ClassDef(name=name) if name in wanted.names:
-                return True
+            case ast.Constant(value=str(name)) | ast.ClassDef(name=name):
+                found.add(name)
             case ast.ImportFrom(module=str(source), names=names):
-                found = {alias.name for alias in names}
-                if source in wanted.modules or found & wanted.names:
-                    return True
-                if {f"{source}.{name}" for name in found} & wanted.modules:
-                    return True
-    return False
+                found |= {source, *(alias.name for alias in names), *(f"{source}.{alias.name}" for alias in names)}
+    return found
 
 
 def test_every_recipe_has_an_example():
@@ -72,7 +65,8 @@ def test_a_recipe_lists_every_file_that_knows_its_example(title, count, text):
     wanted = EXAMPLES[title]
     required, _, _ = text.partition("To simulate it")
     assert len(listed(required)) == int(count)
-    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py") if knows(path, wanted)}
+    files = (ROOT / "src").rglob("*.py")
+    sources = {str(path.relative_to(ROOT)) for path in files if not wanted.registered.isdisjoint(mentioned(path))}
     assert {path for path in listed(text) if path.startswith("src/")} == sources - GENERATED
     others = [path for path in listed(text) if not path.startswith("src/")]
     assert [path for path in others if wanted.word.lower() not in (ROOT / path).read_text().lower()] == []

@@ -1,17 +1,21 @@
-"""Every manifest that we show is one that works."""
+"""Every manifest and every program that we show works, and links lead somewhere."""
 
 import re
 from pathlib import Path
 
 import pytest
 
+import modelplane
 from modelplane.k8s.admission.documents import parse_documents
 from modelplane.k8s.admission.references import Severity
 from modelplane.k8s.admission.review import review
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "design").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "design").glob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAMS = PROGRAM.findall((ROOT / "docs" / "python.md").read_text())
 FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir())
 
 
@@ -37,3 +41,21 @@ def test_examples_are_valid_as_a_set(folder):
     found = review(documents)
     assert [str(finding.problem) for finding in found.findings] == []
     assert found.objects > 0
+
+
+@pytest.mark.parametrize(("program", "printed"), PROGRAMS, ids=range(len(PROGRAMS)))
+def test_programs_of_the_python_page_print_what_it_says(program, printed, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    exec(compile(program, "python.md", "exec"), {"__name__": "example"})  # noqa: S102  our own page
+    assert capsys.readouterr().out == printed
+
+
+def test_the_python_page_has_a_program_for_each_name_of_the_door():
+    programs = "".join(program for program, _ in PROGRAMS)
+    assert [name for name in modelplane.__all__ if f"modelplane.{name}" not in programs] == ["__version__"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    inside = [link for link in LINK.findall(page.read_text()) if "://" not in link]
+    assert [link for link in inside if not (page.parent / link).exists()] == []

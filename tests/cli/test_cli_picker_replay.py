@@ -72,7 +72,7 @@ def test_all_decisions_of_a_log(tmp_path, capsys):
     head, *rows, last = out.splitlines()
     assert head.split() == ["AT", "REQUEST", "OUTCOME", "ENDPOINT", "REPLAYED"]
     assert [row.split()[1:] for row in rows] == [[f"r-{at}", "Picked", "p-0", "the", "same"] for at in range(3)]
-    assert last == "3 came out the same, 0 did not, 0 ended before any plugin was asked"
+    assert last == "3 came out the same, 0 did not, 0 ended before any plugin ran"
 
 
 def test_one_decision_in_full(tmp_path, capsys):
@@ -98,10 +98,10 @@ def test_another_configuration(tmp_path, capsys):
     log = write_log(tmp_path / "log")
     code, out, _ = explain(capsys, "--log", log, "--config", str(other))
     assert code == 1
-    assert out.splitlines()[-1] == "0 came out the same, 3 did not, 0 ended before any plugin was asked"
+    assert out.splitlines()[-1] == "0 came out the same, 3 did not, 0 ended before any plugin ran"
     code, _, err = explain(capsys, "--log", log, "--config", str(other), "--id", "r-0")
     assert code == 1
-    assert "was decided by configuration" in err
+    assert "was decided with configuration" in err
     assert "+  scorers  cost-scorer x 1" in err
 
 
@@ -109,7 +109,7 @@ def test_one_that_no_plugin_was_asked_about(tmp_path, capsys):
     log = write_log(tmp_path / "log", endpoints=0, requests=1)
     code, out, _ = explain(capsys, "--log", log)
     assert code == 0
-    assert "ended as NoEndpoints (no endpoint is ready) before any plugin was asked" in out
+    assert "ended as NoEndpoints (no endpoint is ready) before any plugin ran" in out
 
 
 @pytest.mark.parametrize(
@@ -219,4 +219,4 @@ def test_every_decision_of_a_picker_behind_envoy(tmp_path, capsys):
     assert "asks" not in log
     code, out, _ = explain(capsys, "--log", str(stage.log))
     assert code == 0, out
-    assert out.splitlines()[-1] == "48 came out the same, 0 did not, 12 ended before any plugin was asked"
+    assert out.splitlines()[-1] == "48 came out the same, 0 did not, 12 ended before any plugin ran"

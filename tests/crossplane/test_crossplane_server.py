@@ -125,29 +125,6 @@ def test_what_cannot_be_composed_applies_nothing_and_says_why(run):
     assert "no composer for kind Unheard" in response.results[0].message
 
 
-def test_a_response_that_crossplane_would_refuse_is_not_sent(run, monkeypatch):
-    monkeypatch.setattr(messages, "MOST_BYTES", 400)
-    response = run(over(request_for(GATEWAY)))
-    assert [result.severity for result in response.results] == [fnv1.SEVERITY_FATAL]
-    assert "Nothing is changed" in response.results[0].message
-    assert not response.desired.resources
-
-
-def test_a_response_that_is_nearly_too_large_says_so_before_it_is(run, monkeypatch):
-    size = run(over(request_for(GATEWAY))).ByteSize()
-    monkeypatch.setattr(messages, "MOST_BYTES", int(size * 1.1))
-    response = run(over(request_for(GATEWAY)))
-    told = [condition for condition in response.conditions if condition.type == messages.SIZE_CONDITION]
-    assert [(c.status, c.reason) for c in told] == [(fnv1.STATUS_CONDITION_FALSE, "NearlyTooLarge")]
-    monkeypatch.undo()
-    known = {
-        **GATEWAY,
-        "status": {"conditions": [{"type": messages.SIZE_CONDITION, "status": "False", "reason": "NearlyTooLarge"}]},
-    }
-    cleared = run(over(request_for(known)))
-    assert [c.reason for c in cleared.conditions if c.type == messages.SIZE_CONDITION] == ["Fits"]
-
-
 def test_a_call_that_takes_too_long_is_given_up_while_others_are_answered(run, monkeypatch):
     real = messages.read
     release = asyncio.Event()

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.envoy.admin import Report, TableState, last_words, read_report, refusal_reason
+from modelplane.envoy.admin import Report, TableState, last_log_lines, read_report, refusal_reason
 
 STATS = """\
 cluster_manager.cds.version_text: "c1"
@@ -65,10 +65,10 @@ CRITICAL = """\
 @pytest.mark.parametrize(
     ("log", "words"),
     [
-        ("", "it wrote nothing to its log"),
+        ("", "its log is empty"),
         ("python: cannot open file\n", "python: cannot open file"),
         (CRITICAL, "error initializing configuration: bad"),
     ],
 )
 def test_the_last_words_of_an_envoy_that_ended(log, words):
-    assert last_words(log) == words
+    assert last_log_lines(log) == words

@@ -3,18 +3,18 @@ import modelplane.envoy
 
 def test_the_front_door_is_exact():
     assert sorted(modelplane.envoy.__all__) == [
-        "Applied",
+        "ConfigApplied",
         "ConfigRefusedError",
         "EnvoyConfig",
         "EnvoyFailedError",
         "EnvoyProcess",
         "EnvoySettings",
+        "GatewayConfigs",
+        "GatewayProblem",
         "GatewayView",
-        "Gateways",
-        "Identity",
-        "Problem",
         "ProblemReason",
         "Renderer",
+        "TlsCertificate",
         "free_port",
         "render",
     ]

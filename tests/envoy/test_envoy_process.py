@@ -146,7 +146,7 @@ def test_a_refused_change_says_why_and_keeps_what_was(play, build, table):
         url, replica = f"http://{HOST}:{port}/health", {"modelplane-replica": "team-a/r"}
         await world.envoy.start(render([build.edge("edge", port, {"r": (one,)})]))
         wanted, reason = broken_table(render([build.edge("edge", port, {"r": (two,)})]), table)
-        with pytest.raises(ConfigRefusedError, match=f"^Envoy refused its {table} file: .*{reason}"):
+        with pytest.raises(ConfigRefusedError, match=f"^Envoy rejected its {table} file: .*{reason}"):
             await world.envoy.apply(wanted)
         assert (await world.get(url, **replica)).served_by == "east/demo-0"
         await world.envoy.apply(render([build.edge("edge", port, {"r": (two,)})]))
@@ -209,7 +209,7 @@ def test_a_port_in_use_is_refused_and_hurts_no_other_gateway(play):
             taken.bind((HOST, 0))
             taken.listen()
             second = GatewayView(name="second", host=HOST, port=taken.getsockname()[1])
-            with pytest.raises(ConfigRefusedError, match=r"Envoy refused its lds file: .*Address already in use"):
+            with pytest.raises(ConfigRefusedError, match=r"Envoy rejected its lds file: .*Address already in use"):
                 await world.envoy.apply(render([second]))
         assert (await world.get(f"http://{HOST}:{port}/")).status == 404
 
@@ -233,7 +233,7 @@ def test_an_envoy_that_cannot_start_tells_its_last_words(tmp_path):
 
     async def scenario():
         envoy = EnvoyProcess(tmp_path / "data", EnvoySettings(binary=binary))
-        with pytest.raises(EnvoyFailedError, match="Envoy ended with code 3: this is no Envoy"):
+        with pytest.raises(EnvoyFailedError, match="Envoy exited with code 3: this is no Envoy"):
             await envoy.start()
         assert envoy.pid is None
 
@@ -247,7 +247,7 @@ def test_an_envoy_that_died_is_noticed(play, simple):
         os.kill(world.envoy.pid, 9)
         assert await world.envoy.wait() == -9
         assert world.envoy.pid is None
-        with pytest.raises(EnvoyFailedError, match="Envoy ended with code -9"):
+        with pytest.raises(EnvoyFailedError, match="Envoy exited with code -9"):
             await world.envoy.apply(simple())
         await world.envoy.stop()
         await world.envoy.start(config)
@@ -261,7 +261,7 @@ def test_an_envoy_that_does_not_answer_is_not_waited_for(tmp_path, simple):
         await envoy.start(simple())
         pid = envoy.pid
         os.kill(pid, 19)
-        with pytest.raises(EnvoyFailedError, match=r"Envoy did not take its configuration within 0.2 s"):
+        with pytest.raises(EnvoyFailedError, match=r"Envoy did not apply its configuration within 0.2 s"):
             await envoy.apply(simple())
         await envoy.stop()
         assert not is_alive(pid)

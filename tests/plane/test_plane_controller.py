@@ -25,7 +25,7 @@ ROUTED = [{"conditions": [{"type": "Accepted", "status": "True"}, {"type": "Reso
 
 
 class Fleet:
-    """A controller with the quickstart applied and two clusters that do as they are seen."""
+    """A controller with the quickstart applied and two clusters that report what they are told."""
 
     def __init__(self, clock, database=None):
         self.database = database or Database(None, clock=clock)
@@ -58,7 +58,7 @@ class Fleet:
         await self.settle()
 
     def roll_out(self):
-        """Every workload runs what it was last seen to."""
+        """Every workload runs its newest spec."""
         available = [{"type": "Available", "status": "True"}]
         counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 1)
         for store in self.clusters.values():

@@ -1,4 +1,4 @@
-"""Events count what is seen again, and go an hour after they were last seen."""
+"""Repeated events raise a count; events are deleted an hour after they last occurred."""
 
 import asyncio
 

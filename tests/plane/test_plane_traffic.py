@@ -1,4 +1,4 @@
-"""What the front door is seen, and what it says of the objects it was seen by."""
+"""What Envoy is programmed with for the fleet gateway, and the statuses that are written."""
 
 import asyncio
 

@@ -7,7 +7,7 @@ SETTINGS = LoopSettings(breaker_passes=3, breaker_window_s=10, breaker_probe_s=3
 
 
 @pytest.mark.parametrize(
-    ("asked_at", "answers"),
+    ("added_at", "answers"),
     [
         pytest.param([0, 0, 0], [None, None, None], id="as many as the limit run"),
         pytest.param([0, 1, 2, 3], [None, None, None, 33], id="one more opens it"),
@@ -19,9 +19,9 @@ SETTINGS = LoopSettings(breaker_passes=3, breaker_window_s=10, breaker_probe_s=3
         pytest.param([0, 0, 0, 0, 30, 60, 60, 60, 60], [None] * 3 + [30, None] + [None] * 3 + [90], id="quiet resets"),
     ],
 )
-def test_answers(asked_at, answers):
+def test_answers(added_at, answers):
     breaker = Breaker(SETTINGS)
-    assert [breaker.hold_until("a", now) for now in asked_at] == answers
+    assert [breaker.hold_until("a", now) for now in added_at] == answers
 
 
 def test_keys_do_not_share_a_breaker_and_forgetting_resets_one():

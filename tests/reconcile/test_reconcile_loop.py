@@ -27,7 +27,7 @@ class Bench:
         self.active = set()
         self.settings = LoopSettings(backoff_jitter=0.0, **settings)
         self.loop = Loop(
-            self.reconcile, clock=clock, workers=workers, settings=self.settings, on_broke=self.hear_broken
+            self.reconcile, clock=clock, workers=workers, settings=self.settings, on_failed=self.hear_broken
         )
 
     async def reconcile(self, key):
@@ -218,7 +218,7 @@ def _cancelled_inside(_bench):
         (LookupError("raised"), "raised"),
         (Failed(LookupError("returned")), "returned"),
         (None, "a pass must return an Outcome, not NoneType"),
-        (RequeueAfter(float("inf")), "LookAgain needs a finite number of seconds, not inf"),
+        (RequeueAfter(float("inf")), "RequeueAfter needs a finite number of seconds, not inf"),
         (_cancelled_inside, "the pass was cancelled from within: a task of its own"),
     ],
 )
@@ -234,13 +234,13 @@ def test_a_reporter_that_fails_does_not_stop_the_loop():
     async def main(clock):
         asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context["message"]))
         bench = Bench(clock, {"a": [Failed(LookupError("x")), Done()]}, backoff_first_s=0.5)
-        bench.loop._on_broke = lambda *_: 1 / 0
+        bench.loop._on_failed = lambda *_: 1 / 0
         async with bench.running():
             await add_all("ab")(bench)
         return bench.passes
 
     assert [key for _, key in run_virtual(main)] == ["a", "b", "a"]
-    assert heard == ["on_broke failed for 'a'"]
+    assert heard == ["on_failed failed for 'a'"]
 
 
 def test_without_a_reporter_failures_show_in_the_numbers():

@@ -79,7 +79,7 @@ def test_the_earliest_request_holds_and_later_ones_go():
 def test_a_pass_replaces_what_the_last_one_asked_for():
     queue = make_queue()
     queue.add("a")
-    assert drain(queue, 0, look_at=10) == ["a"]
+    assert drain(queue, 0, requeue_at=10) == ["a"]
     queue.add("a")
     assert drain(queue, 1) == ["a"]
     assert (queue.next_due(), contents(queue)[:3]) == (math.inf, (0, 0, 0))
@@ -88,7 +88,7 @@ def test_a_pass_replaces_what_the_last_one_asked_for():
 def test_what_the_last_pass_asked_for_does_not_come_due_during_the_next():
     queue = make_queue()
     queue.add("a")
-    assert drain(queue, 0, look_at=10) == ["a"]
+    assert drain(queue, 0, requeue_at=10) == ["a"]
     queue.add("a")
     assert (queue.take(9), queue.take(10)) == ("a", None)
     queue.finish("a")
@@ -99,7 +99,7 @@ def test_what_a_caller_asked_for_outlives_a_pass_before_its_time():
     queue = make_queue()
     queue.add_at("a", 10)
     queue.add("a")
-    assert drain(queue, 1, look_at=20) == ["a"]
+    assert drain(queue, 1, requeue_at=20) == ["a"]
     assert queue.next_due() == 10
     assert drain(queue, 10) == ["a"]
     assert queue.next_due() == math.inf
@@ -108,7 +108,7 @@ def test_what_a_caller_asked_for_outlives_a_pass_before_its_time():
 def test_a_change_cuts_a_back_off_short():
     queue = make_queue()
     queue.add("a")
-    assert drain(queue, 0, look_at=60, failed=True) == ["a"]
+    assert drain(queue, 0, requeue_at=60, failed=True) == ["a"]
     queue.add("a")
     assert drain(queue, 1) == ["a"]
     assert queue.failures("a") == 0
@@ -147,7 +147,7 @@ def test_changes_past_the_breaker_are_held_for_one_probe():
 def test_the_clock_still_wakes_a_key_whose_breaker_is_open():
     queue = make_queue(breaker_passes=1, breaker_probe_s=30)
     queue.add("a")
-    assert drain(queue, 0, look_at=5) == ["a"]
+    assert drain(queue, 0, requeue_at=5) == ["a"]
     queue.add("a")
     assert [drain(queue, now) for now in (1, 5, 30, 31)] == [[], ["a"], [], ["a"]]
 
@@ -158,7 +158,7 @@ def test_counts():
         queue.add(key)
     queue.add_at("delayed", 9)
     queue.take(0)
-    queue.finish(queue.take(0), look_at=5, failed=True)
+    queue.finish(queue.take(0), requeue_at=5, failed=True)
     assert queue.counts(0) == QueueCounts(queued=1, running=1, delayed=2, broken=("broken",), open_breakers=())
 
 
@@ -168,13 +168,13 @@ def test_forgetting_while_running_drops_the_outcome_but_not_a_later_change():
     queue.add_at("a", 7)
     queue.take(0)
     queue.forget("a")
-    queue.finish("a", look_at=5, failed=True)
+    queue.finish("a", requeue_at=5, failed=True)
     assert contents(queue) == (0, 0, 0, 0, 0)
     queue.add("a")
     queue.take(0)
     queue.forget("a")
     queue.add("a")
-    queue.finish("a", look_at=5, failed=True)
+    queue.finish("a", requeue_at=5, failed=True)
     assert drain(queue) == ["a"]
     assert queue.failures("a") == 0
 
@@ -227,11 +227,11 @@ def play(queue, steps) -> tuple[float, set[str]]:
     return now, running
 
 
-def end(queue, name, key, look_at) -> None:
+def end(queue, name, key, requeue_at) -> None:
     if name == "interrupt":
         queue.interrupt(key)
     else:
-        queue.finish(key, look_at=math.inf if name == "finish" else look_at, failed=name == "fail")
+        queue.finish(key, requeue_at=math.inf if name == "finish" else requeue_at, failed=name == "fail")
 
 
 @given(STEPS)
@@ -241,7 +241,7 @@ def test_whatever_happened_forgotten_keys_leave_nothing_behind(steps):
     for key in "abc":
         queue.forget(key)
     for key in running:
-        queue.finish(key, look_at=1, failed=True)
+        queue.finish(key, requeue_at=1, failed=True)
     assert contents(queue) == (0, 0, 0, 0, 0)
     assert queue.next_due() == math.inf
 

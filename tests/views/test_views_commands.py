@@ -45,7 +45,7 @@ def test_plan_prints_a_table_and_a_price(capsys):
     printed = capsys.readouterr().out
     assert printed.splitlines()[0].split()[:5] == ["ACTION", "DEPLOYMENT", "CLUSTER", "POOLS", "REPLICA"]
     assert "default/qwen3-8b: FitsNow" in printed
-    assert "all of it costs 21.20 USD an hour" in printed
+    assert "total: 21.20 USD an hour" in printed
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
@@ -106,9 +106,9 @@ def test_explain_of_one_that_waits_exits_with_3(capsys, snapshot, model):
 @pytest.mark.parametrize("words", [("explain", "deployment", "qwen3-8b"), ("fleet", "snapshot")])
 def test_without_files_the_plane_of_this_machine_is_asked(tmp_path, monkeypatch, words):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(NotFoundError, match=rf"no plane runs on {tmp_path}/modelplane; `modelplane up"):
+    with pytest.raises(NotFoundError, match=f"data folder {tmp_path}/modelplane; `modelplane up"):
         run(*words)
-    with pytest.raises(NotFoundError, match=f"no plane runs on {tmp_path}/other"):
+    with pytest.raises(NotFoundError, match=f"data folder {tmp_path}/other"):
         run(*words, "--data", tmp_path / "other")
 
 

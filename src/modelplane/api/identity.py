@@ -1,7 +1,4 @@
-"""A memo by the identity of an object.
-
-For values that are read and never changed, and that their owner hands out again for as long as they stay the same.
-"""
+"""A cache by the identity of an object, for objects that are never changed and are handed out again while equal."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -11,7 +8,7 @@ T = TypeVar("T")
 
 
 class IdentityMemo(Generic[K, T]):
-    """`compute` of an object, once for the same object. At most `most` are kept; then it begins anew."""
+    """`compute` of an object, once for the same object. Cleared when it holds `most`."""
 
     __slots__ = ("_compute", "_known", "_most")
 

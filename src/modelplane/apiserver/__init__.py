@@ -1,23 +1,22 @@
-"""The plane's API on loopback, on the paths and in the words of Kubernetes.
+"""The embedded Kubernetes API, on loopback.
 
-Where things are: `app` lets requests in, `handlers` says what a method on a path means, `reads`, `writes` and `watches`
-do it on the store, and `lifecycle` follows up on deletions. All else is pure: `paths`, `media`, `options` and `bodies`
-read a request; `objects` admits what is written; `patches`, `typed`, `field_sets` and `managed_fields` work out changes
-and who owns them; `selectors`, `tables`, `discovery`, `openapi` and `failures` shape answers.
+`app` authenticates requests, `handlers` dispatches on method and path, `reads`, `writes` and `watches` work on the
+store, and `lifecycle` is the garbage collector. The other modules are pure: `paths`, `media`, `options` and `bodies`
+parse a request; `objects` admits objects; `patches`, `typed`, `field_sets` and `managed_fields` compute changes and
+field ownership; `selectors`, `tables`, `discovery`, `openapi` and `failures` make responses.
 
-Measured against kube-apiserver 1.36.3 with kubectl 1.36 and the Python clients kubernetes, kr8s and lightkube. What is
-different, and why:
+Compared with kube-apiserver 1.36.3 by kubectl 1.36 and the Python clients kubernetes, kr8s and lightkube. Differences:
 
-    sentences           what admission finds wrong is said in its own words, under the same reasons and fields; each
-                        thing once, where the real server may say it twice
-    400 instead of 500  for requests that are wrong: a resourceVersion in a create, an applied field that is not in the
-                        schema, a resourceVersion that is no number
-    JSON only           answers are JSON; bodies may be JSON, YAML, or binary for the kinds that kubectl writes so
-    authorization       whoever has the token may do everything; reviews say so
-    kinds               Namespaces, Secrets, ConfigMaps and Events besides ours; what the plane composes for its gateway
-                        can be read only. `kubectl cluster-info` asks for Services, and fails
-    watches             a revision from before a restart is expired; one from the future is as well
-    ownership           what the plane's own controllers write has no owner until somebody applies
+    messages            problems that admission finds have its own messages, with the same reasons and fields; each
+                        problem is reported once, where the real server may report it twice
+    400 instead of 500  for invalid requests: a resourceVersion in a create, an applied field that is not in the schema,
+                        a resourceVersion that is not a number
+    JSON only           responses are JSON; bodies are JSON, YAML, or protobuf for the kinds that kubectl writes so
+    authorization       the token allows everything; SelfSubjectAccessReviews say so
+    kinds               Namespaces, Secrets, ConfigMaps and Events besides Modelplane's; objects that the plane composes
+                        for its gateway are read-only. `kubectl cluster-info` lists Services, and fails
+    watches             a resourceVersion from before a restart is expired; one from the future too
+    managedFields       what the plane's own controllers write has no manager until somebody applies
     namespaces          objects that the plane itself writes need no Namespace object
-    Events              keep the fields that their writer gave; absent ones are not filled in
+    Events              keep the fields that their writer gave; absent ones are not defaulted
 """

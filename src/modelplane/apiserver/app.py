@@ -1,10 +1,10 @@
 """The HTTP server in front of the plane's store.
 
-Loopback only. Every request needs the bearer token; Host must name this machine, so that a page whose name was rebound
-to loopback gets nowhere, and a request that a browser made for another origin is refused.
+Loopback only. Every request needs the bearer token. The Host header must be a loopback name, against DNS rebinding, and
+cross-origin requests of browsers are refused.
 
-aiohttp's low-level server is used without its router: one function sees every request, which more than doubles the
-number of reads a second.
+aiohttp's low-level server is used without its router: one function handles every request, which more than doubles the
+reads a second.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _OPEN_PATHS: Final = frozenset(("/healthz", "/livez", "/readyz"))
 
 
 class ApiServer:
-    """Answers from one store. `runner` is what a site is started with; `close` ends the watches first."""
+    """Serves one store. A site is started with `runner`; `close` ends the watches first."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ApiServer:
         limits: WatchLimits = DEFAULT_LIMITS,
         others: Mapping[str, Handler] | None = None,
     ) -> None:
-        """`others` answer what is under their prefix of the path, behind the same checks."""
+        """`others` handle the paths under their prefix, after the same checks."""
         wire = Wire()
         reads = Reads(store, wire, clock)
         self._watches = WatchHub(store, reads, wire, clock, limits)

@@ -1,7 +1,7 @@
-"""The body of a request as plain values, with the keys that it has twice.
+"""Parses the body of a request, and finds duplicate keys.
 
-JSON is read twice where it may matter: quickly, and with a scanner that notices duplicate keys, which clients are
-warned of. YAML is held to the limits of `modelplane.k8s.admission.documents`, which refuses duplicates altogether.
+JSON that may have duplicate keys is parsed a second time, by a parser that finds them; clients get a warning. YAML is
+held to the limits of `modelplane.k8s.admission.documents`, which refuses duplicates altogether.
 """
 
 import json
@@ -19,7 +19,7 @@ from modelplane.k8s.admission.documents import parse_documents
 
 MOST_BYTES: Final = 3 * 1024 * 1024
 LARGE_BYTES: Final = 256 * 1024
-"""Bodies above this are read in a thread of their own, so that others are served meanwhile."""
+"""Larger bodies are parsed in a thread, so that other requests are served meanwhile."""
 
 _SHOWN: Final = 30
 
@@ -32,7 +32,7 @@ class Body:
 
 
 class _Twice(dict[str, object]):
-    """An object of which some keys occurred twice."""
+    """An object with duplicate keys."""
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)

@@ -1,10 +1,9 @@
-"""The kinds of Kubernetes itself that the plane serves, with their schemas and columns.
+"""The core kinds that the plane serves, with their schemas and columns.
 
 Namespaces, Secrets, ConfigMaps and Events can be written. Gateways, routes and backends are what the plane composes for
-its own Envoy: they can be read and watched only, so their schema is left open. Events can be read in their newer words
-too, and the plane's own kinds as CustomResourceDefinitions. Pods, Services and Nodes are what general tools ask any
-Kubernetes for, some before anything else: here there are none, because workloads run on the clusters, and saying so
-beats refusing the question.
+its own Envoy: they are read-only, with an open schema. Events are also served as events.k8s.io/v1, and the plane's
+kinds as CustomResourceDefinitions. Pods, Services and Nodes are listed by many tools; here the lists are empty, because
+workloads run on the clusters.
 """
 
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from modelplane.k8s.admission.schemas import Schema
 
 
 class BuiltIn(Definition, frozen=True, kw_only=True):
-    """A kind that the API server knows by itself."""
+    """A built-in kind of the API server."""
 
     @property
     def api_version(self) -> str:
@@ -114,7 +113,7 @@ _EVENT: Final = _object(
         "firstTimestamp": _TIME,
         "lastTimestamp": _TIME,
         "eventTime": _TIME,
-        "reportingComponent": {"type": "string", "description": "Who tells it."},
+        "reportingComponent": {"type": "string", "description": "Component that reported the event."},
         "reportingInstance": {"type": "string", "description": "Which instance of that."},
         "source": {"type": "object", "properties": {"component": _TEXT, "host": _TEXT}},
         "series": {

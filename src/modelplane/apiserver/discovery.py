@@ -1,4 +1,4 @@
-"""What clients ask first: which groups, versions and kinds there are."""
+"""Discovery: the groups, versions and kinds."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -15,7 +15,7 @@ REVIEWS: Final = {
     ("authorization.k8s.io", "v1", "subjectaccessreviews"): "SubjectAccessReview",
     ("authentication.k8s.io", "v1", "selfsubjectreviews"): "SelfSubjectReview",
 }
-"""Questions that are answered and not kept, by group, version and plural."""
+"""Review kinds, which are not stored, by group, version and plural."""
 
 
 def versions(address: str) -> Json:

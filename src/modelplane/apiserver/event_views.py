@@ -1,7 +1,4 @@
-"""Events in the words of events.k8s.io/v1: the same objects as those of the core group, for clients that prefer these.
-
-Read only: whoever tells of something writes the core form, and both show it.
-"""
+"""Events as events.k8s.io/v1: a read-only view of the Events of the core group."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""Every way in which a request fails, as the Status object that Kubernetes clients read.
+"""Failures of requests, as the Status objects that Kubernetes clients read.
 
-The words are those of the real API server wherever a client or a person may rely on them. Two differences: where the
-real one answers 500 to a request that is wrong, this one answers 400 with the same sentence, and what a schema or a
-rule finds wrong is said in the sentences of `modelplane.k8s.admission`, under the same reasons and field paths.
+Messages are those of the real API server. Two differences: where the real one returns 500 for an invalid request, this
+one returns 400 with the same message, and problems that a schema or a rule finds have the messages of
+`modelplane.k8s.admission`, with the same reasons and field paths.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ class StatusCause:
 
 
 class ApiError(ModelplaneError):
-    """A request that is answered with a failure."""
+    """A request that fails with a Status."""
 
     def __init__(
         self, code: int, reason: str, message: str, *, details: Json | None = None, retry_after_s: int = 0
@@ -154,7 +154,7 @@ def apply_conflict(message: str, causes: Sequence[StatusCause]) -> ApiError:
 
 
 def as_api_error(error: ModelplaneError) -> ApiError:
-    """Errors that other rooms raise; handlers raise an ApiError of their own where they know more."""
+    """The ApiError of an error that another package raised."""
     if isinstance(error, ApiError):
         return error
     known: tuple[tuple[type[ModelplaneError], int, str], ...] = (

@@ -1,4 +1,4 @@
-"""Requests to answers: what a method on a path means, and with which status and headers it is answered."""
+"""Handles requests: dispatches on method and path, and makes the response."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ _HEALTH: Final = {"/healthz", "/livez", "/readyz"}
 
 
 class ApiHandlers:
-    """Answers every request that may be answered; who may ask is decided before."""
+    """Handles every authenticated request."""
 
     def __init__(self, reads: Reads, writes: Writes, watches: WatchHub) -> None:
         self._reads = reads

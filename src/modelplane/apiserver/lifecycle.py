@@ -1,12 +1,12 @@
-"""What happens to objects after a deletion: dependents of an owner, and the contents of a namespace.
+"""The garbage collector and the namespace controller of the embedded API.
 
-    background     dependents go once none of their owners is there any more
-    foreground     dependents go first; the owner is held until those that block it are gone
-    orphan         dependents are cut loose; then the owner goes
-    namespace      everything in it goes; then the namespace itself
+    background     dependents are deleted once none of their owners exists
+    foreground     dependents are deleted first; a finalizer keeps the owner until the blocking ones are gone
+    orphan         owner references are removed from the dependents; then the owner is deleted
+    namespace      its contents are deleted; then the namespace itself
 
-Owners are known by uid, so an object that was made again under the same name does not keep the old one's dependents.
-Who depends on whom is an index over ownerReferences, kept by listening to the store.
+Owner references match by uid, so a recreated owner does not keep the dependents of the old one. An index over them is
+kept up to date by a subscription to the store.
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ ORPHAN = "orphan"
 
 
 def ensure_namespaces(store: SqliteStore) -> None:
-    """The namespaces that are always there."""
+    """Create the namespaces that always exist."""
     for name in ALWAYS_THERE:
         if store.get(ObjectRef("", "Namespace", "", name)) is None:
             metadata = {"name": name, "labels": {NAME_LABEL: name}}
@@ -49,7 +49,7 @@ def ensure_namespaces(store: SqliteStore) -> None:
 
 
 class Lifecycle:
-    """Runs as a loop of its own; `loop.run()` is awaited by whoever hosts it."""
+    """Runs as a loop of its own; the host awaits `loop.run()`."""
 
     def __init__(self, store: SqliteStore, clock: Clock) -> None:
         self._store = store
@@ -111,7 +111,7 @@ class Lifecycle:
         self._store.replace(with_metadata(item, finalizers=left or None))
 
     def _delete_contents(self, namespace: str) -> bool:
-        """Asks everything in a namespace to go. Returns whether all of it is gone."""
+        """Delete everything in a namespace. Returns whether it is empty."""
         for group, kind in self._store.kinds():
             for item in self._store.list(group, kind, namespace=namespace):
                 self._delete(ObjectRef(group, kind, namespace, name_of(item)), item)
@@ -130,7 +130,7 @@ class Lifecycle:
         self._store.replace(with_metadata(item, ownerReferences=left or None))
 
     def _remove_dependents(self, uid: str) -> bool:
-        """Asks the dependents to go. Returns whether one that blocks its owner is still there."""
+        """Delete the dependents. Returns whether one that blocks its owner still exists."""
         for ref, item in self._dependents_of(uid):
             if self._has_other_owner(ref, item, uid):
                 self._remove_owner(item, uid)

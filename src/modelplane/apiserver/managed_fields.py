@@ -1,15 +1,15 @@
-"""Who owns which fields of an object: metadata.managedFields, kept as the real API server keeps it.
+"""Field ownership: metadata.managedFields, as the real API server keeps it.
 
-A writer is known by its name, by whether it applies or updates, by the version it wrote in and by the subresource it
-wrote through. An update gives its writer what it changed and takes that from all others. An apply gives its writer
-exactly what it states, removes what it stated before and nobody else states, and is refused where it would change what
-another owns, unless it is forced.
+A manager is identified by its name, its operation (Apply or Update), its API version and its subresource. An update
+gives its writer what it changed and takes that from all others. An apply gives its writer exactly what it states,
+removes what it stated before and nobody else states, and is refused where it would change what another owns, unless it
+is forced.
 
-Not tracked: what the server itself keeps (names, versions, times), and fields that the door a write came through
-resets (the status for the object itself; everything but the status for its status).
+Not tracked: fields that the server sets (names, versions, times), and fields that a write resets (the status for the
+object itself; everything but the status for the status subresource).
 
-Writes that the plane's own controllers make in the store directly belong to nobody here. An object that has no owners
-at all is given to `before-first-apply` when somebody first applies to it, as upstream does.
+Writes of the plane's own controllers have no manager. The fields of an object without managers are given to
+`before-first-apply` by the first apply, as upstream does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -81,7 +81,7 @@ Owners = Mapping[Writer, ManagedFieldsEntry]
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """What a write came through: the kind, the fields that this way of writing resets, and the moment."""
+    """The kind and the manager of a write, and its time."""
 
     resource: Resource
     writer: Writer
@@ -140,23 +140,23 @@ def _entry(writer: Writer, holding: ManagedFieldsEntry) -> Json:
     return {name: value for name, value in entry.items() if value != ""}
 
 
-def updated(before: Manifest | None, after: Manifest, door: WriteContext) -> Json:
+def updated(before: Manifest | None, after: Manifest, context: WriteContext) -> Json:
     """The object after an update, with its owners."""
     owners = _base(before, after)
     if before is not None and not owners:
         return with_metadata(after, managedFields=None)
     try:
-        changes = compare(before if before is not None else {}, after, door.resource.schema)
+        changes = compare(before if before is not None else {}, after, context.resource.schema)
     except TypedError:
         return with_metadata(after, managedFields=write_owners(owners) or None)
-    remaining = _yielded(owners, changes, door.writer)
-    gained = _tracked(changes.added | changes.modified, door)
+    remaining = _yielded(owners, changes, context.writer)
+    gained = _tracked(changes.added | changes.modified, context)
     if gained:
-        held = remaining.get(door.writer)
+        held = remaining.get(context.writer)
         kept = (held.fields if held else EMPTY) - changes.removed
-        remaining[door.writer] = ManagedFieldsEntry(kept | gained, door.now)
-    elif door.writer in remaining:
-        remaining[door.writer] = remaining[door.writer].without(changes.removed)
+        remaining[context.writer] = ManagedFieldsEntry(kept | gained, context.now)
+    elif context.writer in remaining:
+        remaining[context.writer] = remaining[context.writer].without(changes.removed)
     return with_metadata(after, managedFields=write_owners(_capped(_kept(remaining))) or None)
 
 
@@ -197,62 +197,67 @@ def _capped(owners: dict[Writer, ManagedFieldsEntry]) -> dict[Writer, ManagedFie
     return owners
 
 
-def _tracked(fields: FieldSet, door: WriteContext) -> FieldSet:
-    return fields - _UNTRACKED - under(fields, door.resets)
+def _tracked(fields: FieldSet, context: WriteContext) -> FieldSet:
+    return fields - _UNTRACKED - under(fields, context.resets)
 
 
-def apply(live: Manifest | None, config: Manifest, door: WriteContext, *, force: bool) -> Json:
+def apply(live: Manifest | None, config: Manifest, context: WriteContext, *, force: bool) -> Json:
     """The live object with a configuration applied to it; without one, the configuration itself."""
-    _check_config(config, door)
+    _check_config(config, context)
     try:
-        return _applied(live, config, door, force=force)
+        return _applied(live, config, context, force=force)
     except TypedError as error:
-        raise _untyped(str(error), door, config) from None
+        raise _untyped(str(error), context, config) from None
 
 
-def _applied(live: Manifest | None, config: Manifest, door: WriteContext, *, force: bool) -> Json:
-    schema = door.resource.schema
-    owners = dict(_first_owners(live, door))
-    former = owners.get(door.writer)
+def _applied(live: Manifest | None, config: Manifest, context: WriteContext, *, force: bool) -> Json:
+    schema = context.resource.schema
+    owners = dict(_first_owners(live, context))
+    former = owners.get(context.writer)
     stated = owned(config, schema)
-    owners[door.writer] = ManagedFieldsEntry(_tracked(stated, door), door.now)
+    owners[context.writer] = ManagedFieldsEntry(_tracked(stated, context), context.now)
     base = dict(live) if live is not None else {}
     needed = stated.union(*(holding.fields for holding in owners.values()))
     pruned = _pruned(merge(base, dict(config), schema), former, needed, schema)
     changes = compare(base, pruned, schema)
-    conflicts = _conflicts(owners, changes, door.writer)
+    conflicts = _conflicts(owners, changes, context.writer)
     if conflicts and not force:
         raise _refusal(conflicts)
-    left = _kept(_yielded(owners, changes, door.writer))
-    if former is not None and door.writer in left and former.fields == left[door.writer].fields and changes.is_same:
-        left[door.writer] = former
-    return with_metadata(_noted(as_mapping(pruned), config, door), managedFields=write_owners(left) or None)
+    left = _kept(_yielded(owners, changes, context.writer))
+    if (
+        former is not None
+        and context.writer in left
+        and former.fields == left[context.writer].fields
+        and changes.is_same
+    ):
+        left[context.writer] = former
+    return with_metadata(_noted(as_mapping(pruned), config, context), managedFields=write_owners(left) or None)
 
 
-def _check_config(config: Manifest, door: WriteContext) -> None:
-    for wrong in check_declared(dict(config), door.resource.schema):
-        raise _untyped(wrong, door, config)
+def _check_config(config: Manifest, context: WriteContext) -> None:
+    for wrong in check_declared(dict(config), context.resource.schema):
+        raise _untyped(wrong, context, config)
 
 
-def _untyped(wrong: str, door: WriteContext, config: Manifest) -> ApiError:
+def _untyped(wrong: str, context: WriteContext, config: Manifest) -> ApiError:
     metadata = metadata_of(config)
     place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
-    kind = f"{door.resource.api_version}, Kind={door.resource.kind}"
+    kind = f"{context.resource.api_version}, Kind={context.resource.kind}"
     return bad_request(f"failed to create typed patch object ({place}; {kind}): {wrong}")
 
 
-def _first_owners(live: Manifest | None, door: WriteContext) -> Owners:
+def _first_owners(live: Manifest | None, context: WriteContext) -> Owners:
     if live is None:
         return {}
     owners = read_owners(live) or {}
     if owners:
         return owners
-    writer = Writer(BEFORE_FIRST_APPLY, applies=False, api_version=door.resource.api_version)
+    writer = Writer(BEFORE_FIRST_APPLY, applies=False, api_version=context.resource.api_version)
     try:
-        held = compare({}, live, door.resource.schema).added - _UNTRACKED
+        held = compare({}, live, context.resource.schema).added - _UNTRACKED
     except TypedError:
         return {}
-    return {writer: ManagedFieldsEntry(held - under(held, (("f:status",),)), door.now)}
+    return {writer: ManagedFieldsEntry(held - under(held, (("f:status",),)), context.now)}
 
 
 def _pruned(merged: object, former: ManagedFieldsEntry | None, stated: FieldSet, schema: Schema) -> object:
@@ -263,9 +268,9 @@ def _pruned(merged: object, former: ManagedFieldsEntry | None, stated: FieldSet,
     return remove(merged, with_parents(former.fields, schema) - needed, schema)
 
 
-def _noted(merged: Manifest, config: Manifest, door: WriteContext) -> Manifest:
+def _noted(merged: Manifest, config: Manifest, context: WriteContext) -> Manifest:
     """Where kubectl keeps its last configuration as an annotation, and applies here instead, the annotation follows."""
-    if door.writer.manager != "kubectl" or LAST_APPLIED not in annotations_of(merged):
+    if context.writer.manager != "kubectl" or LAST_APPLIED not in annotations_of(merged):
         return merged
     kept = {key: text for key, text in annotations_of(config).items() if key != LAST_APPLIED}
     noted = with_metadata(config, annotations=kept or None)

@@ -1,4 +1,4 @@
-"""In which form a client wants its answer, and in which form it sends a body."""
+"""Content negotiation: the form of responses and of bodies."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -13,7 +13,7 @@ _OFFERED: Final = (JSON,)
 
 
 class ObjectForm(Enum):
-    """How objects are answered: as they are, as rows of a table, or by their metadata alone."""
+    """The form of objects: whole, as rows of a Table, or metadata only."""
 
     OBJECT = auto()
     TABLE = auto()

@@ -52,7 +52,7 @@ _PROPERTIES: Final[Mapping[str, Schema]] = {
     "name": _said(_TEXT, "The name, unique among objects of the kind in the namespace. It cannot be changed."),
     "generateName": _said(_TEXT, "A prefix from which the server makes a unique name, where no name is given."),
     "namespace": _said(_TEXT, "The namespace that the object is in. It cannot be changed."),
-    "uid": _said(_TEXT, "Tells this object from others that had its name. Set by the server."),
+    "uid": _said(_TEXT, "Unique identity of this object. Set by the server."),
     "resourceVersion": _said(_TEXT, "Changes with every write. A write that names an older one is refused."),
     "generation": _said(_NUMBER, "Grows when the desired state changes. Set by the server."),
     "selfLink": _said(_TEXT, "Not used."),

@@ -1,8 +1,8 @@
-"""What a written object becomes before it is stored: admission for every kind that can be written.
+"""Admission of every writable kind.
 
-Ours are held to their definitions. The few kinds of Kubernetes itself are held to short schemas of their own, with the
-rules that matter to clients: keys and encodings of ConfigMaps and Secrets, their immutability, the type of a Secret,
-the name and label of a Namespace, and the namespace of an Event.
+Modelplane's kinds are validated by their definitions, core kinds by short schemas and the rules that matter to clients:
+keys and encodings of ConfigMaps and Secrets, their immutability, the type of a Secret, the name and label of a
+Namespace, and the namespace of an Event.
 """
 
 import base64
@@ -39,15 +39,15 @@ T = TypeVar("T")
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 NAMESPACE_FINALIZER: Final = "kubernetes"
-"""The finalizer that keeps a Namespace while there is something in it."""
+"""The finalizer of a Namespace that is not empty."""
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _FINALIZERS_OF_KUBERNETES: Final = {"foregroundDeletion", "orphan", NAMESPACE_FINALIZER}
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """An object that may be stored, and what its writer is told beside that."""
+class AdmittedObject:
+    """An admitted object, and warnings for the client."""
 
     value: Json
     warnings: tuple[str, ...] = ()
@@ -55,27 +55,27 @@ class Ready:
 
 def admitted(
     resource: Resource, given: Json, old: Manifest | None, *, unknown: UnknownFields, duplicates: tuple[str, ...] = ()
-) -> Ready:
-    """The object as it is to be stored. ApiError says what is wrong with it."""
+) -> AdmittedObject:
+    """The object as it is stored. Raises ApiError with its problems."""
     prepared = _PREPARE.get(resource.kind, _as_given)(given, old) if not resource.custom else given
     verdict = _judged(resource, prepared, old, unknown)
     found = verdict.problems if isinstance(verdict, AdmissionDenied) else verdict.warnings
-    strangers = [f'duplicate field "{field}"' for field in duplicates]
-    strangers += sorted(f'unknown field "{each.field}"' for each in found if each.cause is CauseType.UNKNOWN_FIELD)
-    if unknown is UnknownFields.REFUSE and strangers:
-        raise StrictError(resource, strangers)
+    unknown_fields = [f'duplicate field "{field}"' for field in duplicates]
+    unknown_fields += sorted(f'unknown field "{each.field}"' for each in found if each.cause is CauseType.UNKNOWN_FIELD)
+    if unknown is UnknownFields.REFUSE and unknown_fields:
+        raise StrictError(resource, unknown_fields)
     if isinstance(verdict, AdmissionDenied):
         raise _refusal(resource, name_of(given), verdict.problems)
     _check_more(resource, verdict.value, old)
-    told = strangers if unknown is UnknownFields.WARN else []
+    unknown_warnings = unknown_fields if unknown is UnknownFields.WARN else []
     noted = (f"{each.field}: {each.message}" for each in found if each.cause is not CauseType.UNKNOWN_FIELD)
-    return Ready(verdict.value, (*told, *noted, *_finalizer_warnings(verdict.value, old)))
+    return AdmittedObject(verdict.value, (*unknown_warnings, *noted, *_finalizer_warnings(verdict.value, old)))
 
 
 def _judged(resource: Resource, given: Json, old: Manifest | None, unknown: UnknownFields) -> Verdict:
-    """Parts that are the very ones of the stored object were judged when they were stored, and are not again.
+    """Parts that are identical to the stored object were validated before, and are not validated again.
 
-    Who owns which fields is read by `managed_fields`, which ignores what it cannot read; so it is not judged at all.
+    managedFields are not validated: `managed_fields` ignores what it cannot read.
     """
     same = _untouched(resource, given, old)
     definition = _without(resource.group, resource.kind, same) if same else None
@@ -118,10 +118,10 @@ def _less(value: Mapping[str, T], names: frozenset[str]) -> dict[str, T]:
 
 
 class StrictError(ApiError):
-    """Fields that nobody knows, where the writer asked to be refused for them."""
+    """Unknown fields with fieldValidation=Strict."""
 
-    def __init__(self, resource: Resource, strangers: list[str]) -> None:
-        self.found = f"strict decoding error: {', '.join(strangers)}"
+    def __init__(self, resource: Resource, unknown_fields: list[str]) -> None:
+        self.found = f"strict decoding error: {', '.join(unknown_fields)}"
         what = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
         super().__init__(400, "BadRequest", f"{what}: {self.found}")
 

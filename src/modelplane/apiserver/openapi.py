@@ -42,7 +42,7 @@ _QUERY: Final = {
     "resourceVersionMatch": "How the version is meant.",
     "timeoutSeconds": "How long a list or a watch may take.",
     "watch": "Whether changes are streamed.",
-    "allowWatchBookmarks": "Whether a watch tells how far it is.",
+    "allowWatchBookmarks": "Whether a watch sends bookmarks.",
     "sendInitialEvents": "Whether a watch starts with what there is.",
     "propagationPolicy": "Orphan, Background or Foreground: what becomes of what belongs to the object.",
 }

@@ -1,7 +1,7 @@
-"""Get and list: what is there, or was there at a revision that is still remembered.
+"""Get and list, at the newest revision or at one that is not compacted.
 
-A list that goes on (`limit` and `continue`) shows the state of its first page: what changed since is taken back with
-the store's own history. When that no longer reaches back, the client is told to start again.
+A list in pages (`limit` and `continue`) has the state of its first page: later changes are undone with the store's
+history. When that revision is compacted, the client gets 410 and lists again.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from modelplane.reconcile.store import ObjectRef
 
 _META = "meta.k8s.io/v1"
 _TURN = 500
-"""So many objects are encoded before others get a turn."""
+"""Objects encoded before the event loop runs other tasks."""
 
 
 class _Token(msgspec.Struct, frozen=True):
-    """Where a list goes on: behind this namespace and name, at this revision."""
+    """A continue token: the last namespace and name, and the revision."""
 
     revision: int
     namespace: str
@@ -106,7 +106,7 @@ class Reads:
         found = self._matching(target, selector, revision)
         if token is not None:
             behind = (token.namespace, token.name)
-            found = [each for each in found if _place(each) > behind]
+            found = [each for each in found if _namespaced_name(each) > behind]
         return _cut(found, self._store.revision if revision is None else revision, options, selector)
 
     def _wanted(self, options: ListOptions) -> int | None:
@@ -128,13 +128,13 @@ class Reads:
         return list(found) if selector.is_everything else [each for each in found if selector.matches(each)]
 
     def _at(self, target: RequestInfo, revision: int) -> list[Manifest]:
-        """The objects as they were, by taking back what happened since."""
+        """The objects at a revision: later changes are undone."""
         resource = target.resource
         changes = self._store.changes_since(revision)
         if isinstance(changes, Expired):
             raise _too_old()
         listed = self._store.list(*resource.home, namespace=target.namespace)
-        found = {_place(each): each for each in listed}
+        found = {_namespaced_name(each): each for each in listed}
         for change in reversed(changes):
             place = (change.ref.namespace, change.ref.name)
             if (change.ref.group, change.ref.kind) != resource.home:
@@ -149,10 +149,10 @@ class Reads:
 
 
 def ref_in(target: RequestInfo, manifest: Manifest) -> ObjectRef:
-    return ObjectRef(*target.resource.home, *_place(manifest))
+    return ObjectRef(*target.resource.home, *_namespaced_name(manifest))
 
 
-def _place(manifest: Manifest) -> tuple[str, str]:
+def _namespaced_name(manifest: Manifest) -> tuple[str, str]:
     return namespace_of(manifest), name_of(manifest)
 
 
@@ -162,7 +162,7 @@ def _cut(found: list[Manifest], revision: int, options: ListOptions, selector: L
     if options.limit <= 0 or left <= 0:
         return ListPage(found, metadata)
     shown_items = found[: options.limit]
-    metadata["continue"] = _write_token(_Token(revision, *_place(shown_items[-1])))
+    metadata["continue"] = _write_token(_Token(revision, *_namespaced_name(shown_items[-1])))
     if selector.is_everything:
         metadata["remainingItemCount"] = left
     return ListPage(shown_items, metadata)

@@ -1,4 +1,4 @@
-"""Questions about the asker, answered and not kept. Whoever has the token may do everything."""
+"""SelfSubjectReviews and access reviews. The token allows everything."""
 
 from typing import Final
 

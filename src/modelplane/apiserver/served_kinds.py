@@ -1,7 +1,6 @@
 """The plane's own kinds as CustomResourceDefinitions: `kubectl get crd` shows what a cluster with Crossplane would.
 
-They are objects like others, kept up with the definitions that this version of the plane has, and read only: which
-kinds there are is not the user's to say.
+They are updated at start-up to the definitions of this version, and read-only.
 """
 
 from typing import Final

@@ -267,7 +267,7 @@ _CORE: Final[Mapping[str, tuple[_Shown, ...]]] = {
             lambda manifest, _: str(as_mapping(manifest.get("involvedObject")).get("fieldPath", "")),
             priority=1,
         ),
-        _Shown("Source", "string", "Who told it.", _source, priority=1),
+        _Shown("Source", "string", "Component that reported the event.", _source, priority=1),
         _Shown("Message", "string", "What happened.", _text("message")),
         _Shown("First Seen", "string", "When it happened first.", _since("firstTimestamp"), priority=1),
         _Shown("Count", "string", "How often it happened.", lambda manifest, _: manifest.get("count", 1), priority=1),

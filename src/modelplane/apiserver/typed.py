@@ -123,7 +123,7 @@ def compare(old: object, new: object, schema: Schema) -> Comparison:
 
 _ABSENT = object()
 _ROOMY = 2
-"""Down to this depth parts are large, and worth a look at whether they changed at all."""
+"""Down to this depth parts are large, and compared for equality first."""
 
 
 def _compare(old: object, new: object, schema: Schema | None, at: Field, found: _Differences) -> None:

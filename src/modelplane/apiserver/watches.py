@@ -1,11 +1,11 @@
 """Watches: changes as a stream of JSON lines, from a revision on.
 
 A watch without a revision, or with revision 0, starts with everything there is. One with a revision starts with what
-happened since, as far as the store enabled; otherwise its only event is an ERROR with 410, and the client lists
+happened since, unless that revision is compacted; otherwise its only event is an ERROR with 410, and the client lists
 again. With a selector, an object that begins to match is ADDED and one that no longer does is DELETED.
 
-Nobody waits for a watcher. What it has not read yet is kept up to a bound; one that falls behind further is told 410
-and dropped, so that slow readers cost their own time and not the plane's memory.
+Writes never wait for a watch. Unread events are buffered up to a limit; a watch that lags further gets 410
+and is closed, so that slow clients do not cost the plane memory.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
-    """How many watches there may be, how much each may lag behind, and how often it is told how far it is."""
+    """Limits of watches: their number, their buffered bytes, and the interval of bookmarks."""
 
     watches: int = 2_000
     lag_bytes: int = 16 * 1024 * 1024
@@ -80,7 +80,7 @@ class WatchHub:
         return sum(len(each) for each in self._open.values())
 
     def close(self) -> None:
-        """End every watch, and hear of nothing any more."""
+        """End every watch and unsubscribe."""
         self._end()
         for each in [watch for watches in self._open.values() for watch in watches]:
             each.end()
@@ -136,7 +136,7 @@ class WatchHub:
         changes = self._store.changes_since(options.revision)
         if isinstance(changes, Expired):
             return expired(f"too old resource version: {options.revision} ({changes.oldest})")
-        mine = (change for change in changes if _concerns(target, change.ref))
+        mine = (change for change in changes if _selects_ref(target, change.ref))
         return [event for event in (event_of(change, selector) for change in mine) if event is not None]
 
 
@@ -144,7 +144,7 @@ def _kind(resource: Resource) -> tuple[str, str]:
     return resource.home
 
 
-def _concerns(target: RequestInfo, ref: ObjectRef) -> bool:
+def _selects_ref(target: RequestInfo, ref: ObjectRef) -> bool:
     same = (ref.group, ref.kind) == _kind(target.resource)
     return same and target.namespace in {None, ref.namespace}
 
@@ -172,8 +172,8 @@ class WatchStream:
         self._lines: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._ended = False
-        self._stirred = asyncio.Event()
-        self._told_columns = False
+        self._wakeup = asyncio.Event()
+        self._sent_columns = False
 
     def start(self, beginning: Iterable[WatchEvent] | ApiError) -> None:
         if isinstance(beginning, ApiError):
@@ -187,7 +187,7 @@ class WatchStream:
         self._waiting_bytes = 0
 
     def on_change(self, change: StoreChange) -> None:
-        if self._ended or not _concerns(self.target, change.ref):
+        if self._ended or not _selects_ref(self.target, change.ref):
             return
         event = event_of(change, self._selector)
         if event is None:
@@ -199,7 +199,7 @@ class WatchStream:
 
     def end(self) -> None:
         self._ended = True
-        self._stirred.set()
+        self._wakeup.set()
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Lines as they come, until the timeout of the request."""
@@ -224,10 +224,10 @@ class WatchStream:
 
     async def _wait(self, until: float) -> bool:
         """Whether something came before that time."""
-        self._stirred.clear()
+        self._wakeup.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
-                return await self._stirred.wait()
+                return await self._wakeup.wait()
         return False
 
     def _take(self) -> bytes:
@@ -239,7 +239,7 @@ class WatchStream:
     def _append(self, line: bytes) -> None:
         self._lines.append(line)
         self._waiting_bytes += len(line)
-        self._stirred.set()
+        self._wakeup.set()
 
     def _fail(self, error: ApiError) -> None:
         self._append(encode({"type": "ERROR", "object": error.to_status()}) + b"\n")
@@ -258,8 +258,8 @@ class WatchStream:
     def _table(self, manifest: Manifest) -> Json:
         """Only the first event carries the columns."""
         resource, include = self._shape.resource, self._shape.options.include
-        columns = [] if self._told_columns else tables.column_definitions(resource)
-        self._told_columns = True
+        columns = [] if self._sent_columns else tables.column_definitions(resource)
+        self._sent_columns = True
         return tables.table(tables.rows(resource, [manifest], self._watches.now, include), columns, {})
 
     def _bookmark(self, annotations: dict[str, str]) -> bytes:

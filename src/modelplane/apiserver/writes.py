@@ -26,7 +26,7 @@ from modelplane.apiserver import failures
 from modelplane.apiserver.bodies import Body, read_json, read_yaml
 from modelplane.apiserver.failures import ApiError, StatusCause, bad_request
 from modelplane.apiserver.managed_fields import WriteContext, Writer, apply, updated
-from modelplane.apiserver.objects import NAMESPACE_FINALIZER, Ready, StrictError, admitted
+from modelplane.apiserver.objects import NAMESPACE_FINALIZER, AdmittedObject, StrictError, admitted
 from modelplane.apiserver.options import DeleteOptions, ListOptions, Propagation, WriteOptions
 from modelplane.apiserver.patches import PatchError, json_patch, merge_patch, strategic_patch
 from modelplane.apiserver.paths import RequestInfo
@@ -56,7 +56,7 @@ class Patch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a write came to. `created` tells a new object from a changed one."""
+    """The result of a write; `created` for a new object."""
 
     manifest: Manifest
     warnings: tuple[str, ...] = ()
@@ -79,16 +79,16 @@ class Writes:
             raise bad_request("resourceVersion should not be set on objects to be created")
         self._check_namespace(target, name_of(given))
         ready = admitted(target.resource, given, None, unknown=options.validation, duplicates=body.duplicates)
-        return self._created(target, ready, self._write_context(target, options), options)
+        return self._created(target, ready, self._context_of(target, options), options)
 
     def _created(
-        self, target: RequestInfo, ready: Ready, door: WriteContext | None, options: WriteOptions
+        self, target: RequestInfo, ready: AdmittedObject, context: WriteContext | None, options: WriteOptions
     ) -> WriteResult:
         value, name = ready.value, name_of(ready.value)
         if target.resource.custom:
             value = {field: item for field, item in value.items() if field != "status"}
-        if door is not None:
-            value = updated(None, value, door)
+        if context is not None:
+            value = updated(None, value, context)
         if name and self._store.get(ObjectRef(target.ref.group, target.ref.kind, target.ref.namespace, name)):
             raise failures.already_exists(target.resource, name)
         made = self._attempt(lambda: self._store.create(value), dry_run=options.dry_run)
@@ -132,7 +132,7 @@ class Writes:
         options: WriteOptions,
         duplicates: tuple[str, ...] = (),
     ) -> WriteResult:
-        """Checks that the writer knew what it replaces, and keeps what this door does not change."""
+        """Checks that the writer knew what it replaces, and keeps what this context does not change."""
         resource = target.resource
         self._check_known(target, before, given)
         through_status = target.subresource == "status"
@@ -146,7 +146,7 @@ class Writes:
         else:
             wanted = given
         ready = admitted(resource, wanted, before, unknown=options.validation, duplicates=duplicates)
-        value = updated(before, ready.value, self._write_context(target, options))
+        value = updated(before, ready.value, self._context_of(target, options))
         return self._stored(target, before, value, options, ready.warnings)
 
     def _stored(
@@ -179,8 +179,8 @@ class Writes:
             self._check_namespace(target, target.name)
         else:
             self._check_known(target, live, config)
-        door = self._write_context(target, options, applies=True)
-        merged = apply(live, config, door, force=options.force)
+        context = self._context_of(target, options, applies=True)
+        merged = apply(live, config, context, force=options.force)
         ready = admitted(target.resource, merged, live, unknown=options.validation, duplicates=duplicates)
         if live is None:
             return self._created(target, ready, None, options)
@@ -192,7 +192,7 @@ class Writes:
         self._check_known(target, before, scale)
         wanted = with_replicas(target.resource, before, scale)
         ready = admitted(target.resource, wanted, before, unknown=options.validation)
-        value = updated(before, ready.value, self._write_context(target, options))
+        value = updated(before, ready.value, self._context_of(target, options))
         done = self._stored(RequestInfo(target.resource, target.namespace, target.name, ""), before, value, options, ())
         return WriteResult(scale_of(target.resource, done.manifest), ready.warnings)
 
@@ -265,7 +265,7 @@ class Writes:
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise failures.forbidden(target.resource, name, why, [cause])
 
-    def _write_context(self, target: RequestInfo, options: WriteOptions, *, applies: bool = False) -> WriteContext:
+    def _context_of(self, target: RequestInfo, options: WriteOptions, *, applies: bool = False) -> WriteContext:
         """Upstream leaves the time out of what is written through scale; so do we."""
         now = "" if target.subresource == "scale" else timestamp(self._clock.now())
         writer = Writer(options.manager, applies, target.resource.api_version, target.subresource)

@@ -99,6 +99,6 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _version() -> str:
-    from modelplane import __version__
+    from modelplane.api.version import __version__
 
     return __version__

@@ -11,7 +11,7 @@ def print_explanation(found: PickExplanation) -> None:
     for name in found.remove_headers:
         print(f"  removes {name}")
     for name, picks in found.shadows.items():
-        print(f"  profile {name} only watches; it would have picked {', '.join(picks) or 'nobody'}")
+        print(f"  shadow profile {name} would have picked {', '.join(picks) or 'none'}")
     if found.not_allowed:
         print(f"  not in the proxy's subset: {', '.join(found.not_allowed)}")
     for profile in found.profiles:

@@ -63,7 +63,7 @@ def _show_all(decisions: "list[LoggedDecision]", replayer: "Replayer") -> int:
         differ += verdict != _SAME and one.replay is not None
         rows.append((one.at, one.request, one.outcome, one.endpoint or "-", verdict))
     print_table(("AT", "REQUEST", "OUTCOME", "ENDPOINT", "REPLAYED"), rows)
-    print(f"{same} came out the same, {differ} did not, {len(rows) - same - differ} ended before any plugin was asked")
+    print(f"{same} came out the same, {differ} did not, {len(rows) - same - differ} ended before any plugin ran")
     return _DIFFERS if differ else 0
 
 

@@ -20,11 +20,11 @@ admin address. Exits with 1 when it cannot start, and says which option or file 
 
 
 class FunctionUsageError(ModelplaneError):
-    """What was asked for cannot be served."""
+    """The arguments are invalid."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "The composition function server: composes every kind of Modelplane when Crossplane asks."
+    parser.description = "The composition function server: composes every kind of Modelplane when Crossplane calls."
     parser.epilog = _EPILOG
     parser.add_argument("--address", default="0.0.0.0:9443", help="where to listen (default: %(default)s)")
     parser.add_argument("--admin-address", default="0.0.0.0:8080", help="metrics and health (default: %(default)s)")
@@ -40,8 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--helm", action="store_true", help="provider-helm is installed: give it access to clusters too"
     )
-    parser.add_argument("--live", action="store_true", help="watch the fleet instead of having Crossplane fetch it")
-    parser.add_argument("--observe", action="store_true", help="with --live, look at nodes and queues of the clusters")
+    parser.add_argument("--live", action="store_true", help="watch the fleet, so that Crossplane does not fetch it")
+    parser.add_argument(
+        "--observe", action="store_true", help="with --live, watch nodes, devices and queues of the workload clusters"
+    )
     parser.add_argument("--kubeconfig", type=Path, help="for --live, outside a pod (default: as kubectl finds it)")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="the plugins that place replicas")
     parser.add_argument("--log-calls", action="store_true", help="a line for every call, with its cost and sizes")

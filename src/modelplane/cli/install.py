@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from modelplane import __version__
+    from modelplane.api.version import __version__
     from modelplane.crossplane.packaging import PackageSource, installation
     from modelplane.k8s.yaml import to_yaml_documents
 

@@ -1,7 +1,7 @@
-"""What hosts and composers say to each other: a Crossplane composition function in plain types.
+"""The contract of hosts and composers: a Crossplane composition function in plain types.
 
-A host calls `compose(request)` whenever something that concerns the resource may have changed, and makes what comes
-back true. It calls again after `requeue_after_s` at the latest. Equal requests give equal results: there is no
+A host calls `compose(request)` when the resource or something that it depends on may have changed, and applies the
+desired state. It calls again after `requeue_after_s` at the latest. Equal requests give equal results: there is no
 clock, no randomness and no IO in here.
 
 The result is complete every time. What is left out of `desired` is deleted by the host, so a composer that lacks an
@@ -32,7 +32,7 @@ _decode_replica = partial(decode, ModelReplica)
 
 
 class ReadyWhen(StrEnum):
-    """The object's own signal of readiness. Hosts evaluate it on what they observed, never on what was asked for."""
+    """How an object shows that it is ready. Hosts evaluate it on the observed object, never on the desired one."""
 
     CREATED = "Created"
     AVAILABLE = "Available"
@@ -57,13 +57,13 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """An object on another cluster. The host carries it there and reports what became of it."""
+    """An object on another cluster. The host applies it there and observes it."""
 
     cluster: ClusterName
     manifest: Manifest
     ready_when: ReadyWhen = ReadyWhen.CREATED
     shared: bool = False
-    """Others may ask for the same object, such as a tenant's namespace: it outlives each of them."""
+    """Several resources desire the same object, such as a tenant's namespace: it outlives each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ Target = Local | Remote | Helm
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A composed object as it was last seen, with its readiness by its own signal."""
+    """A composed object as observed, and whether it is ready by its ReadyWhen."""
 
     target: Target
-    """What was asked for last, with the manifest as observed. A composer may return it unchanged to keep the object."""
+    """The last desired target with the observed manifest. A composer may return it unchanged to keep the object."""
     ready: bool
 
     @property
@@ -96,7 +96,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Another object that the decision needs: one by name, or all of a kind that carry the labels."""
+    """Another object that the composer reads: one by name, or all of a kind that have the labels."""
 
     api_version: str
     kind: str
@@ -104,45 +104,45 @@ class Requirement:
     namespace: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     cluster: ClusterName | None = None
-    """The cluster that it is on. None is the control plane. A host that cannot look there leaves it unfetched."""
+    """The cluster of the object; None: the control plane. A host that cannot read the cluster leaves it unfetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComposeRequest(Generic[Resource]):
-    """Everything a composer may look at."""
+    """All inputs of a composer."""
 
     resource: Resource
     observed: Mapping[str, Observed] = field(default_factory=dict)
     """By the key that the composer gave the object in `desired`."""
     required: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
-    """What was asked for. A key that is missing was not fetched yet; an empty tuple means that nothing is there."""
+    """The required objects. A missing key is not fetched yet; an empty tuple means that no object matches."""
     fleet: Fleet | None = None
-    """The fleet, where the host keeps one. Otherwise a composer that places replicas asks for its parts."""
+    """The fleet, where the host has one. Otherwise a composer that places replicas requires its parts."""
     now: float = 0.0
-    """The moment of the call in seconds of the epoch. 0 where the host does not say: no grace period runs out."""
+    """The time of the call in seconds since the epoch. 0: unknown, and no grace period expires."""
     profile: PlacementProfile = DEFAULT_PROFILE
-    """The plugins that place replicas, where the host was given others than the usual ones."""
+    """The placement plugins."""
     decode_replica: Callable[[Manifest], ModelReplica] = _decode_replica
     """How an observed ModelReplica is read. A host that shows an unchanged object again may cache it by identity."""
 
     def fetched(self, name: str) -> tuple[Manifest, ...] | None:
-        """None while it was not fetched; never to be read as absent."""
+        """None until it is fetched, which is not the same as absent."""
         return self.required.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """An object that should be, and whether what is there counts as ready."""
+    """A desired object, and whether the observed one is ready."""
 
     target: Target
     ready: bool = False
     outlives: tuple[str, ...] = ()
-    """Keys of objects that must be gone before this one is deleted: routes go before what they lead to."""
+    """Keys of objects that must be gone before this one is deleted: a route before its backends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Another object on the control plane that must outlive this resource. Hosts hold back its deletion (a Usage)."""
+    """Another object on the control plane that must outlive this resource: Crossplane's Usage."""
 
     api_version: str
     kind: str
@@ -158,7 +158,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened on this pass. Composers tell transitions only, never the same thing twice."""
+    """A transition in this pass. Composers emit each transition once."""
 
     type: EventType
     reason: Reason
@@ -167,7 +167,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ComposeResult:
-    """What should be, and what is known."""
+    """The desired state and the status."""
 
     desired: Mapping[str, Desired] = field(default_factory=dict)
     status: msgspec.Struct | None = None
@@ -187,5 +187,5 @@ Composer = Callable[[ComposeRequest[Resource]], ComposeResult]
 
 
 def keep_observed(request: ComposeRequest[Resource]) -> dict[str, Desired]:
-    """What is there, as desired state: for a composer that lacks what it needs to decide."""
+    """The observed objects as desired state: for a composer that lacks an input."""
     return {key: Desired(observed.target, observed.ready) for key, observed in request.observed.items()}

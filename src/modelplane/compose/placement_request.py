@@ -1,4 +1,4 @@
-"""From a deployment to what it asks of the fleet."""
+"""The PlacementRequest of a ModelDeployment."""
 
 from modelplane.api.models import ModelDeployment, ModelDeploymentSpec, Weights
 from modelplane.compose.lowering import Lowered, lower
@@ -19,7 +19,7 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
     return PlacementRequest(
         deployment=deployment.metadata.key,
         replicas=spec.replicas,
-        engines=tuple(engine.ask() for engine in lowered.engines),
+        engines=tuple(engine.request() for engine in lowered.engines),
         cluster_selector=lowered.cluster_selector,
         required=placement.required if placement else (),
         preferred=tuple(Preference(found.weight, found.selector) for found in placement.preferred) if placement else (),

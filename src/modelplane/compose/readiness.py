@@ -1,4 +1,4 @@
-"""Whether an observed object is ready, by its own signal."""
+"""Whether an observed object is ready, by its ReadyWhen."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,7 +8,7 @@ from modelplane.api.timestamps import epoch_s
 from modelplane.compose.contract import ReadyWhen
 
 SERVING = frozenset({ConditionType.WORKLOAD_READY, ConditionType.ROUTE_READY})
-"""What has to hold of a replica for it to answer requests."""
+"""The conditions of a ModelReplica that serves."""
 
 
 def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
@@ -29,20 +29,19 @@ def is_ready(manifest: Manifest, when: ReadyWhen) -> bool:
 
 
 def _has_pods(manifest: Manifest, status: Mapping[str, object]) -> bool:
-    """A workload that may have all its pods unavailable while it rolls is called Available with none at all."""
+    """A workload with maxUnavailable of 100 % is Available without any pod."""
     spec = manifest.get("spec")
     wanted = spec.get("replicas", 1) if isinstance(spec, Mapping) else 1
     return wanted == 0 or any(status.get(count) for count in ("availableReplicas", "readyReplicas"))
 
 
 def has_condition(manifest: Manifest, kind: str) -> bool:
-    """Whether a condition is True, and was made for the newest generation where it says which it was made for."""
+    """Whether a condition is True for the newest generation, where it has an observedGeneration."""
     status = manifest.get("status")
     return isinstance(status, Mapping) and _holds(manifest, status.get("conditions"), kind)
 
 
 def _holds(manifest: Manifest, conditions: object, kind: str) -> bool:
-    """Whether a condition holds for the object as it is now, not for an older generation of it."""
     for condition in _mappings(conditions):
         if condition.get("type") == kind:
             newest = value_at(manifest, "metadata", "generation")
@@ -51,9 +50,9 @@ def _holds(manifest: Manifest, conditions: object, kind: str) -> bool:
 
 
 def serves(replica: Manifest) -> bool:
-    """Whether a ModelReplica can answer requests, though something else about it may be amiss.
+    """Whether a ModelReplica serves, whatever its other conditions are.
 
-    Conditions of an older generation count: while an edit is looked at, the pods that run go on serving.
+    Conditions of an older generation count: running pods serve while a change is reconciled.
     """
     status = replica.get("status")
     conditions = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
@@ -62,15 +61,15 @@ def serves(replica: Manifest) -> bool:
 
 
 def stopped_at(replica: Manifest) -> float | None:
-    """When a ModelReplica stopped to answer requests, by its own word; None where it serves or does not say."""
+    """When a ModelReplica stopped serving, by its conditions; None where it serves or the time is unknown."""
     status = replica.get("status")
     conditions = _mappings(status.get("conditions")) if isinstance(status, Mapping) else ()
-    moments = [
+    times = [
         epoch_s(str(condition.get("lastTransitionTime")))
         for condition in conditions
         if condition.get("type") in SERVING and condition.get("status") != "True"
     ]
-    return max((moment for moment in moments if moment is not None), default=None)
+    return max((time for time in times if time is not None), default=None)
 
 
 def first_address(manifest: Manifest) -> str | None:
@@ -81,7 +80,7 @@ def first_address(manifest: Manifest) -> str | None:
 
 
 def programming_problem(gateway: Manifest) -> str | None:
-    """What keeps a Gateway from serving what it was told, in the words of whoever programs it."""
+    """Reason and message of the condition by which a Gateway is not accepted or not programmed."""
     status = gateway.get("status")
     for condition in _mappings(status.get("conditions") if isinstance(status, Mapping) else None):
         if condition.get("type") in {"Accepted", "Programmed"} and condition.get("status") == "False":
@@ -94,7 +93,7 @@ def _routed(route: Manifest, parent: Mapping[str, object]) -> bool:
 
 
 def route_problem(route: Manifest) -> str | None:
-    """What a gateway says against a route, in its own words."""
+    """Reason and message of the first condition of a route that is False."""
     status = route.get("status")
     for parent in _mappings(status.get("parents") if isinstance(status, Mapping) else None):
         for condition in _mappings(parent.get("conditions")):

@@ -1,4 +1,4 @@
-"""Events: what changed since the last pass, told once."""
+"""Events for conditions that changed since the last pass."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ _BY_WORD = {reason.value: reason for reason in Reason}
 
 
 def transitions(before: Iterable[Condition], now: Iterable[Condition]) -> tuple[Event, ...]:
-    """An event for each condition that came to hold after it did not, ceased to hold, or found a new fault."""
+    """An event for each condition that turned True, ceased to be True, or has a new fault."""
     known = {condition.type: condition for condition in before}
     return tuple(event for condition in now if (event := _event(known.get(condition.type), condition)) is not None)
 
@@ -28,10 +28,10 @@ def transitions(before: Iterable[Condition], now: Iterable[Condition]) -> tuple[
 def _event(before: Condition | None, now: Condition) -> Event | None:
     held = before is not None and before.status is ConditionStatus.TRUE
     holds = now.status is ConditionStatus.TRUE
-    told = before is not None and before.reason == now.reason
+    same_reason = before is not None and before.reason == now.reason
     text = f"{now.type}: {now.message}" if now.message else str(now.type)
     if holds and before is not None and not held:
         return Event(EventType.NORMAL, _BY_WORD[now.reason], text)
-    if not holds and (held or (now.reason in _FAULTS and not told)):
+    if not holds and (held or (now.reason in _FAULTS and not same_reason)):
         return Event(EventType.WARNING, _BY_WORD[now.reason], text)
     return None

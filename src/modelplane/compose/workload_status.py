@@ -1,4 +1,4 @@
-"""What a workload on its cluster says of itself."""
+"""The status of a workload on its cluster."""
 
 import hashlib
 from dataclasses import replace
@@ -11,11 +11,11 @@ from modelplane.compose.contract import Remote
 
 _HASH_LENGTH = 8
 _REFUSED = {"ReplicaFailure": "True"}
-"""Conditions by which a workload says that the cluster refuses its pods."""
+"""Conditions that mean that the cluster rejects the pods."""
 
 
 def rolled_out(item: Manifest) -> bool:
-    """Whether every pod is of the newest template. Kinds that do not count their pods are taken at their word."""
+    """Whether every pod has the newest template. Kinds that do not count updated pods always are."""
     generation, seen = value_at(item, "metadata", "generation"), value_at(item, "status", "observedGeneration")
     if generation is not None and seen is not None and generation != seen:
         return False
@@ -28,7 +28,7 @@ def rolled_out(item: Manifest) -> bool:
 
 
 def stamped(target: Remote) -> Remote:
-    """The workload with a hash of its spec, which clusters keep as it is while they complete the spec itself."""
+    """The workload annotated with a hash of its spec: API servers default the spec and keep the annotation."""
     item = dict(target.manifest)
     digest = hashlib.sha256(msgspec.json.encode(item.get("spec"))).hexdigest()[:_HASH_LENGTH]
     metadata = item.get("metadata")
@@ -47,7 +47,7 @@ def mentions(item: Manifest, name: str) -> bool:
 
 
 def failure(item: Manifest) -> str | None:
-    """The cluster's own words, when it refuses the pods or gave up on them."""
+    """The workload's message when the cluster rejects its pods or its progress deadline passed."""
     conditions = value_at(item, "status", "conditions")
     for condition in conditions if isinstance(conditions, list | tuple) else ():
         kind, status, reason = (text_at(condition, field) for field in ("type", "status", "reason"))
@@ -58,7 +58,7 @@ def failure(item: Manifest) -> str | None:
 
 
 def progress(item: Manifest) -> str:
-    """How far it is: counts where the kind has them, else its own Ready condition."""
+    """The message of its Ready condition, else its count of ready pods."""
     wanted = value_at(item, "spec", "replicas")
     ready = value_at(item, "status", "readyReplicas") or 0
     name = text_at(item, "metadata", "name")

@@ -5,7 +5,7 @@
 
 Rights name their kinds one by one. Crossplane's own manager gives it rights on what packages define; what is granted
 here is the rest: objects of the gateway's kinds that we compose, and for the function server, to look at the fleet, to
-touch the composites that a change concerns, and the Usages of replicas that leave.
+annotate composites whose dependencies changed, and the Usages of replicas that are being deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ class PackageSource:
     version: str
     helm: bool = False
     observe: bool = False
-    """Look at the workload clusters, which takes the right to read their kubeconfigs."""
+    """Watch the workload clusters, which takes the right to read their kubeconfigs."""
     pull_secret: str = ""
 
 
@@ -227,11 +227,11 @@ def _runtime(name: str, container: Mapping[str, object]) -> Manifest:
 
 
 def _function_runtime(source: PackageSource) -> Mapping[str, object]:
-    asked = {"--helm": source.helm, "--observe": source.observe}
+    flags = {"--helm": source.helm, "--observe": source.observe}
     probe = {"httpGet": {"path": "/readyz", "port": 8080}, "periodSeconds": 5}
     alive = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10}
     return {
-        "args": ["--live", *(flag for flag, wanted in asked.items() if wanted)],
+        "args": ["--live", *(flag for flag, wanted in flags.items() if wanted)],
         "ports": [{"name": "metrics", "containerPort": 8080}],
         "readinessProbe": probe,
         "livenessProbe": alive,

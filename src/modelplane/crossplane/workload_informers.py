@@ -30,7 +30,7 @@ from modelplane.kube import (
 )
 
 if TYPE_CHECKING:
-    from lightkube.config.kubeconfig import SingleConfig
+    from modelplane.kube.config import ClientConfig
 
 _log = structlog.get_logger()
 _SECRETS = GroupVersionResource("", "v1", "secrets")
@@ -143,7 +143,7 @@ class WorkloadInformers:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _credentials(self, secret: tuple[str, str]) -> "SingleConfig":
+    async def _credentials(self, secret: tuple[str, str]) -> "ClientConfig":
         name, key = secret
         found = await self._client.get(_SECRETS, name, SYSTEM_NAMESPACE)
         place = f"Secret {SYSTEM_NAMESPACE}/{name}, key {key}"

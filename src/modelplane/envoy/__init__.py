@@ -1,7 +1,7 @@
-"""The real Envoy behind the embedded plane: one process, programmed by files, changed without a restart.
+"""Runs and programs the Envoy of the embedded plane: one process, configured by files, changed without a restart.
 
-`render` turns what Kubernetes would hold (HTTPRoutes and what they point at) into Envoy's configuration and says what
-it could not honour; `EnvoyProcess` runs the Envoy of the installed package and reports whether it took each change.
+`render` turns HTTPRoutes and the objects they reference into Envoy's configuration, and reports what is not supported.
+`EnvoyProcess` runs the Envoy of the installed package and reports whether it accepted each change.
 """
 
 from modelplane.envoy.config import EnvoyConfig

@@ -1,4 +1,4 @@
-"""What Envoy says about itself: whether it is ready, and which version of each table it runs."""
+"""Envoy's admin interface: readiness, and the version of each xDS table."""
 
 import re
 from collections import defaultdict
@@ -33,7 +33,7 @@ _LOG_LINE = re.compile(r"^\[\d{4}-\d\d-\d\d [^]]*\]\[\w+\]\[[^]]*\] ", re.MULTIL
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """One table as Envoy runs it; `refusals` counts the updates of it that Envoy did not take."""
+    """One table as Envoy runs it; `refusals` counts rejected updates."""
 
     version: str = ""
     refusals: int = 0
@@ -68,7 +68,7 @@ class Admin:
         await self._session.close()
 
     async def close_listeners(self) -> None:
-        """Have Envoy take no more connections; those that are open stay."""
+        """Close Envoy's listeners; open connections stay."""
         async with self._session.post("/drain_listeners") as answer:
             answer.raise_for_status()
 
@@ -105,7 +105,7 @@ def _state(named: dict[str, str]) -> TableState:
 
 
 def refusal_reason(log: str) -> str:
-    """Envoy's own words for the last update it refused, out of its log."""
+    """The reason of the last rejected update, from Envoy's log."""
     _, found, rest = log.rpartition(_REFUSED)
     if not found:
         return "Envoy gave no reason"
@@ -114,9 +114,9 @@ def refusal_reason(log: str) -> str:
     return " ".join(entry.rpartition("\n: ")[2].split())
 
 
-def last_words(log: str) -> str:
-    """What an Envoy that ended wrote first of the worst, or at the very end if it had nothing bad to say."""
+def last_log_lines(log: str) -> str:
+    """The first line of the highest severity in Envoy's log, or its last line."""
     lines = [line for line in log.splitlines() if line.strip()]
     severe = [line for line in lines if "][critical][" in line]
-    chosen = severe[0] if severe else lines[-1] if lines else "it wrote nothing to its log"
+    chosen = severe[0] if severe else lines[-1] if lines else "its log is empty"
     return _LOG_LINE.sub("", chosen)

@@ -1,4 +1,4 @@
-"""Everything one Envoy is told."""
+"""The configuration of one Envoy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,20 +10,20 @@ from modelplane.envoy.view import GatewayProblem, Resource
 
 Place = tuple[str, int]
 """A host and a port."""
-Told = Resource | bytes
+XdsResource = Resource | bytes
 """A resource, or its JSON: at fleet size a tenth of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvoyConfig:
-    """Everything Envoy is told, by name, and what could not be told it.
+    """The configuration of Envoy, by name, and problems found while rendering it.
 
-    places: where listeners listen, of those that are given as text.
+    places: addresses of listeners that are given as text.
     """
 
-    listeners: Mapping[str, Told]
-    clusters: Mapping[str, Told]
-    virtual_hosts: Mapping[str, Told]
+    listeners: Mapping[str, XdsResource]
+    clusters: Mapping[str, XdsResource]
+    virtual_hosts: Mapping[str, XdsResource]
     problems: tuple[GatewayProblem, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class EnvoyConfig:
 EMPTY = EnvoyConfig({}, {}, {})
 
 
-def _place(listener: Told) -> object:
+def _place(listener: XdsResource) -> object:
     resource = msgspec.json.decode(listener, type=Resource) if isinstance(listener, bytes) else listener
     address = resource.get("address")
     socket = address.get("socket_address") if isinstance(address, dict) else None

@@ -1,12 +1,12 @@
 """Run a program that ends when its parent does.
 
-Started as a script of its own between the plane and the program: `tether.py PARENT_PID PROGRAM ARGUMENT...`. It asks
-the kernel (Linux: PR_SET_PDEATHSIG) to kill this process when the parent dies, however it dies, and then becomes the
+Started as a script between the plane and the program: `die_with_parent.py PARENT_PID PROGRAM ARGUMENT...`. It asks the
+kernel (Linux: PR_SET_PDEATHSIG) to kill this process when the parent dies, however it dies, and then becomes the
 program, which keeps the request. The same call between fork and exec inside the plane would run Python code in a
 forked copy of a process with threads, which may deadlock.
 
 The kernel watches the thread that started the process: the plane starts Envoy from the thread of its event loop, which
-lives as long as the plane. Elsewhere than on Linux this only runs the program, and an orderly stop is all there is.
+lives as long as the plane. On other systems than Linux this only runs the program.
 
 No import outside the standard library: it runs without site-packages to start in a few milliseconds.
 """

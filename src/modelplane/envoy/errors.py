@@ -1,17 +1,17 @@
 """What can go wrong with Envoy.
 
 ModelplaneError
-├── ConfigRefusedError     Envoy refused a configuration; what it served before, it still serves
+├── ConfigRefusedError     Envoy rejected a configuration; it serves the previous one
 └── UnavailableError
-    └── EnvoyFailedError   Envoy did not start, did not answer in time, or ended by itself
+    └── EnvoyFailedError   Envoy did not start, did not respond in time, or exited
 """
 
 from modelplane.api.errors import ModelplaneError, UnavailableError
 
 
 class ConfigRefusedError(ModelplaneError):
-    """Envoy refused a configuration, with its own reason; what it served before, it still serves."""
+    """Envoy rejected a configuration, with its reason; it serves the previous one."""
 
 
 class EnvoyFailedError(UnavailableError):
-    """Envoy did not start, did not answer in time, or ended by itself."""
+    """Envoy did not start, did not respond in time, or exited."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from modelplane.envoy.config import EnvoyConfig, Told
+from modelplane.envoy.config import EnvoyConfig, XdsResource
 from modelplane.envoy.view import Resource
 
 Table = Literal["cds", "rds", "lds"]
@@ -48,7 +48,7 @@ def config_source(table: Table) -> Resource:
     return {"resource_api_version": "V3", "path_config_source": {"path": file_name(table)}}
 
 
-def table_file(table: Table, resources: Iterable[Told]) -> TableFile:
+def table_file(table: Table, resources: Iterable[XdsResource]) -> TableFile:
     listed = _listed([text_of(resource) for resource in resources])
     return _file(table, listed)
 
@@ -59,7 +59,7 @@ def route_file(config: EnvoyConfig) -> TableFile:
     return _file("rds", (b"[", head, b',"virtual_hosts":', *hosts, b"}", b"]"))
 
 
-def text_of(resource: Told) -> bytes:
+def text_of(resource: XdsResource) -> bytes:
     return resource if isinstance(resource, bytes) else msgspec.json.encode(resource)
 
 

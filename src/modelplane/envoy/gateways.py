@@ -1,8 +1,8 @@
 """Envoy's configuration kept as text, one gateway at a time.
 
-A fleet has a thousand edges, of which few change at a time: of the others nothing is read, compared or written out
-again. What is remembered of a gateway is the JSON of its resources, not the objects that they came from; a gateway
-with many routes is remembered by a Renderer of its own, so that one route of many is not all of them.
+A fleet has a thousand cluster gateways, of which few change at a time; the others are not rendered again. The JSON of
+a gateway's resources is kept, not their objects. A gateway with many routes has a Renderer of its own, so that only
+changed routes are rendered.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class GatewayConfigs:
         self._renderers: dict[str, Renderer] = {}
 
     def put(self, view: GatewayView) -> None:
-        """A gateway that is new, or is another now. InputError where its address belongs to somebody."""
+        """Add or replace a gateway. InputError where its address belongs to another."""
         place = (view.host, view.port)
         owner = self._owners.get(place, view.name)
         if owner != view.name:
@@ -51,7 +51,7 @@ class GatewayConfigs:
         self._written[view.name] = _Written(place, text_of(listener), text_of(host), clusters, config.problems)
 
     def drop(self, name: str) -> None:
-        """A gateway that is no more, if there was one."""
+        """Remove a gateway, if it exists."""
         self._release(name)
         self._written.pop(name, None)
         self._renderers.pop(name, None)

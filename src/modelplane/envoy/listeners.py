@@ -5,7 +5,7 @@ that stamp. One table for all gateways is one file to watch and one update to wa
 are. The stamp replaces whatever a client sent under that name and never leaves Envoy.
 """
 
-from modelplane.envoy.picking import asking
+from modelplane.envoy.picking import ext_proc_filter
 from modelplane.envoy.retries import UNSERVED_HEADER
 from modelplane.envoy.view import GatewayView, Resource, TlsCertificate
 
@@ -79,7 +79,7 @@ def _connection_manager(view: GatewayView, routes_source: Resource) -> Resource:
         "local_reply_config": _local_replies(),
         "access_log": [_access_log(view.name)],
         "http_filters": [
-            asking(),
+            ext_proc_filter(),
             {
                 "name": "envoy.filters.http.router",
                 "typed_config": {"@type": f"{_EXTENSIONS}.filters.http.router.v3.Router"},

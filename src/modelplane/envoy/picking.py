@@ -1,11 +1,11 @@
-"""How Envoy asks a picker: external processing, switched on by the routes that lead to a pool with one.
+"""How Envoy calls an endpoint picker: the ext_proc filter, enabled by routes to a pool that has one.
 
-Every listener has the filter, switched off. A route to a pool with a picker switches it on and says where the picker
-is. The picker answers with the address of a pod in a header, by which the pool's cluster chooses; a header that names
-nobody of the pool, and a request that is sent again, is for Envoy to choose. As gateways do it for an InferencePool.
+Every listener has the filter, disabled. A route to a pool with a picker enables it with the picker's cluster. The
+picker returns the address of a pod in a header, by which the pool's cluster chooses. Envoy chooses itself when the
+header names no member, and for retries.
 
-Bodies are shown to the picker as they come. A request whose body is on its way to a picker that ends cannot go on
-without it, so where any pod will do (`fails_open`) Envoy holds the body until the picker has answered.
+Bodies are streamed to the picker. With FailOpen, Envoy buffers the body until the picker responded, because a request
+whose body went to a picker that exits cannot continue.
 """
 
 from modelplane.envoy.pools import PoolPicker
@@ -15,14 +15,14 @@ FILTER = "modelplane.epp.scheduling"
 _DESTINATION = "x-gateway-destination-endpoint"
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
 _PROCESSING = f"{_EXTENSIONS}.filters.http.ext_proc.v3"
-# Flow control may hold a request back; a picker that says nothing for so long is broken.
-_PATIENCE = "60s"
+# Flow control may queue a request; a picker that does not respond for longer has failed.
+_TIMEOUT = "60s"
 
 OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 HTTP2: Resource = {
     OPTIONS: {"@type": f"type.googleapis.com/{OPTIONS}", "explicit_http_config": {"http2_protocol_options": {}}}
 }
-"""What a picker's cluster speaks."""
+"""The protocol of a picker's cluster."""
 
 PICKED: Resource = {
     "policies": [
@@ -52,8 +52,8 @@ PICKED: Resource = {
 """Balancing among the members of a pool with a picker."""
 
 
-def asking() -> Resource:
-    """The filter of a listener, off unless a route switches it on."""
+def ext_proc_filter() -> Resource:
+    """The ext_proc filter of a listener, disabled unless a route enables it."""
     return {
         "name": FILTER,
         "disabled": True,
@@ -61,14 +61,14 @@ def asking() -> Resource:
             "@type": f"{_PROCESSING}.ExternalProcessor",
             "grpc_service": {"envoy_grpc": {"cluster_name": "none"}},
             "status_on_error": {"code": "ServiceUnavailable"},
-            "message_timeout": _PATIENCE,
+            "message_timeout": _TIMEOUT,
             "processing_mode": _mode(holds=False),
         },
     }
 
 
-def asked(picker: PoolPicker) -> Resource:
-    """What of a route, or of one of its clusters, has this picker asked."""
+def ext_proc_override(picker: PoolPicker) -> Resource:
+    """The per-route configuration that enables this picker."""
     overrides = {
         "grpc_service": {"envoy_grpc": {"cluster_name": picker.name}},
         "failure_mode_allow": picker.fails_open,

@@ -7,7 +7,7 @@ an update also when it refuses its additions.
 
 from collections.abc import Iterator, Mapping
 
-from modelplane.envoy.config import EnvoyConfig, Told
+from modelplane.envoy.config import EnvoyConfig, XdsResource
 from modelplane.envoy.files import Table, TableFile, route_file, table_file
 
 
@@ -35,13 +35,13 @@ def plan(previous: EnvoyConfig, wanted: EnvoyConfig, on_disk: Mapping[Table, str
             yield file
 
 
-def _added(previous: Mapping[str, Told], wanted: Mapping[str, Told]) -> dict[str, Told]:
+def _added(previous: Mapping[str, XdsResource], wanted: Mapping[str, XdsResource]) -> dict[str, XdsResource]:
     """Both together, in one order however they came about, so that equal tables have equal versions."""
     both = {**previous, **wanted}
     return {name: both[name] for name in sorted(both)}
 
 
-def _not_in_the_way(previous: EnvoyConfig, wanted: EnvoyConfig) -> dict[str, Told]:
+def _not_in_the_way(previous: EnvoyConfig, wanted: EnvoyConfig) -> dict[str, XdsResource]:
     """Old listeners whose address no listener of another name wants."""
     claimed = {wanted.place_of(name): name for name in wanted.listeners}
     return {

@@ -181,7 +181,7 @@ class Directory:
             try:
                 thing = known[1] if known is not None and known[0] is manifest else objects.read(manifest, kind)
             except UnsupportedError as error:
-                self._refuse(kind.__name__, manifest, str(error))
+                self._refuse(str(manifest.get("kind")), manifest, str(error))
             else:
                 self.parsed[id(manifest)] = (manifest, thing)
                 found[thing.metadata.namespace, thing.metadata.name] = cast("Object", thing)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import aiohttp
 
-from modelplane.envoy.admin import Admin, Report, last_words, refusal_reason
+from modelplane.envoy.admin import Admin, Report, last_log_lines, refusal_reason
 from modelplane.envoy.bootstrap import command
 from modelplane.envoy.config import EMPTY, EnvoyConfig, Place
 from modelplane.envoy.errors import ConfigRefusedError, EnvoyFailedError
@@ -24,8 +24,8 @@ from modelplane.envoy.storage import Storage
 _LISTENERS: tuple[Table, ...] = ("lds", "rds")
 _ALL_TABLES: tuple[Table, ...] = ("cds", *_LISTENERS)
 
-_FIRST_LOOK_S = 0.001
-_SLOWEST_LOOK_S = 0.02
+_FIRST_POLL_S = 0.001
+_SLOWEST_POLL_S = 0.02
 # How long listeners that are gone may still take connections. Somebody else may listen there by then.
 _RELEASE_S = 2.0
 # What a resource of a large table may take: Envoy reads a table whole, on a machine that has other things to do.
@@ -86,11 +86,11 @@ class EnvoyProcess:
     async def start(self, config: EnvoyConfig = EMPTY) -> ConfigApplied:
         """Start Envoy with this configuration; returns once it serves it."""
         if self._process is not None:
-            raise RuntimeError("this Envoy is already started")
+            raise RuntimeError("Envoy is already started")
         began = _now()
         try:
             await self._spawn(config)
-            await self._until_taken(self._settings.start_s, _ALL_TABLES, log_since=0)
+            await self._wait_applied(self._settings.start_s, _ALL_TABLES, log_since=0)
         except BaseException:
             await self.stop()
             raise
@@ -111,10 +111,10 @@ class EnvoyProcess:
                     await self._change(file)
                 await _until_refused(_left(self._running, config), _RELEASE_S)
             except ConfigRefusedError:
-                await self._go_back()
+                await self._roll_back()
                 raise
             except EnvoyFailedError:
-                # It answers nothing, so there is nothing to wait for; it finds the old files when it comes back.
+                # Envoy does not respond; it reads the old files when it does again.
                 for file in final_files(self._running):
                     self._write(file)
                 raise
@@ -124,11 +124,11 @@ class EnvoyProcess:
     async def wait(self) -> int:
         """The exit code of Envoy, once it ends."""
         if self._process is None:
-            raise RuntimeError("this Envoy is not started")
+            raise RuntimeError("Envoy is not started")
         return await self._process.wait()
 
     async def drain(self) -> None:
-        """Take no more connections, and wait once until everything that was asked is answered, for up to `drain_s`."""
+        """Close the listeners, and wait for requests in flight for up to `drain_s`."""
         admin = self._admin
         if admin is None or self.pid is None or self._drained:
             return
@@ -137,7 +137,7 @@ class EnvoyProcess:
             await admin.close_listeners()
             async with asyncio.timeout(self._settings.drain_s):
                 while await admin.requests_in_flight():  # noqa: ASYNC110  Envoy tells nobody
-                    await asyncio.sleep(_SLOWEST_LOOK_S)
+                    await asyncio.sleep(_SLOWEST_POLL_S)
         except (TimeoutError, aiohttp.ClientError, OSError):
             return  # what is left is cut
 
@@ -153,7 +153,7 @@ class EnvoyProcess:
         return True
 
     async def stop(self) -> None:
-        """End Envoy: let answers end that were begun, then ask it to end, and kill it after a while."""
+        """Stop Envoy: drain, then SIGTERM, then SIGKILL after `stop_s`."""
         await self.drain()
         process, self._process = self._process, None
         admin, self._admin = self._admin, None
@@ -190,41 +190,41 @@ class EnvoyProcess:
         # A listener that is new asks for the routes.
         tables = _LISTENERS if file.table == "lds" else (file.table,)
         limit_s = max(self._settings.apply_s, _MORE_S * len(file.texts))
-        await self._until_taken(limit_s, tables, log_since=position)
+        await self._wait_applied(limit_s, tables, log_since=position)
 
     def _write(self, file: TableFile) -> None:
         self._storage.write(file)
         self._on_disk[file.table] = file
 
-    async def _go_back(self) -> None:
+    async def _roll_back(self) -> None:
         """Return to the configuration that ran before: routes first, so that none points at what goes away."""
         clusters, routes, listeners = final_files(self._running)
         for file in (routes, listeners, clusters):
             if self._on_disk[file.table] != file:
                 await self._change(file)
 
-    async def _until_taken(self, limit_s: float, tables: tuple[Table, ...], *, log_since: int) -> None:
+    async def _wait_applied(self, limit_s: float, tables: tuple[Table, ...], *, log_since: int) -> None:
         """Wait until Envoy runs these tables as they are on disk."""
         process, admin = self._process, self._admin
         if process is None or admin is None:
             raise EnvoyFailedError("Envoy is not running")
-        began, pause = _now(), _FIRST_LOOK_S
+        began, pause = _now(), _FIRST_POLL_S
         try:
             async with asyncio.timeout(limit_s):
-                while not await self._taken(admin, tables, log_since):
+                while not await self._is_applied(admin, tables, log_since):
                     self._check_alive(process, log_since)
                     await asyncio.sleep(pause)
-                    # A look costs Envoy itself time: what takes long is looked at less often.
-                    pause = min(pause * 2, max(_SLOWEST_LOOK_S, (_now() - began) / 10))
+                    # A poll costs Envoy time: slow updates are polled less often.
+                    pause = min(pause * 2, max(_SLOWEST_POLL_S, (_now() - began) / 10))
         except TimeoutError:
-            raise EnvoyFailedError(f"Envoy did not take its configuration within {limit_s:g} s") from None
+            raise EnvoyFailedError(f"Envoy did not apply its configuration within {limit_s:g} s") from None
 
     def _check_alive(self, process: asyncio.subprocess.Process, log_since: int) -> None:
         if process.returncode is not None:
-            words = last_words(self._storage.read_log(log_since))
-            raise EnvoyFailedError(f"Envoy ended with code {process.returncode}: {words}")
+            words = last_log_lines(self._storage.read_log(log_since))
+            raise EnvoyFailedError(f"Envoy exited with code {process.returncode}: {words}")
 
-    async def _taken(self, admin: Admin, tables: tuple[Table, ...], log_since: int) -> bool:
+    async def _is_applied(self, admin: Admin, tables: tuple[Table, ...], log_since: int) -> bool:
         try:
             report = await admin.report()
         except (aiohttp.ClientError, OSError):
@@ -233,7 +233,7 @@ class EnvoyProcess:
         for table, state in report.tables.items():
             if state.refusals > before.refusals(table):
                 reason = refusal_reason(self._storage.read_log(log_since))
-                raise ConfigRefusedError(f"Envoy refused its {table} file: {reason}")
+                raise ConfigRefusedError(f"Envoy rejected its {table} file: {reason}")
         return report.ready and all(self._runs(report, table) for table in tables)
 
     def _runs(self, report: Report, table: Table) -> bool:
@@ -253,7 +253,7 @@ async def _until_refused(places: Iterable[Place], limit_s: float) -> None:
         async with asyncio.timeout(limit_s):
             for host, port in places:
                 while await _is_taken(host, port):  # noqa: ASYNC110  nobody tells
-                    await asyncio.sleep(_FIRST_LOOK_S)
+                    await asyncio.sleep(_FIRST_POLL_S)
     except TimeoutError:
         return
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from modelplane.envoy import objects
 from modelplane.envoy.joined import Part, joined
 from modelplane.envoy.objects import BackendRef, HeaderChange, HeaderValue, HttpRoute, HTTPRouteRule, UnsupportedError
-from modelplane.envoy.picking import asked
+from modelplane.envoy.picking import ext_proc_override
 from modelplane.envoy.pools import EnvoyCluster, Unusable
 from modelplane.envoy.retries import retry_policy
 from modelplane.envoy.view import Resource
@@ -143,7 +143,7 @@ def _weighted(rule: HTTPRouteRule, ref: BackendRef, pool: EnvoyCluster) -> Resou
     for name, value, overwrite in pool.added:
         given = (HeaderValue(name, value),)
         changes.append(HeaderChange(set=given) if overwrite else HeaderChange(add=given))
-    picked: Resource = {"typed_per_filter_config": asked(pool.picker)} if pool.picker is not None else {}
+    picked: Resource = {"typed_per_filter_config": ext_proc_override(pool.picker)} if pool.picker is not None else {}
     return {"name": pool.name, "weight": ref.weight, **picked} | _header_changes(changes)
 
 

@@ -31,7 +31,7 @@ class TlsCertificate:
 class GatewayView:
     """One listener and every object its routes may point at, as Kubernetes would hold them.
 
-    `routes` are HTTPRoutes already known to belong to this gateway: `parentRefs` are not looked at. `services` and
+    `routes` are HTTPRoutes already known to belong to this gateway: `parentRefs` are not read. `services` and
     `slices` are Services and their EndpointSlices, `backends` are Envoy Gateway's Backends, and `grants` are the
     ReferenceGrants without which a route reaches nothing outside its own namespace. `filters` are HTTPRouteFilters,
     which add what `secrets` hold. With a `hostname`, which may begin with `*.`, nothing else is answered. With an

@@ -6,7 +6,7 @@ A kubeconfig that starts programs or plugins for its credentials is refused: rea
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from modelplane.api.errors import DocumentError
 from modelplane.k8s.admission.documents import parse_documents
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
+ClientConfig: TypeAlias = "SingleConfig"
+"""Where an API is and as whom to speak, in the client library's terms."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 

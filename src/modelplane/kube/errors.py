@@ -1,9 +1,9 @@
-"""What can go wrong at the door to a Kubernetes API.
+"""Errors of a Kubernetes API client.
 
 KubeError
 ├── BadConfig      no usable kubeconfig or ServiceAccount; trying again does not help
 ├── Unreachable    no answer, or half of one: the network, TLS, a server that went away
-└── Refused        an answer that says no, with its status and reason
+└── KubeStatusError  an answer that says no, with its status and reason
 """
 
 GONE = 410
@@ -15,7 +15,7 @@ class KubeError(Exception):
 
 
 class BadConfig(KubeError):  # noqa: N818 - names of outcomes, as in the tree above
-    """Where the API is, or as whom to speak, cannot be told."""
+    """No usable kubeconfig or ServiceAccount."""
 
 
 class Unreachable(KubeError):  # noqa: N818 - as above

@@ -1,16 +1,15 @@
-"""Objects of one kind, held in memory as small as the caller makes them, and told about as they change.
+"""An informer: lists and watches the objects of one kind, caches them, and calls listeners with what changes.
 
-A list is read page by page, and of each object only what `keep` returns stays; then a watch continues where the list
-ended. Bookmarks move that point on while nothing changes. When the server has forgotten it (410), everything is listed
-again and the difference is told, so a listener never misses a deletion. A list is also repeated now and then, against
-events that were lost.
+A list is read page by page, and of each object the cache holds what `transform` returns; a watch continues where the
+list ended, and bookmarks move that point on. After a 410 everything is listed again and the difference becomes events,
+so a listener never misses a deletion. Lists are also repeated every `resync_s`, against lost events.
 
-What is held is never dropped because the API is away: `synced` says that the kind was listed once (an empty snapshot is
-then really empty), `problem` is what is wrong at the moment, empty when nothing is. A kind that the server does not
-serve, or does not let us read, is not synced and says so.
+The cache is never emptied because the API is unreachable. `synced`: the kind was listed once, so an empty snapshot
+means that there are no objects. `problem`: the current error, or empty. A kind that the server does not serve, or that
+may not be read, is not synced.
 
-Objects are identified by namespace, name and uid: one that was deleted and made anew in between is told as a deletion
-and an addition. Changes that `keep` does not show are not told.
+Objects are identified by namespace, name and uid: one that was deleted and recreated becomes a deletion and an
+addition. Changes that `transform` drops cause no event.
 """
 
 import asyncio
@@ -49,7 +48,7 @@ class ChangeKind(Enum):
 
 
 class InformerEvent(msgspec.Struct, Generic[T], frozen=True):
-    """`value` is what is kept of the object; of a deleted one, what was kept last."""
+    """`value` is the cached object; of a deleted one, as it was cached last."""
 
     change: ChangeKind
     key: NamespacedName
@@ -60,11 +59,11 @@ Listener = Callable[[Sequence[InformerEvent[T]]], None]
 
 
 class InformerSettings(msgspec.Struct, frozen=True):
-    """Numbers an informer goes by; every wait is jittered by up to half."""
+    """Every wait is jittered by up to half."""
 
     page: int = 500
     watch_s: int = 300
-    """How long one watch is asked to last."""
+    """The timeoutSeconds of a watch, at most."""
     resync_s: float = 1800.0
     backoff_first_s: float = 0.5
     backoff_most_s: float = 30.0
@@ -84,14 +83,14 @@ class Informer(Generic[T]):
         self,
         client: KubeClient,
         query: Query,
-        keep: Callable[[Raw], T | None],
+        transform: Callable[[Raw], T | None],
         *,
         settings: InformerSettings = InformerSettings(),  # noqa: B008 - frozen
         clock: Clock | None = None,
     ) -> None:
         self._client = client
         self.query = query
-        self._keep = keep
+        self._transform = transform
         self._settings = settings
         self._clock: Clock = clock or SystemClock()
         self._chance: Callable[[], float] = random.random
@@ -102,7 +101,7 @@ class Informer(Generic[T]):
         self._listed_at_s = 0.0
         self._synced = asyncio.Event()
         self.problem = ""
-        """What is wrong, in one sentence; empty: nothing."""
+        """The current error, in one sentence; empty: none."""
 
     @property
     def synced(self) -> bool:
@@ -117,9 +116,9 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     def listen(self, listener: Listener[T]) -> Callable[[], None]:
-        """Call it with what changes from here on, in batches; what is held already comes first, as additions.
+        """Call `listener` with every later event, in batches; cached objects come first, as additions.
 
-        The first list is told even if it is empty.
+        The first list makes a batch even if it is empty.
         """
         self._listeners.append(listener)
         if self._values:
@@ -147,12 +146,12 @@ class Informer(Generic[T]):
         self.problem = ""
         started = self._clock.monotonic()
         seconds = max(1, int(self._settings.watch_s * (0.5 + 0.5 * self._chance())))
-        heard = False
+        received = False
         async with aclosing(self._client.watch(self.query, version=self._version, seconds=seconds)) as batches:  # type: ignore[type-var]  # an async generator, declared as what callers may rely on
             async for batch in batches:
-                self._hear(batch)
-                heard = True
-        return heard or self._clock.monotonic() - started >= self._settings.short_s
+                self._on_batch(batch)
+                received = True
+        return received or self._clock.monotonic() - started >= self._settings.short_s
 
     async def _list(self) -> None:
         found: dict[NamespacedName, _Held[T]] = {}
@@ -170,19 +169,19 @@ class Informer(Generic[T]):
         events += [event for key, held in found.items() for event in self._put(key, held)]
         first = not self.synced
         self._synced.set()
-        self._tell(events, even_none=first)
+        self._notify(events, if_empty=first)
 
-    def _hear(self, batch: Sequence[WatchLine]) -> None:
+    def _on_batch(self, batch: Sequence[WatchLine]) -> None:
         events: list[InformerEvent[T]] = []
         for line in batch:
             if line.type == "ERROR":
-                self._tell(events)
+                self._notify(events)
                 raise refusal(line.object)
             _, _, version = _identity(line.object)
             self._version = version or self._version
             if line.type != "BOOKMARK":
                 events += self._changed(line)
-        self._tell(events)
+        self._notify(events)
 
     def _changed(self, line: WatchLine) -> Sequence[InformerEvent[T]]:
         found: dict[NamespacedName, _Held[T]] = {}
@@ -194,9 +193,9 @@ class Informer(Generic[T]):
     def _take(self, found: dict[NamespacedName, _Held[T]], raw: Raw) -> None:
         key, uid, _ = _identity(raw)
         try:
-            value = self._keep(raw)
+            value = self._transform(raw)
         except (KeyError, TypeError, ValueError, AttributeError) as broken:
-            _log.warning("kube.unreadable kind=%s object=%s/%s: %s", self.query.kind, *key, broken)
+            _log.warning("kube.undecodable kind=%s object=%s/%s: %s", self.query.kind, *key, broken)
             before = self._held.get(key)
             value = before.value if before is not None and before.uid == uid else None
         if value is not None:
@@ -216,8 +215,8 @@ class Informer(Generic[T]):
         self._held[key], self._values[key] = held, held.value
         return (InformerEvent(ChangeKind.ADDED if before is None else ChangeKind.CHANGED, key, held.value),)
 
-    def _tell(self, events: Sequence[InformerEvent[T]], *, even_none: bool = False) -> None:
-        if events or even_none:
+    def _notify(self, events: Sequence[InformerEvent[T]], *, if_empty: bool = False) -> None:
+        if events or if_empty:
             for listener in list(self._listeners):
                 listener(events)
 
@@ -225,7 +224,7 @@ class Informer(Generic[T]):
         if isinstance(problem, KubeStatusError) and problem.status == GONE:
             self._version = ""
         if not self.problem:
-            _log.warning("kube.away kind=%s: %s", self.query.kind, problem)
+            _log.warning("kube.unavailable kind=%s: %s", self.query.kind, problem)
         self.problem = f"{self.query.kind}: {problem}"
 
     def _wait_s(self, failures: int) -> float:
@@ -237,8 +236,8 @@ class Informer(Generic[T]):
 def _identity(raw: Raw) -> tuple[NamespacedName, str, str]:
     """Key, uid and version."""
     metadata = raw.get("metadata")
-    told = cast("Mapping[str, object]", metadata) if isinstance(metadata, Mapping) else {}
+    known = cast("Mapping[str, object]", metadata) if isinstance(metadata, Mapping) else {}
     namespace, name, uid, version = (
-        str(told.get(field) or "") for field in ("namespace", "name", "uid", "resourceVersion")
+        str(known.get(field) or "") for field in ("namespace", "name", "uid", "resourceVersion")
     )
     return NamespacedName(namespace, name), uid, version

@@ -49,10 +49,10 @@ class Clusters:
         self._clock = clock
         self._engines = engines
         self._settings = settings
-        self._edge_changed = gateway_view_changed
+        self._gateway_view_changed = gateway_view_changed
         self._running: dict[ClusterName, SimulatedCluster] = {}
         self._ports: dict[ClusterName, int] = {}
-        self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS, on_broke=_report)
+        self.loop: Loop[ClusterName] = Loop(self._reconcile, clock=clock, workers=_WORKERS, on_failed=_report)
         controller.plane.subscribe(self._on_change)
         self._enqueue_all()
 
@@ -127,10 +127,10 @@ class Clusters:
         store = self._controller.add_cluster(name)
         self._controller.set_reachable(name, reachable=False)
         broke = partial(_report_work, name)
-        cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings, on_broke=broke)
+        cluster = SimulatedCluster(name, store, self._clock, self._engines, self._settings, on_failed=broke)
         self._ports[name] = free_port(_HOST)
         cluster.set_gateway_address(f"{_HOST}:{self._ports[name]}")
-        cluster.on_gateway_view_change(partial(self._edge_changed, name))
+        cluster.on_gateway_view_change(partial(self._gateway_view_changed, name))
         self._running[name] = cluster
         return cluster
 
@@ -153,7 +153,7 @@ class Clusters:
             await cluster.stop()
             self._controller.drop_cluster(name)
             release_port(self._ports.pop(name), _HOST)
-            self._edge_changed(name)
+            self._gateway_view_changed(name)
 
 
 def _report(name: ClusterName, error: Exception, attempt: int) -> None:

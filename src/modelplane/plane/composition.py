@@ -8,7 +8,7 @@ deleted: the composite's deletion waits for the cluster, and its Deletable condi
 itself is being deleted, the wait ends after 300 s, the time that pods stay on an unreachable node.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -35,7 +35,7 @@ from modelplane.api.objects import (
 from modelplane.api.reasons import Reason
 from modelplane.api.timestamps import epoch_s, timestamp
 from modelplane.compose.contract import ComposeRequest, ComposeResult, Desired, Helm, Local, Remote, Target
-from modelplane.compose.registry import COMPOSERS
+from modelplane.compose.registry import COMPOSERS, RegisteredKind
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.profile import DEFAULT_PROFILE
 from modelplane.placement.snapshot import Fleet
@@ -91,6 +91,7 @@ class Composition:
     on_unreachable: Callable[[ObjectRef, ClusterName], None]
     """Called with a composite that has an object for an unreachable cluster."""
     profile: PlacementProfile = DEFAULT_PROFILE
+    composers: Mapping[str, RegisteredKind] = field(default_factory=lambda: COMPOSERS)
     decode_replica: Callable[[Manifest], ModelReplica] = field(
         default_factory=lambda: IdentityMemo(partial(decode, ModelReplica), _REPLICAS)
     )
@@ -117,7 +118,7 @@ class Composition:
 
         The first round fetches what the last pass required, so that most passes compose once.
         """
-        entry = COMPOSERS[owner.ref.kind]
+        entry = self.composers[owner.ref.kind]
         resource = decode(entry.resource, composite)
         observed = self.ownership.observe(owner.uid)
         wanted = self.requirements.requirements_of(owner.ref)

@@ -73,7 +73,7 @@ class PlaneController:
             profile=profile,
         )
         self._clock = clock
-        self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, settings=_LOOP, on_broke=self._broke)
+        self.loop: Loop[ObjectRef] = Loop(self._reconcile, clock=clock, settings=_LOOP, on_failed=self._broke)
         self._subscribe(None, self.plane)
         for name in database.stores():
             if name.startswith(CLUSTER_PREFIX):

@@ -58,7 +58,7 @@ class Traffic:
         self._fleet_is_stale = True
         self._backend_names: frozenset[tuple[str, str]] = frozenset()
         """The Backends that routes of the fleet gateway name."""
-        self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_broke=self._broke)
+        self.loop: Loop[str] = Loop(self._reconcile, clock=clock, workers=1, on_failed=self._broke)
         store.subscribe(self._on_change)
 
     def set_view_source(self, view_of: GatewayViewOf, names: Iterable[ClusterName] = ()) -> None:

@@ -1,4 +1,4 @@
-"""How long to wait after a pass broke: doubling, bounded, spread by key without randomness."""
+"""How long to wait after a failed pass: doubling, bounded, spread by key without randomness."""
 
 from collections.abc import Hashable
 from hashlib import blake2b

@@ -4,13 +4,13 @@ import asyncio
 import gc
 
 _YOUNG = 20_000
-"""Objects since the last look that make another one worth its pause: a few milliseconds."""
+"""Objects since the last collection that make another one worth its pause of a few milliseconds."""
 
 
 def calm_collector() -> None:
-    """What was read at the start stays: to look through it again and again would stall work for many milliseconds.
+    """Freeze what was read at the start: to scan it again and again would stall work for many milliseconds.
 
-    Objects are trees of JSON, which are freed without the collector; it finds what little there is of cycles later.
+    Objects are trees of JSON, which reference counting frees.
     """
     gc.collect()
     gc.freeze()
@@ -18,10 +18,9 @@ def calm_collector() -> None:
 
 
 async def collect_between_calls(pause_s: float = 1.0) -> None:
-    """Until cancelled, look for garbage in moments of its own and not in the middle of a call that allocates.
+    """Until cancelled, collect garbage between calls and not in the middle of one that allocates.
 
-    What outlives one look is not looked at again: it is memory of what was read, which goes without the collector. Only
-    a cycle that lives longer than a moment would stay, and such are none of ours.
+    Objects that survive a collection are frozen: they are cached trees, which reference counting frees.
     """
     gc.disable()
     try:

@@ -1,7 +1,7 @@
-"""The fleet, kept by listening: what placement looks at, and whom a change concerns.
+"""The Fleet of placement, updated change by change.
 
-A cluster counts as changed only when something that placement reads is different, so the counts that its own status
-carries wake nobody. A deployment that waits for room is woken when a replica anywhere gives up its place.
+`capacity_changed` is called when a field that placement reads changed on a cluster or a cache, or a replica freed its
+devices: deployments that wait for capacity are enqueued then. Other fields of a status do not count.
 """
 
 from collections.abc import Callable
@@ -26,16 +26,16 @@ class LiveFleet:
     def apply(self, change: StoreChange) -> None:
         manifest = None if change.type is ChangeType.DELETED else change.manifest
         if change.ref.kind == "InferenceCluster":
-            self._follow_cluster(change.ref, manifest)
+            self._apply_cluster(change.ref, manifest)
         elif change.ref.kind == "ModelReplica":
-            self._follow_replica(change.ref, manifest)
+            self._apply_replica(change.ref, manifest)
         elif change.ref.kind == "ModelCache":
-            self._follow_cache(change.ref, manifest)
+            self._apply_cache(change.ref, manifest)
 
     def snapshot(self) -> Fleet:
         return self._fleet
 
-    def _follow_cluster(self, ref: ObjectRef, manifest: Manifest | None) -> None:
+    def _apply_cluster(self, ref: ObjectRef, manifest: Manifest | None) -> None:
         before = self._clusters.pop(ref, None)
         after = read_cluster(manifest) if manifest is not None else None
         if after is not None:
@@ -48,7 +48,7 @@ class LiveFleet:
             self._fleet = self._fleet.without_cluster(before.name)
         self._capacity_changed()
 
-    def _follow_replica(self, ref: ObjectRef, manifest: Manifest | None) -> None:
+    def _apply_replica(self, ref: ObjectRef, manifest: Manifest | None) -> None:
         before = self._holdings.pop(ref, None)
         after = read_replica(manifest) if manifest is not None else None
         if after is not None:
@@ -61,7 +61,7 @@ class LiveFleet:
         if before is not None and (after is None or after.seats != before.seats or after.preempts != before.preempts):
             self._capacity_changed()
 
-    def _follow_cache(self, ref: ObjectRef, manifest: Manifest | None) -> None:
+    def _apply_cache(self, ref: ObjectRef, manifest: Manifest | None) -> None:
         key = (ref.namespace, ref.name)
         after = read_cache(manifest) if manifest is not None else None
         if self._fleet.caches.get(key) == after:

@@ -1,14 +1,14 @@
-"""Runs passes over keys until it is cancelled: a few at once, never two over one key.
+"""Reconciles keys until it is cancelled: a few at once, never two passes over one key.
 
-The loop is level-based. A pass is told which key to look at and never what happened to it; it reads the state, acts,
-and returns an Outcome. What the loop does next:
+The loop is level-based. A pass gets a key and not what happened to it; it reads the state, acts, and returns an
+Outcome. What the loop does next:
 
-    Settled      nothing, until the key is added again; earlier failures are forgotten
-    LookAgain    another pass after that time, or sooner when the key is added
-    Broke        `on_broke`, then another pass after a back-off that doubles with each failure in a row
+    Done            nothing, until the key is added again; its failure count is reset
+    RequeueAfter    another pass after that time, or sooner when the key is added
+    Failed          `on_failed`, then another pass after a back-off that doubles with each failure in a row
 
-An exception from the pass counts as Broke with it; nothing a pass does ends the loop. Order, coalescing and waits are
-decided in `queue`, runaway keys in `breaker`; this module only moves keys between them and tasks.
+An exception from the pass counts as Failed; no pass ends the loop. `queue` decides order, coalescing and waits, and
+`breaker` stops hot keys; this module only moves keys between them and tasks.
 
 Everything here belongs to one event loop: `add` and its siblings are called from its thread, before or during `run`.
 """
@@ -27,15 +27,15 @@ from modelplane.reconcile.settings import LoopSettings
 
 K = TypeVar("K", bound=Hashable)
 
-OnBroke = Callable[[K, Exception, int], None]
-"""Hears the key, what went wrong, and how many passes over it broke in a row."""
+OnFailed = Callable[[K, Exception, int], None]
+"""Called with the key, the error, and how many passes over the key failed in a row."""
 
 _DEFAULTS = LoopSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class LoopStats(Generic[K]):
-    """The loop at one moment. Delayed keys wait for a time; broken ones failed in their newest pass."""
+    """The state of the loop. Delayed keys wait for a time; broken ones failed in their last pass."""
 
     queued: int
     running: int
@@ -55,13 +55,13 @@ class Loop(Generic[K]):
         clock: Clock,
         workers: int = 4,
         settings: LoopSettings = _DEFAULTS,
-        on_broke: OnBroke[K] | None = None,
+        on_failed: OnFailed[K] | None = None,
     ) -> None:
         self._reconcile = reconcile
         self._clock = clock
         self._workers = workers
         self._settings = settings
-        self._on_broke = on_broke
+        self._on_failed = on_failed
         self._queue: WorkQueue[K] = WorkQueue(settings)
         self._passes = 0
         self._running = False
@@ -72,12 +72,12 @@ class Loop(Generic[K]):
         self._timer_at = math.inf
 
     def add(self, key: K) -> None:
-        """Something about the key changed: look at it soon. Adds until that pass starts count as one."""
+        """Enqueue the key. Adds until its pass starts count as one."""
         self._queue.add(key)
         self._notice()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Look at the key once this much time has passed; of several such requests the earliest holds."""
+        """Enqueue the key after this many seconds; of several calls the earliest counts."""
         if not math.isfinite(seconds):
             raise ValueError(f"add_after needs a finite number of seconds, not {seconds}")
         self._queue.add_at(key, self._clock.monotonic() + max(0.0, seconds))
@@ -197,19 +197,19 @@ class Loop(Generic[K]):
             case Done():
                 self._queue.finish(key)
             case RequeueAfter(after_s):
-                self._queue.finish(key, look_at=now + max(after_s, self._settings.requeue_least_s))
+                self._queue.finish(key, requeue_at=now + max(after_s, self._settings.requeue_least_s))
             case Failed(error):
                 attempt = self._queue.failures(key) + 1
-                self._queue.finish(key, look_at=now + backoff_s(key, attempt, self._settings), failed=True)
+                self._queue.finish(key, requeue_at=now + backoff_s(key, attempt, self._settings), failed=True)
                 self._report(key, error, attempt)
 
     def _report(self, key: K, error: Exception, attempt: int) -> None:
-        if self._on_broke is None:
+        if self._on_failed is None:
             return
         try:
-            self._on_broke(key, error, attempt)
+            self._on_failed(key, error, attempt)
         except Exception as failure:  # noqa: BLE001  whoever watches must not be able to stop the loop
-            context = {"message": f"on_broke failed for {key!r}", "exception": failure}
+            context = {"message": f"on_failed failed for {key!r}", "exception": failure}
             asyncio.get_running_loop().call_exception_handler(context)
 
     async def _stop(self, workers: list[asyncio.Task[None]]) -> None:
@@ -245,7 +245,7 @@ def _cancelled_from_outside() -> bool:
 def _checked(outcome: object) -> Outcome:
     match outcome:
         case RequeueAfter(after_s) if not math.isfinite(after_s):
-            return Failed(ValueError(f"LookAgain needs a finite number of seconds, not {after_s}"))
+            return Failed(ValueError(f"RequeueAfter needs a finite number of seconds, not {after_s}"))
         case Done() | RequeueAfter() | Failed():
             return outcome
         case _:

@@ -1,23 +1,23 @@
-"""How one pass over one object ended. The set is closed: "waits" never shares a type with "broke"."""
+"""The result of one reconciliation. The set is closed: "requeue" never shares a type with "failed"."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing more to do until something changes. The key's back-off is forgotten."""
+    """Nothing to do until something changes. The key's failure count is reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequeueAfter:
-    """All is well so far; the loop looks again after this many seconds, or sooner when something changes."""
+    """The key is reconciled again after this many seconds, or sooner when something changes."""
 
     after_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The pass failed. The loop tries again with growing back-off and tells whoever watches it."""
+    """The key is retried with exponential back-off."""
 
     error: Exception
 

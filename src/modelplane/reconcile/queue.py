@@ -1,11 +1,11 @@
-"""The keyed queue under the loop: what to look at next, and when. No tasks, no clock: times arrive as arguments.
+"""The work queue of the loop: which key is next, and when. No tasks, no clock: times arrive as arguments.
 
 A key is idle, queued or running, and never two of these. Adding a queued key changes nothing; adding a running key
 queues it once, at the back, when its pass ends. The queue is first in, first out, so a key that changes all the time
 waits its turn like any other.
 
-Waits. Each key has at most one timer, at the earliest of three moments: one that the last pass asked for (looking
-again, back-off), one that a caller asked for (`add_after`), and one that an open breaker imposes on changes. The first
+Waits. Each key has at most one timer, at the earliest of three times: that of the last pass (requeue or
+back-off), that of `add_after`, and that of an open breaker. The first
 is replaced by the outcome of each pass, whatever caused that pass; the second stays until its time has come; a change
 runs at once and does not wait for either.
 
@@ -45,8 +45,8 @@ class _Entry:
     changed: bool = False
     """The pass that is queued, or will be queued by `again`, is caused by a change and not by the clock."""
     failures: int = 0
-    own_at: float = math.inf
-    asked_at: float = math.inf
+    requeued_at: float = math.inf
+    added_at: float = math.inf
     held_at: float = math.inf
     timer: int | None = None
     timer_at: float = math.inf
@@ -55,7 +55,7 @@ class _Entry:
 
     @property
     def due_at(self) -> float:
-        return min(self.own_at, self.asked_at, self.held_at)
+        return min(self.requeued_at, self.added_at, self.held_at)
 
     @property
     def empty(self) -> bool:
@@ -84,15 +84,15 @@ class WorkQueue(Generic[K]):
         self._running = 0
 
     def add(self, key: K) -> None:
-        """Something about the key changed."""
+        """Enqueue the key: it changed."""
         entry = self._entry(key)
         entry.changed = True
         self._enqueue(key, entry)
 
     def add_at(self, key: K, when: float) -> None:
-        """Look at the key at this time; of several such requests the earliest holds."""
+        """Enqueue the key at this time; of several calls the earliest counts."""
         entry = self._entry(key)
-        entry.asked_at = min(entry.asked_at, when)
+        entry.added_at = min(entry.added_at, when)
         self._set_timer(key, entry)
 
     def take(self, now: float) -> K | None:
@@ -106,12 +106,12 @@ class WorkQueue(Generic[K]):
                 return key
         return None
 
-    def finish(self, key: K, *, look_at: float = math.inf, failed: bool = False) -> None:
-        """The pass ended; look again at `look_at`."""
+    def finish(self, key: K, *, requeue_at: float = math.inf, failed: bool = False) -> None:
+        """The pass ended; its key is due again at `requeue_at`."""
         entry = self._stop(key)
         if not entry.forgotten:
             entry.failures = entry.failures + 1 if failed else 0
-            entry.own_at = look_at
+            entry.requeued_at = requeue_at
         self._after(key, entry)
 
     def interrupt(self, key: K) -> None:
@@ -121,7 +121,7 @@ class WorkQueue(Generic[K]):
         self._after(key, entry)
 
     def failures(self, key: K) -> int:
-        """How many passes broke in a row."""
+        """How many passes failed in a row."""
         entry = self._entries.get(key)
         return entry.failures if entry else 0
 
@@ -181,7 +181,7 @@ class WorkQueue(Generic[K]):
     def _start(self, key: K, entry: _Entry) -> None:
         entry.phase = _Phase.RUNNING
         entry.changed = False
-        entry.own_at = math.inf
+        entry.requeued_at = math.inf
         self._set_timer(key, entry)
         self._running += 1
 
@@ -211,10 +211,10 @@ class WorkQueue(Generic[K]):
         if entry.held_at <= now:
             entry.held_at = math.inf
             entry.changed = True
-        if entry.asked_at <= now:
-            entry.asked_at = math.inf
-        if entry.own_at <= now:
-            entry.own_at = math.inf
+        if entry.added_at <= now:
+            entry.added_at = math.inf
+        if entry.requeued_at <= now:
+            entry.requeued_at = math.inf
         self._enqueue(key, entry)
         self._set_timer(key, entry)
 

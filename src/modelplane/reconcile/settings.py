@@ -7,12 +7,12 @@ from dataclasses import dataclass
 class LoopSettings:
     """Every wait is in seconds of the injected clock.
 
-    backoff_first_s, backoff_most_s: a broken pass is tried again after the first, then twice that, up to the most.
+    backoff_first_s, backoff_most_s: a failed pass is retried after the first, then twice that, up to the most.
     backoff_jitter: at most this share is taken off each wait, so that keys broken by one cause do not return together.
-    requeue_least_s: floor under LookAgain, so that a careless 0 cannot spin.
+    requeue_least_s: floor under RequeueAfter, so that a careless 0 cannot spin.
     breaker_passes, breaker_window_s: more passes than this in one window, each caused by a change, open the breaker.
     breaker_probe_s: how long an open breaker holds changes back before it lets one pass through.
-    grace_s: how long passes may go on after the loop was told to stop.
+    grace_s: how long passes may go on after the loop is stopped.
     """
 
     backoff_first_s: float = 0.1

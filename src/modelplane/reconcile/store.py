@@ -1,4 +1,4 @@
-"""What a reconciler may ask of the place that objects live in.
+"""The store interface that reconcilers use.
 
 A store keeps whole Kubernetes objects as plain mappings. It assigns uid, creationTimestamp, resourceVersion and
 generation, and it notices concurrent writers; it knows nothing of any kind. Manifests it hands out are shared: readers
@@ -81,4 +81,4 @@ class Store(Protocol):
         """Remove an object, or mark it deleted while it has finalizers. NotFoundError, ConflictError on another uid."""
 
     def subscribe(self, listener: Callable[[StoreChange], None]) -> Callable[[], None]:
-        """Hear every later change, in order, before the write returns. Returns what ends the subscription."""
+        """Call `listener` with every later change, in order, before the write returns. Returns the unsubscriber."""

@@ -26,7 +26,7 @@ class FakeEngines:
 
     start_s, stop_s: how long starting, and stopping with a grace, take. refuses: why a pod's engine does not start.
     answers: whether probes succeed. shown: the pods that engines were last started for, by name. faults: what they were
-    told while they ran.
+    set while they ran.
     """
 
     def __init__(self, clock: Clock, *, start_s: float = 0.0, stop_s: float = 0.0) -> None:
@@ -139,7 +139,7 @@ def make_lab(clock: VirtualClock, settings: ClusterSettings, database: Database 
     kept = database or make_database(clock, broken)
     store, engines = kept.store("cluster/east"), FakeEngines(clock)
     cluster = SimulatedCluster(
-        "east", store, clock, engines, settings, on_broke=lambda work, error, _: broken.append((work, error))
+        "east", store, clock, engines, settings, on_failed=lambda work, error, _: broken.append((work, error))
     )
     return ClusterLab(cluster, store, clock, engines, broken)
 

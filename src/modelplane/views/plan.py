@@ -36,6 +36,7 @@ CacheSizes = Mapping[tuple[str, str], int]
 
 
 def plan(inputs: FleetManifests) -> FleetPlan:
+    """What applying the deployments of a fleet would place, keep, move, drop or leave waiting, and at which price."""
     fleet, sizes = inputs.fleet(), cache_sizes(inputs)
     plans: list[DeploymentPlan] = []
     for item in inputs.deployments:

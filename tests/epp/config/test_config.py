@@ -415,7 +415,7 @@ def test_warnings(text, expected):
 def test_the_old_group_still_loads():
     config = load(HEAD.replace("llm-d.ai", "inference.networking.x-k8s.io"), "epp.yaml")
     assert [str(warning) for warning in config.warnings] == [
-        "epp.yaml:1: apiVersion: inference.networking.x-k8s.io/v1alpha1 is the old name; write llm-d.ai/v1alpha1"
+        "epp.yaml:1: apiVersion: inference.networking.x-k8s.io/v1alpha1 is deprecated; use llm-d.ai/v1alpha1"
     ]
 
 
@@ -633,7 +633,7 @@ schedulingProfiles: [{name: prefill, plugins: []}, {name: decode, plugins: []}]
 def test_what_earlier_releases_wrote_loads_and_says_what_to_write(text):
     config = load(HEAD + text)
     config.build()
-    assert any("is deprecated; use" in str(one) or "is the old name; write" in str(one) for one in config.warnings)
+    assert any("is deprecated; use" in str(one) for one in config.warnings)
 
 
 def test_the_old_scorer_of_latencies_makes_its_producer():
@@ -657,7 +657,7 @@ def test_the_usual_detector_need_not_be_listed(section):
 
 def test_two_names_of_the_data_layer_are_one_too_many():
     assert problems("dataLayer: {}\ndata: {}\n") == [
-        "epp.yaml:4: data: and dataLayer are two names of one section; give one"
+        "epp.yaml:4: data: and dataLayer are the same section; set one of them"
     ]
 
 

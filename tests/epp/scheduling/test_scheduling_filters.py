@@ -216,7 +216,7 @@ def test_where_figures_are_old_requests_in_flight_count():
     pool[0].requests_in_flight = 100
     names, refusals = kept(detector, context, pool)
     assert names == ["b", "c"]
-    assert refusals["a"].reason == "its figures are too old, and 100 requests are in flight"
+    assert refusals["a"].reason == "its metrics are stale and 100 requests are in flight"
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("requests", ["b", "c"]), ("tokens", ["a", "b"]), ("hybrid", ["b"])])

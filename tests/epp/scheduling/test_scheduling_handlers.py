@@ -168,7 +168,7 @@ schedulingProfiles:
     [
         ({}, ("Picked", "decode", "")),
         ({"epp-profile": " prefill "}, ("Picked", "prefill", "")),
-        ({"epp-profile": "nope"}, ("Malformed", "", "header epp-profile: there is no profile nope")),
+        ({"epp-profile": "nope"}, ("Malformed", "", "header epp-profile: no profile is named nope")),
     ],
 )
 def test_the_profile_that_a_header_names(headers, expected):

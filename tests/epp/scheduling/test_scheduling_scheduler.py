@@ -46,7 +46,7 @@ class Breaks:
     def __call__(self, *_arguments):
         raise RuntimeError("boom")
 
-    refuse = score = pick = produce = turn_away = sent = ended = changed = __call__
+    refuse = score = pick = produce = admit = pre_request = response_complete = endpoints_changed = __call__
 
 
 class Scores:
@@ -197,12 +197,12 @@ def test_a_listener_may_add_headers_and_writes_over_those_of_the_client():
         ),
         pytest.param(
             lambda: built(handler=Handler(("q",))),
-            "plugin handler: named profile q, which does not exist",
+            "plugin handler: picked profile q, which does not exist",
             id="a profile that is not there",
         ),
         pytest.param(
             lambda: built(handler=Handler(("p",), ("p",))),
-            "plugin handler: named profile p, which has run",
+            "plugin handler: picked profile p, which has run",
             id="a profile again and again",
         ),
         pytest.param(
@@ -212,12 +212,12 @@ def test_a_listener_may_add_headers_and_writes_over_those_of_the_client():
         ),
         pytest.param(
             lambda: built(handler=Concludes(None)),
-            "plugin concludes: concluded None, which is no decision",
+            "plugin concludes: returned None, which is no Decision",
             id="no decision at all",
         ),
         pytest.param(
             lambda: built(handler=Concludes(Decision(Outcome.PICKED))),
-            "plugin concludes: concluded that something is picked, and picked nothing",
+            "plugin concludes: returned the outcome Picked without an endpoint",
             id="a pick of nothing",
         ),
     ],

@@ -111,7 +111,7 @@ def test_a_cluster_scoped_object_loses_its_namespace():
     assert isinstance(verdict, Admitted)
     assert verdict.value["metadata"] == {"name": "a"}
     assert [str(problem) for problem in verdict.warnings] == [
-        "metadata.namespace: is ignored: Thing belongs to no namespace; leave it out"
+        "metadata.namespace: is ignored: Thing is cluster-scoped; leave it out"
     ]
 
 

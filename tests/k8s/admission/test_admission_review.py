@@ -145,7 +145,7 @@ def test_references_and_warnings():
             5,
             "InferenceClass/h100",
             "warning",
-            "metadata.namespace: is ignored: InferenceClass belongs to no namespace; leave it out",
+            "metadata.namespace: is ignored: InferenceClass is cluster-scoped; leave it out",
         ),
         (
             18,

@@ -4,9 +4,9 @@ from modelplane.k8s.cel.attributes import (
     Activation,
     ComputedQualifier,
     ConstantQualifier,
+    ExactLimitActivation,
     Path,
     PresenceQualifier,
-    ThriftyState,
     look_up,
 )
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError
@@ -81,7 +81,7 @@ def test_a_spent_budget_ends_the_evaluation():
 
 
 def test_a_thrifty_state_ends_with_the_step_that_exceeds_the_budget():
-    state = ThriftyState([], 5)
+    state = ExactLimitActivation([], 5)
     state.spent = 5
     with pytest.raises(EvaluationAborted, match="budget of 5"):
         state.spent += 3

@@ -1,9 +1,9 @@
 import pytest
 
 from modelplane.k8s.cel.attributes import Activation
-from modelplane.k8s.cel.budget import FAILED
 from modelplane.k8s.cel.calls import both, call_step
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError
+from modelplane.k8s.cel.runtime_cost import FAILED
 
 
 def _fails(_state):

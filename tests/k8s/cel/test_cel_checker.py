@@ -2,7 +2,7 @@ import pytest
 
 from modelplane.k8s.cel import CompileError
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.compiler import checked_tree, with_room
+from modelplane.k8s.cel.compiler import checked_tree, with_deep_stack
 from modelplane.k8s.cel.device_view import DEFAULT_GATES, environment
 
 _ENVIRONMENT = environment(DEFAULT_GATES, stored=False)
@@ -96,5 +96,5 @@ def test_what_was_resolved_once_is_remembered_within_bounds():
     checked_tree("1 == 2", _ENVIRONMENT)
     assert (False, (t.INT, t.INT)) in function.resolved
     text = f"{'[' * 200}1{']' * 200} == {'[' * 200}1{']' * 200}"
-    with_room(lambda: checked_tree(text, _ENVIRONMENT))
+    with_deep_stack(lambda: checked_tree(text, _ENVIRONMENT))
     assert len(function.resolved) <= 512

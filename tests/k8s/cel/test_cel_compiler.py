@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from modelplane.k8s.cel import CompileError, compile_selector
-from modelplane.k8s.cel.compiler import placed, with_room
+from modelplane.k8s.cel.compiler import placed, with_deep_stack
 from modelplane.k8s.cel.errors import SyntaxFault, place
 
 
@@ -13,14 +13,14 @@ def _deep(levels):
 
 def test_deep_work_gets_room_and_leaves_no_trace():
     before = sys.getrecursionlimit()
-    assert with_room(lambda: _deep(5_000)) == 5_000
+    assert with_deep_stack(lambda: _deep(5_000)) == 5_000
     assert sys.getrecursionlimit() == before
 
 
 def test_results_and_errors_pass_through():
-    assert with_room(lambda: 7) == 7
+    assert with_deep_stack(lambda: 7) == 7
     with pytest.raises(ValueError, match="x"):
-        with_room(lambda: int("x"))
+        with_deep_stack(lambda: int("x"))
 
 
 def test_places_count_lines_and_columns_from_one():

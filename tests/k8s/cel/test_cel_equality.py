@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from modelplane.k8s.cel.equality import compare, contains, equal, is_comparable, same_value, value_equal
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.values import NONE, CelDuration, KeyedMap, Optional, Timestamp, Uint
+from modelplane.k8s.mutable_quantity import MutableQuantity
 from modelplane.k8s.quantity import parse_quantity
-from modelplane.k8s.quantity_cell import QuantityCell
 from modelplane.k8s.semver import parse_version
 
 _VERSION = parse_version("1.2.3")
@@ -55,7 +55,7 @@ def test_equal(left, right, expected):
         (_VERSION, "1.2.3"),
         (_VERSION, 1),
         (parse_quantity("1"), "1"),
-        (QuantityCell(parse_quantity("1")), QuantityCell(parse_quantity("1"), derived=True)),
+        (MutableQuantity(parse_quantity("1")), MutableQuantity(parse_quantity("1"), derived=True)),
     ],
 )
 def test_values_of_kubernetes_refuse_other_types_on_their_right(left, right):
@@ -65,7 +65,7 @@ def test_values_of_kubernetes_refuse_other_types_on_their_right(left, right):
 
 
 def test_a_derived_quantity_may_stand_on_the_left():
-    derived, plain = QuantityCell(parse_quantity("2"), derived=True), QuantityCell(parse_quantity("2"))
+    derived, plain = MutableQuantity(parse_quantity("2"), derived=True), MutableQuantity(parse_quantity("2"))
     assert value_equal(derived, plain)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.k8s.cel import CompileError
-from modelplane.k8s.cel.compiler import with_room
+from modelplane.k8s.cel.compiler import with_deep_stack
 from modelplane.k8s.cel.parser import MAX_CODE_POINTS, parse
 from modelplane.k8s.cel.syntax import CallExpr, Comprehension, Ident, ListNode, Literal, MapNode, Select, Struct
 
@@ -123,9 +123,9 @@ def test_errors_point_at_their_place(text, line, column):
     ],
 )
 def test_limits_of_nesting_and_size(accepted, refused):
-    with_room(lambda: parse(accepted))
+    with_deep_stack(lambda: parse(accepted))
     with pytest.raises(CompileError):
-        with_room(lambda: parse(refused))
+        with_deep_stack(lambda: parse(refused))
 
 
 def test_bind_is_a_call_where_it_is_not_enabled():

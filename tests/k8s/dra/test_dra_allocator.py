@@ -172,7 +172,7 @@ def test_a_class_that_fails_is_named():
             a_claim(a_request("a"), constraints=[{}]),
             "claim claim-0, constraint #0: empty constraint (unsupported constraint type?)",
         ),
-        (a_claim(a_request("a", count=33)), "claim claim-0: asks for 33 devices, more than the 32 a claim may have"),
+        (a_claim(a_request("a", count=33)), "claim claim-0: requests 33 devices, more than the 32 a claim may have"),
         (
             a_claim(a_request("a", capacity={"requests": {"memory": "4GB"}})),
             f"claim claim-0, request a: capacity: {NOT_A_QUANTITY}",
@@ -222,11 +222,11 @@ class TestLimit:
 
     def test_no_alternative_is_small_enough(self):
         claim = a_claim(a_request("a", count=20), a_choice("b", large=an_ask(count=20), larger=an_ask(count=21)))
-        assert "asks for 40 devices" in fatal(allocated_by([claim], [a_slice(gpus(60))]))
+        assert "requests 40 devices" in fatal(allocated_by([claim], [a_slice(gpus(60))]))
 
     def test_all_of_too_many(self):
         claim = a_claim(a_request("a", allocationMode="All"))
-        assert "asks for 33 devices" in fatal(allocated_by([claim], [a_slice(gpus(33))]))
+        assert "requests 33 devices" in fatal(allocated_by([claim], [a_slice(gpus(33))]))
 
     def test_alternatives_that_only_together_are_too_large(self):
         choices = [a_choice(name, large=an_ask(count=17), small=an_ask(count=15)) for name in "ab"]
@@ -266,14 +266,14 @@ class TestAll:
     def test_every_pool_must_be_known(self, broken, state):
         outcome = allocated_by([self.CLAIM], [a_slice(gpus(1)), broken])
         assert fatal(outcome) == (
-            f"claim claim-0, request all: asks for all devices, but resource pool {DRIVER}/p2 is {state}"
+            f"claim claim-0, request all: requests all devices, but resource pool {DRIVER}/p2 is {state}"
         )
 
     def test_a_constraint_that_forbids_one_is_an_error(self):
         claim = a_claim(a_request("all", allocationMode="All"), constraints=[{"matchAttribute": f"{DRIVER}/model"}])
         offered = [a_device("a", model="a"), a_device("b", model="b")]
         assert fatal(allocated_by([claim], [a_slice(offered)])) == (
-            "claim claim-0, request all: asks for all devices, but constraint #0 does not allow device "
+            "claim claim-0, request all: requests all devices, but constraint #0 does not allow device "
             f"{DRIVER}/{POOL}/b"
         )
 
@@ -313,10 +313,10 @@ class TestAdminAccess:
         assert outcome.claims[0].devices == (DeviceResult("admin", DeviceId(DRIVER, POOL, "gpu-0"), admin_access=True),)
 
     def test_not_twice_in_one_claim_but_in_two(self):
-        ask = a_request("a", adminAccess=True)
+        subrequest = a_request("a", adminAccess=True)
         other = a_request("b", adminAccess=True)
-        assert isinstance(allocated_by([a_claim(ask, other)], [a_slice(gpus(1))]), NoFit)
-        assert allocated_by([a_claim(ask), a_claim(other, name="c2")], [a_slice(gpus(1))]).count == 2
+        assert isinstance(allocated_by([a_claim(subrequest, other)], [a_slice(gpus(1))]), NoFit)
+        assert allocated_by([a_claim(subrequest), a_claim(other, name="c2")], [a_slice(gpus(1))]).count == 2
 
     def test_it_blocks_normal_requests_behind_it(self):
         claims = [a_claim(a_request("a", adminAccess=True)), a_claim(a_request("b"), name="c2")]

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.api.errors import InputError
-from modelplane.k8s.dra.capacity import nanos_of, read_offers, take_of, whole
+from modelplane.k8s.dra.capacity import consumed_capacity_of, nanos_of, read_offers, whole
 from modelplane.k8s.dra.resources import DeviceCapacity, RequestPolicy, ValidRange
 from modelplane.k8s.quantity import parse_quantity
 
@@ -15,7 +15,7 @@ def offers(value="80Gi", **policy):
 
 def take(requested, **policy):
     amounts = {} if requested is None else {"memory": parse_quantity(requested)}
-    return take_of(offers(**policy), amounts)
+    return consumed_capacity_of(offers(**policy), amounts)
 
 
 RANGE = ValidRange(min="10Gi", step="5Gi", max="40Gi")
@@ -49,7 +49,7 @@ def test_amounts(requested, policy, consumed, allowed):
 
 
 def test_asking_for_what_is_not_published():
-    assert not take_of(offers(), {"gpu.example.com/memory": parse_quantity("1")}).is_known
+    assert not consumed_capacity_of(offers(), {"gpu.example.com/memory": parse_quantity("1")}).is_known
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_room_beside_others(in_use, fits):
 
 def test_every_dimension_needs_room():
     both = read_offers({"memory": DeviceCapacity(value="80Gi"), "cores": DeviceCapacity(value="8")})
-    taking = take_of(both, {"memory": parse_quantity("1Gi")})
+    taking = consumed_capacity_of(both, {"memory": parse_quantity("1Gi")})
     assert not taking.fits_beside({"cores": 1})
 
 

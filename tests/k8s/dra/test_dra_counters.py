@@ -39,7 +39,7 @@ def test_drawing_until_nothing_is_left():
     a, b, c, half = view.offers
     ledger = CounterLedger(used(), {})
     assert [ledger.draw(view, offer) for offer in (a, b, c)] == [True, True, False]
-    ledger.give_back(view, b)
+    ledger.release(view, b)
     assert [ledger.draw(view, offer) for offer in (c, b, half)] == [True, False, True]
 
 

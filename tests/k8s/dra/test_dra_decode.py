@@ -64,7 +64,7 @@ def test_a_claim_with_api_defaults():
         SubRequest(name="one", device_class_name="gpu", count=2),
         SubRequest(name="all", device_class_name="gpu", allocation_mode="All"),
     )
-    assert [(ask.effective_mode, ask.effective_count) for ask in choice.first_available] == [
+    assert [(subrequest.effective_mode, subrequest.effective_count) for subrequest in choice.first_available] == [
         ("ExactCount", 2),
         ("All", 0),
     ]

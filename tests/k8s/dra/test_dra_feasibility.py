@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.k8s.dra import DeviceUsage, Features, decode_claims, decode_classes, decode_node, decode_slices
-from modelplane.k8s.dra.books import Books
+from modelplane.k8s.dra.allocation_state import AllocationState
 from modelplane.k8s.dra.feasibility import is_hopeless
 from modelplane.k8s.dra.inventory import Inventory
 from modelplane.k8s.dra.plan import prepare_claims
@@ -28,9 +28,9 @@ def hopeless(*claims, offered=DEVICES, all_of=None):
     plan = prepare_claims(decode_claims(claims), decode_classes([a_class()]), Features())
     node = decode_node(a_node())
     view = Inventory(decode_slices([a_slice(offered)])).view(node)
-    books = Books(plan, view, DeviceUsage(), node, {})
-    wanted = tuple(all_of or () if ask.wants_all else ask.count for ask in plan.asks)
-    return is_hopeless(plan, books, wanted)
+    state = AllocationState(plan, view, DeviceUsage(), node, {})
+    wanted = tuple(all_of or () if subrequest.wants_all else subrequest.count for subrequest in plan.subrequests)
+    return is_hopeless(plan, state, wanted)
 
 
 @pytest.mark.parametrize(

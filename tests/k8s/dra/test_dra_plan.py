@@ -27,7 +27,10 @@ def test_asks_are_numbered_over_claims_and_alternatives():
         a_claim(a_request("r", count=2), a_choice("c", s=an_ask(), t=an_ask(count=3))),
         a_claim(a_request("r"), name="other"),
     )
-    assert [(ask.index, ask.claim_index, ask.request_index, ask.full_name, ask.count) for ask in plan.asks] == [
+    assert [
+        (subrequest.index, subrequest.claim_index, subrequest.request_index, subrequest.full_name, subrequest.count)
+        for subrequest in plan.subrequests
+    ] == [
         (0, 0, 0, "r", 2),
         (1, 0, 1, "c/s", 1),
         (2, 0, 1, "c/t", 3),
@@ -43,25 +46,25 @@ def test_counts_depend_on_the_node_where_all_is_wanted():
 
 def test_verdicts_name_the_first_selector_that_is_false():
     plan = planned(a_claim(a_request("r", INDEX)), classes=[a_class("gpu", "true", MODEL)])
-    ask = plan.asks[0]
-    assert ask.verdict(shape(model="a", index=1)) == MATCHES
-    assert ask.verdict(shape(model="b")) == 1
-    assert ask.verdict(shape(model="a", index=2)) == 2
+    subrequest = plan.subrequests[0]
+    assert subrequest.failed_check(shape(model="a", index=1)) == MATCHES
+    assert subrequest.failed_check(shape(model="b")) == 1
+    assert subrequest.failed_check(shape(model="a", index=2)) == 2
     with pytest.raises(Aborted, match=r"^claim claim-0, request r: selector #0: CEL runtime error: "):
-        ask.verdict(shape(model="a"))
+        subrequest.failed_check(shape(model="a"))
 
 
 def test_a_false_selector_shields_those_behind_it():
-    ask = planned(a_claim(a_request("r", "false", INDEX))).asks[0]
-    assert ask.verdict(shape()) == 0
+    subrequest = planned(a_claim(a_request("r", "false", INDEX))).subrequests[0]
+    assert subrequest.failed_check(shape()) == 0
 
 
 def test_an_unusable_device_fails_every_selector_but_none_passes_it():
     broken = {**a_device("d"), "attributes": {"v": {"version": "99999999999999999999.0.0"}}}
     found = prepare_slices(decode_slices([a_slice([broken])]), list_attributes=False)[0].offers[0].shape
     with pytest.raises(Aborted, match="parse semantic version"):
-        planned(a_claim(a_request("r", "true"))).asks[0].verdict(found)
-    assert planned(a_claim(a_request("r"))).asks[0].verdict(found) == MATCHES
+        planned(a_claim(a_request("r", "true"))).subrequests[0].failed_check(found)
+    assert planned(a_claim(a_request("r"))).subrequests[0].failed_check(found) == MATCHES
 
 
 def test_one_text_is_compiled_once():
@@ -93,7 +96,7 @@ def test_one_text_is_compiled_once():
 )
 def test_what_the_search_may_remember(claims, gates, forgetful, admin):
     plan = planned(*claims, **gates)
-    assert (plan.is_forgetful, plan.has_admin_access) == (forgetful, admin)
+    assert (plan.is_order_dependent, plan.has_admin_access) == (forgetful, admin)
 
 
 def test_constrained_attributes():
@@ -105,5 +108,5 @@ def test_constrained_attributes():
 
 def test_a_fault_replaces_everything():
     plan = planned(a_claim(a_request("r", deviceClassName="nope")))
-    assert (plan.claims, plan.asks) == ((), ())
+    assert (plan.claims, plan.subrequests) == ((), ())
     assert plan.fault == "claim claim-0, request r: device class nope does not exist"

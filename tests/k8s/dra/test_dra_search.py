@@ -37,37 +37,37 @@ def problems(draw):
     devices = draw(
         st.lists(st.tuples(st.sampled_from(MODELS), st.sampled_from("rs"), st.booleans()), min_size=1, max_size=6)
     )
-    asks = draw(
+    subrequests = draw(
         st.lists(st.tuples(st.sampled_from(["", *MODELS]), st.integers(1, 3), st.booleans()), min_size=1, max_size=3)
     )
-    return devices, asks, draw(st.booleans())
+    return devices, subrequests, draw(st.booleans())
 
 
 def documents(problem):
-    devices, asks, matched = problem
+    devices, subrequests, matched = problem
     offered = [a_device(f"d{i}", model=model, root=root) for i, (model, root, _) in enumerate(devices)]
     held = [in_use(f"d{i}") for i, (_, _, taken) in enumerate(devices) if taken]
     requests = []
-    for index, (model, count, optional) in enumerate(asks):
+    for index, (model, count, optional) in enumerate(subrequests):
         selectors = [guarded(model)] if model else []
-        ask = an_ask(*selectors, count=count)
+        subrequest = an_ask(*selectors, count=count)
         if optional:
-            requests.append(a_choice(f"r{index}", first=ask, second=an_ask(*selectors, count=1)))
+            requests.append(a_choice(f"r{index}", first=subrequest, second=an_ask(*selectors, count=1)))
         else:
-            requests.append({"name": f"r{index}", "exactly": ask})
+            requests.append({"name": f"r{index}", "exactly": subrequest})
     constraints = [{"matchAttribute": f"{DRIVER}/root"}] if matched else []
     return [a_claim(*requests, constraints=constraints)], [a_slice(offered)], held
 
 
 def solvable(problem):
     """Try every assignment of devices to requests."""
-    devices, asks, matched = problem
+    devices, subrequests, matched = problem
     free = {i: device for i, device in enumerate(devices) if not device[2]}
 
     def serve(position, used):
-        if position == len(asks):
+        if position == len(subrequests):
             return not matched or len({free[i][1] for i in used}) <= 1
-        model, count, optional = asks[position]
+        model, count, optional = subrequests[position]
         fitting = [i for i in free if i not in used and (not model or free[i][0] == model)]
         return any(
             serve(position + 1, used | set(chosen))
@@ -89,7 +89,7 @@ def test_a_solution_is_found_exactly_when_there_is_one(problem):
 @given(problems())
 @settings(max_examples=100, deadline=None)
 def test_a_solution_is_sound(problem):
-    devices, asks, matched = problem
+    devices, subrequests, matched = problem
     claims, slices, held = documents(problem)
     outcome = allocated_by(claims, slices, allocated=held)
     if not isinstance(outcome, Allocated):
@@ -99,7 +99,7 @@ def test_a_solution_is_sound(problem):
     assert len(chosen) == len(set(chosen))
     assert not any(devices[index][2] for index in chosen)
     assert not matched or len({devices[index][1] for index in chosen}) <= 1
-    for position, (model, count, optional) in enumerate(asks):
+    for position, (model, count, optional) in enumerate(subrequests):
         mine = [index for request, index in given if request.partition("/")[0] == f"r{position}"]
         assert len(mine) == count or (optional and len(mine) == 1)
         assert not model or all(devices[index][0] == model for index in mine)

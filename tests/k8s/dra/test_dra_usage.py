@@ -26,7 +26,7 @@ def test_whole_devices_shares_and_admin_access():
         shared=frozenset({device("c"), device("d")}),
         consumed={device("c"): {"memory": 3 * 10**9, "cores": 10**9}},
     )
-    assert [name for name in "abcd" if found.holds(device(name))] == ["a", "c", "d"]
+    assert [name for name in "abcd" if found.is_allocated(device(name))] == ["a", "c", "d"]
 
 
 def test_shares_are_whole_devices_while_the_gate_is_off():

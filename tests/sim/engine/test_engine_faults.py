@@ -16,7 +16,7 @@ from modelplane.sim.engine.faults import (
 
 
 @pytest.mark.parametrize(
-    ("text", "fate"),
+    ("text", "fault"),
     [
         ("error=503", RequestFault(error=503)),
         ("delay=0.5, drip=0.1", RequestFault(delay_s=0.5, drip_s=0.1)),
@@ -25,21 +25,21 @@ from modelplane.sim.engine.faults import (
         ("crash", RequestFault(crash=True)),
     ],
 )
-def test_a_request_may_ask_for_its_fate(text, fate):
-    assert read_header(text) == fate
+def test_a_request_may_ask_for_its_fate(text, fault):
+    assert read_header(text) == fault
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("explode", "header x-sim-fault: 'explode' is none of crash, cut, delay, drip, error, hang."),
-        ("", "header x-sim-fault: '' is none of crash, cut, delay, drip, error, hang."),
-        ("error", "header x-sim-fault: error: '' is not a value that it takes."),
-        ("error=200", "header x-sim-fault: error: '200' is not a value that it takes."),
-        ("delay=-1", "header x-sim-fault: delay: '-1' is not a value that it takes."),
-        ("delay=inf", "header x-sim-fault: delay: 'inf' is not a value that it takes."),
-        ("delay=nan", "header x-sim-fault: delay: 'nan' is not a value that it takes."),
-        ("hang=1", "header x-sim-fault: hang: '1' is not a value that it takes."),
+        ("explode", "header x-sim-fault: 'explode' is not one of crash, cut, delay, drip, error, hang."),
+        ("", "header x-sim-fault: '' is not one of crash, cut, delay, drip, error, hang."),
+        ("error", "header x-sim-fault: error: '' is not a valid value."),
+        ("error=200", "header x-sim-fault: error: '200' is not a valid value."),
+        ("delay=-1", "header x-sim-fault: delay: '-1' is not a valid value."),
+        ("delay=inf", "header x-sim-fault: delay: 'inf' is not a valid value."),
+        ("delay=nan", "header x-sim-fault: delay: 'nan' is not a valid value."),
+        ("hang=1", "header x-sim-fault: hang: '1' is not a valid value."),
     ],
 )
 def test_a_fate_that_is_none_is_refused(text, sentence):
@@ -111,5 +111,5 @@ def test_faults_in_a_list(text, expected):
 
 @pytest.mark.parametrize("text", ["error_rate=2", "error_rate", "nonsense=1", "stalled=perhaps", "delay_s=-1"])
 def test_a_list_that_is_none_is_refused_with_a_sentence(text):
-    with pytest.raises(ValueError, match="is no list of faults"):
+    with pytest.raises(ValueError, match="is not a list of faults"):
         read_list(text)

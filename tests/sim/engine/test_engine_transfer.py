@@ -25,7 +25,7 @@ class Shelf:
     def keeps(self, request):
         return request in self.kept
 
-    def let_go(self, request):
+    def release(self, request):
         self.kept.discard(request)
 
 
@@ -126,7 +126,7 @@ def test_both_legs_over_http(config):
 def test_a_lost_cache_is_computed_where_that_is_asked_for(config):
     async def scenario(session, prefill, decode, engines):
         _, first = await ask(session, prefill, PREFILL)
-        engines[0]._service.core.let_go(first["kv_transfer_params"]["remote_request_id"])
+        engines[0]._service.core.release(first["kv_transfer_params"]["remote_request_id"])
         status, _ = await ask(session, decode, {**CHAT, "kv_transfer_params": first["kv_transfer_params"]})
         assert (status, engines[1]._service.core.figures.remote_hits) == (200, 0)
 

@@ -1,8 +1,7 @@
 """Devices as a cluster's DRA drivers publish them, and as its claims hold them.
 
-Only the newest generation of a driver's pool counts, and only when all of its slices are there: half of an inventory is
-not an inventory. A published device belongs to a declared kind when the driver is the same and they agree on every
-attribute that both of them state; drivers publish more than anyone declares.
+Only the newest generation of a driver's pool counts, and only when it has all of its slices. A published device belongs
+to a declared kind when its driver is the same and every attribute that both have is equal.
 """
 
 from collections import defaultdict
@@ -24,11 +23,11 @@ NODES = ("v1", "Node")
 
 
 class Holder(StrEnum):
-    """Who keeps a device from others.
+    """What holds a device.
 
     NOBODY    it is free
-    REPLICA   a pod of a replica that we know; placement counts with it, whether or not it started
-    OTHER     anything else, a replica that is on its way out included
+    REPLICA   a pod of a known replica, which placement counts by itself
+    OTHER     anything else, a replica that is being deleted included
     """
 
     NOBODY = "Nobody"
@@ -60,7 +59,7 @@ class ObservedPool:
     devices: tuple[PublishedDevice, ...] = field(default=())
 
     def count(self, driver: str, attributes: Mapping[str, Attribute]) -> tuple[int, int]:
-        """Devices of a kind: how many there are, and how many of them something else than a replica holds."""
+        """Devices of a kind, and how many of them are held by others than replicas."""
         found = [device for device in self.devices if device.is_of(driver, attributes)]
         return len(found), sum(device.holder is Holder.OTHER for device in found)
 
@@ -108,7 +107,7 @@ def _whole(item: Manifest, name: str) -> int:
 
 
 def held_by_replicas(claims: Iterable[Manifest], replicas: Collection[str]) -> int:
-    """Devices that pods of known replicas were given."""
+    """Devices that are allocated to pods of known replicas."""
     return sum(len(_held(claim)) for claim in claims if _holder(claim, replicas) is Holder.REPLICA)
 
 
@@ -130,7 +129,7 @@ def _published(item: Manifest, held: Mapping[DeviceId, Holder]) -> list[Publishe
 
 
 def _held(claim: Manifest) -> list[DeviceId]:
-    """Devices that an allocated claim keeps from others. Administrators look on without keeping."""
+    """Devices that an allocated claim holds; admin access holds none."""
     results = value_at(claim, "status", "allocation", "devices", "results")
     return [
         DeviceId(text_at(result, "driver"), text_at(result, "pool"), text_at(result, "device"))

@@ -1,7 +1,7 @@
-"""KAI queues. A quota that is not set is nothing; a limit above it is for pods that may be preempted.
+"""KAI queues. An unset quota is 0; what the limit allows beyond the quota is for preemptible pods.
 
-Serving is not preempted and so has the quota alone, unless the cluster says that all its pods may be: by the label that
-it puts on them, or because every priority that it offers is below the one from which KAI preempts nothing.
+Serving pods are not preemptible and so have the quota only, unless all pods of the cluster are preemptible: by its
+default labels, or because all its priorities are below the one from which KAI does not preempt.
 """
 
 from modelplane.api.models import Queue, Scheduling
@@ -23,7 +23,7 @@ def read(item: Manifest, *, preemptible: bool = False) -> Queue:
 
 
 def is_preemptible(scheduling: Scheduling) -> bool:
-    """Whether every pod that goes to the cluster is known to be."""
+    """Whether all pods of the cluster are preemptible."""
     given = scheduling.default_labels.get(_PREEMPTIBILITY)
     if given is not None:
         return given == "preemptible"

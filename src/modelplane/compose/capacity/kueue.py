@@ -1,7 +1,7 @@
-"""Kueue's ClusterQueues: what was promised to them, what they gave away, who waits.
+"""Kueue's ClusterQueues: nominal quota, reservation and pending workloads.
 
-Room that may be borrowed from a cohort is not counted: it may be gone when it is needed, and those who lent it take it
-back by preemption. A queue that covers resources but no device does not limit devices: Kueue counts what is covered.
+Quota that may be borrowed from a cohort is not counted: the lender may reclaim it by preemption. A queue that covers
+resources but no device does not limit devices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ def read(item: Manifest) -> Queue:
     """A ClusterQueue, or a LocalQueue under the name of its tenant: that one has no quota of its own."""
     namespace = text_at(item, "metadata", "namespace")
     name = f"{namespace}/{name_of(item)}" if namespace else name_of(item)
-    quota = None if namespace else whole_quota(_promised(item) if _is_open(item) else 0.0)
+    quota = None if namespace else whole_quota(_nominal_quota(item) if _is_open(item) else 0.0)
     pending = value_at(item, "status", "pendingWorkloads")
     return Queue(
         name=name,
@@ -28,7 +28,7 @@ def read(item: Manifest) -> Queue:
     )
 
 
-def _promised(item: Manifest) -> float:
+def _nominal_quota(item: Manifest) -> float:
     flavors = [flavor for group in _each(item, "spec", "resourceGroups") for flavor in _each(group, "flavors")]
     covered = [str(resource.get("name")) for flavor in flavors for resource in _each(flavor, "resources")]
     if covered and not any(is_device(name) for name in covered):

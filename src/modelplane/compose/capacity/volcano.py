@@ -1,7 +1,7 @@
 """Volcano queues: a capability is the most that a queue may use, and one without has no limit.
 
-From 1.15 on a queue's books have the devices that were claimed, by class. Before, they have none of them: what is
-booked then was asked for by name, by pods of others, since ours claim.
+From 1.15 on `status.allocated` counts claimed devices, by DeviceClass. Before, it counts extended resources only, which
+are of other pods, since replicas claim.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def read(item: Manifest) -> Queue:
 
 
 def claimed(item: Manifest) -> int:
-    """Devices in its books that were claimed."""
+    """Claimed devices in `status.allocated`."""
     booked = value_at(item, "status", "allocated")
     if not isinstance(booked, Mapping):
         return 0

@@ -1,7 +1,7 @@
 """The ecosystem's `EndpointPickerConfig`: what it says, what it leaves to defaults, and everything wrong with it.
 
 Read strictly: an unknown field, type or name is an error with its file, line and field, also inside the parameters of
-a plugin. All problems are told at once. Beyond what the ecosystem refuses, these are refused too: a weight that is
+a plugin. All problems are reported at once. Beyond what the ecosystem refuses, these are refused too: a weight that is
 negative or stands on something that is no scorer, a plugin listed twice in a profile, and a profile that the handler
 would never run. A filter, scorer, picker or decider that nothing uses is a warning only, since configurations that the
 ecosystem publishes have some; so is a plugin without a part in a profile, and whatever is deprecated or has no effect.
@@ -52,9 +52,9 @@ from modelplane.k8s.admission.layout import Document
 from modelplane.k8s.admission.paths import Path
 
 GATES: Mapping[str, bool] = {"flowControl": False, "populate-non-leader-datastore": True}
-"""Feature gates and what they are unless told."""
+"""Feature gates and their defaults."""
 OLD_GATES = frozenset(("dataLayer", "prepareDataPlugins", "enableLegacyMetrics", "haPopulateNonLeaderDatastore"))
-"""Gates of earlier releases: what they let in is always there, or is there no more."""
+"""Gates of earlier releases, which have no effect."""
 _DETECTOR = "utilization-detector"
 _MOST_PROBLEMS = 100
 
@@ -65,15 +65,15 @@ class Config(msgspec.Struct, frozen=True, eq=False):
     source: str
     gates: Mapping[str, bool]
     entries: tuple[PluginEntry, ...]
-    """Every plugin, those added by default included, in the order in which they are asked."""
+    """Every plugin, those added by default included, in the order in which they run."""
     profiles: tuple[ProfilePlan, ...]
     handler: str
     data_layer: DataLayerFields
     flow_control: FlowControlFields
     parsers: tuple[str, ...]
-    """Names of the parsers; empty: the usual ones."""
+    """Names of the parsers; empty: the default ones."""
     saturation_detector: str
-    """The name of the detector's plugin; empty: the usual one."""
+    """The name of the detector's plugin; empty: the default one."""
     warnings: tuple[ConfigProblem, ...]
     registry: Registry
     text: str = ""
@@ -166,23 +166,23 @@ class _Loader:
                 unknown = unknown_field(error)
                 if not unknown:
                     break
-                # The rest may have more wrong with it, which should be told in one go.
+                # The rest may have more problems, which are reported together.
                 value = _without(value, unknown)
         raise self._all_problems()
 
     def _with_new_names(self, fields: ConfigFields) -> ConfigFields:
         if fields.data is None:
             return fields
-        self._warn(("data",), "is the old name; write dataLayer")
+        self._warn(("data",), "is deprecated; use dataLayer")
         if fields.data_layer is not None:
-            self._wrong(("data",), "and dataLayer are two names of one section; give one")
+            self._wrong(("data",), "and dataLayer are the same section; set one of them")
         return msgspec.structs.replace(fields, data_layer=fields.data, data=None)
 
     def _check_head(self, fields: ConfigFields) -> None:
         if fields.kind != KIND:
             self._wrong(("kind",), f"is {fields.kind or 'missing'}; it must be {KIND}")
         if fields.api_version == OLD_GROUP:
-            self._warn(("apiVersion",), f"{OLD_GROUP} is the old name; write {GROUP}")
+            self._warn(("apiVersion",), f"{OLD_GROUP} is deprecated; use {GROUP}")
         elif fields.api_version != GROUP:
             self._wrong(("apiVersion",), f"is {fields.api_version or 'missing'}; it must be {GROUP}")
 
@@ -257,7 +257,7 @@ class _Loader:
         except msgspec.ValidationError as error:
             raise ConfigError((self._places.find(("plugins",), f"parameters for a producer: {error}"),)) from error
         for data in missing:
-            self._warn((), f"nothing produces {data}; plugins that read it do without")
+            self._warn((), f"no plugin produces {data}")
         return tuple(complete)
 
     def _cannot_make(self, entry: PluginEntry, sentence: str) -> None:

@@ -28,7 +28,7 @@ class ConfigProblem(msgspec.Struct, frozen=True):
 
 
 class ConfigError(InputError):
-    """A configuration that cannot be used. Every problem that was found is told."""
+    """A configuration that cannot be used, with every problem."""
 
     def __init__(self, problems: tuple[ConfigProblem, ...]) -> None:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

@@ -47,7 +47,7 @@ class Sections:
         known = [(path, ref) for path, ref in found if self._refer((*path, "pluginRef"), ref.plugin_ref, "parser")]
         for path, ref in known:
             if self._types[ref.plugin_ref].name in _GRPC_PARSERS:
-                self._warn((*path, "pluginRef"), f"{ref.plugin_ref}: messages of gRPC are passed on unread")
+                self._warn((*path, "pluginRef"), f"{ref.plugin_ref}: gRPC messages are not parsed")
         return tuple(ref.plugin_ref for _, ref in known)
 
     def _detector(self) -> str:

@@ -24,7 +24,7 @@ from modelplane.epp.flowcontrol.queues import FlowQueue, too_many
 from modelplane.framework.registry import NoParameters, Parameters
 
 _KEPT_TAGS = 1024
-_MOST_TAGS = 50_000
+_MAX_TAGS = 50_000
 
 
 class BandQueue(Protocol):
@@ -169,7 +169,7 @@ class _TokenFairQueue:
     `_tags` has the virtual times of flows without items, while they are ahead of the band's.
     """
 
-    __slots__ = ("_empty", "_flows", "_order", "_parameters", "_pushes", "_tags", "_tags_looked_at", "_time")
+    __slots__ = ("_empty", "_flows", "_order", "_parameters", "_pushes", "_sweep_tags_from", "_tags", "_time")
 
     def __init__(self, parameters: TokenFairParameters) -> None:
         self._parameters = parameters
@@ -179,7 +179,7 @@ class _TokenFairQueue:
         self._time = 0.0
         self._pushes = 0
         self._empty = 0
-        self._tags_looked_at = _KEPT_TAGS
+        self._sweep_tags_from = _KEPT_TAGS
 
     def push(self, item: FlowItem) -> None:
         flow = self._flows.get(item.fairness_id)
@@ -255,12 +255,12 @@ class _TokenFairQueue:
             self._tags.clear()
         elif flow.start > self._time:
             self._tags[name] = flow.start
-        if len(self._tags) > self._tags_looked_at:
+        if len(self._tags) > self._sweep_tags_from:
             self._forget_tags()
 
     def _forget_tags(self) -> None:
         """Tags behind the band's time are dropped. Where too many are ahead, the nearer half is dropped too."""
-        if len(self._tags) >= _MOST_TAGS:
+        if len(self._tags) >= _MAX_TAGS:
             self._time = max(self._time, sorted(self._tags.values())[len(self._tags) // 2])
         self._tags = {each: tag for each, tag in self._tags.items() if tag > self._time}
-        self._tags_looked_at = min(_MOST_TAGS, max(_KEPT_TAGS, 2 * len(self._tags)))
+        self._sweep_tags_from = min(_MAX_TAGS, max(_KEPT_TAGS, 2 * len(self._tags)))

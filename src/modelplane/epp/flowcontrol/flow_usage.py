@@ -13,20 +13,20 @@ from modelplane.epp.flowcontrol.items import FlowItem
 class FlowUsage:
     """Queued items by flow. The flow with most requests is found in constant time."""
 
-    __slots__ = ("_by_count", "_bytes", "_items", "_most")
+    __slots__ = ("_by_count", "_bytes", "_items", "_max_requests")
 
     def __init__(self) -> None:
         self._items: dict[str, dict[int, FlowItem]] = {}
         self._bytes: dict[str, int] = {}
         self._by_count: dict[int, dict[str, None]] = {}
-        self._most = 0
+        self._max_requests = 0
 
     def add(self, item: FlowItem) -> None:
         usage = self._items.setdefault(item.fairness_id, {})
         usage[item.number] = item
         self._bytes[item.fairness_id] = self._bytes.get(item.fairness_id, 0) + item.size
         self._move(item.fairness_id, len(usage) - 1, len(usage))
-        self._most = max(self._most, len(usage))
+        self._max_requests = max(self._max_requests, len(usage))
 
     def remove(self, item: FlowItem) -> None:
         fairness_id = item.fairness_id
@@ -36,9 +36,9 @@ class FlowUsage:
         self._move(fairness_id, len(usage) + 1, len(usage))
         if not usage:
             del self._items[fairness_id], self._bytes[fairness_id]
-        if self._most not in self._by_count:
+        if self._max_requests not in self._by_count:
             # Counts change by one, so the flow with most has one less.
-            self._most -= 1
+            self._max_requests -= 1
 
     def displaced_by(self, newcomer: FlowItem, requests: int, size: int) -> Sequence[FlowItem]:
         """The items to end so that at least so many requests and bytes leave; none: the newcomer is rejected."""
@@ -46,7 +46,9 @@ class FlowUsage:
             return ()
         by_bytes = requests <= 0
         fairness_id = (
-            max(self._bytes, key=self._bytes.__getitem__) if by_bytes else next(iter(self._by_count[self._most]))
+            max(self._bytes, key=self._bytes.__getitem__)
+            if by_bytes
+            else next(iter(self._by_count[self._max_requests]))
         )
         if fairness_id == newcomer.fairness_id:
             return ()

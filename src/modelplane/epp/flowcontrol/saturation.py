@@ -61,7 +61,7 @@ class Utilization:
 
     def fullness(self, endpoint: Endpoint, now_s: float, grown: int = 0) -> float:
         metrics, limits = endpoint.metrics, self._parameters
-        if limits.are_old(metrics, now_s):
+        if limits.are_stale(metrics, now_s):
             return min(NEARLY_FULL, endpoint.requests_in_flight / REQUESTS_WITHOUT_METRICS)
         waiting = metrics.waiting + max(0.0, grown - metrics.running)
         return max(waiting / limits.queue_depth_threshold, metrics.kv_cache_usage / limits.kv_cache_util_threshold)

@@ -1,7 +1,7 @@
-"""Why a request would go where it would go: the decision again, with everything that was said on the way.
+"""Why a request would go where it would go: the decision again, with every step reported.
 
-The plugins are told first of the requests that the state says were sent before. Then the request is decided as the
-server would decide it, with a listener. Same configuration, state, request and seed: same explanation.
+First the plugins record the requests that the state lists as sent. Then the request is decided as the server would
+decide it, with a reporter. Same configuration, state, request and seed: same explanation.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,8 +64,8 @@ class PickExplanation(_Shown, frozen=True):
     profiles: tuple[ProfileExplanation, ...]
 
 
-class _Listener:
-    """Keeps what each profile said of each endpoint."""
+class _StepsByProfile:
+    """The steps of each profile."""
 
     def __init__(self) -> None:
         self.refusals: dict[str, list[tuple[Endpoint, Refusal]]] = {}
@@ -78,7 +78,7 @@ class _Listener:
         self.scores.setdefault(profile, []).append((endpoint, total, parts))
 
     def picked(self, _profile: str, _endpoint: Endpoint, /) -> None:
-        """The results of the cycle say it."""
+        """The results of the cycle have it."""
 
 
 def explain(config: Config, request: Request, state: PoolState, chance: Callable[[], float]) -> PickExplanation:
@@ -90,11 +90,11 @@ def explain(config: Config, request: Request, state: PoolState, chance: Callable
 def explain_by(
     scheduler: Scheduler, config: Config, request: Request, state: PoolState, chance: Callable[[], float]
 ) -> PickExplanation:
-    """By plugins that remember what they should."""
-    listener = _Listener()
+    """With plugins that have their state."""
+    steps = _StepsByProfile()
     context = SchedulingContext(request, filter_by_subset(state.endpoints, request.subset), state.now_s, chance)
     if state.endpoints:
-        decision = scheduler.decide(context, listener)
+        decision = scheduler.decide(context, steps)
     else:
         decision = scheduler.schedule(request, (), state.now_s, chance)
     weights = {plan.name: dict(plan.scorers) for plan in config.profiles}
@@ -110,12 +110,12 @@ def explain_by(
         decision.remove_headers,
         {name: _names(picks) for name, picks in decision.shadows},
         tuple(endpoint.name for endpoint in state.endpoints if endpoint not in allowed),
-        tuple(_profile(name, context, listener, weights[name]) for name in context.results),
+        tuple(_profile(name, context, steps, weights[name]) for name in context.results),
     )
 
 
 def warm(scheduler: Scheduler, state: PoolState, chance: Callable[[], float]) -> None:
-    """Let the plugins remember what the state says was sent."""
+    """Let the plugins record what the state lists as sent."""
     scheduler.endpoints_changed(state.endpoints)
     for request, endpoint in state.sent:
         context = SchedulingContext(request, state.endpoints, state.now_s, chance)
@@ -123,7 +123,7 @@ def warm(scheduler: Scheduler, state: PoolState, chance: Callable[[], float]) ->
 
 
 def _profile(
-    name: str, context: SchedulingContext, listener: _Listener, weights: dict[str, float]
+    name: str, context: SchedulingContext, steps: _StepsByProfile, weights: dict[str, float]
 ) -> ProfileExplanation:
     picks = [found.candidate for found in context.results[name].ranked]
     scored = [
@@ -134,7 +134,7 @@ def _profile(
             total,
             tuple(ScoreExplanation(scorer, score, weights[scorer]) for scorer, score in parts),
         )
-        for endpoint, total, parts in listener.scores.get(name, ())
+        for endpoint, total, parts in steps.scores.get(name, ())
     ]
     refused = [
         EndpointExplanation(
@@ -145,7 +145,7 @@ def _profile(
             code=str(refusal.code),
             reason=refusal.reason,
         )
-        for endpoint, refusal in listener.refusals.get(name, ())
+        for endpoint, refusal in steps.refusals.get(name, ())
     ]
     best_first = sorted(scored, key=lambda shown: (-(shown.total or 0.0), shown.name))
     return ProfileExplanation(name, _names(picks), (*best_first, *sorted(refused, key=lambda shown: shown.name)))

@@ -1,12 +1,11 @@
-"""One live decision, written down: what it was made of, and what came of it, so that it can be made again elsewhere.
+"""The recording of one live decision: its inputs and its outcome, so that it can be replayed.
 
-A decision is made of the endpoints with their loads, the request, the time, what chance gave, and what plugins
-remember. All of it is taken down between the decision and its consequences, since a pick changes loads and memories.
+The inputs are the endpoints with their metrics, the request, the time, the random numbers and the state that plugins
+used. They are recorded after the decision and before `PreRequest`, which changes metrics and state.
 
-Nothing that a client would not want to see written is in it. Prompts are there by their sizes, and by hashes of their
-first blocks where an index looked for them. Of the headers, those are there that the decision read, and those that
-claim to say where the request goes; credentials are never. Third parties' plugins that read prompts, or that remember
-things and do not say what they went by (`plugins.Replayable`), are not repeated by what is here, which a replay tells.
+No prompt text is recorded: prompts are there by their sizes, and by hashes of their first blocks where an index looked
+them up. Of the headers, those that the decision read are there, and routing headers; credentials never. A third party's
+plugin that reads prompts, or has state and is not `plugins.Replayable`, may replay differently; the replay says so.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,11 +24,11 @@ from modelplane.epp.scheduling.requests import InferenceApi, Request
 from modelplane.framework.registry import Parameters
 
 _SECRET: Final = frozenset(("authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"))
-_HEADER_MOST: Final = 4096
+_MAX_HEADER_BYTES: Final = 4096
 _DIGEST_LENGTH: Final = 16
 
 Totals = Sequence[tuple[Endpoint, float, tuple[tuple[str, float], ...]]]
-"""What a profile found of the endpoints that it admitted."""
+"""The totals of the endpoints that a profile admitted."""
 
 
 class RequestFacts(Parameters, frozen=True, omit_defaults=True):
@@ -39,7 +38,7 @@ class RequestFacts(Parameters, frozen=True, omit_defaults=True):
     prompt_tokens: tuple[int, ...] = ()
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     kept_out: tuple[str, ...] = ()
-    """Headers that were read and are not written: credentials, and what is too long."""
+    """Headers that were read and are not recorded: credentials, and values over 4096 bytes."""
     priority: int = 0
     tenant: str = ""
     size: int = 0
@@ -53,7 +52,7 @@ class RequestFacts(Parameters, frozen=True, omit_defaults=True):
 
 
 class RecordedOutcome(Parameters, frozen=True, omit_defaults=True):
-    """What came of it. Totals are in the order of the endpoints; null: not admitted."""
+    """The outcome. Totals are in the order of the endpoints; null: not admitted."""
 
     outcome: str
     why: str = ""
@@ -69,13 +68,13 @@ class Recording(Parameters, frozen=True, omit_defaults=True):
     request: RequestFacts
     ending: RecordedOutcome
     chance: tuple[float, ...] = ()
-    """What was drawn, in order."""
+    """The random numbers, in order."""
     memories: dict[str, object] = msgspec.field(default_factory=dict)
-    """What plugins went by, by their names."""
+    """The captured state of plugins, by name."""
 
 
 class RecordingBuilder:
-    """Sees what is drawn and which headers are read while one request is decided."""
+    """Records the random numbers and the headers that one decision reads."""
 
     __slots__ = ("draws", "headers")
 
@@ -124,7 +123,7 @@ class RecordingBuilder:
         )
 
     def _request(self, request: Request) -> RequestFacts:
-        headers, kept_out = self.headers.told()
+        headers, kept_out = self.headers.recorded()
         return RequestFacts(
             model=request.model,
             api=request.api,
@@ -146,7 +145,7 @@ class RecordingBuilder:
 
 
 class _ReadHeaders(Mapping[str, str]):
-    """Headers that know which of them were read."""
+    """Headers that record which of them were read."""
 
     __slots__ = ("_headers", "_read")
 
@@ -165,16 +164,16 @@ class _ReadHeaders(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._headers)
 
-    def told(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Those that were read and may be written, and the names of those that may not."""
+    def recorded(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Those that were read and may be recorded, and the names of those that may not."""
         headers = self._headers
         wanted = sorted(self._read.union(ROUTING.intersection(headers)))
-        kept_out = tuple(name for name in wanted if name in _SECRET or len(headers[name]) > _HEADER_MOST)
+        kept_out = tuple(name for name in wanted if name in _SECRET or len(headers[name]) > _MAX_HEADER_BYTES)
         return {name: headers[name] for name in wanted if name not in kept_out}, kept_out
 
 
 def digest_of(config: Config) -> str:
-    """Equal for configurations that come to the same plugins with the same parameters, however they are written."""
+    """Equal for configurations with the same plugins and parameters, however they are written."""
     entries = [(entry.name, entry.type, entry.parameters) for entry in config.entries]
     whole = (config.handler, config.profiles, entries, dict(config.gates))
     text = msgspec.json.encode(msgspec.to_builtins(whole, enc_hook=repr))

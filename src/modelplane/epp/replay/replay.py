@@ -1,10 +1,10 @@
-"""A decision out of the log, made again: the scheduler runs on what was written down, and says what differs, if any.
+"""A logged decision, made again: the scheduler runs on the recording, and the differences are listed.
 
-The log is lines of JSON. Those of decisions that were drawn hold a recording, with the digest of the configuration that
-decided; a line with the configuration's own text stands before them, so a log explains itself. Where the text is gone,
-or another is given, its digest must be the recorded one: a decision is not explained by plugins that did not make it.
+The log is JSON lines. A sampled decision has a recording, with the digest of its configuration; a line with the text
+of that configuration stands before it. Where the text is missing, or another one is passed, its digest must be the
+recorded one.
 
-Plugins that remember are reminded of what they went by, in the place of being asked. Everything else is done again.
+`Replayable` plugins get their captured state restored in place of `produce`. Everything else runs again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ CONFIGURATION: Final = "configuration"
 
 
 class LoggedDecision(msgspec.Struct, frozen=True):
-    """A line of the log, as far as it is read again."""
+    """The fields of a log line that a replay reads."""
 
     event: str = ""
     at: str = ""
@@ -77,7 +77,7 @@ def read_log(lines: Iterable[bytes], source: str) -> tuple[list[LoggedDecision],
 
 
 class Replayer:
-    """Knows the configurations of one log. `given` is the operator's, and is used instead of the log's."""
+    """Has the configurations of one log. `given` replaces the one in the log."""
 
     def __init__(self, texts: Mapping[str, str], registry: Registry, given: Config | None = None) -> None:
         self._texts = texts
@@ -86,10 +86,10 @@ class Replayer:
         self._loaded: dict[str, Config] = {}
 
     def replay(self, logged: LoggedDecision) -> ReplayedPick:
-        """InputError where it cannot be made again: nothing was recorded, or the configuration is not the one."""
+        """InputError where there is no recording, or the configuration is another."""
         if logged.replay is None:
             sentence = f" ({logged.why})" if logged.why else ""
-            raise InputError(f"ended as {logged.outcome}{sentence} before any plugin was asked")
+            raise InputError(f"ended as {logged.outcome}{sentence} before any plugin ran")
         return replay(self._config(logged.config), logged.replay, logged.request, logged.at)
 
     def _config(self, digest: str) -> Config:
@@ -103,19 +103,19 @@ class Replayer:
         written = None if text is None else load(text, "the log's configuration", self._registry)
         config = self._given or written
         if config is None:
-            raise InputError(f"was decided by configuration {digest}, which the log does not hold; give it by --config")
+            raise InputError(f"was decided with configuration {digest}, which is not in the log; pass it as --config")
         own = digest_of(config)
         if own == digest:
             return config
         shown = "" if written is None or self._given is None else _difference(written, self._given)
-        whose = f"{self._given.source} is" if self._given is not None else "by this version it comes to"
-        raise InputError(f"was decided by configuration {digest}; {whose} {own}{shown}")
+        whose = f"{self._given.source} is" if self._given is not None else "this version reads it as"
+        raise InputError(f"was decided with configuration {digest}; {whose} {own}{shown}")
 
 
 def replay(config: Config, recording: Recording, request: str = "", at: str = "") -> ReplayedPick:
     endpoints = tuple(read_endpoint(each, recording.now) for each in recording.endpoints)
     state = PoolState(recording.now, endpoints)
-    scheduler = _reminded(config, recording.memories)
+    scheduler = _restored(config, recording.memories)
     facts = recording.request
     found = explain_by(scheduler, config, _request(facts, request), state, _drawing(recording.chance))
     differences = _differences(recording.ending, _ending(found, [endpoint.name for endpoint in endpoints]))
@@ -124,26 +124,26 @@ def replay(config: Config, recording: Recording, request: str = "", at: str = ""
     return ReplayedPick(request, at, found, differences)
 
 
-def _reminded(config: Config, memories: Mapping[str, object]) -> Scheduler:
-    """One that decides by what others remembered."""
+def _restored(config: Config, memories: Mapping[str, object]) -> Scheduler:
+    """A scheduler whose plugins have the captured state."""
     scheduler = Scheduler(config.build())
-    asked: list[tuple[str, Callable[[SchedulingContext], None]]] = []
+    producers: list[tuple[str, Callable[[SchedulingContext], None]]] = []
     for plugin in scheduler.assembly.plugins.values():
         if isinstance(plugin, Replayable):
             if plugin.name in memories:
-                asked.append((plugin.name, partial(_remind, plugin, memories[plugin.name])))
+                producers.append((plugin.name, partial(_restore, plugin, memories[plugin.name])))
         elif isinstance(plugin, Producer):
-            asked.append((plugin.name, plugin.produce))
-    scheduler.producers = asked
+            producers.append((plugin.name, plugin.produce))
+    scheduler.producers = producers
     return scheduler
 
 
-def _remind(plugin: Replayable, memory: object, context: SchedulingContext) -> None:
+def _restore(plugin: Replayable, memory: object, context: SchedulingContext) -> None:
     plugin.restore(context, memory)
 
 
 def _request(facts: RequestFacts, identity: str) -> Request:
-    """As good as the one that was decided for whoever asks how long prompts are, and not what they say."""
+    """Like the recorded one for plugins that read the length of prompts and not their text."""
     return Request(
         identity,
         facts.model,
@@ -166,7 +166,7 @@ def _request(facts: RequestFacts, identity: str) -> Request:
 
 
 def _drawing(draws: Sequence[float]) -> Callable[[], float]:
-    """What chance gave, in order; then always 0, which a plugin that draws more than was drawn will show by."""
+    """The recorded random numbers, in order; then always 0."""
     left = iter(draws)
     return lambda: next(left, 0.0)
 

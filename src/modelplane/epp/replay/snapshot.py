@@ -1,8 +1,8 @@
-"""What the picker looks at, written down: endpoints with their loads, at a moment.
+"""The state of a pool as a document: endpoints with their metrics, at a moment.
 
 A state is a document of its own, so that a decision can be explained and repeated elsewhere. The server writes one with
 `encode`; people write them by hand. `sent` is for hands only: requests that went to an endpoint before, oldest first,
-from which plugins learn what they would remember. A dump of the server holds none, since it would hold prompts.
+which plugins record. A dump of the server holds none, since it would hold prompts.
 
     kind: PickerState
     now: 12.5
@@ -50,11 +50,11 @@ class LoadState(Parameters, frozen=True, omit_defaults=True):
     adapters: AdaptersState = _NO_ADAPTERS
     models: tuple[str, ...] = ()
     age: float | None = 0.0
-    """Seconds since it was seen; null: never."""
+    """Seconds since the scrape; null: never scraped."""
     seen: float | None = None
-    """When it was seen, by the clock of `now`, in the place of `age`: a difference of two times may round."""
+    """The time of the scrape, by the clock of `now`, in place of `age`: a difference of two times may round."""
     requests_then: int | None = None
-    """Those of `requestsInFlight` that were so when it was seen; left out: all, so that nothing was sent since."""
+    """Those of `requestsInFlight` that were in flight at the scrape; left out: all."""
     tokens_then: int | None = None
 
 
@@ -70,7 +70,7 @@ class EndpointState(Parameters, frozen=True, omit_defaults=True):
 
 
 class RequestState(Parameters, frozen=True, omit_defaults=True):
-    """A request in the terms of the picker, with its prompts as text."""
+    """A request, with its prompts as text."""
 
     id: str = "explained"
     model: str = ""
@@ -145,7 +145,7 @@ def _read(text: str | bytes, source: str, wanted: type[_F]) -> _F:
 
 
 def write_exactly(endpoint: Endpoint) -> EndpointState:
-    """An endpoint with the very times of its load: `read_endpoint` reads it back to the last bit."""
+    """An endpoint with the exact time of its scrape: `read_endpoint` reads it back to the last bit."""
     found, scraped_s = _written(endpoint, 0.0), endpoint.metrics.scraped_s
     if scraped_s < 0.0:
         return found

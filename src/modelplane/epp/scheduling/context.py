@@ -1,6 +1,6 @@
-"""The state of one decision: what filters, scorers and pickers are handed.
+"""The state of one scheduling cycle, which all plugins get.
 
-Time and chance come with it, so a cycle repeated with the same endpoints, request, time and seed decides the same.
+Time and random numbers come with it: the same endpoints, request, time and seed give the same decision.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ def _positions(endpoints: Sequence[Endpoint]) -> Mapping[Endpoint, int]:
 
 
 class SchedulingContext(RunState):
-    """One request on its way through the profiles. Slots hold what plugins of this cycle tell each other."""
+    """One request on its way through the profiles. Slots have the data that plugins of this cycle share."""
 
     __slots__ = (
         "_metrics", "_metrics_of", "_positions", "chance", "endpoints", "now_s", "request", "results",
@@ -48,7 +48,7 @@ class SchedulingContext(RunState):
         self.endpoints = endpoints
         self.now_s = now_s
         self.chance = chance
-        """A number in [0, 1) at each call."""
+        """A random number in [0, 1) at each call."""
         self.results: dict[str, Result[Endpoint]] = {}
         """Profiles that have run, in the order they ran."""
         self._metrics_of: Sequence[Endpoint] | None = None
@@ -56,7 +56,7 @@ class SchedulingContext(RunState):
         self._positions = positions or new_positions()
 
     def metrics(self, endpoints: Sequence[Endpoint]) -> list[EndpointMetrics]:
-        """The loads that these endpoints are expected to have, in their order: read once, however many scorers ask."""
+        """The expected metrics of these endpoints, computed once a cycle."""
         if endpoints is not self._metrics_of:
             self._metrics_of = endpoints
             self._metrics = [endpoint.expected or endpoint.expect() for endpoint in endpoints]

@@ -1,4 +1,4 @@
-"""How a request can end at the picker, and what the proxy is told.
+"""The outcomes of a request, and what the proxy gets.
 
 Each request ends in exactly one outcome. The code beside it is what the client sees where nothing was picked.
 """
@@ -26,7 +26,7 @@ class Outcome(Enum):
     EXCLUDED = ("Excluded", 503, "rejected-no-endpoints")
     """Endpoints are ready, but none may serve this request: a role, a label, a subset."""
     ABANDONED = ("Abandoned", 499, "")
-    """The client went away while its request waited."""
+    """The client disconnected while its request was queued."""
     STOPPING = ("Stopping", 503, "")
     FAULT = ("Fault", 500, "")
     """A plugin broke its contract."""
@@ -38,7 +38,7 @@ class Outcome(Enum):
 
 
 class OtherModel(Refusal, frozen=True, gc=False):
-    """The server answers to other names than that of the model that is asked for."""
+    """The server serves other models than the one requested."""
 
 
 class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -46,8 +46,8 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     outcome: Outcome
     groups: tuple[tuple[Endpoint, ...], ...] = ()
-    """Best group first; inside a group endpoints are as good as each other and stand in the picker's order. The proxy
-    is told them all in this order, and falls back along it."""
+    """Best group first; endpoints of a group are equal, in the picker's order. The proxy gets them all in this order,
+    and falls back along it."""
     profile: str = ""
     """The primary profile."""
     others: tuple[tuple[str, tuple[Endpoint, ...]], ...] = ()
@@ -57,13 +57,13 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     response_headers: tuple[tuple[str, str], ...] = ()
     """For the client, with the response."""
     addresses: tuple[str, ...] = ()
-    """What the proxy is told where that is not the addresses of the endpoints themselves."""
+    """What the proxy gets where that is not the addresses of the endpoints."""
     shadows: tuple[tuple[str, tuple[Endpoint, ...]], ...] = ()
-    """What profiles that only watch would have picked; empty where one picked nothing."""
+    """What shadow profiles would have picked; empty where one picked nothing."""
     why: str = ""
     """One sentence for the client and the log where nothing was picked."""
     cached_tokens: int = 0
-    """Of the prompts, how many the first choice is taken to hold; found when the request is sent on."""
+    """Prompt tokens that the first choice has cached; set when the request is sent."""
 
     @property
     def picked(self) -> Endpoint:

@@ -24,7 +24,7 @@ from modelplane.epp.scheduling.metrics import NEVER_SCRAPED, EndpointMetrics
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _NO_NUMBERS: Mapping[str, float] = MappingProxyType({})
-_MOST_WATCHERS = 16
+_MAX_WATCHERS = 16
 
 ROLE_LABEL = "llm-d.ai/role"
 
@@ -173,7 +173,7 @@ class Endpoint:
 
         At most 16 lists are kept; one more notifies all of them, which does no harm.
         """
-        if len(self._watchers) >= _MOST_WATCHERS:
+        if len(self._watchers) >= _MAX_WATCHERS:
             self._change()
         self._watchers.append(changed)
 

@@ -1,7 +1,6 @@
-"""Names of headers that the picker writes, reads or takes away.
+"""Names of headers that the picker sets, reads or removes.
 
-What says where a request goes is written by the picker alone. A client that sends such a header is not believed: where
-the picker does not write it anew, the proxy is told to remove it.
+Routing headers are written by the picker alone. Those that a client sends are overwritten or removed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +33,7 @@ ROUTING = frozenset(
 
 
 def spoofed_headers(headers: Mapping[str, str], written: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Routing headers that came with a request and that the picker does not write over, in order."""
+    """Routing headers of a client that the picker does not overwrite, sorted."""
     if ROUTING.isdisjoint(headers):
         return ()
     return tuple(sorted(ROUTING.intersection(headers).difference(name for name, _ in written)))

@@ -1,4 +1,4 @@
-"""What one scrape of a server tells."""
+"""One scrape of a server's metrics."""
 
 import msgspec
 
@@ -17,10 +17,9 @@ NO_ADAPTERS = Adapters()
 
 
 class EndpointMetrics(msgspec.Struct, frozen=True):
-    """What one look at a server's metrics said. `scraped_s` is the time of the look; negative: never.
+    """One scrape of a server's metrics. `scraped_s` is its time; negative: never.
 
-    Whatever a server prints, a load holds finite numbers within their range, so no scorer has to check: below the range
-    counts as its lower end, above it as its upper end. A KV use that is no number counts as full, a count as none.
+    Numbers are finite and clamped to their range, so no scorer has to check. A KV cache usage of NaN is 1, a count 0.
     """
 
     waiting: float = 0.0

@@ -13,7 +13,7 @@ Size = Annotated[int, msgspec.Meta(ge=1)]
 
 class ApproxPrefixParameters(Parameters, frozen=True):
     auto_tune: bool = True
-    """Take the block size and the room for blocks from the servers' metrics where they tell them."""
+    """Take the block size and the number of blocks from the servers' metrics where they have them."""
     block_size_tokens: Size = 16
     block_size: Count = 0
     """The old way to say it, in characters."""
@@ -24,7 +24,7 @@ class ApproxPrefixParameters(Parameters, frozen=True):
 
 class MaxScoreParameters(Parameters, frozen=True):
     max_num_of_endpoints: int = 1
-    """How many endpoints the proxy is told, for falling back along them; less than 1 counts as 1."""
+    """How many endpoints the proxy gets, to fall back along; less than 1 counts as 1."""
 
 
 APPROXIMATE, PRECISE = "approx-prefix-cache-producer", "precise-prefix-cache-producer"

@@ -1,4 +1,4 @@
-"""One request in the terms of the picker, whichever API it came by."""
+"""One request, whichever API it came by."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -22,11 +22,11 @@ class InferenceApi(StrEnum):
 
 
 class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What plugins may ask about. Header names are lower case."""
+    """What plugins may read. Header names are lower case."""
 
     id: str
     model: str = ""
-    """The model or adapter that the server is asked for; empty where the API names none."""
+    """The model or adapter requested; empty where the API has none."""
     api: InferenceApi = InferenceApi.CHAT
     prompts: tuple[bytes, ...] = ()
     """The text that the server will read, one a prompt, in the order its tokens would have: equal beginnings of two
@@ -34,11 +34,11 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     headers: Mapping[str, str] = NOTHING
     priority: int = 0
     fairness_id: str = ""
-    """Whose request it is, for fairness."""
+    """The flow of the request, with its priority (`x-llm-d-inference-fairness-id`)."""
     size: int = 0
     """Bytes of the body."""
     max_output_tokens: int = 0
-    """0: not told."""
+    """0: unknown."""
     streaming: bool = False
     salt: str = ""
     """Requests with different salts share no cache."""
@@ -46,11 +46,11 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     subset: tuple[str, ...] | None = None
     """Addresses that the proxy allows; None: all. Empty allows none."""
     ttft_goal_s: float = 0.0
-    """The longest the client wants to wait for a first token; 0: not told."""
+    """The client's time to first token goal; 0: none."""
     tpot_goal_s: float = 0.0
     received_s: float = 0.0
     token_ids: tuple[tuple[int, ...], ...] = ()
-    """The prompts as the server's own tokenizer has them, where it was asked."""
+    """The prompts tokenized by the server's tokenizer, where that was called."""
 
     @property
     def prompt_bytes(self) -> int:

@@ -1,8 +1,7 @@
-"""From the results of profiles to a decision; what handlers share.
+"""From the results of profiles to a decision; what profile handlers share.
 
-Nothing admitted is never one thing. If a refusal may pass by itself (load), the client is told to come back: 429. If
-none will (a role, a label, a subset), it is told that nobody serves this: 503. If what is left by then serves other
-models only, the model is not to be had here: 404.
+Where no endpoint is left: a refusal that may pass by itself (load) is 429, one that will not (a role, a label, a
+subset) is 503, and endpoints that serve other models only are 404.
 """
 
 from collections.abc import Sequence
@@ -36,12 +35,12 @@ def decision_from(profile: str, result: Result[Endpoint], others: Others = (), h
 
 
 def picked_of(decision: Decision) -> Endpoint:
-    """`Decision.picked`, for those who ask for it with every request."""
+    """`Decision.picked` without a property call, for the request path."""
     return decision.groups[0][0]
 
 
 def destinations_of(decision: Decision) -> str:
-    """`Decision.destinations`, as above: nearly always the address of one endpoint."""
+    """`Decision.destinations`, as above: nearly always one address."""
     groups_ = decision.groups
     if len(groups_) == 1 and len(groups_[0]) == 1 and not decision.addresses:
         return groups_[0][0].address
@@ -63,5 +62,5 @@ def why(profile: str, result: Result[Endpoint]) -> str:
     """One sentence for the client."""
     if result.outcome is RunOutcome.NOTHING_OFFERED:
         return "no endpoint is ready"
-    told = "; ".join(f"{refusal.filter}: {refusal.reason}" for refusal in result.refusals)
-    return f"profile {profile} admits no endpoint: {told}"
+    reasons = "; ".join(f"{refusal.filter}: {refusal.reason}" for refusal in result.refusals)
+    return f"profile {profile} admits no endpoint: {reasons}"

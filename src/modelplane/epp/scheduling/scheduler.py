@@ -1,17 +1,14 @@
 """Which endpoint serves a request.
 
-A cycle goes: the endpoints that the proxy allows, what producers find out about the request, then rounds. In each round
-the handler names profiles that have not run yet, given the results of those that have; a profile runs at most once a
-cycle, so rounds end. When the handler names none it concludes: the primary profile's picks are the decision, in ranked
-groups.
+A cycle: the subset filter, the producers, admission, then rounds. In each round the profile handler picks profiles that
+have not run yet, given the results of those that have; a profile runs at most once a cycle, so rounds end. When the
+handler picks none, it processes the results: the primary profile's picks are the decision, in ranked groups.
 
-Every request ends in exactly one outcome. A plugin that raises, answers outside its contract or names what is not there
-ends the request as FAULT and nothing else: no exception leaves this module. Profiles that only watch run last, and a
-fault in one is counted and otherwise ignored. Listeners hear of a pick after it was decided; a fault in one of them is
-counted and the request goes on.
+Every request ends in exactly one outcome. A plugin that raises or breaks its contract ends its request as FAULT; no
+exception leaves this module. Shadow profiles run last, and a fault in one is counted and otherwise ignored. Plugins of
+request and response run after the decision; a fault in one is counted and the request goes on.
 
-Same endpoints (in any order), request, time, chance and memory of the plugins: same decision. A reporter changes
-nothing.
+Same endpoints (in any order), request, time, random numbers and plugin state: same decision. Reporters change nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +32,7 @@ _NONE_READY = Decision(Outcome.NO_ENDPOINTS, why="no endpoint is ready")
 
 
 class Scheduler:
-    """Decides for one pool. Not for several threads."""
+    """Decides for one pool. Not thread-safe."""
 
     def __init__(self, built: Assembly) -> None:
         self.assembly = built
@@ -45,7 +42,7 @@ class Scheduler:
         self._subset_filter = SubsetFilter()
         self._positions = new_positions()
         self.producers = [(plugin.name, plugin.produce) for plugin in built.producers]
-        """Who is asked before the profiles run, in order. A rehearsal may put others in their place."""
+        """What runs before the profiles, in order. A replay replaces them."""
         self._admitters = [(plugin.name, plugin.admit) for plugin in built.admitters]
         self._pre_request = built.pre_request
         self._response_headers = built.response_headers
@@ -54,7 +51,7 @@ class Scheduler:
         self._endpoints_changed = built.endpoints_changed
         self._shadows = built.handler.shadow_profiles if isinstance(built.handler, ShadowProfiles) else frozenset()
         self.reads_bodies = any(listener.reads_bodies for listener in self._response_complete)
-        """Whether a plugin needs what only response bodies tell."""
+        """Whether a plugin needs the token usage, which only response bodies have."""
         self.faults: dict[str, int] = {}
         """Faults of plugins, by the plugin's name."""
         self.last_fault = ""
@@ -67,9 +64,9 @@ class Scheduler:
         chance: Callable[[], float],
         reporter: Reporter[Endpoint] | None = None,
     ) -> Decision:
-        """Decides, and tells the plugins that listen for picks: the request is about to be sent.
+        """Decides, and runs the `PreRequest` plugins: the request is about to be sent.
 
-        A tuple that is the same object while the pool is the same costs least: what was found of it holds.
+        Pass the same tuple while the pool is the same: memos are kept by its identity.
         """
         if not endpoints:
             return _NONE_READY
@@ -81,10 +78,10 @@ class Scheduler:
         return self._send(context, decision) if decision.outcome is Outcome.PICKED else decision
 
     def decide(self, context: SchedulingContext, reporter: Reporter[Endpoint] | None = None) -> Decision:
-        """Decides and tells nobody: for explanations and rehearsals."""
+        """Decides without `PreRequest`: for explain and replay."""
         request = context.request
         if not context.endpoints:
-            return Decision(Outcome.EXCLUDED, why="the proxy allows no endpoint that is ready")
+            return Decision(Outcome.EXCLUDED, why="no ready endpoint is in the proxy's subset")
         try:
             decision = self._decide(context, reporter)
         except PluginFault as fault:
@@ -98,13 +95,13 @@ class Scheduler:
             and not _cached_tokens(context, decision)
         ):
             return Decision(
-                Outcome.NOT_CACHED, profile=decision.profile, why="no endpoint holds the prompt's beginning"
+                Outcome.NOT_CACHED, profile=decision.profile, why="no endpoint has a prefix of the prompt cached"
             )
         removed = spoofed_headers(request.headers, decision.set_headers)
         return msgspec.structs.replace(decision, remove_headers=removed) if removed else decision
 
     def record_sent(self, context: SchedulingContext, decision: Decision) -> None:
-        """A request was sent on before: let the plugins remember it, without deciding anew."""
+        """A request was sent before: let the plugins record it, without deciding again."""
         for plugin, produce in self.producers:
             try:
                 produce(context)
@@ -113,7 +110,7 @@ class Scheduler:
         self._send(context, decision)
 
     def response_received(self, request: Request, decision: Decision) -> None:
-        """The response to a request that was sent on has begun."""
+        """The headers of a response arrived."""
         for listener in self._response_received:
             try:
                 listener.response_received(request, decision)
@@ -121,7 +118,7 @@ class Scheduler:
                 self._count(_fault(listener.name, error))
 
     def response_complete(self, request: Request, decision: Decision, served: EndpointResponse) -> None:
-        """A request that was sent on has ended."""
+        """A response is complete."""
         for listener in self._response_complete:
             try:
                 listener.response_complete(request, decision, served)
@@ -139,15 +136,15 @@ class Scheduler:
     def _decide_recorded(
         self, recorder: DecisionRecorder, context: SchedulingContext, endpoints: Sequence[Endpoint]
     ) -> Decision:
-        """Decides and tells the plugins; it is recorded in between, before any plugin counts the pick."""
+        """Decides, records, and runs the `PreRequest` plugins, which change what is recorded."""
         request = context.request
         context.request, context.chance = recorder.begin(request, context.chance)
         decision = self.decide(context, recorder)
-        recorder.record(context, endpoints, decision, self._memories(context))
+        recorder.record(context, endpoints, decision, self._captured(context))
         context.request = request
         return self._send(context, decision) if decision.outcome is Outcome.PICKED else decision
 
-    def _memories(self, context: SchedulingContext) -> dict[str, object]:
+    def _captured(self, context: SchedulingContext) -> dict[str, object]:
         found: dict[str, object] = {}
         for plugin in self.assembly.plugins.values():
             if isinstance(plugin, Replayable):
@@ -177,21 +174,23 @@ class Scheduler:
         while names := handler.pick_profiles(context, profiles):
             for name in names:
                 if name not in profiles:
-                    raise PluginFault(handler.name, f"named profile {name}, which does not exist")
+                    raise PluginFault(handler.name, f"picked profile {name}, which does not exist")
                 if name in results:
-                    raise PluginFault(handler.name, f"named profile {name}, which has run")
+                    raise PluginFault(handler.name, f"picked profile {name}, which has run")
                 if name in self._shadows:
-                    results[name] = self._watch(name, context, reporter)
+                    results[name] = self._run_shadow(name, context, reporter)
                 else:
                     results[name] = self._runners[name].run(context, context.endpoints, reporter)
         decision = handler.process_results(context)
         if type(decision) is not Decision:
-            raise PluginFault(handler.name, f"concluded {decision!r}, which is no decision")
+            raise PluginFault(handler.name, f"returned {decision!r}, which is no Decision")
         if decision.outcome is Outcome.PICKED and not (decision.groups and decision.groups[0]):
-            raise PluginFault(handler.name, "concluded that something is picked, and picked nothing")
+            raise PluginFault(handler.name, "returned the outcome Picked without an endpoint")
         return decision
 
-    def _watch(self, name: str, context: SchedulingContext, reporter: Reporter[Endpoint] | None) -> Result[Endpoint]:
+    def _run_shadow(
+        self, name: str, context: SchedulingContext, reporter: Reporter[Endpoint] | None
+    ) -> Result[Endpoint]:
         try:
             return self._runners[name].run(context, context.endpoints, reporter)
         except PluginFault as fault:
@@ -200,7 +199,7 @@ class Scheduler:
 
     def _send(self, context: SchedulingContext, decision: Decision) -> Decision:
         if self._response_headers:
-            decision = self._tell(context, decision)
+            decision = self._add_response_headers(context, decision)
         added: list[tuple[str, str]] = []
         for listener in self._pre_request:
             try:
@@ -215,7 +214,7 @@ class Scheduler:
         removed = spoofed_headers(context.request.headers, headers)
         return msgspec.structs.replace(decision, set_headers=headers, remove_headers=removed)
 
-    def _tell(self, context: SchedulingContext, decision: Decision) -> Decision:
+    def _add_response_headers(self, context: SchedulingContext, decision: Decision) -> Decision:
         told: dict[str, str] = {}
         for teller in self._response_headers:
             try:

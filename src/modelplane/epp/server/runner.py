@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from modelplane import __version__
+from modelplane.api.version import __version__
 from modelplane.epp.config.config import Config
 from modelplane.epp.datalayer.endpoints import Endpoints, EndpointSource
 from modelplane.epp.datalayer.setup import kv_listener_of, models_watcher_of, precise_of, scraper_of, tokenizer_of

@@ -1,7 +1,7 @@
-"""Too many values, told without parsing them.
+"""Refuses a text with too many values without parsing it. This is a limit against hostile texts, not a fast path.
 
 Parsing makes an object of each value, so a reader that counts as it parses has done the work by the time it refuses.
-In two plain styles the signs between values can be counted instead. Both counts are lower bounds: where one is too
+In two plain styles the separators of values can be counted instead. Both counts are lower bounds: where one is too
 high, the text has too many values or is not valid at all. Any other text is left to the parser's own count.
 """
 
@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 # Enough for any text that is dense; a sparse one of this length is quick to parse up to its limit.
-_LOOKED_AT: Final = 1_200_000
+_SCANNED_CHARACTERS: Final = 1_200_000
 _FLOW_START: Final = re.compile(r"\s*+[{\[]")
 _BLOCK_ENTRY: Final = re.compile(r"^(?:- |[A-Za-z0-9_.-]+: )", re.MULTILINE)
 _NEXT_DOCUMENT: Final = ("\n---", "\n...")
@@ -18,9 +18,9 @@ _STRING_START: Final = re.compile(r"(?:[{\[,]|\"\s*+:)\s*+(?=\")")
 _KEY: Final = re.compile(r"\"\s*+:")
 
 
-def is_crowd(text: str, most: int) -> bool:
-    """Whether the text surely holds more than so many values, or is not valid."""
-    head = text[:_LOOKED_AT]
+def has_too_many_values(text: str, most: int) -> bool:
+    """Whether the text has more than `most` values for certain, or is not valid."""
+    head = text[:_SCANNED_CHARACTERS]
     if any(sign in head for sign in _NEXT_DOCUMENT):
         return False
     return (_flow_values(head) if _FLOW_START.match(head) else _block_values(head)) > most

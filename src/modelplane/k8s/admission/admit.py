@@ -1,30 +1,29 @@
-"""The one front door: whether an object may be stored, and as what.
+"""Admission: whether an object may be stored, and as what.
 
 The steps are those of the API server of Kubernetes for custom resources, in its order: what the object says it is,
-fields that nobody knows, defaults, the schema with the metadata, and the rules. In an update, what is wrong but did not
-change since the old object is told as a warning: a stored object stays writable when its schema becomes stricter.
+unknown fields, defaults, the schema with the metadata, and the rules. In an update, what is wrong but did not
+change since the old object is a warning: a stored object stays writable when its schema becomes stricter.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from modelplane.api.definitions import Definition
 from modelplane.k8s.admission.correlate import is_unchanged
-from modelplane.k8s.admission.fast_validate import prepare_plainly
 from modelplane.k8s.admission.fields import check_fields
 from modelplane.k8s.admission.names import NAME_LENGTH
 from modelplane.k8s.admission.objectmeta import FIELDS, check_metadata
 from modelplane.k8s.admission.paths import Path
+from modelplane.k8s.admission.prepare import METADATA, PreparedObject
+from modelplane.k8s.admission.prepare_fast import prepare
 from modelplane.k8s.admission.problems import CauseType, Problem, collect, describe
 from modelplane.k8s.admission.rules import check_rules
-from modelplane.k8s.admission.schema import check
 from modelplane.k8s.admission.schemas import Schema, properties_of
-from modelplane.k8s.admission.structure import apply_defaults, find_unknown, nearest, prune
+from modelplane.k8s.admission.structure import nearest
 
-_METADATA: Final = "metadata"
 _TEXT_MAPS: Final = ("labels", "annotations")
 
 
@@ -61,20 +60,22 @@ def admit(
     old: Mapping[str, object] | None = None,
     unknown: UnknownFields = UnknownFields.REFUSE,
 ) -> Verdict:
-    """Judge an object that is to be created, or to take the place of `old`. No argument is changed."""
+    """Admit or deny an object that is to be created, or to replace `old`. No argument is changed."""
     if not isinstance(value, dict):
         return AdmissionDenied((Problem((), f"is {describe(value)}", "must be an object", CauseType.TYPE),))
     identity = collect(_check_identity(value, definition))
     if identity:
         return AdmissionDenied(identity)
-    plain = prepare_plainly({**value, _METADATA: _tidy_metadata(value.get(_METADATA))}, definition.schema)
-    strangers = () if unknown is UnknownFields.DROP else _find_strangers(value, definition.schema, plain)
-    prepared, notes = _prepare(value, definition, plain)
-    problems, tolerated = _judge(prepared, definition, old, is_shaped=plain is not None)
+    metadata = value.get(METADATA)
+    prepared = prepare({**value, METADATA: _tidy_metadata(metadata)}, definition.schema)
+    unknown_fields = collect(chain(_unknown_metadata(metadata), prepared.unknown))
+    notes = _drop_namespace(prepared.value, definition)
+    problems, tolerated = _validate(prepared, definition, old)
     if unknown is UnknownFields.REFUSE:
-        problems = (*strangers, *problems)
-        strangers = ()
-    return AdmissionDenied(problems) if problems else Admitted(prepared, (*notes, *strangers, *tolerated))
+        problems = (*unknown_fields, *problems)
+    if problems:
+        return AdmissionDenied(problems)
+    return Admitted(prepared.value, (*notes, *(unknown_fields if unknown is UnknownFields.WARN else ()), *tolerated))
 
 
 def _check_identity(value: Mapping[str, object], definition: Definition) -> Iterator[Problem]:
@@ -85,42 +86,25 @@ def _check_identity(value: Mapping[str, object], definition: Definition) -> Iter
             yield Problem((name,), "is required" if found is None else f"is {describe(found)}", f"use {wanted}", cause)
 
 
-def _find_strangers(
-    value: Mapping[str, object], schema: Schema, plain: Mapping[str, object] | None
-) -> tuple[Problem, ...]:
-    metadata = value.get(_METADATA)
-    names = metadata if isinstance(metadata, dict) else {}
-    strange = (_strange_metadata(name) for name in names if name not in FIELDS)
-    return collect(chain(strange, find_unknown(value, schema, root=True) if plain is None else ()))
+def _unknown_metadata(metadata: object) -> Iterator[Problem]:
+    for name in metadata if isinstance(metadata, dict) else ():
+        if name not in FIELDS:
+            guess = nearest(name, FIELDS)
+            right = f"did you mean {guess}?" if guess else "leave it out, or make it an annotation"
+            yield Problem((METADATA, name), "unknown field", right, CauseType.UNKNOWN_FIELD)
 
 
-def _strange_metadata(name: str) -> Problem:
-    guess = nearest(name, FIELDS)
-    right = f"did you mean {guess}?" if guess else "leave it out, or make it an annotation"
-    return Problem((_METADATA, name), "unknown field", right, CauseType.UNKNOWN_FIELD)
-
-
-def _prepare(
-    value: dict[str, object], definition: Definition, plain: dict[str, object] | None
-) -> tuple[dict[str, object], tuple[Problem, ...]]:
-    """The object as it would be stored, were it valid; and what was put right on the way."""
-    prepared = _prepare_fully(value, definition.schema) if plain is None else plain
-    metadata = prepared[_METADATA]
-    notes: tuple[Problem, ...] = ()
-    if not definition.namespaced and isinstance(metadata, dict) and metadata.pop("namespace", ""):
-        wrong = f"is ignored: {definition.kind} belongs to no namespace"
-        notes = (Problem((_METADATA, "namespace"), wrong, "leave it out", CauseType.FORBIDDEN),)
-    return prepared, notes
-
-
-def _prepare_fully(value: dict[str, object], schema: Schema) -> dict[str, object]:
-    pruned = cast("dict[str, object]", prune(value, schema, root=True))
-    pruned[_METADATA] = _tidy_metadata(pruned.get(_METADATA))
-    return cast("dict[str, object]", apply_defaults(pruned, schema))
+def _drop_namespace(value: dict[str, object], definition: Definition) -> tuple[Problem, ...]:
+    """Cluster-scoped objects have no namespace; a warning says that it was dropped."""
+    metadata = value[METADATA]
+    if definition.namespaced or not isinstance(metadata, dict) or not metadata.pop("namespace", ""):
+        return ()
+    wrong = f"is ignored: {definition.kind} is cluster-scoped"
+    return (Problem((METADATA, "namespace"), wrong, "leave it out", CauseType.FORBIDDEN),)
 
 
 def _tidy_metadata(metadata: object) -> object:
-    """Metadata without nulls and strangers; a label or annotation without a value has the empty one."""
+    """Metadata without nulls and unknown fields; a label or annotation without a value has the empty one."""
     if not isinstance(metadata, dict):
         return {} if metadata is None else metadata
     known = {name: item for name, item in metadata.items() if name in FIELDS and item is not None}
@@ -131,13 +115,13 @@ def _tidy_metadata(metadata: object) -> object:
     return known
 
 
-def _judge(
-    value: dict[str, object], definition: Definition, old: Mapping[str, object] | None, *, is_shaped: bool
+def _validate(
+    prepared: PreparedObject, definition: Definition, old: Mapping[str, object] | None
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """The problems that count, and those of parts that are as they were."""
-    schema = definition.schema
-    named = check_metadata(value[_METADATA], (_METADATA,), longest_name=_longest_name(schema))
-    shape = (*named, *(() if is_shaped else check(value, _without_metadata(schema))))
+    """The problems that count, and those of parts that did not change."""
+    schema, value = definition.schema, prepared.value
+    metadata = check_metadata(value[METADATA], (METADATA,), longest_name=_longest_name(schema))
+    shape = (*metadata, *prepared.problems)
     broken = check_rules(value, schema, old=old, problems=shape)
     told = {problem.path for problem in (*shape, *broken)}
     texts = (problem for problem in check_fields(value, definition.kind) if problem.path not in told)
@@ -147,14 +131,9 @@ def _judge(
 
 
 def _longest_name(schema: Schema) -> int:
-    metadata = properties_of(schema).get(_METADATA, {})
+    metadata = properties_of(schema).get(METADATA, {})
     limit = properties_of(metadata).get("name", {}).get("maxLength")
     return limit if isinstance(limit, int) else NAME_LENGTH
-
-
-def _without_metadata(schema: Schema) -> Schema:
-    """The schema of everything else: metadata has checks of its own."""
-    return {**schema, "properties": {name: each for name, each in properties_of(schema).items() if name != _METADATA}}
 
 
 def _place(problem: Problem) -> Path:

@@ -12,21 +12,21 @@ numbers per node, so `Document.line_of` finds any field and the value stays plai
 
 from collections.abc import Iterator
 
-from modelplane.k8s.admission._builder import MAX_NODES, TOO_MANY_NODES, build_documents
-from modelplane.k8s.admission._json import as_yaml, build_json_documents, looks_like_json
-from modelplane.k8s.admission._size_guard import is_crowd
+from modelplane.k8s.admission._size_guard import has_too_many_values
 from modelplane.k8s.admission.decode import TextError, decode_text
+from modelplane.k8s.admission.json_reader import as_yaml, looks_like_json, read_json
 from modelplane.k8s.admission.layout import Document
+from modelplane.k8s.admission.yaml_reader import MAX_NODES, TOO_MANY_NODES, read_yaml
 
 
 def parse_documents(text: bytes, *, source: str) -> tuple[Document, ...]:
     """The documents of a text in order, with lists unfolded and empty ones left out; or DocumentError."""
     decoded = decode_text(text, source=source)
-    if is_crowd(decoded, MAX_NODES):
+    if has_too_many_values(decoded, MAX_NODES):
         raise TextError(TOO_MANY_NODES, source=source)
-    documents = build_json_documents(decoded, source=source) if looks_like_json(decoded) else None
+    documents = read_json(decoded, source=source) if looks_like_json(decoded) else None
     if documents is None:
-        documents = build_documents(as_yaml(decoded), source=source)
+        documents = read_yaml(as_yaml(decoded), source=source)
     return tuple(part for document in documents for part in unfold(document))
 
 

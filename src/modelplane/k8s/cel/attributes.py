@@ -13,17 +13,17 @@ from modelplane.k8s.cel.library.network import CIDR, IP
 from modelplane.k8s.cel.library.urls import URL
 from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.cel.values import NONE, Optional, find, is_list, is_map, list_size, runtime_type
+from modelplane.k8s.mutable_quantity import MutableQuantity
 from modelplane.k8s.quantity import Quantity
-from modelplane.k8s.quantity_cell import QuantityCell
 from modelplane.k8s.semver import Version
 
-_UNCONVERTIBLE = (Quantity, QuantityCell, Version, URL, IP, CIDR)
+_UNCONVERTIBLE = (Quantity, MutableQuantity, Version, URL, IP, CIDR)
 
 
 class Activation:
     """One evaluation: what variables hold, by slot, and what it has cost so far.
 
-    The cost is compared with the limit once per turn of a loop, after calls that can be dear, and at the end: between
+    The cost is compared with the limit once per iteration of a loop, after expensive calls, and at the end: between
     those moments it grows by no more than the expression is long.
     """
 
@@ -40,8 +40,8 @@ class Activation:
             raise EvaluationAborted(f"the evaluation costs more than its budget of {self.limit} units")
 
 
-class ThriftyState(Activation):
-    """An evaluation that ends with the very step that exceeds the budget, as upstream's does; it is slower."""
+class ExactLimitActivation(Activation):
+    """An evaluation that ends with the step that exceeds the budget, as upstream's does; it is slower."""
 
     __slots__ = ("_spent",)
 
@@ -190,10 +190,10 @@ def _opened(optional: Optional) -> object:
 
 @dataclass(slots=True, eq=False)
 class Path:
-    """A root and its qualifiers; `root` raises where it has no value. Reading a path costs `price` beyond its parts."""
+    """A root and its qualifiers; `root` raises where it has no value. Reading a path costs `cost` beyond its parts."""
 
     root: Step
-    price: int = 1
+    cost: int = 1
     qualifiers: list[Qualifier] = field(default_factory=list)
 
     def resolve(self, state: Activation) -> object:

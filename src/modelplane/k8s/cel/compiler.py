@@ -1,4 +1,4 @@
-"""From text to a checked tree, and how deep recursion is given room."""
+"""From text to a checked tree, and a deeper stack where one is needed."""
 
 import sys
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def placed(fault: SyntaxFault, text: str) -> CompileError:
     return CompileError(fault.message, *place(text, fault.offset))
 
 
-def with_room(work: Callable[[], _Result]) -> _Result:
+def with_deep_stack(work: Callable[[], _Result]) -> _Result:
     """Runs the work, once more with a deeper stack where the usual one is not enough.
 
     The nesting limits let an honest tree be a few thousand calls deep, which the interpreter's default refuses. The

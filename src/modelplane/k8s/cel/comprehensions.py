@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modelplane.k8s.cel.attributes import Activation, Step
-from modelplane.k8s.cel.effort import ERROR_EFFORT, metered, turn_effort, work
 from modelplane.k8s.cel.errors import EvaluationError
-from modelplane.k8s.cel.growing import grown, settled
+from modelplane.k8s.cel.mutable_values import to_immutable, to_mutable
 from modelplane.k8s.cel.syntax import Comprehension
 from modelplane.k8s.cel.values import is_list, is_map, map_items, runtime_type
+from modelplane.k8s.cel.work_budget import ERROR_WORK, iteration_work, metered, spend
 
 _UNSET = object()
-_PER_NODE = 8
+_PER_NODE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ def loop_step(node: Comprehension, slot: LoopSlots, steps: LoopSteps) -> Step:
     accumulator, first, second = slot.accumulator, slot.first, slot.second
     items, condition, body, result = steps.items, steps.condition, steps.body, steps.result
     paired = bool(node.second)
-    effort = turn_effort(node.condition, node.step, per_node=_PER_NODE)
+    work = iteration_work(node.condition, node.step, per_node=_PER_NODE)
 
     def step(state: Activation) -> object:
         slots = state.slots
         source = items(state)
         slots[accumulator] = _UNSET
-        for item in metered(_turns(source, paired=paired), effort):
+        for item in metered(_turns(source, paired=paired), work):
             slots[first] = item
             if paired:
                 slots[first], slots[second] = _pair(item)
@@ -60,11 +60,11 @@ def loop_step(node: Comprehension, slot: LoopSlots, steps: LoopSteps) -> Step:
             try:
                 slots[accumulator] = body(state)
             except EvaluationError as error:
-                work(ERROR_EFFORT)
+                spend(ERROR_WORK)
                 slots[accumulator] = error.with_traceback(None)
             if state.spent > state.limit:
                 state.check()
-        return settled(result(state))
+        return to_immutable(result(state))
 
     return step
 
@@ -73,7 +73,7 @@ def _goes_on(condition: Step, state: Activation) -> bool:
     try:
         return condition(state) is not False
     except EvaluationError:
-        work(ERROR_EFFORT)
+        spend(ERROR_WORK)
         return True
 
 
@@ -82,7 +82,7 @@ def bind_step(accumulator: int, result: Step) -> Step:
 
     def step(state: Activation) -> object:
         state.slots[accumulator] = _UNSET
-        return settled(result(state))
+        return to_immutable(result(state))
 
     return step
 
@@ -94,7 +94,7 @@ def accumulator_reader(slot: int, initial: Step) -> Step:
         value = state.slots[slot]
         if value is _UNSET:
             try:
-                value = grown(initial(state))
+                value = to_mutable(initial(state))
             except EvaluationError as error:
                 value = error
             state.slots[slot] = value

@@ -10,7 +10,7 @@ from modelplane.k8s.cel.library.catalogue import base_functions, list_attribute_
 from modelplane.k8s.cel.sizes import Range
 from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.device import Device
-from modelplane.k8s.quantity_cell import QuantityCell
+from modelplane.k8s.mutable_quantity import MutableQuantity
 
 DEVICE = t.struct("kubernetes.DRADevice")
 EMPTY: dict[str, object] = {}
@@ -65,7 +65,7 @@ def environment(gates: Gates, *, stored: bool) -> Environment:
 def device_value(device: Device) -> dict[str, object]:
     """The device as the exact evaluator sees it; its quantities are cells that live for one evaluation."""
     capacity = {
-        domain: {name: QuantityCell(quantity) for name, quantity in inner.items()}
+        domain: {name: MutableQuantity(quantity) for name, quantity in inner.items()}
         for domain, inner in device.capacity.items()
     }
     return {

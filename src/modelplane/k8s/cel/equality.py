@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import TypeGuard
 
-from modelplane.k8s.cel.effort import metered, work
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.cel.values import (
@@ -32,8 +31,9 @@ from modelplane.k8s.cel.values import (
     no_overload,
     size_of,
 )
+from modelplane.k8s.cel.work_budget import metered, spend
+from modelplane.k8s.mutable_quantity import MutableQuantity
 from modelplane.k8s.quantity import Quantity
-from modelplane.k8s.quantity_cell import QuantityCell
 from modelplane.k8s.semver import Version
 
 _PER_ELEMENT = 10
@@ -114,8 +114,8 @@ def _equal_quantity(left: Quantity, right: object) -> bool:
     raise no_overload("_==_", left, right)
 
 
-def _equal_cell(left: QuantityCell, right: object) -> bool:
-    if isinstance(right, QuantityCell) and not right.derived:
+def _equal_cell(left: MutableQuantity, right: object) -> bool:
+    if isinstance(right, MutableQuantity) and not right.derived:
         return left.equals(right)
     raise no_overload("_==_", left, right)
 
@@ -139,7 +139,7 @@ def _equal_lists(left: ListValue, right: object) -> bool:
         return custom(right)
     if not is_list(right) or size_of(left) != size_of(right):
         return False
-    work(_PER_ELEMENT * list_size(left))
+    spend(_PER_ELEMENT * list_size(left))
     return all(_equal_element(one, other) for one, other in zip(left, right, strict=True))
 
 
@@ -149,7 +149,7 @@ def _equal_maps(left: MapValue, right: object) -> bool:
         return custom(right)
     if not is_map(right) or size_of(left) != size_of(right):
         return False
-    work(_PER_ELEMENT * len(left))
+    spend(_PER_ELEMENT * len(left))
     for key, value in map_items(left):
         found, other = find(right, key)
         if not found or not _equal_element(value, other):
@@ -170,7 +170,7 @@ _EQUALITY: dict[type, Callable[..., bool]] = {
     Optional: _equal_optional,
     CelType: _equal_type,
     Quantity: _equal_quantity,
-    QuantityCell: _equal_cell,
+    MutableQuantity: _equal_cell,
     Version: _equal_opaque,
     list: _equal_lists,
     tuple: _equal_lists,

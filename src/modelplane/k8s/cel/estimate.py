@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from modelplane.k8s.cel.prices import COMPARISONS, CallArgs, Priced, ignores_sizes, price_call
+from modelplane.k8s.cel.call_estimates import COMPARISONS, CallArgs, SizedNode, estimate_call, ignores_sizes
+from modelplane.k8s.cel.node_paths import NO_PATH, NodePath, root_path
 from modelplane.k8s.cel.sizes import MAX, ONE, UNKNOWN, ZERO, Range, SizeEstimator, exactly, plus, scaled, times, union
 from modelplane.k8s.cel.syntax import (
     ACCUMULATOR,
@@ -26,7 +27,6 @@ from modelplane.k8s.cel.syntax import (
     Select,
     Struct,
 )
-from modelplane.k8s.cel.trails import NOWHERE, Trail, start
 from modelplane.k8s.cel.types import DYN, CelType, TypeKind
 
 _LIST_COST, _MAP_COST = exactly(10), exactly(30)
@@ -47,7 +47,7 @@ class Entries:
 
 @dataclass(slots=True, eq=False)
 class _Local:
-    path: Trail
+    path: NodePath
     size: Range | None
     entries: Entries | None
 
@@ -68,7 +68,7 @@ class _Estimator:
 
     def __init__(self, bounds: SizeEstimator) -> None:
         self.bounds = bounds
-        self.paths: dict[int, Trail] = {}
+        self.paths: dict[int, NodePath] = {}
         self.sizes: dict[int, Range] = {}
         self.entries: dict[int, Entries] = {}
         self.locals: dict[str, list[_Local]] = {}
@@ -81,7 +81,7 @@ class _Estimator:
 
     def ident(self, node: Ident) -> Range:
         local = self.local(node.name)
-        self.paths[id(node)] = local.path if local is not None else start(node.name.removeprefix("."))
+        self.paths[id(node)] = local.path if local is not None else root_path(node.name.removeprefix("."))
         return ONE
 
     def local(self, name: str) -> _Local | None:
@@ -99,12 +99,12 @@ class _Estimator:
         self.paths[id(node)] = self.path(node.operand).extended(node.field)
         return cost
 
-    def path(self, node: Node) -> Trail:
+    def path(self, node: Node) -> NodePath:
         if isinstance(node, Ident):
             local = self.local(node.name)
             if local is not None:
                 return local.path
-        return self.paths.get(id(node), NOWHERE)
+        return self.paths.get(id(node), NO_PATH)
 
     def call(self, node: CallExpr) -> Range:
         if node.function == "dyn":
@@ -121,10 +121,10 @@ class _Estimator:
         total = (MAX, 0)
         size: Range | None = None
         for overload in node.overloads:
-            priced = self.priced(node, overload.id, call, arg_costs)
-            total = union(total, priced.cost)
-            if priced.size is not None:
-                size = priced.size if size is None else union(size, priced.size)
+            estimated = self.estimated(node, overload.id, call, arg_costs)
+            total = union(total, estimated.cost)
+            if estimated.size is not None:
+                size = estimated.size if size is None else union(size, estimated.size)
             size = self.indexed(node, overload.id, size)
             if size is None:
                 size = self.size(node)
@@ -160,19 +160,19 @@ class _Estimator:
         entries = self.entries_of(container)
         return entries.value if entries is not None else None
 
-    def described(self, node: Node) -> Priced:
+    def described(self, node: Node) -> SizedNode:
         if isinstance(node, Literal):
-            return Priced(node, node.type or DYN, (), literal_size(node))
+            return SizedNode(node, node.type or DYN, (), literal_size(node))
         path = self.path(node).names()
         if path and path[0] in {ACCUMULATOR, "__result__"}:
             path = ()
-        return Priced(node, node.type or DYN, path, self.size(node))
+        return SizedNode(node, node.type or DYN, path, self.size(node))
 
-    def priced(self, node: CallExpr, overload: str, call: CallArgs, arg_costs: list[Range]) -> _Cost:
+    def estimated(self, node: CallExpr, overload: str, call: CallArgs, arg_costs: list[Range]) -> _Cost:
         total = ZERO
         for cost in arg_costs:
             total = plus(total, cost)
-        found = price_call(overload, call)
+        found = estimate_call(overload, call)
         if found is not None:
             return _Cost(plus(found[0], total), found[1])
         rule = self.builtin.get(overload)
@@ -298,7 +298,7 @@ class _Estimator:
         if known is not None:
             return known
         found, path = node.type or DYN, self.path(node)
-        bounded = None if path is NOWHERE else self.bounds.size(path.names(), found)
+        bounded = None if path is NO_PATH else self.bounds.size(path.names(), found)
         if bounded is not None:
             self.sizes[id(node)] = bounded
             return bounded

@@ -22,15 +22,14 @@ from modelplane.k8s.cel.attributes import (
     Step,
     is_key,
 )
-from modelplane.k8s.cel.budget import LIST_COST, MAP_COST, equality_cost, price_of
 from modelplane.k8s.cel.calls import both, call_step
 from modelplane.k8s.cel.comprehensions import LoopSlots, LoopSteps, accumulator_reader, bind_step, loop_step
 from modelplane.k8s.cel.declarations import Functions
-from modelplane.k8s.cel.effort import ERROR_EFFORT, work
 from modelplane.k8s.cel.equality import equal
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError, SyntaxFault
 from modelplane.k8s.cel.library import regex
 from modelplane.k8s.cel.membership import Membership, constant_members
+from modelplane.k8s.cel.runtime_cost import LIST_COST, MAP_COST, cost_function, equality_cost
 from modelplane.k8s.cel.syntax import (
     AND,
     CONDITIONAL,
@@ -54,6 +53,7 @@ from modelplane.k8s.cel.syntax import (
 )
 from modelplane.k8s.cel.types import DYN, CelType, TypeKind
 from modelplane.k8s.cel.values import NONE, Optional, check_hashable, make_map, no_overload, runtime_type
+from modelplane.k8s.cel.work_budget import ERROR_WORK, spend
 
 _PATTERNS = {"matches": 1, "find": 1, "findAll": 1}
 
@@ -73,18 +73,18 @@ def _constant(value: object) -> EvalPlan:
 
 
 def _path_plan(path: Path) -> EvalPlan:
-    resolve, price = path.resolve, path.price
+    resolve, cost = path.resolve, path.cost
 
     def step(state: Activation) -> object:
         try:
             value = resolve(state)
         except EvaluationError:
-            state.spent += price
+            state.spent += cost
             raise
-        state.spent += price
+        state.spent += cost
         return value
 
-    return EvalPlan(step if price else resolve, path)
+    return EvalPlan(step if cost else resolve, path)
 
 
 def _variable_plan(read: Step, found: CelType) -> EvalPlan:
@@ -180,7 +180,7 @@ class Planner:
         has_pattern = self.check_pattern(node, plans)
         stops_early = body == function.dispatch or node.function == "format" or has_pattern
         steps = [plan.step for plan in plans]
-        return EvalPlan(call_step(steps, body, price_of(node.function, overload), stops_early=stops_early))
+        return EvalPlan(call_step(steps, body, cost_function(node.function, overload), stops_early=stops_early))
 
     def converted(self, node: CallExpr, body: Callable[..., object], value: object) -> EvalPlan:
         try:
@@ -211,7 +211,7 @@ class Planner:
                 try:
                     value = term(state)
                 except EvaluationError as error:
-                    work(ERROR_EFFORT)
+                    spend(ERROR_WORK)
                     failure = failure or error.with_traceback(None)
                     continue
                 if value is absorbing:
@@ -238,17 +238,17 @@ class Planner:
                 return rejected(state)
             raise no_overload("_?_:_", value)
 
-        return EvalPlan(branch, Path(branch, price=0))
+        return EvalPlan(branch, Path(branch, cost=0))
 
     def equality(self, node: CallExpr, *, negated: bool) -> EvalPlan:
         left, right = (self.plan(arg).step for arg in node.args)
 
-        def price(args: tuple[object, ...], _result: object) -> int:
+        def cost(args: tuple[object, ...], _result: object) -> int:
             return 1 if _is_opaque(args[0]) and not negated else equality_cost(args[0], args[1])
 
         def step(state: Activation) -> object:
-            one, other = both(left, right, state, price)
-            state.spent += price((one, other), None)
+            one, other = both(left, right, state, cost)
+            state.spent += cost((one, other), None)
             try:
                 return equal(one, other) is not negated
             except EvaluationError:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from modelplane.k8s.cel.declarations import Functions
-from modelplane.k8s.cel.effort import turn_effort
 from modelplane.k8s.cel.evaluator_fast_calls import CallEmitter, EmittedCode, NotEmitted
 from modelplane.k8s.cel.evaluator_fast_runtime import NAMES
-from modelplane.k8s.cel.library.kubernetes import CELL_SENSITIVE
+from modelplane.k8s.cel.library.kubernetes import MUTATION_SENSITIVE
 from modelplane.k8s.cel.syntax import (
     ADD,
     AND,
@@ -36,6 +35,7 @@ from modelplane.k8s.cel.syntax import (
     walk,
 )
 from modelplane.k8s.cel.types import BOOL, DYN, CelType, TypeKind
+from modelplane.k8s.cel.work_budget import iteration_work
 from modelplane.k8s.device import Device
 
 MAX_NODES = 1_500
@@ -52,10 +52,10 @@ _DEVICE_FIELDS = {
 def emit(node: Node, functions: Functions, *, is_metered: bool = False) -> Callable[[Device], object] | None:
     """A function of a device that computes the expression, or None where it is out of the fast path's reach.
 
-    A metered function pays effort for the turns of its loops.
+    A metered function spends work for the iterations of its loops.
     """
     for count, part in enumerate(walk(node)):
-        if count > MAX_NODES or (isinstance(part, CallExpr) and part.function in CELL_SENSITIVE):
+        if count > MAX_NODES or (isinstance(part, CallExpr) and part.function in MUTATION_SENSITIVE):
             return None
     emitter = _Emitter(functions, is_metered=is_metered)
     try:
@@ -210,7 +210,7 @@ class _Emitter(CallEmitter):
         if node.second and kind is TypeKind.LIST:
             items = f"enumerate({source.text})"
         if self.is_metered:
-            items = f"metered({items}, {turn_effort(*fold.parts)})"
+            items = f"metered({items}, {iteration_work(*fold.parts)})"
         return EmittedCode(f"{fold.helper}{pairs}({items}, {', '.join(lambdas)})", node.type or DYN)
 
     def loop_body(self, fold: _Fold, code: EmittedCode) -> str:

@@ -1,13 +1,13 @@
-"""What generated functions call. Each either answers exactly or raises, and raising means: ask the exact evaluator."""
+"""What generated functions call. Each either answers exactly or raises, and then the exact evaluator answers."""
 
 from collections.abc import Callable, Iterable
 
 from modelplane.k8s.cel.device_view import EMPTY, DomainMap
-from modelplane.k8s.cel.effort import metered
 from modelplane.k8s.cel.equality import compare, contains, equal
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError
 from modelplane.k8s.cel.library.standard import checked_int, divide_ints, modulo_ints, not_equals
 from modelplane.k8s.cel.values import contains_key, find
+from modelplane.k8s.cel.work_budget import metered
 from modelplane.k8s.quantity import Quantity
 from modelplane.k8s.quantity import compare as compare_quantities
 from modelplane.k8s.semver import Version

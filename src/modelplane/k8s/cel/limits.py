@@ -1,6 +1,6 @@
 """How much memory one value may take.
 
-The cost model does not price everything by what it produces: one `replace` can turn a few thousand characters into
+The cost model does not charge everything by what it produces: one `replace` can turn a few thousand characters into
 gigabytes for a handful of units. Upstream would build them; here the evaluation ends instead.
 """
 

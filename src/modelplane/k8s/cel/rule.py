@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelplane.k8s.cel import types as t
-from modelplane.k8s.cel.attributes import Activation, Step, ThriftyState
-from modelplane.k8s.cel.compiler import checked_tree, planned, with_room
+from modelplane.k8s.cel.attributes import Activation, ExactLimitActivation, Step
+from modelplane.k8s.cel.compiler import checked_tree, planned, with_deep_stack
 from modelplane.k8s.cel.environment import Environment
 from modelplane.k8s.cel.errors import CompileError, EvaluationAborted, EvaluationError
 from modelplane.k8s.cel.estimate import estimate
@@ -72,7 +72,7 @@ class ValidationRule:
     def trace(self, value: object, old: object = ABSENT) -> tuple[Evaluation, int]:
         """The evaluation and what it cost."""
         evaluation, cost = self._trace(value, old, Activation)
-        return (evaluation, cost) if cost <= MAX_COST else self._trace(value, old, ThriftyState)
+        return (evaluation, cost) if cost <= MAX_COST else self._trace(value, old, ExactLimitActivation)
 
     def _trace(self, value: object, old: object, kind: type[Activation]) -> tuple[Evaluation, int]:
         state = kind([None] * self._slot_count, MAX_COST)
@@ -88,7 +88,7 @@ class ValidationRule:
             state.check()
             return found
 
-        return with_room(run)
+        return with_deep_stack(run)
 
     def _old_value(self, old: object) -> object:
         if isinstance(old, Absent) or old is None:
@@ -120,7 +120,7 @@ def compile_rule(
     shape = shape_of(schema, "self", root=root)
     if shape is None:
         raise CompileError("the schema at this place has no type, so no rule can read it")
-    return with_room(
+    return with_deep_stack(
         lambda: _compile(text, with_object_meta(schema) if root else schema, shape, optional_old=optional_old_self)
     )
 

@@ -1,14 +1,13 @@
-"""Device selectors: compile once, ask of any device."""
+"""Device selectors: compiled once, evaluated on any device."""
 
 from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar
 
-from modelplane.k8s.cel.attributes import Activation, Step, ThriftyState
-from modelplane.k8s.cel.compiler import checked_tree, planned, with_room
+from modelplane.k8s.cel.attributes import Activation, ExactLimitActivation, Step
+from modelplane.k8s.cel.compiler import checked_tree, planned, with_deep_stack
 from modelplane.k8s.cel.declarations import Functions
 from modelplane.k8s.cel.device_view import DEFAULT_GATES, DeviceBounds, Gates, device_value, environment
-from modelplane.k8s.cel.effort import limited
 from modelplane.k8s.cel.errors import CompileError, EvaluationAborted, EvaluationError
 from modelplane.k8s.cel.estimate import estimate
 from modelplane.k8s.cel.evaluator import Planner
@@ -17,6 +16,7 @@ from modelplane.k8s.cel.evaluator_fast_runtime import FALLBACKS
 from modelplane.k8s.cel.outcome import FALSE, TRUE, Evaluation, SelectorOutcome, as_evaluation
 from modelplane.k8s.cel.syntax import Node
 from modelplane.k8s.cel.types import ANY, BOOL, DYN, CelType
+from modelplane.k8s.cel.work_budget import work_limited
 from modelplane.k8s.device import Device
 
 MAX_BYTES = 10_240
@@ -57,7 +57,7 @@ class CompiledSelector:
         """The exact evaluator, made when it is first needed; CompileError where a constant is impossible."""
         if self._step is None:
             planner = Planner(self._functions, ("device",))
-            self._step = with_room(lambda: planned(self.text, planner, self._node))
+            self._step = with_deep_stack(lambda: planned(self.text, planner, self._node))
             self._slot_count = planner.slot_count
         return self._step
 
@@ -84,7 +84,7 @@ class CompiledSelector:
     def trace(self, device: Device) -> tuple[Evaluation, int]:
         """The exact evaluation and what it cost."""
         evaluation, cost = self._trace(device, Activation)
-        return (evaluation, cost) if cost <= MAX_COST else self._trace(device, ThriftyState)
+        return (evaluation, cost) if cost <= MAX_COST else self._trace(device, ExactLimitActivation)
 
     def _trace(self, device: Device, kind: type[Activation]) -> tuple[Evaluation, int]:
         step = self.plan()
@@ -97,7 +97,7 @@ class CompiledSelector:
             return value
 
         try:
-            return as_evaluation(with_room(run)), state.spent
+            return as_evaluation(with_deep_stack(run)), state.spent
         except (EvaluationError, EvaluationAborted) as error:
             return Evaluation(SelectorOutcome.ERROR, str(error)), state.spent
 
@@ -109,7 +109,7 @@ class _LongSelector(CompiledSelector):
     _is_metered = True
 
     def evaluate(self, device: Device) -> Evaluation:
-        with limited():
+        with work_limited():
             return super().evaluate(device)
 
 
@@ -122,7 +122,7 @@ def compile_selector(text: str, *, stored: bool = False, gates: Gates = DEFAULT_
     """
     if not stored and len(encoded(text)) > MAX_BYTES:
         raise CompileError(f"the expression has more than {MAX_BYTES} bytes")
-    return with_room(lambda: _compile(text, stored=stored, gates=gates))
+    return with_deep_stack(lambda: _compile(text, stored=stored, gates=gates))
 
 
 def encoded(text: str) -> bytes:
@@ -155,5 +155,5 @@ def _check_result(found: CelType, gates: Gates) -> None:
 
 def _check_cost(cost: int) -> None:
     if cost > MAX_COST:
-        amount = "without bound" if cost > _ASTRONOMIC else f"{cost} units"
-        raise CompileError(f"the estimated worst case cost is {amount}, more than {MAX_COST}")
+        amount = "unbounded" if cost > _ASTRONOMIC else f"{cost} units"
+        raise CompileError(f"the estimated worst case cost is {amount}; the limit is {MAX_COST} units")

@@ -8,7 +8,7 @@
     KeyedMap                           any other map
     Duration, Timestamp, Optional      as named
     Type                               a type
-    Quantity, QuantityCell, Version    Kubernetes' own, as are the values of the url, ip, cidr and format libraries
+    Quantity, MutableQuantity, Version    Kubernetes' own, as are the values of the url, ip, cidr and format libraries
 
 A dict subclass with other look-up rules says so through `find`. Nothing is changed once an expression can see it.
 """
@@ -20,8 +20,8 @@ from typing import TypeAlias, TypeGuard
 from modelplane.k8s.cel import types as t
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError
 from modelplane.k8s.cel.types import CelType
+from modelplane.k8s.mutable_quantity import MutableQuantity
 from modelplane.k8s.quantity import Quantity
-from modelplane.k8s.quantity_cell import QuantityCell
 from modelplane.k8s.semver import Version
 
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
@@ -194,7 +194,7 @@ _RUNTIME_TYPES: dict[type, CelType] = {
     Optional: t.OPTIONAL,
     CelType: t.TYPE,
     Quantity: t.QUANTITY,
-    QuantityCell: t.QUANTITY,
+    MutableQuantity: t.QUANTITY,
     Version: t.SEMVER,
 }
 

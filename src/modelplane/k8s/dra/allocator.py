@@ -1,23 +1,23 @@
 """Allocation on nodes: the structured allocator of Kubernetes 1.36, as a function of observed state.
 
-Inputs are an inventory of slices, what other claims hold, and a plan of the claims to satisfy. One attempt looks at
-one node. The result is upstream's: the same outcome, the same number of devices and, since the order of the search
-is fixed, the same devices.
+Inputs are an inventory of slices, the devices in use by other claims, and a plan of the claims to satisfy. One attempt
+is for one node. The result is upstream's: the same outcome, the same number of devices and, since the order of the
+search is fixed, the same devices.
 
 What is left coarse: nothing is stored, no share ids are made, and class and claim configuration is not copied into
-results. The scheduler of the cluster is authoritative; this room predicts it.
+results. The scheduler of the cluster is authoritative; this package predicts it.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from modelplane.k8s.dra.books import Books, Hold
+from modelplane.k8s.dra.allocation_state import AllocatingDevice, AllocationState
 from modelplane.k8s.dra.explain import Failures
 from modelplane.k8s.dra.inventory import Inventory, NodeView
 from modelplane.k8s.dra.nodes import UnreadableSelector, merged, pinned_to
 from modelplane.k8s.dra.outcome import Allocated, ClaimResult, DeviceResult, Fatal, GaveUp, NoFit, Outcome
-from modelplane.k8s.dra.plan import Aborted, AllocationPlan, AskPlan, Wanted, check_size
+from modelplane.k8s.dra.plan import Aborted, AllocationPlan, SubRequestPlan, Wanted, check_size
 from modelplane.k8s.dra.resources import CoreNodeSelector, Node
 from modelplane.k8s.dra.search import OutOfSteps, Search
 from modelplane.k8s.dra.usage import DeviceUsage
@@ -39,10 +39,10 @@ class NodeAllocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Attempt:
-    """What one node gave: a solution or none, with the books to explain it."""
+    """What one node gave: a solution or none, with the state to explain it."""
 
     view: NodeView
-    books: Books
+    state: AllocationState
     solved: bool
     out_of_steps: int = 0
 
@@ -70,7 +70,7 @@ class Allocator:
         except (Aborted, UnreadableSelector) as error:
             return Fatal(str(error))
         failures = Failures(plan)
-        failures.add(attempt.view, attempt.books, attempt.out_of_steps)
+        failures.add(attempt.view, attempt.state, attempt.out_of_steps)
         return failures.outcome()
 
     def allocate_first(self, plan: AllocationPlan, nodes: Iterable[Node]) -> Placement:
@@ -81,7 +81,7 @@ class Allocator:
                 attempt = self._attempt(plan, node)
                 if attempt.solved:
                     return NodeAllocation(node.metadata.name, _result(plan, attempt, node))
-                failures.add(attempt.view, attempt.books, attempt.out_of_steps)
+                failures.add(attempt.view, attempt.state, attempt.out_of_steps)
         except (Aborted, UnreadableSelector) as error:
             return Fatal(str(error))
         return failures.outcome()
@@ -90,58 +90,61 @@ class Allocator:
         if plan.fault is not None:
             raise Aborted(plan.fault)
         view = self._inventory.view(node)
-        books = Books(plan, view, self._usage, node, self._remainders)
-        wanted = plan.counts if plan.counts is not None else _wanted(plan, view, books)
-        search = Search(plan, books, wanted, self._max_steps)
+        state = AllocationState(plan, view, self._usage, node, self._remainders)
+        wanted = plan.counts if plan.counts is not None else _wanted(plan, view, state)
+        search = Search(plan, state, wanted, self._max_steps)
         try:
-            return _Attempt(view, books, search.run())
+            return _Attempt(view, state, search.run())
         except OutOfSteps:
-            books.abandon()
-            return _Attempt(view, books, solved=False, out_of_steps=search.steps)
+            state.deallocate_all()
+            return _Attempt(view, state, solved=False, out_of_steps=search.steps)
 
 
-def _wanted(plan: AllocationPlan, view: NodeView, books: Books) -> Wanted:
-    wanted = tuple(_wanted_all(ask, view, books) if ask.wants_all else ask.count for ask in plan.asks)
+def _wanted(plan: AllocationPlan, view: NodeView, state: AllocationState) -> Wanted:
+    wanted = tuple(
+        _wanted_all(subrequest, view, state) if subrequest.wants_all else subrequest.count
+        for subrequest in plan.subrequests
+    )
     for claim in plan.claims:
         check_size(claim, wanted)
     return wanted
 
 
-def _wanted_all(ask: AskPlan, view: NodeView, books: Books) -> tuple[int, ...]:
-    """The devices that an ask for all means: every one that suits it, used or not; all pools must be known."""
-    place = f"claim {ask.claim}, request {ask.full_name}: asks for all devices, but resource pool"
+def _wanted_all(subrequest: SubRequestPlan, view: NodeView, state: AllocationState) -> tuple[int, ...]:
+    """The devices that a subrequest for all means: every one that suits it, used or not; all pools must be known."""
+    place = f"claim {subrequest.claim}, request {subrequest.full_name}: requests all devices, but resource pool"
     for pool in view.pools:
         if pool.incomplete or pool.invalid:
-            state = "being updated" if pool.incomplete else "invalid"
-            raise Aborted(f"{place} {pool.key[0]}/{pool.key[1]} is {state}: {pool.incomplete or pool.invalid}")
-    return tuple(index for index in range(len(view.candidates)) if books.suits(ask, index))
+            status = "being updated" if pool.incomplete else "invalid"
+            raise Aborted(f"{place} {pool.key[0]}/{pool.key[1]} is {status}: {pool.incomplete or pool.invalid}")
+    return tuple(index for index in range(len(view.candidates)) if state.is_suitable(subrequest, index))
 
 
 def _result(plan: AllocationPlan, attempt: _Attempt, node: Node) -> Allocated:
     return Allocated(
         tuple(
-            ClaimResult(claim.name, tuple(_device(hold) for hold in holds), _node_selector(holds, node))
-            for claim, holds in zip(plan.claims, attempt.books.holds, strict=True)
+            ClaimResult(claim.name, tuple(_device(entry) for entry in devices), _node_selector(devices, node))
+            for claim, devices in zip(plan.claims, attempt.state.allocating, strict=True)
         )
     )
 
 
-def _device(hold: Hold) -> DeviceResult:
-    offer = hold.candidate.offer
+def _device(entry: AllocatingDevice) -> DeviceResult:
+    offer = entry.candidate.offer
     return DeviceResult(
-        hold.ask.full_name,
+        entry.subrequest.full_name,
         offer.id,
-        hold.ask.admin_access,
-        hold.consumed,
-        hold.ask.tolerations,
+        entry.subrequest.admin_access,
+        entry.consumed,
+        entry.subrequest.tolerations,
         offer.binding_conditions or (),
         offer.binding_failure_conditions,
     )
 
 
-def _node_selector(holds: Iterable[Hold], node: Node) -> CoreNodeSelector | None:
+def _node_selector(devices: Iterable[AllocatingDevice], node: Node) -> CoreNodeSelector | None:
     """Where the pod may run with these devices: on this node if any is local to it, else where all their slices are."""
-    offers = [hold.candidate.offer for hold in holds]
+    offers = [entry.candidate.offer for entry in devices]
     if any(offer.effective_scope.node_name or offer.binds_to_node for offer in offers):
         return pinned_to(node.metadata.name)
     return merged(offer.effective_scope.selector for offer in offers if offer.effective_scope.selector is not None)

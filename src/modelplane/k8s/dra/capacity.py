@@ -79,8 +79,8 @@ def _optional(value: QuantityField | None) -> Quantity | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taking:
-    """What one ask takes of one device.
+class ConsumedCapacity:
+    """What one subrequest takes of one device.
 
     `is_known` says that the device publishes everything asked for, `is_allowed` that its policies permit the amounts.
     `needs` has, by name, what is taken and what there is in all, both in billionths.
@@ -96,10 +96,10 @@ class Taking:
         return all(need + sum(amounts.get(name, 0) for amounts in in_use) <= limit for name, need, limit in self.needs)
 
 
-def take_of(offers: tuple[CapacityOffer, ...], requested: Amounts) -> Taking:
+def consumed_capacity_of(offers: tuple[CapacityOffer, ...], requested: Amounts) -> ConsumedCapacity:
     """What a request takes of every capacity of a device, policies applied."""
     amounts = {offer.name: _consumed(offer, requested.get(offer.name)) for offer in offers}
-    return Taking(
+    return ConsumedCapacity(
         requested.keys() <= amounts.keys(),
         not any(offer.policy is not None and _violates(amounts[offer.name], offer.policy) for offer in offers),
         amounts,

@@ -1,8 +1,8 @@
-"""Constraints over the devices of a claim: `matchAttribute` and `distinctAttribute`, with their memory while searching.
+"""Constraints over the devices of a claim: `matchAttribute` and `distinctAttribute`, with their state while searching.
 
-A constraint is told of every device that is chosen and every one that is given back. Its memory is upstream's,
-including two places where giving back does not restore what was: `distinctAttribute` remembers one value per
-request, so a request for three devices can repeat the first one's value, and giving back one device of a request
+Every device that is allocated is added to the constraint, and every one that is deallocated is removed. Its state is
+upstream's, including two places where a removal does not restore what was: `distinctAttribute` keeps one value per
+request, so a request for three devices can repeat the first one's value, and removing one device of a request
 forgets them all; with list attributes `matchAttribute` does not widen its common set again. Which allocation comes
 out first depends on both.
 """

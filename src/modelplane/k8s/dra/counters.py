@@ -18,7 +18,7 @@ def remainders(pool: PoolOnNode, usage: DeviceUsage) -> Remainders:
     """What is left of each counter, in billionths, beside the devices already held."""
     left = dict(pool.counters)
     for offer in (*pool.offers, *pool.elsewhere):
-        if offer.counters and usage.holds(offer.id):
+        if offer.counters and usage.is_allocated(offer.id):
             for key, amount in offer.counters:
                 left[key] -= amount
     return left
@@ -30,7 +30,7 @@ class CounterLedger:
     __slots__ = ("_drawn", "_known", "_usage")
 
     def __init__(self, usage: DeviceUsage, known: dict[PoolKey, Remainders]) -> None:
-        """`known` remembers remainders over searches with one inventory and one usage."""
+        """`known` caches remainders over searches with one inventory and one usage."""
         self._usage = usage
         self._known = known
         self._drawn: dict[PoolKey, dict[CounterKey, int]] = {}
@@ -44,11 +44,11 @@ class CounterLedger:
         for key, amount in offer.counters:
             drawn[key] = drawn.get(key, 0) + amount
         if any(drawn.get(key, 0) > remainder for key, remainder in left.items()):
-            self.give_back(pool, offer)
+            self.release(pool, offer)
             return False
         return True
 
-    def give_back(self, pool: PoolOnNode, offer: DeviceOffer) -> None:
+    def release(self, pool: PoolOnNode, offer: DeviceOffer) -> None:
         """Undo `draw`."""
         drawn = self._drawn[pool.key]
         for key, amount in offer.counters:

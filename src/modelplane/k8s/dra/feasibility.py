@@ -12,22 +12,22 @@ proof stops there.
 
 from collections.abc import Iterator
 
-from modelplane.k8s.dra.books import Books
+from modelplane.k8s.dra.allocation_state import AllocationState
 from modelplane.k8s.dra.nodes import UnreadableSelector
-from modelplane.k8s.dra.plan import Aborted, AllocationPlan, AskPlan, RequestPlan, Wanted, count_of
+from modelplane.k8s.dra.plan import Aborted, AllocationPlan, RequestPlan, SubRequestPlan, Wanted, count_of
 
 _MAX_DEMANDS = 500
 
 
-def is_hopeless(plan: AllocationPlan, books: Books, wanted: Wanted) -> bool:
+def is_hopeless(plan: AllocationPlan, state: AllocationState, wanted: Wanted) -> bool:
     """Whether it is certain that the search will find no solution and meet no error."""
     matching = _Matching()
     try:
         for request in _certain_requests(plan):
-            count, devices = _demand(request, books, wanted)
-            if request.asks[0].admin_access:
+            count, devices = _demand(request, state, wanted)
+            if request.subrequests[0].admin_access:
                 continue
-            exclusive = frozenset(index for index in devices if not books.candidates[index].offer.shareable)
+            exclusive = frozenset(index for index in devices if not state.candidates[index].offer.shareable)
             needed = count - (len(devices) - len(exclusive))
             if count > len(devices) or not all(matching.add(exclusive) for _ in range(needed)):
                 return True
@@ -42,21 +42,21 @@ def _certain_requests(plan: AllocationPlan) -> Iterator[RequestPlan]:
     """Requests in search order, up to the first that could end the search with an error of its own."""
     for claim in plan.claims:
         for request in claim.requests:
-            if claim.constraints and any(ask.wants_all for ask in request.asks):
+            if claim.constraints and any(subrequest.wants_all for subrequest in request.subrequests):
                 return
             yield request
 
 
-def _suitable(ask: AskPlan, books: Books, wanted: int | tuple[int, ...]) -> frozenset[int]:
+def _suitable(subrequest: SubRequestPlan, state: AllocationState, wanted: int | tuple[int, ...]) -> frozenset[int]:
     if not isinstance(wanted, int):
         return frozenset(wanted)
-    return frozenset(index for index in range(len(books.candidates)) if books.could_serve(ask, index))
+    return frozenset(index for index in range(len(state.candidates)) if state.could_serve(subrequest, index))
 
 
-def _demand(request: RequestPlan, books: Books, wanted: Wanted) -> tuple[int, frozenset[int]]:
+def _demand(request: RequestPlan, state: AllocationState, wanted: Wanted) -> tuple[int, frozenset[int]]:
     """How many devices the request takes at least, and from which, whatever alternative is chosen."""
-    smallest = min(count_of(wanted[ask.index]) for ask in request.asks)
-    devices = (_suitable(ask, books, wanted[ask.index]) for ask in request.asks)
+    smallest = min(count_of(wanted[subrequest.index]) for subrequest in request.subrequests)
+    devices = (_suitable(subrequest, state, wanted[subrequest.index]) for subrequest in request.subrequests)
     return smallest, frozenset().union(*devices)
 
 

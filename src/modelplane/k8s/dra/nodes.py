@@ -126,7 +126,7 @@ def pinned_to(node_name: str) -> CoreNodeSelector:
 
 
 def merged(selectors: Iterable[CoreNodeSelector]) -> CoreNodeSelector | None:
-    """One selector that asks for what all of the given ones ask for, or None where nothing is asked."""
+    """One selector that requires what all of the given ones require, or None where none requires anything."""
     expressions: list[NodeRequirement] = []
     fields: list[NodeRequirement] = []
     for selector in selectors:

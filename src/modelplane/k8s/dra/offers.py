@@ -40,8 +40,8 @@ class DeviceShape:
 class DeviceOffer:
     """One device of a slice.
 
-    `fits_by_itself` says that an ask without amounts always has room on it. `scope` is its own node selection, None
-    where the slice's counts. Counters are in billionths.
+    `fits_by_itself` says that it always has room for a subrequest without amounts. `scope` is its own node selection,
+    None where the slice's counts. Counters are in billionths.
     """
 
     id: DeviceId

@@ -1,10 +1,10 @@
 """Claims prepared for the search: classes resolved, selectors compiled, amounts parsed. Independent of any node.
 
 What is wrong with the claims themselves (a class that does not exist, a gate that is off, a selector that is not
-CEL) is kept as the plan's `fault` and ends every attempt. A selector that does not compile is kept until a device is
-judged by it, as upstream does: a claim whose selector is never reached is not affected.
+CEL) is kept as the plan's `fault` and ends every attempt. A selector that does not compile is kept until it is
+evaluated on a device, as upstream does: a claim whose selector is never reached is not affected.
 
-Verdicts. Class selectors run before request selectors, each list in order, and the first false one ends it. A
+Class selectors run before request selectors, each list in order, and the first false one ends it. A
 selector sees only the device's shape, so the answer for one shape is remembered for the life of the plan, over all
 pools and nodes.
 """
@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 from modelplane.api.errors import InputError
 from modelplane.k8s.cel import CompileError, Evaluation, SelectorOutcome, compile_selector
 from modelplane.k8s.device import Device
-from modelplane.k8s.dra.capacity import Amounts, Taking, take_of
+from modelplane.k8s.dra.capacity import Amounts, ConsumedCapacity, consumed_capacity_of
 from modelplane.k8s.dra.constraints import attribute_name
 from modelplane.k8s.dra.features import Features
 from modelplane.k8s.dra.offers import DeviceOffer, DeviceShape
@@ -37,7 +37,7 @@ from modelplane.k8s.quantity import quantity_from_json
 MATCHES = -1
 MAX_RESULTS = 32
 
-# For every ask: how many devices it needs, or (where it wants all) the positions of those that "all" means.
+# For every subrequest: how many devices it needs, or (where it wants all) the positions of those that "all" means.
 Wanted: TypeAlias = tuple[int | tuple[int, ...], ...]
 
 
@@ -53,14 +53,14 @@ class Aborted(Exception):  # noqa: N818  carries the reason out of the search; b
 
 
 @dataclass(slots=True, eq=False)
-class _Judge:
+class _CachedSelector:
     """One selector text and its answers so far."""
 
     text: str
     compiled: SelectorLike | CompileError
     answers: dict[DeviceShape, Evaluation] = field(default_factory=dict)
 
-    def judge(self, shape: DeviceShape, place: str) -> bool:
+    def matches(self, shape: DeviceShape, place: str) -> bool:
         answer = self.answers.get(shape)
         if answer is None:
             if isinstance(self.compiled, CompileError):
@@ -78,11 +78,11 @@ class Check:
     place: str
     from_class: bool
     position: int
-    judge: _Judge
+    selector: _CachedSelector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AskPlan:
+class SubRequestPlan:
     """One thing to satisfy: a request, or one alternative of a request (then `alternative` names it)."""
 
     index: int
@@ -98,35 +98,35 @@ class AskPlan:
     checks: tuple[Check, ...]
     tolerations: tuple[DeviceToleration, ...]
     capacity: Amounts
-    verdicts: dict[DeviceShape, int] = field(default_factory=dict)
-    takings: dict[DeviceOffer, Taking] = field(default_factory=dict)
+    failed_checks: dict[DeviceShape, int] = field(default_factory=dict)
+    consumption: dict[DeviceOffer, ConsumedCapacity] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
         """The name results carry."""
         return f"{self.request}/{self.alternative}" if self.alternative else self.request
 
-    def verdict(self, shape: DeviceShape) -> int:
+    def failed_check(self, shape: DeviceShape) -> int:
         """MATCHES, or the position in `checks` of the selector that is false; Aborted where one fails."""
-        verdict = self.verdicts.get(shape)
-        if verdict is None:
-            failed = (at for at, check in enumerate(self.checks) if not check.judge.judge(shape, check.place))
-            verdict = self.verdicts[shape] = next(failed, MATCHES)
-        return verdict
+        found = self.failed_checks.get(shape)
+        if found is None:
+            failed = (at for at, check in enumerate(self.checks) if not check.selector.matches(shape, check.place))
+            found = self.failed_checks[shape] = next(failed, MATCHES)
+        return found
 
-    def taking(self, offer: DeviceOffer) -> Taking:
-        """What the ask takes of the device's capacity."""
-        taking = self.takings.get(offer)
-        if taking is None:
-            taking = self.takings[offer] = take_of(offer.capacity, self.capacity)
-        return taking
+    def consumed(self, offer: DeviceOffer) -> ConsumedCapacity:
+        """What the subrequest takes of the device's capacity."""
+        consumed = self.consumption.get(offer)
+        if consumed is None:
+            consumed = self.consumption[offer] = consumed_capacity_of(offer.capacity, self.capacity)
+        return consumed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestPlan:
-    """A request: its one ask, or its alternatives in order of preference."""
+    """A request: its one subrequest, or its alternatives in order of preference."""
 
-    asks: tuple[AskPlan, ...]
+    subrequests: tuple[SubRequestPlan, ...]
     has_alternatives: bool
 
 
@@ -143,26 +143,28 @@ class ClaimPlan:
 class AllocationPlan:
     """All claims of a pod. With a `fault` the rest is not to be used.
 
-    `constrained` are the attributes that constraints are about. `is_forgetful` says that a constraint's memory depends
-    on what was tried before, so that no failure may be remembered. `has_admin_access` says that some ask may take
-    devices that are in use. `counts` is how many devices each ask wants, None where that depends on the node.
+    `constrained` are the attributes that constraints are about. `is_order_dependent` says that a constraint's state
+    depends on what was tried before, so that no failure may be cached. `has_admin_access` says that some subrequest may
+    use devices that are in use. `counts` is how many devices each subrequest wants, None where the node decides.
     """
 
     claims: tuple[ClaimPlan, ...]
-    asks: tuple[AskPlan, ...]
+    subrequests: tuple[SubRequestPlan, ...]
     features: Features
     constrained: tuple[str, ...] = ()
-    is_forgetful: bool = False
+    is_order_dependent: bool = False
     has_admin_access: bool = False
     counts: tuple[int, ...] | None = None
     fault: str | None = None
 
 
 def check_size(claim: ClaimPlan, wanted: Wanted) -> None:
-    """Aborted where the claim asks for more devices than it may have, whichever alternatives are chosen."""
-    smallest = sum(min(count_of(wanted[ask.index]) for ask in request.asks) for request in claim.requests)
+    """Aborted where the claim requests more devices than it may have, whichever alternatives are chosen."""
+    smallest = sum(
+        min(count_of(wanted[subrequest.index]) for subrequest in request.subrequests) for request in claim.requests
+    )
     if smallest > MAX_RESULTS:
-        raise Aborted(f"claim {claim.name}: asks for {smallest} devices, more than the {MAX_RESULTS} a claim may have")
+        raise Aborted(f"claim {claim.name}: requests {smallest} devices, more than the {MAX_RESULTS} a claim may have")
 
 
 def count_of(wanted: int | tuple[int, ...]) -> int:
@@ -181,7 +183,11 @@ def prepare_claims(
     planner = _Planner(by_name, features, compile_text or _stored_compiler(features))
     try:
         plans = tuple(planner.claim(index, claim) for index, claim in enumerate(claims))
-        counts = None if any(ask.wants_all for ask in planner.asks) else tuple(ask.count for ask in planner.asks)
+        counts = (
+            None
+            if any(subrequest.wants_all for subrequest in planner.subrequests)
+            else tuple(subrequest.count for subrequest in planner.subrequests)
+        )
         for claim in plans if counts is not None else ():
             check_size(claim, counts or ())
     except Aborted as fault:
@@ -190,11 +196,11 @@ def prepare_claims(
     names = (attribute_name(constraint) for constraint in constraints)
     return AllocationPlan(
         plans,
-        tuple(planner.asks),
+        tuple(planner.subrequests),
         features,
         constrained=tuple(name for name in names if name is not None),
-        is_forgetful=any(features.list_type_attributes or c.match_attribute is None for c in constraints),
-        has_admin_access=any(ask.admin_access for ask in planner.asks),
+        is_order_dependent=any(features.list_type_attributes or c.match_attribute is None for c in constraints),
+        has_admin_access=any(subrequest.admin_access for subrequest in planner.subrequests),
         counts=counts,
     )
 
@@ -222,8 +228,8 @@ class _Planner:
         self._classes = classes
         self._features = features
         self._compile = compile_text
-        self._judges: dict[str, _Judge] = {}
-        self.asks: list[AskPlan] = []
+        self._selectors: dict[str, _CachedSelector] = {}
+        self.subrequests: list[SubRequestPlan] = []
 
     def claim(self, index: int, claim: ResourceClaim) -> ClaimPlan:
         devices = claim.spec.devices
@@ -247,70 +253,78 @@ class _Planner:
         if request.first_available:
             if not self._features.prioritized_list:
                 raise Aborted(f"{place}: has alternatives, but DRAPrioritizedList is off")
-            asks = tuple(self._ask(place, ask.name, ask) for ask in request.first_available)
-            return RequestPlan(asks, has_alternatives=True)
+            subrequests = tuple(
+                self._subrequest(place, subrequest.name, subrequest) for subrequest in request.first_available
+            )
+            return RequestPlan(subrequests, has_alternatives=True)
         if request.exactly is None:
             raise Aborted(f"{place}: neither exactly nor firstAvailable is set")
-        return RequestPlan((self._ask(place, "", request.exactly),), has_alternatives=False)
+        return RequestPlan((self._subrequest(place, "", request.exactly),), has_alternatives=False)
 
-    def _ask(self, place: _Place, alternative: str, ask: BaseDeviceRequest) -> AskPlan:
+    def _subrequest(self, place: _Place, alternative: str, subrequest: BaseDeviceRequest) -> SubRequestPlan:
         text = f"{place}/{alternative}" if alternative else str(place)
-        device_class = self._check_ask(ask, text)
-        prepared = AskPlan(
-            index=len(self.asks),
+        device_class = self._check_subrequest(subrequest, text)
+        prepared = SubRequestPlan(
+            index=len(self.subrequests),
             claim_index=place.claim_index,
             request_index=place.request_index,
             claim=place.claim,
             request=place.request,
             alternative=alternative,
-            device_class=ask.device_class_name,
-            wants_all=ask.effective_mode == ALL,
-            count=ask.effective_count,
-            admin_access=isinstance(ask, ExactRequest) and ask.admin_access is True,
-            checks=self._checks(f"class {ask.device_class_name}", device_class.spec.selectors or (), from_class=True)
-            + self._checks(text, ask.selectors or (), from_class=False),
-            tolerations=ask.tolerations or (),
-            capacity=self._amounts(ask, text),
+            device_class=subrequest.device_class_name,
+            wants_all=subrequest.effective_mode == ALL,
+            count=subrequest.effective_count,
+            admin_access=isinstance(subrequest, ExactRequest) and subrequest.admin_access is True,
+            checks=self._checks(
+                f"class {subrequest.device_class_name}", device_class.spec.selectors or (), from_class=True
+            )
+            + self._checks(text, subrequest.selectors or (), from_class=False),
+            tolerations=subrequest.tolerations or (),
+            capacity=self._amounts(subrequest, text),
         )
-        self.asks.append(prepared)
+        self.subrequests.append(prepared)
         return prepared
 
-    def _check_ask(self, ask: BaseDeviceRequest, place: str) -> DeviceClass:
-        if isinstance(ask, ExactRequest) and ask.admin_access is not None and not self._features.admin_access:
+    def _check_subrequest(self, subrequest: BaseDeviceRequest, place: str) -> DeviceClass:
+        if (
+            isinstance(subrequest, ExactRequest)
+            and subrequest.admin_access is not None
+            and not self._features.admin_access
+        ):
             raise Aborted(f"{place}: admin access is requested, but DRAAdminAccess is off")
-        if not ask.device_class_name:
+        if not subrequest.device_class_name:
             raise Aborted(f"{place}: deviceClassName is missing")
-        device_class = self._classes.get(ask.device_class_name)
+        device_class = self._classes.get(subrequest.device_class_name)
         if device_class is None:
-            raise Aborted(f"{place}: device class {ask.device_class_name} does not exist")
-        if ask.effective_mode not in {ALL, EXACT_COUNT}:
-            raise Aborted(f"{place}: unsupported allocationMode {ask.allocation_mode}")
+            raise Aborted(f"{place}: device class {subrequest.device_class_name} does not exist")
+        if subrequest.effective_mode not in {ALL, EXACT_COUNT}:
+            raise Aborted(f"{place}: unsupported allocationMode {subrequest.allocation_mode}")
         return device_class
 
-    def _amounts(self, ask: BaseDeviceRequest, place: str) -> Amounts:
-        if ask.capacity is None or self._features.is_stable_allocator:
+    def _amounts(self, subrequest: BaseDeviceRequest, place: str) -> Amounts:
+        if subrequest.capacity is None or self._features.is_stable_allocator:
             return {}
         if not self._features.consumable_capacity:
             raise Aborted(f"{place}: has capacity requests, but DRAConsumableCapacity is off")
         try:
-            return {name: quantity_from_json(value) for name, value in (ask.capacity.requests or {}).items()}
+            return {name: quantity_from_json(value) for name, value in (subrequest.capacity.requests or {}).items()}
         except InputError as error:
             raise Aborted(f"{place}: capacity: {error}") from error
 
     def _checks(self, place: str, selectors: tuple[ClaimSelector, ...], *, from_class: bool) -> tuple[Check, ...]:
         return tuple(
-            Check(f"{place}: selector #{position}", from_class, position, self._judge(selector, place, position))
+            Check(f"{place}: selector #{position}", from_class, position, self._selector(selector, place, position))
             for position, selector in enumerate(selectors)
         )
 
-    def _judge(self, selector: ClaimSelector, place: str, position: int) -> _Judge:
+    def _selector(self, selector: ClaimSelector, place: str, position: int) -> _CachedSelector:
         if selector.cel is None:
             raise Aborted(f"{place}, selector #{position}: CEL expression empty (unsupported selector type?)")
         text = selector.cel.expression
-        judge = self._judges.get(text)
-        if judge is None:
-            judge = self._judges[text] = _Judge(text, self._compiled(text))
-        return judge
+        cached = self._selectors.get(text)
+        if cached is None:
+            cached = self._selectors[text] = _CachedSelector(text, self._compiled(text))
+        return cached
 
     def _compiled(self, text: str) -> SelectorLike | CompileError:
         try:

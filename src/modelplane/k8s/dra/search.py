@@ -3,31 +3,30 @@
 Order. Claims and requests as listed, alternatives in order of preference, devices in the order of the node's view.
 Within one request only combinations in device order are tried; across requests every order. Nothing is scored.
 
-Backtracking is explicit: a stack of frames, each holding one choice. A frame offers its next option, or gives up;
-when what came after an option fails, the option is taken back and the next one is tried. A failure is either plain,
-or says that the limit of results per claim was exceeded, which no other device can mend: it skips straight to the
-nearest choice that asks for fewer devices.
+Backtracking is explicit: a stack of frames, each holding one choice. A frame makes its next choice, or gives up; when
+what follows a choice fails, the choice is undone and the next one is made. A failure is either plain, or says that the
+limit of results per claim was exceeded, which no other device can change: it goes straight to the nearest choice that
+requests fewer devices.
 
-Blow-up. A search that takes long starts to remember. A situation that led nowhere (the same devices held, in
-whatever order they were taken) is not explored again. Two free devices that every request judges alike, with equal
-taints, capacity, counters and constrained attributes, are interchangeable: once one of them led nowhere, the other
-is not tried in its place. Neither changes what is found. Both are off where they would: with constraints whose
-memory depends on the path, and, for interchangeable devices, with admin access or shared devices. Once every device
-was looked at twice, a matching may prove that nothing fits. Whatever remains is bounded by a step budget; running
-out of it is an outcome of its own.
+Pruning. A search that takes long caches its failures. A state without a solution (the same devices allocated, in any
+order) is not explored again. Two free devices that are equal to every request, with equal taints, capacity, counters
+and constrained attributes, are equivalent: where one of them has no solution, the other is not tried. Neither changes
+what is found. Both are off where they would: with constraints whose state depends on the order, and, for equivalent
+devices, with admin access or shared devices. Once every device was tried twice, a matching may prove that nothing
+fits. Whatever remains is bounded by a step budget; running out of it is an outcome of its own.
 
-Errors. Selectors are judged in the order devices are reached, and the first that fails ends the attempt, so an error
+Errors. Selectors are evaluated in the order devices are reached, and the first that fails ends the attempt, so an error
 behind the first solution is never seen. This is upstream's behaviour and part of the contract.
 """
 
 from collections.abc import Hashable
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from modelplane.k8s.dra.books import Books
+from modelplane.k8s.dra.allocation_state import AllocationState
 from modelplane.k8s.dra.feasibility import is_hopeless
-from modelplane.k8s.dra.plan import MAX_RESULTS, AllocationPlan, AskPlan, Wanted, count_of
+from modelplane.k8s.dra.plan import MAX_RESULTS, AllocationPlan, SubRequestPlan, Wanted, count_of
 
-_REMEMBER_AFTER_STEPS = 256
+_CACHE_AFTER_STEPS = 256
 
 _Failure: TypeAlias = Literal["failed", "exceeded"]
 _Signal: TypeAlias = Literal["solved", "failed", "exceeded"]
@@ -42,11 +41,11 @@ class OutOfSteps(Exception):  # noqa: N818  ends the search; becomes the GaveUp 
 
 
 class _Position(NamedTuple):
-    """Where to go on: the n-th device of an ask, or (without an ask) the beginning of a request."""
+    """Where to go on: the n-th device of a subrequest, or (without a subrequest) the beginning of a request."""
 
     claim: int
     request: int
-    ask: AskPlan | None = None
+    subrequest: SubRequestPlan | None = None
     device: int = 0
     cursor: int = 0
 
@@ -62,40 +61,40 @@ class _Frame(Protocol):
 
 
 class Search:
-    """One search. `wanted` says for every ask how many devices it needs, or which, where it wants all."""
+    """One search. `wanted` says for every subrequest how many devices it needs, or which, where it wants all."""
 
     __slots__ = (
-        "_may_remember",
-        "_may_swap",
+        "_may_cache",
+        "_may_skip_equivalent",
         "_stack",
-        "books",
         "check_at",
         "failures",
         "max_steps",
         "plan",
+        "state",
         "steps",
         "wanted",
     )
 
-    def __init__(self, plan: AllocationPlan, books: Books, wanted: Wanted, max_steps: int) -> None:
+    def __init__(self, plan: AllocationPlan, state: AllocationState, wanted: Wanted, max_steps: int) -> None:
         self.plan = plan
-        self.books = books
+        self.state = state
         self.wanted = wanted
         self.max_steps = max_steps
         self.steps = 0
-        # A search that succeeds at once looks at each device about once; one that looks again may be in trouble.
-        self.check_at = min(len(books.candidates) + 8, max_steps)
+        # A search that succeeds at once tries each device about once; one that tries again may be in trouble.
+        self.check_at = min(len(state.candidates) + 8, max_steps)
         self.failures: dict[Hashable, _Failure] = {}
-        self._may_remember = not plan.is_forgetful
-        self._may_swap = self._may_remember and not plan.has_admin_access
+        self._may_cache = not plan.is_order_dependent
+        self._may_skip_equivalent = self._may_cache and not plan.has_admin_access
         self._stack: list[_Frame] = []
 
     def run(self) -> bool:
-        """Whether a solution was found; it is in the books. Aborted or OutOfSteps end the search early."""
+        """Whether a solution was found; it is in the state. Aborted or OutOfSteps end the search early."""
         try:
             return self._run()
         except _Hopeless:
-            self.books.abandon()
+            self.state.deallocate_all()
             return False
 
     def _run(self) -> bool:
@@ -121,18 +120,18 @@ class Search:
         if self.steps >= self.max_steps:
             raise OutOfSteps
         self.check_at = self.max_steps
-        if is_hopeless(self.plan, self.books, self.wanted):
+        if is_hopeless(self.plan, self.state, self.wanted):
             raise _Hopeless
 
     @property
-    def remembers(self) -> bool:
-        """Whether the search has taken long enough for failures to be worth remembering."""
-        return self._may_remember and self.steps > _REMEMBER_AFTER_STEPS
+    def caches_failures(self) -> bool:
+        """Whether the search has taken long enough for failures to be worth caching."""
+        return self._may_cache and self.steps > _CACHE_AFTER_STEPS
 
     @property
-    def swaps(self) -> bool:
-        """Whether interchangeable devices are worth recognising."""
-        return self._may_swap and self.steps > _REMEMBER_AFTER_STEPS
+    def skips_equivalent(self) -> bool:
+        """Whether equivalent devices are worth recognising."""
+        return self._may_skip_equivalent and self.steps > _CACHE_AFTER_STEPS
 
     def _enter(self, position: _Position) -> _Signal | None:
         """Push the frame for the next choice (None), or tell at once how the search ends from here."""
@@ -149,29 +148,29 @@ class Search:
             self._stack.append(_CLAIM_DONE)
             return _Position(position.claim + 1, 0)
         request = claim.requests[position.request]
-        if position.ask is None and request.has_alternatives:
-            self._stack.append(_Alternatives(position, request.asks))
+        if position.subrequest is None and request.has_alternatives:
+            self._stack.append(_Alternatives(position, request.subrequests))
             return None
-        return self._next_device(position, position.ask or request.asks[0])
+        return self._next_device(position, position.subrequest or request.subrequests[0])
 
-    def _next_device(self, position: _Position, ask: AskPlan) -> _Position | _Failure | None:
-        wanted = self.wanted[ask.index]
+    def _next_device(self, position: _Position, subrequest: SubRequestPlan) -> _Position | _Failure | None:
+        wanted = self.wanted[subrequest.index]
         count = count_of(wanted)
-        if ask.wants_all and not count:
+        if subrequest.wants_all and not count:
             return "failed"
         if position.device >= count:
             return _Position(position.claim, position.request + 1)
-        if len(self.books.holds[position.claim]) + count - position.device > MAX_RESULTS:
+        if len(self.state.allocating[position.claim]) + count - position.device > MAX_RESULTS:
             return "exceeded"
         if not isinstance(wanted, int):
-            self._stack.append(_All(self, position, ask, wanted[position.device]))
+            self._stack.append(_All(self, position, subrequest, wanted[position.device]))
             return None
         key = None
-        if self.remembers:
-            key = (ask.index, position.device, position.cursor, self.books.situation(position.claim))
+        if self.caches_failures:
+            key = (subrequest.index, position.device, position.cursor, self.state.key(position.claim))
             if key in self.failures:
                 return self.failures[key]
-        self._stack.append(_Pick(self, position, ask, key))
+        self._stack.append(_Pick(self, position, subrequest, key))
         return None
 
 
@@ -193,19 +192,19 @@ _CLAIM_DONE = _ClaimDone()
 class _Alternatives:
     """The alternatives of one request, in order of preference."""
 
-    __slots__ = ("_all_exceeded", "_asks", "_at", "_position")
+    __slots__ = ("_all_exceeded", "_at", "_position", "_subrequests")
 
-    def __init__(self, position: _Position, asks: tuple[AskPlan, ...]) -> None:
+    def __init__(self, position: _Position, subrequests: tuple[SubRequestPlan, ...]) -> None:
         self._position = position
-        self._asks = asks
+        self._subrequests = subrequests
         self._at = 0
         self._all_exceeded = True
 
     def advance(self) -> _Position | _Failure:
-        if self._at == len(self._asks):
+        if self._at == len(self._subrequests):
             return "exceeded" if self._all_exceeded else "failed"
         self._at += 1
-        return _Position(self._position.claim, self._position.request, self._asks[self._at - 1])
+        return _Position(self._position.claim, self._position.request, self._subrequests[self._at - 1])
 
     def resume(self, failure: _Failure) -> _Failure | None:
         self._all_exceeded = self._all_exceeded and failure == "exceeded"
@@ -213,30 +212,30 @@ class _Alternatives:
 
 
 class _Pick:
-    """The next device of an ask for a number of devices. `key` is the situation to remember if it leads nowhere."""
+    """The next device of a subrequest for a number of devices. `key` is the state to cache if it has no solution."""
 
-    __slots__ = ("_ask", "_cursor", "_key", "_position", "_search", "_spent")
+    __slots__ = ("_cursor", "_exhausted", "_key", "_position", "_search", "_subrequest")
 
-    def __init__(self, search: Search, position: _Position, ask: AskPlan, key: Hashable | None) -> None:
+    def __init__(self, search: Search, position: _Position, subrequest: SubRequestPlan, key: Hashable | None) -> None:
         self._search = search
         self._position = position
-        self._ask = ask
+        self._subrequest = subrequest
         self._key = key
         self._cursor = position.cursor
-        self._spent: set[Hashable] = set()
+        self._exhausted: set[Hashable] = set()
 
     def advance(self) -> _Position | _Failure:
-        search, books, ask = self._search, self._search.books, self._ask
-        for index in range(self._cursor, len(books.candidates)):
+        search, state, subrequest = self._search, self._search.state, self._subrequest
+        for index in range(self._cursor, len(state.candidates)):
             search.steps += 1
             if search.steps >= search.check_at:
                 search.check()
-            if books.refuses(ask, index) or self._is_spent(index):
+            if state.rejects(subrequest, index) or self._is_exhausted(index):
                 continue
-            if books.take(ask, index):
+            if state.allocate(subrequest, index):
                 self._cursor = index + 1
                 claim, request, _, device, _ = self._position
-                return _Position(claim, request, ask, device + 1, index + 1)
+                return _Position(claim, request, subrequest, device + 1, index + 1)
         return self._give_up("failed")
 
     def _give_up(self, failure: _Failure) -> _Failure:
@@ -244,39 +243,39 @@ class _Pick:
             self._search.failures[self._key] = failure
         return failure
 
-    def _is_spent(self, index: int) -> bool:
-        return bool(self._spent) and self._search.books.kind_of(index) in self._spent
+    def _is_exhausted(self, index: int) -> bool:
+        return bool(self._exhausted) and self._search.state.equivalence_key(index) in self._exhausted
 
     def resume(self, failure: _Failure) -> _Failure | None:
         search = self._search
-        search.books.give_back(self._position.claim)
+        search.state.deallocate(self._position.claim)
         if failure == "exceeded":
             return self._give_up(failure)
-        if search.swaps:
-            kind = search.books.kind_of(self._cursor - 1)
+        if search.skips_equivalent:
+            kind = search.state.equivalence_key(self._cursor - 1)
             if kind is not None:
-                self._spent.add(kind)
+                self._exhausted.add(kind)
         return None
 
 
 class _All:
-    """One device of an ask for all devices: there is no other to try."""
+    """One device of a subrequest for all devices: there is no other to try."""
 
-    __slots__ = ("_ask", "_index", "_position", "_search")
+    __slots__ = ("_index", "_position", "_search", "_subrequest")
 
-    def __init__(self, search: Search, position: _Position, ask: AskPlan, index: int) -> None:
+    def __init__(self, search: Search, position: _Position, subrequest: SubRequestPlan, index: int) -> None:
         self._search = search
         self._position = position
-        self._ask = ask
+        self._subrequest = subrequest
         self._index = index
 
     def advance(self) -> _Position | _Failure:
         self._search.steps += 1
-        if not self._search.books.take(self._ask, self._index, must=True):
+        if not self._search.state.allocate(self._subrequest, self._index, must=True):
             return "failed"
         claim, request, _, device, _ = self._position
-        return _Position(claim, request, self._ask, device + 1)
+        return _Position(claim, request, self._subrequest, device + 1)
 
     def resume(self, failure: _Failure) -> _Failure | None:
-        self._search.books.give_back(self._position.claim)
+        self._search.state.deallocate(self._position.claim)
         return failure

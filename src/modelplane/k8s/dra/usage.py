@@ -1,6 +1,6 @@
 """Which devices other claims hold, and how much of the shared ones.
 
-Results with admin access do not count as use. A result with a share id is a share: it blocks nobody, but what it
+Results with admin access do not count as use. A result with a share id is a share: it blocks no claim, but what it
 consumes is gone. Everything else is a whole device.
 """
 
@@ -40,8 +40,8 @@ class DeviceUsage:
                 _add(consumed.setdefault(identity, {}), device.consumed_capacity)
         return cls(frozenset(whole), frozenset(shared), consumed)
 
-    def holds(self, device: DeviceId) -> bool:
-        """Whether anyone holds the device or a share of it; then its counters are spent."""
+    def is_allocated(self, device: DeviceId) -> bool:
+        """Whether the device or a share of it is allocated; then its counters are consumed."""
         return device in self.whole or device in self.shared or device in self.consumed
 
 

@@ -1,7 +1,7 @@
-"""ResourceClaims of pods: made from templates, released when the pod is done, and then free again.
+"""The ResourceClaim controller: creates claims from templates and releases those of finished pods.
 
-The resource claim controller of a real cluster. A claim made from a template belongs to one pod and goes with it; one
-that a pod names itself is shared and stays. A claim that nobody holds loses its devices and its protection.
+A claim from a template belongs to one pod and is deleted with it; a claim that a pod names is shared and stays. An
+unreserved claim is deallocated and loses its finalizer.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ def claim_names(pod: Manifest) -> dict[str, str | None]:
 
 
 class Claims:
-    """Looks at pods, to make their claims, and at claims, to release them."""
+    """Creates the claims of pods, and releases claims."""
 
     name = "claims"
     kinds = frozenset({("", "Pod"), (RESOURCE_GROUP, "ResourceClaim"), (RESOURCE_GROUP, "ResourceClaimTemplate")})

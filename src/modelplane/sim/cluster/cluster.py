@@ -75,7 +75,7 @@ _DEFAULTS = ClusterSettings()
 # A key such as the scheduler's stands for every pod of the cluster, so many changes a second are no conflict.
 _LOOP = LoopSettings(breaker_passes=20_000)
 
-OnBroke = Callable[[WorkItem, Exception, int], None]
+OnFailed = Callable[[WorkItem, Exception, int], None]
 
 
 class SimulatedCluster:
@@ -89,7 +89,7 @@ class SimulatedCluster:
         engines: EngineFactory,
         settings: ClusterSettings = _DEFAULTS,
         *,
-        on_broke: OnBroke | None = None,
+        on_failed: OnFailed | None = None,
     ) -> None:
         self.name = name
         self.api = ClusterApi(name, store)
@@ -97,7 +97,7 @@ class SimulatedCluster:
         self._clock = clock
         self._settings = settings
         context = ControllerContext(name, store, clock, settings)
-        self._loop: Loop[WorkItem] = Loop(self._reconcile, clock=clock, workers=1, settings=_LOOP, on_broke=on_broke)
+        self._loop: Loop[WorkItem] = Loop(self._reconcile, clock=clock, workers=1, settings=_LOOP, on_failed=on_failed)
         self._nodes = Nodes(context)
         self._kubelet = Kubelet(context, engines, self._enqueuer(Kubelet.name))
         self._gateways = GatewayController(context)

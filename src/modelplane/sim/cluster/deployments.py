@@ -158,7 +158,7 @@ def bounds_of(deployment: Manifest) -> RolloutBounds:
 
 
 def template_hash(deployment: Manifest) -> str:
-    """What tells one pod template from another; equal templates of any Deployment share it."""
+    """The pod-template-hash; equal templates of any Deployment share it."""
     return digest_of(value_at(deployment, "spec", "template"))
 
 

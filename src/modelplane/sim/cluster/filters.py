@@ -2,8 +2,8 @@
 
     cordon, taints, node selector and required affinity, number of pods
 
-CPU and memory are not modelled: a node has room for any pod until it has as many as its kubelet admits. Devices are
-looked at after these, by `devices`.
+CPU and memory are not modelled: a node has room for any pod until it has as many as its kubelet admits. `devices`
+allocates devices after these filters.
 """
 
 from collections.abc import Callable

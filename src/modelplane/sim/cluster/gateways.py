@@ -157,8 +157,8 @@ class GatewayController:
         self, item: Manifest, known: Iterator[Mapping[str, object]], wanted: Sequence[Json]
     ) -> list[Mapping[str, object]]:
         generation = int_at(item, "metadata", "generation")
-        told = [{**entry, "observedGeneration": generation} for entry in wanted]
-        return merged_conditions(known, told, self._context.clock.now())
+        observed = [{**entry, "observedGeneration": generation} for entry in wanted]
+        return merged_conditions(known, observed, self._context.clock.now())
 
 
 def backends_of(route: Manifest) -> Iterator[Mapping[str, object]]:

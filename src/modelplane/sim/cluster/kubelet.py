@@ -396,6 +396,6 @@ def _requeue(run: PodRun, now: float) -> Outcome:
     return RequeueAfter(run.due - now) if run.due < math.inf else Done()
 
 
-def _seconds(pod: Manifest, knob: str, default: float) -> float:
-    given = seconds(annotation(pod, knob))
+def _seconds(pod: Manifest, key: str, default: float) -> float:
+    given = seconds(annotation(pod, key))
     return default if given is None else given

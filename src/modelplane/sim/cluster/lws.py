@@ -202,7 +202,7 @@ class LeaderWorkerSets:
 
 
 def revision_of(item: Manifest) -> str:
-    """What tells one template of groups from another. The number of groups is no part of it."""
+    """The hash of the group template, without the number of groups."""
     return digest_of([mapping_at(item, "spec", "leaderWorkerTemplate"), mapping_at(item, "spec", "networkConfig")])
 
 

@@ -43,10 +43,10 @@ def _true_conditions(item: Manifest, groups: Sequence[SeenGroup]) -> list[str]:
     replicas = int_at(item, "spec", "replicas", default=1)
     partition = int_at(item, "spec", "rolloutStrategy", "rollingUpdateConfiguration", "partition")
     own = [group for group in groups if group.number < replicas]
-    concerned = [group for group in own if group.number >= partition]
-    if not all(group.updated for group in concerned):
+    affected = [group for group in own if group.number >= partition]
+    if not all(group.updated for group in affected):
         return [UPDATING, PROGRESSING]
-    whole = sum(group.ready for group in own) == replicas and all(group.ready for group in concerned)
+    whole = sum(group.ready for group in own) == replicas and all(group.ready for group in affected)
     return [AVAILABLE] if whole else [PROGRESSING]
 
 

@@ -106,8 +106,8 @@ class PoolPods:
     def known(self) -> bool:
         return self._unsubscribe is not None
 
-    def on_change(self, heard: EndpointsCallback, /) -> None:
-        self._roster.on_change(heard)
+    def on_change(self, listener: EndpointsCallback, /) -> None:
+        self._roster.on_change(listener)
 
     async def start(self) -> None:
         self._unsubscribe = self._store.subscribe(self._on_change)

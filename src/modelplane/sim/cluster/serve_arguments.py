@@ -31,9 +31,9 @@ _TENSOR_PARALLEL = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeArguments:
-    """What the command line says; None and nothing where it says nothing.
+    """The options of a command line; None where absent.
 
-    `models` are the names that are answered to, `checkpoint` is what was loaded and tells the size.
+    `models` are the served model names, `checkpoint` is the loaded model, whose name has the size.
     """
 
     models: tuple[str, ...]

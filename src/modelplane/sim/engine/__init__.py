@@ -1,11 +1,11 @@
 """A simulated inference engine: a real HTTP server that speaks OpenAI and reports like vLLM, without a GPU.
 
 One `Engine` stands for one serving pod. Hundreds share an event loop: an idle engine is a listening socket and a few
-small objects, no task and no timer. What it answers depends on its seed and the prompt only; how long it takes follows
-from what else it is doing: a step of the batch costs what was measured on a real GPU (`timing`), divided by `speed`.
+small objects, no task and no timer. Its response depends on its seed and the prompt only; its latency
+depends on its batch: a step of the batch costs what was measured on a real GPU (`timing`), divided by `speed`.
 
     http      server → service → answering        sockets, paths, streams
-    words     bodies → requests → replies         what was asked, what is said
+    bodies    bodies → requests → replies         requests and responses
     engine    core → batch → schedule → blocks    the batch, step by step; the cache, block by block
 
 `schedule` decides and `timing` says what it costs; neither knows about time or sockets.

@@ -72,7 +72,7 @@ class Job:
     number: str
     sequences: list[Sequence]
     watch: Wakeup
-    fate: RequestFault
+    fault: RequestFault
 
     def usage(self) -> TokenUsage:
         firsts = self.sequences[:: self.ask.per_prompt]
@@ -95,10 +95,10 @@ async def finish_all(sequences: list[Sequence], watch: Wakeup) -> None:
 async def answer_whole(core: Core, job: Job) -> bytes:
     await finish_all(job.sequences, job.watch)
     job.check()
-    if job.fate.drip_s:
-        await pause(core.clock, job.fate.drip_s * sum(sequence.emitted for sequence in job.sequences))
+    if job.fault.drip_s:
+        await pause(core.clock, job.fault.drip_s * sum(sequence.emitted for sequence in job.sequences))
     texts = (("".join(choice.answer.tokens), choice.answer.finish_reason) for choice in job.ask.choices)
-    return job.reply.whole(texts, job.usage(), core.kept_for_others(job.sequences))
+    return job.reply.whole(texts, job.usage(), core.kv_transfer_params(job.sequences))
 
 
 async def embed(core: Core, ask: EmbeddingRequest, key: str) -> None:
@@ -124,8 +124,8 @@ async def answer_stream(core: Core, job: Job, request: web.BaseRequest, response
             if events.is_cut:
                 _drop(request)
                 return
-            if job.fate.drip_s:
-                await pause(core.clock, job.fate.drip_s)
+            if job.fault.drip_s:
+                await pause(core.clock, job.fault.drip_s)
     await response.write(b"".join(job.reply.ending(job.usage())))
     await response.write_eof()
 
@@ -150,14 +150,14 @@ class _Events:
 
     @property
     def is_cut(self) -> bool:
-        cut = self._job.fate.cut_after
+        cut = self._job.fault.cut_after
         return cut is not None and self._tokens >= cut
 
     def ready(self) -> Iterator[bytes]:
         """What is new: in one piece, or token by token where a fault is counting them."""
-        fate = self._job.fate
-        parts = self._parts(one_by_one=bool(fate.drip_s) or fate.cut_after is not None)
-        if fate.drip_s or fate.cut_after is not None:
+        fault = self._job.fault
+        parts = self._parts(one_by_one=bool(fault.drip_s) or fault.cut_after is not None)
+        if fault.drip_s or fault.cut_after is not None:
             yield from parts
         elif whole := b"".join(parts):
             yield whole

@@ -84,7 +84,7 @@ class Batch:
         self.kick()
 
     def kick(self) -> None:
-        """Something changed from outside: look at it in the next turn, unless a step is running."""
+        """Schedule a turn, unless a step is running: something changed from outside."""
         if self._step is None:
             self._arm(self._clock.now())
 

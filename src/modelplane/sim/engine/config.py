@@ -23,7 +23,7 @@ class KvTransfer:
     gb_per_s: what copies reach; an adapter of 400 Gb/s for each GPU, as in H100 and H200 nodes.
     latency_ms: of setting one copy up; an estimate.
     lease_s: how long a prefill engine keeps a prompt's cache for the other one (`kv_lease_duration` of vLLM).
-    recompute: whether a decode engine computes what it cannot fetch; vLLM fails such requests unless told otherwise.
+    recompute: whether a decode engine computes what it cannot fetch; vLLM fails such requests by default.
     """
 
     role: KvRole = "kv_both"
@@ -35,7 +35,7 @@ class KvTransfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """Who an engine is, what it serves and how fast.
+    """Configuration of an engine.
 
     The first of `models` labels the metrics, as vLLM's first served name does; all of them are answered to. `speed`
     divides every simulated time, so a test may run a thousand times faster than the GPU.
@@ -47,9 +47,9 @@ class EngineConfig:
     max_loras: adapters that can be in the batch together; 0 serves none. `adapters` are known from the start, and
         others may be loaded while the engine runs if `runtime_lora`.
     kv_transfer: None takes no part in prefill/decode disaggregation.
-    kv_events: whether to tell what the cache gains and loses.
+    kv_events: whether to publish KV events.
     startup_s: how long `start` takes to listen, divided by `speed` as everything else.
-    faults: what goes wrong by itself; `fault_header` lets a request ask for more.
+    faults: injected faults; `fault_header` lets a request ask for one.
     """
 
     cluster: str
@@ -107,7 +107,7 @@ class EngineConfig:
 
     @property
     def served_by(self) -> str:
-        """What the `x-served-by` header of every answer says."""
+        """The value of the `x-served-by` response header."""
         return f"{self.cluster}/{self.pod}"
 
     @property

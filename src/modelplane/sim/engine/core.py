@@ -13,7 +13,7 @@ from modelplane.sim.engine.requests import Choice, EmbeddingRequest, GenerationR
 from modelplane.sim.engine.schedule import BatchScheduler
 from modelplane.sim.engine.sequence import Draft, Notify, RemoteCache, Sequence
 from modelplane.sim.engine.steps import BatchLimits
-from modelplane.sim.engine.transfer import EngineRegistry, remote_cache, where_kept
+from modelplane.sim.engine.transfer import EngineRegistry, remote_cache, transfer_params
 
 
 class Core:
@@ -50,7 +50,7 @@ class Core:
         if was or faults.stalled:
             self._batch.stall(stalled=faults.stalled)
 
-    def fate(self, number: int) -> RequestFault:
+    def fault(self, number: int) -> RequestFault:
         return draw(self.faults, identity=f"{self.config.seed}/{self.id}", number=number)
 
     def generate(self, ask: GenerationRequest, key: str, notify: Notify) -> list[Sequence]:
@@ -86,18 +86,18 @@ class Core:
             if not sequence.ended:
                 self._batch.abort(sequence)
 
-    def kept_for_others(self, sequences: list[Sequence]) -> dict[str, object] | None:
+    def kv_transfer_params(self, sequences: list[Sequence]) -> dict[str, object] | None:
         """What the answer of a prefill leg says about its cache."""
         first = sequences[0]
         if not first.hold:
             return None
         shards = self.config.tensor_parallel
-        return where_kept(first, engine=self.id, address=self.address, tensor_parallel=shards)
+        return transfer_params(first, engine=self.id, address=self.address, tensor_parallel=shards)
 
     def keeps(self, request: str) -> bool:
         return self._scheduler.keeps(request)
 
-    def let_go(self, request: str) -> None:
+    def release(self, request: str) -> None:
         if self._scheduler.release_lease(request):
             self._batch.kick()
 

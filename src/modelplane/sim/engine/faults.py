@@ -1,4 +1,4 @@
-"""What can go wrong with an engine, on purpose.
+"""Injected faults of an engine.
 
 Faults come from the configuration, from `POST /sim/faults` while it runs, and from the header `x-sim-fault` of one
 request. Whether a request is hit by a rate is a function of the seed, the pod and the number of the request, so a run
@@ -32,7 +32,7 @@ _Status = Annotated[int, Meta(ge=400, le=599)]
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What goes wrong by itself: rates are shares of requests from 0 to 1.
+    """Faults of an engine: rates are shares of requests from 0 to 1.
 
     `crash_after` ends the engine with that request, counted from its start; `stalled` freezes its steps: requests are
     accepted and health is fine, but no token comes, as when a GPU hangs.
@@ -55,7 +55,7 @@ NO_FAULTS = Faults()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFault:
-    """What happens to one request."""
+    """The fault of one request."""
 
     error: int | None = None
     delay_s: float = 0.0
@@ -69,7 +69,7 @@ NO_FAULT = RequestFault()
 
 
 def draw(faults: Faults, *, identity: str, number: int) -> RequestFault:
-    """The fate of the request with this number on this engine."""
+    """The fault of request `number` on this engine."""
     if faults is NO_FAULTS:
         return NO_FAULT
 
@@ -86,18 +86,18 @@ def draw(faults: Faults, *, identity: str, number: int) -> RequestFault:
 
 
 def read_header(text: str) -> RequestFault:
-    """The fate that a request asks for itself."""
+    """The fault in the header of a request."""
     given: dict[str, object] = {}
     for entry in text.split(","):
         name, _, value = entry.strip().partition("=")
         reader = _READERS.get(name)
         if reader is None:
-            raise errors.invalid_header(HEADER, f"{name!r} is none of {', '.join(sorted(_READERS))}")
+            raise errors.invalid_header(HEADER, f"{name!r} is not one of {', '.join(sorted(_READERS))}")
         field, read = reader
         try:
             given[field] = read(value)
         except (ValueError, msgspec.ValidationError):
-            raise errors.invalid_header(HEADER, f"{name}: {value!r} is not a value that it takes") from None
+            raise errors.invalid_header(HEADER, f"{name}: {value!r} is not a valid value") from None
     return RequestFault(**given)  # type: ignore[arg-type]  # each reader returns the type of its field
 
 
@@ -121,7 +121,7 @@ def read_list(text: str) -> Faults:
     try:
         return msgspec.convert(given, Faults, strict=False)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{text!r} is no list of faults: {error}") from None
+        raise ValueError(f"{text!r} is not a list of faults: {error}") from None
 
 
 def _flag(value: str) -> bool:

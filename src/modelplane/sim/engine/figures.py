@@ -1,4 +1,4 @@
-"""What an engine counts while it runs: the numbers behind its metrics."""
+"""Counters and histograms of an engine, for its metrics."""
 
 from bisect import bisect_left
 from collections import Counter

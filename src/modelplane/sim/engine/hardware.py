@@ -96,7 +96,7 @@ def gpu_of(product: str) -> GpuModel | None:
 
 
 def shape_of(model: str) -> ModelShape:
-    """The sizes that a model's name tells; those of an 8B where it tells none."""
+    """The sizes in a model's name; those of an 8B where it has none."""
     name = model.lower().replace("_", "-")
     found = _SIZE.search(name)
     if found is None:

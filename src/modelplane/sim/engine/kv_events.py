@@ -1,4 +1,4 @@
-"""What a cache tells those who route by it: which blocks it gained and lost.
+"""KV events of an engine's cache: stored and removed blocks.
 
 The events carry vLLM's names and fields. vLLM sends them over ZMQ; here they go to callbacks in this process and, as
 JSON lines, to whoever reads the stream of the engine. A batch has a sequence number; the last batches are kept, so that

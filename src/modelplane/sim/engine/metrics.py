@@ -1,4 +1,4 @@
-"""What vLLM would tell Prometheus, under vLLM's names."""
+"""Prometheus metrics under vLLM's names."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ FINISHED_REASONS = ("stop", "length", "abort", "error")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineGauges:
-    """What an engine is doing at the moment of the scrape. `loading` of the waiting have cache being copied."""
+    """The state of an engine at a scrape. `loading` of the waiting requests have cache being copied."""
 
     running: int = 0
     waiting: int = 0
@@ -53,11 +53,13 @@ def exposition(
 
 
 def _gauges(labels: str, gauges: EngineGauges) -> Iterator[str]:
-    yield from _single("num_requests_running", "gauge", "Requests in the batch.", labels, gauges.running)
-    yield from _single("num_requests_waiting", "gauge", "Requests waiting for a place.", labels, gauges.waiting)
+    yield from _single("num_requests_running", "gauge", "Running requests.", labels, gauges.running)
+    yield from _single("num_requests_waiting", "gauge", "Waiting requests.", labels, gauges.waiting)
     reasons = {"capacity": gauges.waiting - gauges.loading, "deferred": gauges.loading}
-    yield from _labelled("num_requests_waiting_by_reason", "gauge", "Why they wait.", labels, "reason", reasons.items())
-    yield from _single("kv_cache_usage_perc", "gauge", "KV cache in use; 1 is all of it.", labels, gauges.kv_usage)
+    yield from _labelled(
+        "num_requests_waiting_by_reason", "gauge", "Waiting requests by reason.", labels, "reason", reasons.items()
+    )
+    yield from _single("kv_cache_usage_perc", "gauge", "KV cache usage; 1 is full.", labels, gauges.kv_usage)
 
 
 def _counters(labels: str, figures: EngineStats) -> Iterator[str]:
@@ -66,13 +68,13 @@ def _counters(labels: str, figures: EngineStats) -> Iterator[str]:
         ("prefix_cache_hits", "Prompt tokens found in the prefix cache.", figures.cache_hits),
         ("external_prefix_cache_queries", "Prompt tokens looked for on other engines.", figures.remote_queries),
         ("external_prefix_cache_hits", "Prompt tokens copied from other engines.", figures.remote_hits),
-        ("num_preemptions", "Sequences that lost their cache to others.", figures.preemptions),
-        ("prompt_tokens", "Prompt tokens read.", figures.prompt_tokens),
+        ("num_preemptions", "Preempted sequences.", figures.preemptions),
+        ("prompt_tokens", "Prompt tokens processed.", figures.prompt_tokens),
         ("generation_tokens", "Tokens written.", figures.generation_tokens),
     ):
         yield from _single(f"{name}_total", "counter", text, labels, value)
     finished = [(reason, figures.finished_by[reason]) for reason in FINISHED_REASONS]
-    text = "Requests ended, by reason."
+    text = "Finished requests by reason."
     yield from _labelled("request_success_total", "counter", text, labels, "finished_reason", finished)
 
 
@@ -87,9 +89,9 @@ def _histograms(labels: str, figures: EngineStats) -> Iterator[str]:
         ("request_prefill_time_seconds", "From the first step to the first token.", figures.prefill),
         ("request_decode_time_seconds", "From the first token to the last.", figures.decode),
         ("request_prompt_tokens", "Prompt tokens of a request.", figures.prompt_lengths),
-        ("request_generation_tokens", "Tokens of an answer.", figures.answer_lengths),
-        ("request_params_max_tokens", "What requests ask for at most.", figures.asked_lengths),
-        ("request_params_n", "Choices that requests ask for.", figures.choices),
+        ("request_generation_tokens", "Generated tokens of a request.", figures.answer_lengths),
+        ("request_params_max_tokens", "max_tokens of requests.", figures.asked_lengths),
+        ("request_params_n", "n of requests.", figures.choices),
         ("iteration_tokens_total", "Tokens computed in a step.", figures.step_tokens),
     ):
         yield from _head(name, "histogram", text)
@@ -110,7 +112,7 @@ def _info(cache: CacheConfigInfo) -> Iterator[str]:
         f'block_size="{cache.block_size}",enable_prefix_caching="{cache.prefix_caching}",engine="0",'
         f'num_gpu_blocks="{cache.blocks}"'
     )
-    yield from _single("cache_config_info", "gauge", "How the KV cache is made.", labels, 1)
+    yield from _single("cache_config_info", "gauge", "Configuration of the KV cache.", labels, 1)
 
 
 def _lora(lora: LoraGauge) -> Iterator[str]:

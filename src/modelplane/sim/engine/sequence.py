@@ -23,7 +23,7 @@ class SequencePhase(Enum):
     """In the batch."""
     FINISHED = auto()
     FAILED = auto()
-    """Its keys and values could not be fetched, and the engine is told not to compute them."""
+    """Its keys and values could not be fetched, and the engine is configured not to compute them."""
     ABORTED = auto()
     """Its client left."""
 
@@ -35,7 +35,7 @@ ENDED = frozenset({SequencePhase.FINISHED, SequencePhase.FAILED, SequencePhase.A
 class RemoteCache:
     """Keys and values that another engine has computed for a prompt, and what copying them takes.
 
-    `is_there` says whether it still keeps them; `fetched` tells it that they are no longer needed.
+    `is_there` says whether it still keeps them; `fetched` releases them.
     """
 
     tokens: int
@@ -49,7 +49,7 @@ class RemoteCache:
 class Draft:
     """What is asked of an engine for one answer. What will be answered is known from the start.
 
-    An empty answer (an embedding) ends with its prompt. `each` asks to be told of every token and not only of the end.
+    An empty answer (an embedding) ends with its prompt. With `each`, every token is notified and not only the end.
     `adapter` and `salt` keep the prompt's cache apart from others'. `hold` keeps the cache for another engine when the
     answer is complete; `remote` is cache that another one keeps for this.
     """

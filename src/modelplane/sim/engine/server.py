@@ -77,7 +77,7 @@ class SimulatedEngine:
         self._service.core.set_faults(faults)
 
     def on_kv_events(self, listener: Listener) -> Callable[[], None]:
-        """Call it with every batch of KV events, if the engine tells any, until the returned function is called."""
+        """Call it with every batch of KV events, if it publishes any, until the returned function is called."""
         return self._service.core.log.listen(listener)
 
     def _crash(self) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 
-from modelplane import __version__
+from modelplane.api.version import __version__
 from modelplane.sim.engine import errors, faults, metrics
 from modelplane.sim.engine.answering import Bodies, Job, Wakeup, answer_stream, answer_whole, embed
 from modelplane.sim.engine.batch import EngineClock, pause
@@ -80,7 +80,7 @@ class EngineService:
 
     async def _generate(self, request: web.BaseRequest, read: _Reader, kind: _Kind) -> web.StreamResponse:
         body = await self._read(request)
-        fate = await self._suffer(request)
+        fault = await self._inject_fault(request)
         prefilled_by = ""
         if self._sidecar is not None and kind != "response":
             body, prefilled_by = await self._sidecar.prefilled(request.path, request.headers, body)
@@ -88,7 +88,7 @@ class EngineService:
         number = self._number()
         watch = Wakeup()
         reply = self._bodies(kind, ask, number)
-        job = Job(ask, reply, number, self.core.generate(ask, number, watch.wake), watch, fate)
+        job = Job(ask, reply, number, self.core.generate(ask, number, watch.wake), watch, fault)
         try:
             return await self._answer(request, job, {PREFILLED_BY: prefilled_by} if prefilled_by else {})
         finally:
@@ -109,13 +109,13 @@ class EngineService:
             await answer_stream(self.core, job, request, response)
             return response
         body = await answer_whole(self.core, job)
-        if job.fate.cut_after is not None and request.transport is not None:
+        if job.fault.cut_after is not None and request.transport is not None:
             request.transport.abort()
         return self._respond(body, headers=headers)
 
     async def _embed(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await self._read(request)
-        await self._suffer(request)
+        await self._inject_fault(request)
         ask = read_embedding(body, self._config, self.core.adapters)
         await embed(self.core, ask, self._number())
         vectors = [vector(ids, ask.size) for ids in ask.inputs]
@@ -176,7 +176,7 @@ class EngineService:
         """JSON lines of the batches from `?from=` on, for as long as the reader stays."""
         log = self.core.log
         if not log.enabled:
-            raise errors.EngineApiError(404, "This engine does not tell KV events.", code="kv_events_off")
+            raise errors.EngineApiError(404, "This engine does not publish KV events.", code="kv_events_off")
         first = _whole_number("from", request.query.get("from", "0"))
         queue: asyncio.Queue[PublishedBatch] = asyncio.Queue()
 
@@ -195,22 +195,22 @@ class EngineService:
         finally:
             leave()
 
-    async def _suffer(self, request: web.BaseRequest) -> faults.RequestFault:
-        """Let happen what is to happen before a request is looked at, and say what is to happen later."""
+    async def _inject_fault(self, request: web.BaseRequest) -> faults.RequestFault:
+        """Apply faults before the request is read; return those that apply later."""
         self._answered += 1
-        fate = self.core.fate(self._answered)
+        fault = self.core.fault(self._answered)
         asked = request.headers.get(faults.HEADER)
         if asked is not None and self._config.fault_header:
-            fate = faults.read_header(asked)
-        if fate.crash:
+            fault = faults.read_header(asked)
+        if fault.crash:
             self._crash()
-        if fate.crash or fate.hang:
+        if fault.crash or fault.hang:
             await asyncio.get_running_loop().create_future()
-        if fate.delay_s:
-            await pause(self.core.clock, fate.delay_s)
-        if fate.error is not None:
-            raise errors.injected(fate.error)
-        return fate
+        if fault.delay_s:
+            await pause(self.core.clock, fault.delay_s)
+        if fault.error is not None:
+            raise errors.injected(fault.error)
+        return fault
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         limit = self._config.max_body_bytes

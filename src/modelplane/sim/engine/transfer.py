@@ -3,7 +3,7 @@
 The protocol is that of vLLM's NIXL connector, which llm-d's sidecar speaks. The prefill leg has
 `kv_transfer_params: {do_remote_decode: true}` and `max_tokens: 1`; its engine keeps the blocks of the prompt under a
 lease, and its answer has `kv_transfer_params` that say where they are. The decode leg carries those; its engine takes
-blocks of its own, waits for the copy, tells the other one to let go and computes only the last token of the prompt.
+blocks of its own, waits for the copy, releases the other one's blocks and computes only the last token of the prompt.
 
 Engines of one process find each other in an `Exchange`. One that is not there is believed: its copy takes its time and
 succeeds, and its lease runs out by itself.
@@ -36,7 +36,7 @@ class KvHolder(Protocol):
 
     def keeps(self, request: str) -> bool: ...
 
-    def let_go(self, request: str) -> None: ...
+    def release(self, request: str) -> None: ...
 
 
 class EngineRegistry:
@@ -69,11 +69,13 @@ def remote_cache(
         latency_s=transfer.latency_ms / 1000 / config.speed,
         seconds_per_token=config.kv_bytes_per_token / (transfer.gb_per_s * 1e9) / config.speed,
         is_there=(lambda: keeper.keeps(request)) if keeper else (lambda: True),
-        fetched=_letting_go(keeper, request),
+        fetched=_releasing(keeper, request),
     )
 
 
-def where_kept(sequence: Sequence, *, engine: str, address: tuple[str, int], tensor_parallel: int) -> dict[str, object]:
+def transfer_params(
+    sequence: Sequence, *, engine: str, address: tuple[str, int], tensor_parallel: int
+) -> dict[str, object]:
     """What a prefill leg answers, for the decode leg to bring along."""
     host, port = address
     return {
@@ -89,8 +91,8 @@ def where_kept(sequence: Sequence, *, engine: str, address: tuple[str, int], ten
     }
 
 
-def _letting_go(keeper: KvHolder | None, request: str) -> Callable[[], None]:
-    return (lambda: keeper.let_go(request)) if keeper else (lambda: None)
+def _releasing(keeper: KvHolder | None, request: str) -> Callable[[], None]:
+    return (lambda: keeper.release(request)) if keeper else (lambda: None)
 
 
 def _flat(blocks: list[int | str | list[int | str]]) -> list[int | str]:

@@ -275,7 +275,7 @@ def test_another_configuration_is_told_and_how_it_differs():
     with pytest.raises(InputError) as refused:
         Replayer(texts, builtin_registry(), other).replay(decisions[0])
     sentence = str(refused.value)
-    assert sentence.startswith("was decided by configuration ")
+    assert sentence.startswith("was decided with configuration ")
     assert "\n-  scorers  queue-scorer x 1\n+  scorers  queue-scorer x 1, cost-scorer x 1" in sentence
 
 
@@ -284,7 +284,7 @@ def test_a_configuration_that_is_written_otherwise_is_the_same():
     decisions, _ = read_log(live.lines, "log")
     same = load(json.dumps(json.loads(config_of(["queue-scorer"])), indent=4), "same.yaml")
     assert Replayer({}, builtin_registry(), same).replay(decisions[0]).differences == ()
-    with pytest.raises(InputError, match="which the log does not hold; give it by --config"):
+    with pytest.raises(InputError, match="which is not in the log; pass it as --config"):
         Replayer({}, builtin_registry()).replay(decisions[0])
 
 
@@ -292,7 +292,7 @@ def test_a_request_that_no_plugin_saw_is_told():
     decisions, texts = read_log(logged_with(count=0).lines, "log")
     with pytest.raises(InputError) as refused:
         Replayer(texts, builtin_registry()).replay(decisions[0])
-    assert str(refused.value) == "ended as NoEndpoints (no endpoint is ready) before any plugin was asked"
+    assert str(refused.value) == "ended as NoEndpoints (no endpoint is ready) before any plugin ran"
 
 
 class Forgetful:

@@ -1,7 +1,7 @@
-"""Turns sheddable requests away that nobody is expected to serve within the client's goals.
+"""Rejects sheddable requests that no endpoint is predicted to serve within the client's latency goals.
 
-Only requests with a priority below 0 and with goals can be turned away. They are taken where an endpoint is expected to
-meet the goals, runs nothing, or has an empty cache; and where nothing can be said of any.
+Only requests with a priority below 0 and with goals are rejected. They are admitted where an endpoint is predicted to
+meet the goals, runs nothing, or has an empty KV cache, and where there is no prediction.
 """
 
 from modelplane.epp.scheduling.context import SchedulingContext
@@ -33,7 +33,7 @@ class LatencySloAdmitter:
             metrics.running == 0 or metrics.kv_cache_usage < _COLD for metrics in context.metrics(context.endpoints)
         ):
             return ""
-        return "no endpoint is expected to meet the request's goals"
+        return f"0 of {len(known)} endpoints are predicted to meet the request's latency goals"
 
 
 TYPES = (plugin_type("latency-slo-admitter", LatencySloAdmitter, LatencySloParameters, consumes=("latency",)),)

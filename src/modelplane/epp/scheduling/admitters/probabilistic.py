@@ -1,8 +1,8 @@
-"""Turns sheddable requests away more often the fuller the pool is, instead of all at once.
+"""Rejects sheddable requests with a probability that grows with the saturation of the pool.
 
-Only requests with a priority below 0 can be shed. The pool is as full as its endpoints are on average; an endpoint is
-as full as the worse of its queue and its KV cache, and one that was never seen is full. The chance of being turned away
-is `k` times that to the `power`, at most 1.
+Only requests with a priority below 0 are rejected. The saturation is the mean of the endpoints; that of an endpoint is
+the worse of its queue and its KV cache over their thresholds, and 1 where it was never scraped. The probability is `k`
+times the saturation to the `power`, at most 1.
 """
 
 from typing import Annotated
@@ -33,11 +33,11 @@ class ProbabilisticAdmitter:
             return ""
         all_metrics = context.metrics(context.endpoints)
         full = sum(map(self._fullness, all_metrics)) / len(all_metrics)
-        # Far above full the power would overflow, and 1 is certain long before.
+        # Far above 1 the power would overflow, and the probability is 1 long before.
         chance = min(1.0, self._parameters.k * min(full, 1e6) ** min(self._parameters.power, 50.0))
         if context.chance() >= chance:
             return ""
-        return f"the pool is {full:.2f} full and the request may be shed"
+        return f"the saturation is {full:.2f} and the priority is {context.request.priority}, below 0"
 
     def _fullness(self, metrics: EndpointMetrics) -> float:
         if metrics.scraped_s < 0.0:

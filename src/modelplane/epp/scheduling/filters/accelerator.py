@@ -47,9 +47,9 @@ class AcceleratorFilter:
             )
         if self._values and found not in self._values:
             allowed = ", ".join(sorted(self._values))
-            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "runs on {}, which is none of {}", (found, allowed))
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "runs on {}; allowed are {}", (found, allowed))
         if named is not None and found not in map(str.strip, named.split(",")):
-            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "runs on {}, the request wants {}", (found, named))
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "runs on {}; the request asks for {}", (found, named))
         return None
 
 

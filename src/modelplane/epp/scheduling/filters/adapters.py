@@ -1,6 +1,6 @@
-"""Endpoints that serve what the request asks for: the model by its name, or an adapter that is loaded or has room.
+"""Endpoints that serve the requested model, or have the requested LoRA adapter loaded or capacity to load it.
 
-A server that does not tell which names it answers to, or how many adapters it takes, is not kept out for it.
+A server whose models or maximum of adapters are unknown is kept.
 """
 
 from modelplane.epp.scheduling.context import SchedulingContext
@@ -29,7 +29,7 @@ class ModelFilter:
 
 
 class LoraFilter:
-    """Counts as load where room may come: another adapter may leave."""
+    """A full server is UNSCHEDULABLE: another adapter may be unloaded."""
 
     __slots__ = ("_allow_load", "name")
 
@@ -46,7 +46,7 @@ class LoraFilter:
         active = len(adapters.running | adapters.waiting)
         if active < adapters.most:
             return None
-        return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "has {} of {} adapters active, {} not among them",
+        return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "{} of {} adapters are active, and {} is not one of them",
                        (active, adapters.most, model))  # fmt: skip
 
 

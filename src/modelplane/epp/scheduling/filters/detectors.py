@@ -1,10 +1,9 @@
-"""Saturation detectors as filters: endpoints that have room for one more request.
+"""Saturation detectors as filters: endpoints with capacity for one more request.
 
-Flow control asks how full the whole pool is by the same parameters; in a profile they keep out single endpoints that
-are full. The one by utilization keeps all where none has room. Where its figures are too old, an endpoint is judged by
-what this picker has in flight there, in a profile as in flow control: when metrics stop coming, requests are spread by
-what is known instead of being stopped or sent to whoever still tells. The one by concurrency counts what this picker
-sent, and may leave nobody: the request is then told to come back.
+Flow control uses the same parameters for the whole pool; in a profile they refuse single endpoints. The utilization
+detector keeps all endpoints where none has capacity. An endpoint with stale metrics is judged by the requests that this
+picker has in flight there: when scrapes fail, requests are spread and not stopped. The concurrency detector counts what
+this picker sent, and may refuse all endpoints, which is 429.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from modelplane.framework.registry import Parameters, plugin_type
 
 _NOT_NEGATIVE = msgspec.Meta(ge=0.0)
 REQUESTS_WITHOUT_METRICS = 100
-"""Requests in flight at which an endpoint without fresh metrics counts as nearly full."""
+"""Requests in flight at which an endpoint with stale metrics counts as nearly saturated."""
 
 
 class UtilizationDetectorParameters(Parameters, frozen=True):
@@ -31,8 +30,8 @@ class UtilizationDetectorParameters(Parameters, frozen=True):
     metrics_staleness_threshold: Duration = Duration(0.2)
     headroom: Annotated[float, _NOT_NEGATIVE] = 0.0
 
-    def are_old(self, metrics: EndpointMetrics, now_s: float) -> bool:
-        """Whether figures say nothing of this moment, or were never seen."""
+    def are_stale(self, metrics: EndpointMetrics, now_s: float) -> bool:
+        """Whether metrics are stale, or were never scraped."""
         return metrics.scraped_s < 0.0 or now_s - metrics.scraped_s > self.metrics_staleness_threshold
 
 
@@ -68,24 +67,24 @@ class UtilizationDetector:
 
     def _judge(self, endpoint: Endpoint, now_s: float) -> Refusal | None:
         metrics = endpoint.metrics
-        if self.parameters.are_old(metrics, now_s):
+        if self.parameters.are_stale(metrics, now_s):
             if endpoint.requests_in_flight < REQUESTS_WITHOUT_METRICS:
                 return None
             sent = endpoint.requests_in_flight
             return Refusal(
-                self.name, RefusalCode.UNSCHEDULABLE, "its figures are too old, and {} requests are in flight", (sent,)
+                self.name, RefusalCode.UNSCHEDULABLE, "its metrics are stale and {} requests are in flight", (sent,)
             )
         if metrics.waiting >= self._queue_limit:
             return Refusal(
                 self.name,
                 RefusalCode.UNSCHEDULABLE,
-                "{:g} requests wait, limit {:g}",
+                "{:g} requests are waiting, the limit is {:g}",
                 (metrics.waiting, self._queue_limit),
             )
         if metrics.kv_cache_usage >= self._kv_limit:
             values = (metrics.kv_cache_usage, self._kv_limit)
             return Refusal(
-                self.name, RefusalCode.UNSCHEDULABLE, "{:.0%} of the KV cache is in use, limit {:.0%}", values
+                self.name, RefusalCode.UNSCHEDULABLE, "{:.0%} of the KV cache is in use, the limit is {:.0%}", values
             )
         return None
 
@@ -103,10 +102,10 @@ class ConcurrencyDetector:
         mode = self.parameters.concurrency_mode
         if mode is not DetectorMode.TOKENS and endpoint.requests_in_flight >= self._request_limit:
             values = (endpoint.requests_in_flight, self._request_limit)
-            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "{} requests in flight, limit {}", values)
+            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "{} requests are in flight, the limit is {}", values)
         if mode is not DetectorMode.REQUESTS and endpoint.tokens_in_flight >= self._token_limit:
             values = (endpoint.tokens_in_flight, self._token_limit)
-            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "{} tokens in flight, limit {}", values)
+            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "{} tokens are in flight, the limit is {}", values)
         return None
 
 

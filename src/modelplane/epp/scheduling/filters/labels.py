@@ -75,7 +75,7 @@ def _selects(name: str, parameters: SelectorParameters) -> Callable[[Endpoint], 
         for requirement in parameters.match_expressions:
             if not requirement.holds(endpoint.labels):
                 values = (requirement.key, str(requirement.operator), ", ".join(requirement.values))
-                return Refusal(name, RefusalCode.UNRESOLVABLE, "its labels break {} {} ({})", values)
+                return Refusal(name, RefusalCode.UNRESOLVABLE, "its labels do not match {} {} ({})", values)
         return None
 
     return judge
@@ -93,7 +93,7 @@ def _has_value(name: str, parameters: ByLabelParameters) -> Callable[[Endpoint],
         if found in parameters.valid_values:
             return None
         values = (found, parameters.label, ", ".join(parameters.valid_values))
-        return Refusal(name, RefusalCode.UNRESOLVABLE, "has {} for {}, which is none of {}", values)
+        return Refusal(name, RefusalCode.UNRESOLVABLE, "has {} for {}; allowed are {}", values)
 
     return judge
 

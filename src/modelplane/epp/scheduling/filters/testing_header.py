@@ -12,7 +12,7 @@ HEADER = "test-epp-endpoint-selection"
 
 
 class HeaderBasedTestingFilter:
-    """Without the header nobody is kept, so that a test that forgets it fails."""
+    """Without the header no endpoint is kept, so that a test that forgets it fails."""
 
     __slots__ = ("name",)
 
@@ -26,7 +26,7 @@ class HeaderBasedTestingFilter:
     def narrow(self, context: SchedulingContext, endpoints: Sequence[Endpoint], /) -> Sequence[Refusal | None]:
         named = context.request.headers.get(HEADER, "")
         kept = set(filter_by_subset(endpoints, parse(named)))
-        no = Refusal(self.name, RefusalCode.UNRESOLVABLE, "is not among those of the header: {}", (named or "none",))
+        no = Refusal(self.name, RefusalCode.UNRESOLVABLE, "is not listed in the request header: {}", (named or "none",))
         return [None if endpoint in kept else no for endpoint in endpoints]
 
 

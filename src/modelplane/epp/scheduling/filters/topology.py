@@ -51,7 +51,9 @@ class TopologyFilter:
         near = [shared(peer, endpoint) >= least for endpoint in endpoints]
         if not any(near):
             return ()
-        far = Refusal(self.name, RefusalCode.UNSCHEDULABLE, "shares no {} with {}", (str(self._affinity), peer.name))
+        far = Refusal(
+            self.name, RefusalCode.UNSCHEDULABLE, "is not in the same {} as {}", (str(self._affinity), peer.name)
+        )
         return [None if close else far for close in near]
 
 

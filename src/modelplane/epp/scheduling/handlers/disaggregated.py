@@ -2,10 +2,10 @@
 
 The primary profile is always decode. Decode first (the usual order): decode runs; if it picked, deciders say whether
 the request is worth an encoding and a prefilling endpoint, and those profiles run with the decoding endpoint as their
-peer. Prefill first: prefill and encode run, then decode near the prefilling endpoint. A stage that finds nobody is left
-out and the request served without it; only decode must find somebody.
+peer. Prefill first: prefill and encode run, then decode near the prefilling endpoint. A stage without an
+endpoint is left out and the request served without it; only decode needs one.
 
-Which endpoints do the further stages is told to the proxy on the decoding pod by headers.
+Headers tell the proxy on the decoding pod which endpoints do the further stages.
 """
 
 from collections.abc import Sequence
@@ -107,7 +107,7 @@ class DisaggregatedHandler:
         headers: list[tuple[str, str]] = []
         for profile, header in ((names.prefill, PREFILLER), (names.encode, ENCODERS)):
             picked = picks(context.results[profile]) if profile in context.results else ()
-            # An endpoint that does both stages itself need not be told to ask itself.
+            # An endpoint that does both stages needs no header.
             if not picked or not result.ranked or picked[0] is result.ranked[0].candidate:
                 continue
             others = (*others, (profile, picked))

@@ -36,7 +36,7 @@ class HeaderProfileHandler:
 
     def process_results(self, context: SchedulingContext, /) -> Decision:
         if not context.results:
-            return Decision(Outcome.MALFORMED, why=f"header {self._header}: there is no profile {self._named(context)}")
+            return Decision(Outcome.MALFORMED, why=f"header {self._header}: no profile is named {self._named(context)}")
         ((profile, result),) = context.results.items()
         return decision_from(profile, result)
 

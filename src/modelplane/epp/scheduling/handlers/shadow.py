@@ -1,7 +1,7 @@
-"""Profiles that watch.
+"""Shadow profiles.
 
-Another handler decides, then these run on the same request, and what they would have picked stands beside the decision
-for the log. They run last, so that nothing of theirs, chance included, reaches the decision.
+Another handler decides, then the shadow profiles run on the same request, and their picks are logged beside the
+decision. They run last, so that nothing of theirs, random numbers included, reaches the decision.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from modelplane.framework.registry import Handle, Parameters, linked_type
 
 class ShadowParameters(Parameters, frozen=True):
     shadows: tuple[str, ...]
-    """Profiles that only watch."""
+    """Profiles that never change a decision."""
     handler: str = ""
     """The plugin that decides; without one, the profile that is left does."""
 
@@ -29,7 +29,7 @@ class _OneProfile:
     name = "the profile that decides"
 
     def validate_profiles(self, profiles: Sequence[str], /) -> Sequence[str]:
-        return () if len(profiles) == 1 else (f"leaves {len(profiles)} profiles to decide; name a handler for them",)
+        return () if len(profiles) == 1 else (f"leaves {len(profiles)} profiles that are no shadows; set handler",)
 
     def pick_profiles(self, context: SchedulingContext, profiles: Profiles, /) -> Sequence[str]:
         return () if context.results else tuple(profiles)
@@ -62,17 +62,17 @@ class ShadowHandler:
         return self._inner.pick_profiles(context, self._visible) or sorted(self.shadow_profiles)
 
     def process_results(self, context: SchedulingContext, /) -> Decision:
-        watched = {name: context.results.pop(name) for name in sorted(self.shadow_profiles) if name in context.results}
+        shadowed = {name: context.results.pop(name) for name in sorted(self.shadow_profiles) if name in context.results}
         decision = self._inner.process_results(context)
-        context.results.update(watched)
+        context.results.update(shadowed)
         return msgspec.structs.replace(
-            decision, shadows=tuple((name, picks(result)) for name, result in watched.items())
+            decision, shadows=tuple((name, picks(result)) for name, result in shadowed.items())
         )
 
 
 def make(name: str, parameters: ShadowParameters, handle: Handle) -> ShadowHandler:
     if not parameters.shadows:
-        raise InputError("shadows is empty: nothing would watch")
+        raise InputError("shadows is empty; list at least one profile")
     inner = handle.plugin(parameters.handler) if parameters.handler else _OneProfile()
     if not isinstance(inner, ProfileHandler):
         raise InputError(f"refers to {parameters.handler} as a profile handler, which it is not")

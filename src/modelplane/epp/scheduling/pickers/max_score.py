@@ -37,20 +37,20 @@ class BestPicker:
 class SeveralBestPicker:
     """The best ones, in their order."""
 
-    __slots__ = ("_most", "_names", "name")
+    __slots__ = ("_limit", "_names", "name")
 
     def __init__(self, name: str, most: int) -> None:
         self.name = name
-        self._most = most
+        self._limit = most
         self._names = NameOrder()
 
     def order(
         self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
     ) -> Sequence[int]:
-        least = nlargest(self._most, sums)[-1]
+        least = nlargest(self._limit, sums)[-1]
         wanted = self._names.sort(endpoints, [at for at, total in enumerate(sums) if total >= least])
         ordered = sorted(shuffled(context, wanted), key=sums.__getitem__, reverse=True)
-        return ordered[: self._most]
+        return ordered[: self._limit]
 
     def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
         return _picked(self.order, context, scored)

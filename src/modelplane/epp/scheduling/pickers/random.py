@@ -15,20 +15,20 @@ class RandomParameters(Parameters, frozen=True):
 
 
 class RandomPicker:
-    __slots__ = ("_most", "_names", "name")
+    __slots__ = ("_limit", "_names", "name")
 
     def __init__(self, name: str, parameters: RandomParameters) -> None:
         self.name = name
-        self._most = max(1, parameters.max_num_of_endpoints)
+        self._limit = max(1, parameters.max_num_of_endpoints)
         self._names = NameOrder()
 
     def order(
         self, context: SchedulingContext, endpoints: Sequence[Endpoint], sums: Sequence[float], /
     ) -> Sequence[int]:
         everyone = range(len(sums))
-        if self._most == 1:
+        if self._limit == 1:
             return (self._names.pick_one(context, endpoints, everyone),)
-        return shuffled(context, self._names.sort(endpoints, everyone))[: self._most]
+        return shuffled(context, self._names.sort(endpoints, everyone))[: self._limit]
 
     def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
         order = self.order(context, [found.candidate for found in scored], [found.total for found in scored])

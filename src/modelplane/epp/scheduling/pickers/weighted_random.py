@@ -22,11 +22,11 @@ class WeightedRandomParameters(Parameters, frozen=True):
 
 
 class WeightedRandomPicker:
-    __slots__ = ("_most", "_names", "name")
+    __slots__ = ("_limit", "_names", "name")
 
     def __init__(self, name: str, parameters: WeightedRandomParameters) -> None:
         self.name = name
-        self._most = max(1, parameters.max_num_of_endpoints)
+        self._limit = max(1, parameters.max_num_of_endpoints)
         self._names = NameOrder()
 
     def order(
@@ -34,10 +34,10 @@ class WeightedRandomPicker:
     ) -> Sequence[int]:
         positions = self._names.sort(endpoints, range(len(sums)))
         if max(sums) <= 0.0:
-            return shuffled(context, positions)[: self._most]
+            return shuffled(context, positions)[: self._limit]
         # The logarithm of u ** (1 / score) orders alike and does not vanish for small scores.
         keys = {at: _log(context.chance()) / sums[at] if sums[at] > 0.0 else -inf for at in positions}
-        return nlargest(self._most, positions, key=keys.__getitem__)
+        return nlargest(self._limit, positions, key=keys.__getitem__)
 
     def pick(self, context: SchedulingContext, scored: Sequence[Scored[Endpoint]], /) -> Sequence[Scored[Endpoint]]:
         order = self.order(context, [found.candidate for found in scored], [found.total for found in scored])

@@ -1,4 +1,4 @@
-"""Plugins that hear of picks and add to what the server is told. None imports another."""
+"""`PreRequest` plugins that add request headers. None imports another."""
 
 from modelplane.epp.scheduling.pre_request import p2p_source
 

@@ -1,17 +1,17 @@
-"""What the picker remembers from one request to the next, and the plugins that keep it.
+"""Plugins that keep state from one request to the next, and that state.
 
-Nothing here reads a clock: the time is the cycle's, or the end of a response. Everything is bounded, and forgets an
-endpoint that left the pool.
+Nothing here reads a clock: the time is the cycle's, or the end of a response. Everything is bounded, and state
+of an endpoint that left the pool is dropped.
 
     hashing            prompts as chains of block hashes
     prefix             where the beginning of a prompt is cached: the slots, and the index that fills them
-    approximate        an index from what was sent
-    approx_producer    the plugin around it
-    kv_events          what engines tell of their caches, read from the wire
-    precise            an index from that
-    precise_producer   the plugin around it
-    in_flight          requests and tokens that were sent and have not ended
-    cold               turns for requests whose prompt nobody holds
+    approximate        the prefix index from what was sent
+    approx_producer    its plugin
+    kv_events          KV events of engines, decoded from the wire
+    precise            the prefix index from KV events
+    precise_producer   its plugin
+    in_flight          requests and tokens in flight
+    no_hit_lru         turns for requests whose prompt no endpoint has cached
     sessions           sessions and their endpoints
     regression         a line learned one sample at a time
     latency            predictions of an endpoint's times, learned as it serves

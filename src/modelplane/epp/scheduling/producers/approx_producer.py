@@ -1,4 +1,4 @@
-"""The plugin around the approximate index: asks it before the profiles run, tells it what was sent where."""
+"""The plugin of the approximate prefix index: looks prompts up before the profiles run, and records what was sent."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Tally:
 
 class ApproxPrefixProducer:
     reads_bodies = False
-    """What it learns of them makes its index fit better; it does without."""
+    """Usage makes the index fit better; it does without."""
 
     def __init__(self, name: str, parameters: ApproxPrefixParameters) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class ApproxPrefixProducer:
             )
         )
         self.hit_ratios = Tally(RATIOS)
-        """Of prompts, how much the endpoint that was picked is taken to hold."""
+        """The share of prompts that the picked endpoint has cached."""
         self.hit_bytes = Tally(SIZES)
 
     def produce(self, context: SchedulingContext) -> None:
@@ -87,7 +87,7 @@ class ApproxPrefixProducer:
 def computing(decision: Decision) -> tuple[Endpoint, ...]:
     """The endpoints that will hold the prompt's blocks: the primary pick, and the one that prefills for it.
 
-    The latter is the pick of a profile called prefill, or of the one that the decoding pod is told to ask.
+    The latter is the pick of a profile called prefill, or the one in the prefiller header.
     """
     if not decision.others:
         return (picked_of(decision),)

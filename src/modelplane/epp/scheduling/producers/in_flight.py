@@ -1,11 +1,10 @@
-"""What the picker sent and has not seen end: requests and tokens, counted on each endpoint.
+"""Requests and tokens in flight, counted on each endpoint.
 
-A request counts from when it is sent until it ends, once, whatever is told twice or late: what was counted for it is
-remembered and taken back. Its tokens are those of the prompt that the endpoint does not hold already, until the
-response begins, and, if wanted, an estimate of those it will generate. Where a prefill endpoint works on the same
-request, it counts there too, until the response begins.
+A request counts from when it is sent until its response is complete, once, whatever comes twice or late. Its tokens are
+those of the prompt that the endpoint has not cached, until the response is received, and optionally an estimate of its
+output tokens. Where a prefill endpoint works on the same request, it counts there too, until the response is received.
 
-A request whose end nobody tells is given up after a day, so that a lost message does not weigh for ever.
+A request that never completes is released after a day.
 """
 
 from collections.abc import Sequence
@@ -43,7 +42,7 @@ class _Counted(msgspec.Struct, frozen=True, eq=False):
 
 
 class InFlightProducer:
-    """See the module. What it produces is on the endpoints themselves."""
+    """See the module. The counts are on the endpoints."""
 
     reads_bodies = False
 
@@ -69,11 +68,11 @@ class InFlightProducer:
         for endpoint, prompt, further in shares:
             endpoint.count(1, prompt + further)
         self._counted[request] = _Counted(context.now_s, shares)
-        self._give_up_lost(context.now_s)
+        self._release_lost(context.now_s)
         return ()
 
     def response_received(self, request: Request, decision: Decision) -> None:
-        """The prompt is computed: it weighs no more, and whoever computed nothing else is done."""
+        """Prefill is done: prompt tokens count no more, and a prefill endpoint is released."""
         counted = self._counted.get(request)
         if counted is None:
             return
@@ -90,13 +89,13 @@ class InFlightProducer:
         self.release(request)
 
     def release(self, request: Request) -> bool:
-        """Takes back what was counted for the request. Whether anything was: it is done once."""
+        """Takes back what was counted for the request. Whether anything was."""
         counted = self._counted.pop(request, None)
         if counted is None:
             return False
         for endpoint, prompt, further in counted.shares:
             if further:
-                # Apart from those of a prompt, which tell that its response never began.
+                # Apart from those of a prompt, which `count` takes as a response that was not received.
                 endpoint.tokens_in_flight -= further
             endpoint.count(-1, -prompt)
         return True
@@ -116,8 +115,8 @@ class InFlightProducer:
         caps = [cap for cap in (limits.max_estimated_output_tokens, request.max_output_tokens) if cap]
         return min([estimated, *caps])
 
-    def _give_up_lost(self, now_s: float) -> None:
-        """The first is the oldest, so one look is enough."""
+    def _release_lost(self, now_s: float) -> None:
+        """The first is the oldest."""
         oldest = next(iter(self._counted))
         if now_s - self._counted[oldest].at_s > LOST_AFTER_S:
             self.release(oldest)

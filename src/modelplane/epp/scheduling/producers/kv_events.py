@@ -1,4 +1,4 @@
-"""What engines tell of their KV caches, read from the wire.
+"""KV events of engines, decoded from the wire.
 
 A batch is `[timestamp, events, rank]`, or the same as a map; an event is `[tag, field…]` in a fixed order, of which old
 servers send the first few only, or a map with the tag under `type`. Both come as msgpack over ZeroMQ; simulated engines
@@ -38,7 +38,7 @@ class BlockStored(msgspec.Struct, frozen=True):
     """For each block what its hash covers beside its tokens; empty: nothing for any."""
     group: int = 0
     kind: str = ""
-    """Of which attention the cache is; empty: not told."""
+    """Of which attention the cache is; empty: unknown."""
 
 
 class BlockRemoved(msgspec.Struct, frozen=True):

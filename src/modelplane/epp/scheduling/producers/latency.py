@@ -27,7 +27,7 @@ from modelplane.framework.registry import Parameters, plugin_type
 NO_GOAL = float("inf")
 _TTFT_FEATURES = 6
 _TPOT_FEATURES = 4
-_MOST_PENDING = 100_000
+_MAX_PENDING = 100_000
 _OK = range(200, 300)
 
 
@@ -193,7 +193,7 @@ class LatencyProducer:
         """The first is the oldest."""
         oldest = next(iter(self._pending))
         too_old = now_s - self._pending[oldest].sent_s > self._context_ttl_s
-        if too_old or len(self._pending) > _MOST_PENDING:
+        if too_old or len(self._pending) > _MAX_PENDING:
             del self._pending[oldest]
 
 

@@ -1,4 +1,4 @@
-"""How much an index of prefixes compares and remembers."""
+"""Limits of a prefix index."""
 
 import msgspec
 
@@ -6,11 +6,11 @@ LEAST_BLOCK_TOKENS = 64
 
 
 class PrefixLimits(msgspec.Struct, frozen=True):
-    """What is compared, and how much is remembered."""
+    """What is compared, and how much is kept."""
 
     block_tokens: int = LEAST_BLOCK_TOKENS
     follow_servers: bool = True
-    """Take the block size and the room from the servers where they tell them."""
+    """Take the block size and the number of blocks from the servers' metrics where they have them."""
     most_tokens: int = 131072
     """Of a prompt; 0: all of it."""
     most_blocks: int = 2048

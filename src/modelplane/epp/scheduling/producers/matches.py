@@ -1,4 +1,4 @@
-"""What indexes of prefixes answer, as values, and what such an index can be asked."""
+"""What a prefix index returns, and its interface."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -26,7 +26,7 @@ class PrefixMatch(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class PrefixIndex(Protocol):
-    """Remembers which endpoint was sent which prompts, or heard which it holds."""
+    """Which endpoint has which prompts cached."""
 
     def match(self, request: Request, endpoints: Sequence[Endpoint]) -> PrefixMatch:
         """The matches, aligned with `endpoints`."""

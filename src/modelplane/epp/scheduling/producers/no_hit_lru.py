@@ -1,7 +1,7 @@
-"""Requests whose prompt nobody holds go to the endpoint that was given such a request longest ago.
+"""Requests whose prompt no endpoint has cached go to the endpoint that got such a request longest ago.
 
-Prompts that are new everywhere start caches. Spreading them by turns keeps one endpoint from collecting all of them.
-Where some endpoint holds a beginning of the prompt the scorer has no opinion.
+New prompts start caches; taking turns keeps one endpoint from collecting all of them. Where an endpoint has a prefix of
+the prompt cached, all endpoints score 0.5.
 """
 
 from collections import OrderedDict
@@ -22,7 +22,7 @@ NEUTRAL = 0.5
 
 class NoHitLruParameters(Parameters, frozen=True):
     lru_size: Annotated[int, msgspec.Meta(ge=1)] = 1024
-    """Endpoints that are remembered."""
+    """Endpoints that are kept in order."""
     prefix_match_info_producer_name: str = ""
     prefix_plugin_name: str = ""
     """The old name of the field above."""

@@ -1,4 +1,4 @@
-"""A prefix index from what engines tell: a server holds the blocks it says it holds.
+"""A prefix index from KV events: a server has the blocks cached that it reports.
 
 Engines name blocks by hashes of their own. Here each block is given the hash of the chain that leads to it, made of its
 tokens, so that a prompt in tokens can be looked up whatever the engine; the engine's name is kept to find the block

@@ -1,7 +1,7 @@
 """A line through what was seen, learned one sample at a time: recursive least squares with forgetting.
 
 Made to be left alone for months. Old samples fade (`FORGETTING`), and when nothing new is to be learned the fading
-stops, because otherwise uncertainty would grow without end (`_MOST_SPREAD`). A sample far off the line moves it only as
+stops, because otherwise uncertainty would grow without end (`_MAX_SPREAD`). A sample far off the line moves it only as
 far as a few usual errors would. Whatever is not a finite number is not learned from, and if the arithmetic ever leaves
 the finite the model starts anew. A prediction is a finite number, or None before enough was seen.
 """
@@ -12,7 +12,7 @@ from math import isfinite
 FORGETTING = 0.995
 LEAST_SAMPLES = 10
 _START_SPREAD = 100.0
-_MOST_SPREAD = 1e4
+_MAX_SPREAD = 1e4
 _ERRORS_TRUSTED = 5.0
 _SMOOTHING = 0.05
 
@@ -67,7 +67,7 @@ class Regression:
 
     def _fade(self) -> None:
         size = range(self._features)
-        if sum(self._spread[at][at] for at in size) < _MOST_SPREAD:
+        if sum(self._spread[at][at] for at in size) < _MAX_SPREAD:
             self._spread = [[each / FORGETTING for each in row] for row in self._spread]
 
     def _trusted(self, error: float, outcome: float) -> float:

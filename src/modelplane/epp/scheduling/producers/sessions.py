@@ -35,11 +35,11 @@ Seconds = Annotated[float, msgspec.Meta(gt=0.0)]
 class SessionBindings:
     """Sessions and their endpoints, the one unused for longest first."""
 
-    __slots__ = ("_bound", "_most", "_ttl_s")
+    __slots__ = ("_bound", "_limit", "_ttl_s")
 
     def __init__(self, ttl_s: float, most: int = MOST_SESSIONS) -> None:
         self._ttl_s = ttl_s
-        self._most = most
+        self._limit = most
         self._bound: OrderedDict[str, tuple[Endpoint, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class SessionBindings:
         self._bound.move_to_end(session)
         while self._bound:
             oldest, (_, used_s) = next(iter(self._bound.items()))
-            if len(self._bound) <= self._most and now_s - used_s < self._ttl_s:
+            if len(self._bound) <= self._limit and now_s - used_s < self._ttl_s:
                 break
             del self._bound[oldest]
 

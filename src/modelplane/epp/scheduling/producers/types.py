@@ -1,4 +1,4 @@
-"""The plugin types that remember, by the names that configuration uses."""
+"""The plugin types of the producers, by the names that configuration uses."""
 
 from modelplane.epp.scheduling.producers import (
     approx_producer,

@@ -51,7 +51,7 @@ class ContextLengthFilter(ContextLengthScorer):
         limits = _limits(label)
         if limits is None or not limits[0] <= tokens <= limits[1]:
             return Refusal(
-                self.name, RefusalCode.UNRESOLVABLE, "is for contexts of {} tokens, the request has {}", (label, tokens)
+                self.name, RefusalCode.UNRESOLVABLE, "takes contexts of {} tokens; the request has {}", (label, tokens)
             )
         return None
 

@@ -9,17 +9,17 @@ from modelplane.k8s import quantity as q
 from modelplane.k8s.cel.declarations import Overload, overload
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.values import no_overload
+from modelplane.k8s.mutable_quantity import MutableQuantity
 from modelplane.k8s.quantity import Quantity, QuantityError
-from modelplane.k8s.quantity_cell import QuantityCell
 from modelplane.k8s.semver import Version, VersionError, as_int64, compare_versions, is_version, parse_version
 
 # Functions whose answer depends on more than the number a quantity stands for.
-CELL_SENSITIVE = frozenset({"add", "sub", "asInteger", "isInteger"})
+MUTATION_SENSITIVE = frozenset({"add", "sub", "asInteger", "isInteger"})
 
 
-def to_quantity(text: str) -> QuantityCell:
+def to_quantity(text: str) -> MutableQuantity:
     """`quantity(text)`."""
-    return QuantityCell(plain_quantity(text))
+    return MutableQuantity(plain_quantity(text))
 
 
 def plain_quantity(text: object) -> Quantity:
@@ -33,7 +33,7 @@ def plain_quantity(text: object) -> Quantity:
 
 
 def _number(value: object) -> Quantity:
-    if isinstance(value, QuantityCell):
+    if isinstance(value, MutableQuantity):
         return value.quantity
     assert isinstance(value, Quantity)  # noqa: S101  the guard of the overload says so
     return value
@@ -41,7 +41,7 @@ def _number(value: object) -> Quantity:
 
 def compare_quantities(left: object, right: object) -> int:
     """`left.compareTo(right)`."""
-    if isinstance(left, QuantityCell) and isinstance(right, QuantityCell):
+    if isinstance(left, MutableQuantity) and isinstance(right, MutableQuantity):
         return left.compare(right)
     return q.compare(_number(left), _number(right))
 
@@ -62,37 +62,37 @@ def _approximate_float(value: object) -> float:
     return q.as_approximate_float(_number(value))
 
 
-def _as_integer(value: QuantityCell) -> int:
+def _as_integer(value: MutableQuantity) -> int:
     number = q.as_integer(value.quantity)
     if number is None:
         raise EvaluationError("cannot convert value to integer")
     return number
 
 
-def _is_integer(value: QuantityCell) -> bool:
+def _is_integer(value: MutableQuantity) -> bool:
     return q.as_integer(value.quantity) is not None
 
 
-def _add(left: QuantityCell, right: QuantityCell) -> QuantityCell:
+def _add(left: MutableQuantity, right: MutableQuantity) -> MutableQuantity:
     try:
         return left.add(right)
     except QuantityError as error:
         raise EvaluationError(str(error)) from None
 
 
-def _subtract(left: QuantityCell, right: QuantityCell) -> QuantityCell:
+def _subtract(left: MutableQuantity, right: MutableQuantity) -> MutableQuantity:
     try:
         return left.subtract(right)
     except QuantityError as error:
         raise EvaluationError(str(error)) from None
 
 
-def _add_int(left: QuantityCell, right: int) -> QuantityCell:
-    return _add(left, QuantityCell(q.from_int(right)))
+def _add_int(left: MutableQuantity, right: int) -> MutableQuantity:
+    return _add(left, MutableQuantity(q.from_int(right)))
 
 
-def _subtract_int(left: QuantityCell, right: int) -> QuantityCell:
-    return _subtract(left, QuantityCell(q.from_int(right)))
+def _subtract_int(left: MutableQuantity, right: int) -> MutableQuantity:
+    return _subtract(left, MutableQuantity(q.from_int(right)))
 
 
 QUANTITY: tuple[Overload, ...] = (

@@ -3,12 +3,11 @@
 from functools import cmp_to_key
 
 from modelplane.k8s.cel.declarations import Body, FunctionDecl, Overload, overload
-from modelplane.k8s.cel.effort import metered, work
 from modelplane.k8s.cel.equality import compare, contains, is_comparable, same_value
 from modelplane.k8s.cel.errors import EvaluationError
-from modelplane.k8s.cel.growing import GrowingMap
 from modelplane.k8s.cel.library.standard import add
 from modelplane.k8s.cel.limits import check_list
+from modelplane.k8s.cel.mutable_values import MutableMap
 from modelplane.k8s.cel.values import (
     MAX_INT,
     CelDuration,
@@ -23,6 +22,7 @@ from modelplane.k8s.cel.values import (
     no_overload,
     runtime_type,
 )
+from modelplane.k8s.cel.work_budget import metered, spend
 
 # Classes whose equality and hash in Python are those of CEL, as long as nothing else is about.
 _HASHABLE = frozenset({str, int, bool, bytes})
@@ -40,7 +40,7 @@ _SORT_EFFORT = 200
 
 def is_sorted(items: ListValue) -> bool:
     """Whether no element is smaller than the one before it."""
-    work(_PER_ELEMENT * list_size(items))
+    spend(_PER_ELEMENT * list_size(items))
     previous: object = None
     for index, item in enumerate(items):
         if not is_comparable(item):
@@ -64,7 +64,7 @@ def _sum_from(zero: object) -> Body:
         numbers = [item for item in items if type(item) is int]
         if type(zero) is int and len(numbers) == list_size(items) and _sums_safely(numbers):
             return sum(numbers)
-        work(_PER_ELEMENT * list_size(items))
+        spend(_PER_ELEMENT * list_size(items))
         result = zero
         for item in items:
             result = add(result, item)
@@ -80,7 +80,7 @@ def _sums_safely(numbers: list[int]) -> bool:
 
 def _extreme(name: str, sign: int) -> Body:
     def pick(items: ListValue) -> object:
-        work(_PER_ELEMENT * list_size(items))
+        spend(_PER_ELEMENT * list_size(items))
         found: object = None
         for index, item in enumerate(items):
             if not is_comparable(item):
@@ -125,7 +125,7 @@ def slice_list(items: ListValue, start: int, end: int) -> list[object]:
 def bounded(items: ListValue) -> list[object]:
     """The elements in a list of their own, unless there are more than any honest expression would copy."""
     check_list(list_size(items))
-    work(list_size(items))
+    spend(list_size(items))
     return list(items)
 
 
@@ -160,7 +160,7 @@ def sort_by_keys(items: object, keys: object) -> object:
     """The elements in the ascending order of the keys beside them."""
     if not is_list(items) or not is_list(keys):
         raise no_overload("@sortByAssociatedKeys", items, keys)
-    work(_SORT_EFFORT)
+    spend(_SORT_EFFORT)
     elements, order = bounded(items), bounded(keys)
     if len(elements) != len(order):
         raise EvaluationError("sortBy: the keys and the list have different sizes")
@@ -194,7 +194,7 @@ def distinct(items: ListValue) -> ListValue:
         return list(dict.fromkeys(items))
     seen: list[object] = []
     for item in items:
-        work(_PER_ELEMENT * len(seen))
+        spend(_PER_ELEMENT * len(seen))
         if not any(same_value(item, other) for other in seen):
             seen.append(item)
     return seen
@@ -217,7 +217,7 @@ def sets_intersects(left: ListValue, right: ListValue) -> bool:
 
 def insert_entry(mapping: MapValue, key: object, value: object) -> MapValue:
     """The map with one more entry; a key that is there already is an error."""
-    if isinstance(mapping, GrowingMap):
+    if isinstance(mapping, MutableMap):
         return mapping.insert(key, value)
     if contains_key(mapping, key):
         raise EvaluationError(f"insert failed: key {key} already exists")

@@ -11,8 +11,8 @@ from functools import lru_cache
 import re2
 
 from modelplane.k8s.cel.declarations import Overload, overload
-from modelplane.k8s.cel.effort import work
 from modelplane.k8s.cel.errors import EvaluationError
+from modelplane.k8s.cel.work_budget import spend
 
 _MAX_CACHED = 256
 _COMPILE_EFFORT = 1_000
@@ -35,7 +35,7 @@ def pattern(text: str) -> "re2._Regexp":
     """The compiled pattern, or PatternError."""
     if "\\C" in text and _SINGLE_BYTE.match(text):
         raise PatternError(f"invalid regular expression {text[:64]!r}: \\C is not supported")
-    work(_COMPILE_EFFORT)
+    spend(_COMPILE_EFFORT)
     try:
         return re2.compile(text, options=_OPTIONS)
     except re2.error as error:

@@ -1,11 +1,11 @@
 """Values as texts: what `%s` prints, and Go's quoting."""
 
-from modelplane.k8s.cel.effort import work
 from modelplane.k8s.cel.errors import EvaluationError
-from modelplane.k8s.cel.library.clock import duration_text, timestamp_text
 from modelplane.k8s.cel.library.conversion import bool_to_string, bytes_to_string, double_to_string
+from modelplane.k8s.cel.library.timestamps import duration_text, timestamp_text
 from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.cel.values import CelDuration, Timestamp, Uint, is_list, is_map, list_size, map_items, runtime_type
+from modelplane.k8s.cel.work_budget import spend
 
 _ESCAPES = {
     "\a": "\\a",
@@ -41,10 +41,10 @@ def text_of(value: object) -> str:
     if isinstance(value, str):
         return value
     if is_list(value):
-        work(_PER_ELEMENT * list_size(value))
+        spend(_PER_ELEMENT * list_size(value))
         return f"[{', '.join([_literal(item) for item in value])}]"
     if is_map(value):
-        work(_PER_ELEMENT * len(value))
+        spend(_PER_ELEMENT * len(value))
         pairs = sorted([(_key(key), _literal(item)) for key, item in map_items(value)])
         return f"{{{', '.join([f'{key}:{item}' for key, item in pairs])}}}"
     return _scalar(value)

@@ -3,49 +3,49 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelplane.k8s.mutable_quantity import MutableQuantity
 from modelplane.k8s.quantity import as_integer, canonical, parse_quantity
-from modelplane.k8s.quantity_cell import QuantityCell
 
 
-def cell(text):
-    return QuantityCell(parse_quantity(text))
+def mutable(text):
+    return MutableQuantity(parse_quantity(text))
 
 
 def test_comparing_with_a_big_number_turns_the_left_side_big():
-    memory = cell("80Gi")
-    limit = cell("1Pi")
+    memory = mutable("80Gi")
+    limit = mutable("1Pi")
     assert as_integer(memory.quantity) == 80 * 2**30
     assert memory.compare(limit) == -1
-    assert memory.is_big
+    assert memory.is_decimal
     assert as_integer(memory.quantity) is None
     assert canonical(memory.quantity) == "80Gi"
 
 
 def test_comparing_leaves_the_right_side_alone():
-    memory = cell("80Gi")
-    assert cell("1Pi").compare(memory) == 1
-    assert not memory.is_big
+    memory = mutable("80Gi")
+    assert mutable("1Pi").compare(memory) == 1
+    assert not memory.is_decimal
 
 
 def test_comparing_two_fast_numbers_changes_nothing():
-    left, right = cell("1"), cell("2")
+    left, right = mutable("1"), mutable("2")
     assert left.compare(right) == -1
-    assert not left.is_big
-    assert not right.is_big
+    assert not left.is_decimal
+    assert not right.is_decimal
 
 
 def test_equality_has_no_effect():
-    memory = cell("1024Ti")
-    other = cell("1Pi")
-    small = cell("1")
+    memory = mutable("1024Ti")
+    other = mutable("1Pi")
+    small = mutable("1")
     assert memory.equals(other)
     assert not small.equals(other)
-    assert not small.is_big
+    assert not small.is_decimal
 
 
 def test_arithmetic_on_a_fast_number_leaves_it_alone():
-    memory = cell("1Gi")
-    total = memory.add(cell("1Gi"))
+    memory = mutable("1Gi")
+    total = memory.add(mutable("1Gi"))
     assert canonical(total.quantity) == "2Gi"
     assert canonical(memory.quantity) == "1Gi"
     assert total.derived
@@ -53,38 +53,38 @@ def test_arithmetic_on_a_fast_number_leaves_it_alone():
 
 
 def test_arithmetic_on_a_big_number_changes_it_and_shares_it():
-    memory = cell("1Pi")
-    total = memory.add(cell("1Pi"))
+    memory = mutable("1Pi")
+    total = memory.add(mutable("1Pi"))
     assert canonical(memory.quantity) == "2Pi"
     assert total.quantity is memory.quantity
-    total.subtract(cell("1.5Pi"))
+    total.subtract(mutable("1.5Pi"))
     assert canonical(memory.quantity) == "512Ti"
     assert canonical(total.quantity) == "512Ti"
 
 
 def test_a_number_turned_big_behaves_like_one():
-    memory = cell("1Gi")
-    memory.compare(cell("1Pi"))
-    memory.add(cell("1Gi"))
+    memory = mutable("1Gi")
+    memory.compare(mutable("1Pi"))
+    memory.add(mutable("1Gi"))
     assert canonical(memory.quantity) == "2Gi"
 
 
 def test_a_fast_number_that_overflows_gives_a_big_result():
-    memory = cell("999999999999999999")
-    total = memory.add(cell("9E"))
-    assert total.is_big
+    memory = mutable("999999999999999999")
+    total = memory.add(mutable("9E"))
+    assert total.is_decimal
     assert canonical(memory.quantity) == "999999999999999999"
 
 
 def test_a_number_may_be_added_to_itself():
-    memory = cell("1Pi")
+    memory = mutable("1Pi")
     memory.add(memory)
     assert canonical(memory.quantity) == "2Pi"
 
 
 @given(st.sampled_from(["0", "1", "1.5", "80Gi", "1Pi", "1e20"]), st.sampled_from(["0", "1", "80Gi", "1Pi", "9Ei"]))
 def test_an_effect_never_changes_an_order(left, right):
-    first, second = cell(left), cell(right)
+    first, second = mutable(left), mutable(right)
     before = first.compare(second)
     assert first.compare(second) == before
     assert second.compare(first) == -before

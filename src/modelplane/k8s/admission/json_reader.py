@@ -1,7 +1,7 @@
-"""Plain JSON, read at the speed of the standard library's C scanner.
+"""Documents in JSON, under the same limits as YAML.
 
-Most manifests that programs send are JSON. This way reads them several times faster than the YAML events would, under
-the same limits. Whatever is not plain JSON within the limits is left to the YAML reader, which knows the place of what
+Not all JSON is YAML: values may follow each other on one line, keys may be longer than 1,024 characters, and U+0085 is
+no line break. A text that is not JSON within the limits is left to the YAML reader, which finds the position of what
 is wrong; only too many values are refused here, since counting them again would take the time that the limit saves.
 """
 
@@ -12,32 +12,32 @@ from array import array
 from functools import cached_property
 from typing import Final, NoReturn
 
-from modelplane.k8s.admission._builder import (
+from modelplane.k8s.admission.decode import CONTROL, TextError, refuse
+from modelplane.k8s.admission.layout import Document, Layout, NodePositions
+from modelplane.k8s.admission.scalars import normalize_integer, normalize_number
+from modelplane.k8s.admission.yaml_reader import (
     MAX_DEPTH,
     MAX_DOCUMENTS,
     MAX_NODES,
     TOO_MANY_DOCUMENTS,
     TOO_MANY_NODES,
-    build_documents,
+    read_yaml,
 )
-from modelplane.k8s.admission.decode import CONTROL, TextError, refuse
-from modelplane.k8s.admission.layout import Document, Layout, NodePositions
-from modelplane.k8s.admission.scalars import normalize_integer, normalize_number
 
 _START: Final = re.compile(r"\s*+[{\[]")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
-_PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-# Between two JSON values that follow each other, and nowhere else in JSON, since a string has no bare line break.
-_SEAM: Final = re.compile(r"(?<=[}\]])\s++(?=[{\[])")
-_WORKLOAD: Final = (",", ":", "[", "{", "\\")
-_MOST_SCANNED: Final = 2 * MAX_NODES
+_SURROGATES: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+# Between two JSON values that follow each other, and zeros else in JSON, since a string has no bare line break.
+_BETWEEN_VALUES: Final = re.compile(r"(?<=[}\]])\s++(?=[{\[])")
+_STRUCTURAL: Final = (",", ":", "[", "{", "\\")
+_MAX_STRUCTURAL: Final = 2 * MAX_NODES
 # Texts with more escapes come to the YAML reader only because they are refused.
-_MOST_PAIRS: Final = 20_000
+_MAX_ESCAPES: Final = 20_000
 _BREAK: Final = "\n"
 
 
-class _NotPlainError(Exception):
-    """The text is not plain JSON within the limits; the YAML reader says why."""
+class _NotJsonError(Exception):
+    """The text is not JSON within the limits; the YAML reader says why."""
 
 
 def looks_like_json(text: str) -> bool:
@@ -45,14 +45,14 @@ def looks_like_json(text: str) -> bool:
     return _START.match(text) is not None
 
 
-def build_json_documents(text: str, *, source: str) -> list[Document] | None:
-    """The documents of a text of JSON values; None where the YAML reader has to look."""
+def read_json(text: str, *, source: str) -> list[Document] | None:
+    """The documents of a text of JSON values; None where the YAML reader has to decide."""
     # The scanner builds everything before it can be counted, so it is not given what may be far too much work.
-    if sum(map(text.count, _WORKLOAD)) > _MOST_SCANNED:
+    if sum(map(text.count, _STRUCTURAL)) > _MAX_STRUCTURAL:
         return None
     try:
         return _Reader(text, source).documents()
-    except (_NotPlainError, RecursionError):
+    except (_NotJsonError, RecursionError):
         return None
 
 
@@ -60,16 +60,16 @@ def as_yaml(text: str) -> str:
     """JSON that is not YAML, made YAML: pairs of surrogates, and values that just follow each other. Lines stay."""
     if not looks_like_json(text):
         return text
-    if 0 < text.count("\\u") <= _MOST_PAIRS:
-        text = _PAIR.sub(lambda found: found[1] + _astral(found[2], found[3]), text)
-    return _SEAM.sub(lambda found: _seam(found[0]), text)
+    if 0 < text.count("\\u") <= _MAX_ESCAPES:
+        text = _SURROGATES.sub(lambda found: found[1] + _astral(found[2], found[3]), text)
+    return _BETWEEN_VALUES.sub(lambda found: _document_start(found[0]), text)
 
 
 def _astral(high: str, low: str) -> str:
     return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
 
 
-def _seam(blank: str) -> str:
+def _document_start(blank: str) -> str:
     return f"{blank[: blank.rindex(_BREAK) + 1]}--- " if _BREAK in blank else blank
 
 
@@ -87,14 +87,14 @@ class _Reader:
         self._objects = 0
 
     def documents(self) -> list[Document]:
-        places = _LatePlaces(self._text, self._source)
+        positions = _LazyPositions(self._text, self._source)
         documents: list[Document] = []
         self._start = _skip_blank(self._text, 0)
         while self._start < len(self._text):
             node = self._nodes
             value, end = self._decode()
             self._count(1)
-            documents.append(Document(self._plain(value, 1), self._source, places, node))
+            documents.append(Document(self._checked_value(value, 1), self._source, positions, node))
             if len(documents) > MAX_DOCUMENTS:
                 refuse(TOO_MANY_DOCUMENTS, source=self._source, text=self._text, index=self._start)
             self._start = _skip_blank(self._text, end)
@@ -102,11 +102,11 @@ class _Reader:
 
     def _decode(self) -> tuple[object, int]:
         if self._text[self._start] not in "{[":
-            raise _NotPlainError
+            raise _NotJsonError
         try:
             return self._decoder.raw_decode(self._text, self._start)
         except ValueError:
-            raise _NotPlainError from None
+            raise _NotJsonError from None
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
         self._objects += 1
@@ -114,22 +114,22 @@ class _Reader:
             self._refuse_count()
         fields = dict(pairs)
         if len(fields) != len(pairs):
-            raise _NotPlainError
+            raise _NotJsonError
         return fields
 
-    def _plain(self, value: object, depth: int) -> object:
+    def _checked_value(self, value: object, depth: int) -> object:
         """The value with its numbers as Kubernetes takes them, its texts checked and its nodes counted."""
         if isinstance(value, str):
             return _checked(value)
         if not isinstance(value, dict | list):
             return _normalized(value)
         if depth > MAX_DEPTH:
-            raise _NotPlainError
+            raise _NotJsonError
         if isinstance(value, list):
             self._count(len(value))
-            return [self._plain(item, depth + 1) for item in value]
+            return [self._checked_value(item, depth + 1) for item in value]
         self._count(2 * len(value))
-        return {_checked(name): self._plain(item, depth + 1) for name, item in value.items()}
+        return {_checked(name): self._checked_value(item, depth + 1) for name, item in value.items()}
 
     def _count(self, nodes: int) -> None:
         self._nodes += nodes
@@ -140,8 +140,8 @@ class _Reader:
         refuse(TOO_MANY_NODES, source=self._source, text=self._text, index=self._start)
 
 
-class _LatePlaces:
-    """The places of a JSON text, worked out by the YAML reader once somebody asks for the first one."""
+class _LazyPositions:
+    """The positions of a JSON text, which the YAML reader finds when the first one is read."""
 
     def __init__(self, text: str, source: str) -> None:
         self.text = as_yaml(text)
@@ -162,15 +162,15 @@ class _LatePlaces:
     @cached_property
     def _layout(self) -> NodePositions:
         try:
-            return build_documents(self.text, source=self._source)[0].layout
+            return read_yaml(self.text, source=self._source)[0].layout
         except TextError:
-            # JSON that YAML cannot say, such as a key of over 1,024 characters: all there is to tell is the start.
-            nowhere = array("I", [0]) * MAX_NODES
-            return Layout(self.text, nowhere, nowhere, array("I", [1]) * MAX_NODES)
+            # JSON that YAML cannot say, such as a key of over 1,024 characters: every position is the start.
+            zeros = array("I", [0]) * MAX_NODES
+            return Layout(self.text, zeros, zeros, array("I", [1]) * MAX_NODES)
 
 
 def _refuse_constant(_name: str) -> NoReturn:
-    raise _NotPlainError
+    raise _NotJsonError
 
 
 def _skip_blank(text: str, index: int) -> int:
@@ -180,13 +180,13 @@ def _skip_blank(text: str, index: int) -> int:
 
 def _checked(text: str) -> str:
     if not text.isprintable() and CONTROL.search(text):
-        raise _NotPlainError
+        raise _NotJsonError
     return text
 
 
 def _normalized(value: object) -> object:
     if isinstance(value, float):
         if math.isinf(value):
-            raise _NotPlainError
+            raise _NotJsonError
         return normalize_number(value)
     return normalize_integer(value) if type(value) is int else value

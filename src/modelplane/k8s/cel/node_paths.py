@@ -7,7 +7,7 @@ sharing is part of the rules.
 """
 
 
-class Trail:
+class NodePath:
     """A path that shares its memory with those it was made from."""
 
     __slots__ = ("_length", "_memory")
@@ -16,22 +16,22 @@ class Trail:
         self._memory = memory
         self._length = length
 
-    def extended(self, name: str) -> "Trail":
+    def extended(self, name: str) -> "NodePath":
         """The path one step further, in the same memory where that has room."""
         memory, length = self._memory, self._length
         if length == len(memory):
             memory = memory + [""] * max(length, 1)
         memory[length] = name
-        return Trail(memory, length + 1)
+        return NodePath(memory, length + 1)
 
     def names(self) -> tuple[str, ...]:
         """The steps of the path at this moment."""
         return tuple(self._memory[: self._length])
 
 
-def start(name: str) -> Trail:
+def root_path(name: str) -> NodePath:
     """The path of a variable."""
-    return Trail([name], 1)
+    return NodePath([name], 1)
 
 
-NOWHERE = Trail([], 0)
+NO_PATH = NodePath([], 0)

@@ -1,27 +1,27 @@
 import pytest
 
-from modelplane.k8s.cel.effort import limited, metered, turn_effort, work
 from modelplane.k8s.cel.errors import EvaluationAborted
 from modelplane.k8s.cel.parser import parse
 from modelplane.k8s.cel.syntax import Comprehension
+from modelplane.k8s.cel.work_budget import iteration_work, metered, spend, work_limited
 
 
 def test_effort_is_endless_unless_it_is_limited():
-    work(10**12)
+    spend(10**12)
     assert list(metered([1, 2], 10**12)) == [1, 2]
 
 
 def test_an_allowance_is_used_up():
-    with limited(10):
-        work(6)
-        work(4)
+    with work_limited(10):
+        spend(6)
+        spend(4)
         with pytest.raises(EvaluationAborted, match="takes too long"):
-            work(1)
-    work(1)
+            spend(1)
+    spend(1)
 
 
 def test_turns_are_paid_for_one_by_one():
-    with limited(10):
+    with work_limited(10):
         turns = metered(range(100), 4)
         assert [next(turns), next(turns)] == [0, 1]
         with pytest.raises(EvaluationAborted, match="takes too long"):
@@ -29,16 +29,16 @@ def test_turns_are_paid_for_one_by_one():
 
 
 def test_allowances_do_not_mix():
-    with limited(10):
-        with limited(1), pytest.raises(EvaluationAborted, match="takes too long"):
-            work(2)
-        work(10)
+    with work_limited(10):
+        with work_limited(1), pytest.raises(EvaluationAborted, match="takes too long"):
+            spend(2)
+        spend(10)
 
 
 def _effort(text, **more):
     node = parse(text)
     assert isinstance(node, Comprehension)
-    return turn_effort(node.step, **more)
+    return iteration_work(node.step, **more)
 
 
 def test_more_to_do_is_more_effort():

@@ -21,9 +21,9 @@ TOO_MANY_NODES: Final = f"more than {MAX_NODES:,} values; split the text"
 _MERGE_KEY: Final = "<<"
 
 
-def build_documents(text: str, *, source: str) -> list[Document]:
+def read_yaml(text: str, *, source: str) -> list[Document]:
     """The documents that are not empty, in order; or TextError."""
-    builder = _Builder(text, source)
+    builder = _YamlBuilder(text, source)
     try:
         builder.consume(yaml.CBaseLoader(text))
     except yaml.MarkedYAMLError as error:
@@ -42,7 +42,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> TextEr
     return TextError(f"not valid YAML: {error.problem}{context}", source=source, line=line, column=column)
 
 
-class _Builder:
+class _YamlBuilder:
     """The value under construction.
 
     The innermost open collection is `_mapping` or else `_sequence`; `_key` is the mapping's key that awaits a value.

@@ -9,7 +9,7 @@ from modelplane.k8s.dra import (
     decode_node,
     decode_slices,
 )
-from modelplane.k8s.dra.books import Books
+from modelplane.k8s.dra.allocation_state import AllocationState
 from modelplane.k8s.dra.inventory import Inventory
 from modelplane.k8s.dra.plan import prepare_claims
 from modelplane.testing.devices import (
@@ -35,7 +35,7 @@ def opened(offered, *claims):
         a_slice(offered, "s1", pool=a_pool(slices=2)),
         a_slice(None, "s2", sharedCounters=COUNTERS, pool=a_pool(slices=2)),
     ]
-    return plan, Books(plan, Inventory(decode_slices(slices)).view(node), DeviceUsage(), node, {})
+    return plan, AllocationState(plan, Inventory(decode_slices(slices)).view(node), DeviceUsage(), node, {})
 
 
 def test_interchangeable_devices():
@@ -51,47 +51,51 @@ def test_interchangeable_devices():
         a_device("error", root="r"),
     ]
     claim = a_claim(a_request("any"), a_request("a", A), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
-    _, books = opened(offered, claim)
-    kinds = [books.kind_of(index) for index in range(len(offered))]
+    _, state = opened(offered, claim)
+    kinds = [state.equivalence_key(index) for index in range(len(offered))]
     assert kinds[0] == kinds[1]
     assert len(set(kinds)) == len(offered) - 1
 
 
 def test_a_shared_device_stands_for_itself():
-    _, books = opened([shareable(a_device("d"))], a_claim(a_request("r")))
-    assert books.kind_of(0) is None
+    _, state = opened([shareable(a_device("d"))], a_claim(a_request("r")))
+    assert state.equivalence_key(0) is None
 
 
 def test_situations_do_not_remember_who_took_what():
-    plan, books = opened([a_device("x"), a_device("y"), a_device("z")], a_claim(a_request("r"), a_request("s")))
-    first, second = plan.asks
-    assert books.take(first, 0)
-    assert books.take(second, 1)
-    one = books.situation(0)
-    books.abandon()
-    assert books.take(first, 1)
-    assert books.take(second, 0)
-    assert books.situation(0) == one
-    books.give_back(0)
-    assert books.take(second, 2)
-    assert books.situation(0) != one
+    plan, state = opened([a_device("x"), a_device("y"), a_device("z")], a_claim(a_request("r"), a_request("s")))
+    first, second = plan.subrequests
+    assert state.allocate(first, 0)
+    assert state.allocate(second, 1)
+    one = state.key(0)
+    state.deallocate_all()
+    assert state.allocate(first, 1)
+    assert state.allocate(second, 0)
+    assert state.key(0) == one
+    state.deallocate(0)
+    assert state.allocate(second, 2)
+    assert state.key(0) != one
 
 
 def test_situations_remember_how_much_is_shared():
-    ask = {"requests": {"memory": "10Gi"}}
-    plan, books = opened(
+    subrequest = {"requests": {"memory": "10Gi"}}
+    plan, state = opened(
         [shareable(a_device("x"), {"default": "10Gi"})],
-        a_claim(a_request("r"), a_request("s", capacity=ask), a_request("t", capacity={"requests": {"memory": "1Gi"}})),
+        a_claim(
+            a_request("r"),
+            a_request("s", capacity=subrequest),
+            a_request("t", capacity={"requests": {"memory": "1Gi"}}),
+        ),
     )
-    r, s, t = plan.asks
-    assert books.take(r, 0)
-    alike = books.situation(0)
-    books.give_back(0)
-    assert books.take(s, 0)
-    assert books.situation(0) == alike
-    books.give_back(0)
-    assert books.take(t, 0)
-    assert books.situation(0) != alike
+    r, s, t = plan.subrequests
+    assert state.allocate(r, 0)
+    alike = state.key(0)
+    state.deallocate(0)
+    assert state.allocate(s, 0)
+    assert state.key(0) == alike
+    state.deallocate(0)
+    assert state.allocate(t, 0)
+    assert state.key(0) != alike
 
 
 def test_giving_back_restores_everything():
@@ -99,15 +103,15 @@ def test_giving_back_restores_everything():
         {**a_device("d"), "consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "9"}}}]},
         {**a_device("e"), "consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "9"}}}]},
     ]
-    plan, books = opened(offered, a_claim(a_request("r"), a_request("s")))
-    r, s = plan.asks
-    assert books.take(r, 0)
-    assert books.refuses(s, 0)
-    assert not books.take(s, 1)
-    books.give_back(0)
-    assert not books.refuses(s, 0)
-    assert books.take(s, 1)
-    assert books.causes[r.index] == {0: Rejection.GIVEN_BACK}
-    assert books.causes[s.index] == {0: Rejection.TAKEN, 1: Rejection.COUNTERS}
-    books.abandon()
-    assert [list(holds) for holds in books.holds] == [[]]
+    plan, state = opened(offered, a_claim(a_request("r"), a_request("s")))
+    r, s = plan.subrequests
+    assert state.allocate(r, 0)
+    assert state.rejects(s, 0)
+    assert not state.allocate(s, 1)
+    state.deallocate(0)
+    assert not state.rejects(s, 0)
+    assert state.allocate(s, 1)
+    assert state.causes[r.index] == {0: Rejection.GIVEN_BACK}
+    assert state.causes[s.index] == {0: Rejection.TAKEN, 1: Rejection.COUNTERS}
+    state.deallocate_all()
+    assert [list(devices) for devices in state.allocating] == [[]]

@@ -1,17 +1,17 @@
-"""Objects that are plainly fine, in one walk: pruned, defaulted and checked at once.
+"""The fast path of `prepare`: a valid object is pruned, defaulted and checked in one walk.
 
-Almost everything that is written is valid and has no unknown field. For that, a schema is compiled once into a tree of
-functions, each of which returns the value as it would be stored. What they meet that is not plainly fine (an unknown
-field, a null, a number that is not quite an integer, anything wrong at all) ends the walk, and the steps of `structure`
-and `schema` decide and find the words. So this module never refuses anything and never says why: it saves time only,
-and a test holds it to the same values as the long way.
+A schema is compiled once into a tree of functions, each of which returns the value as it would be stored. Anything
+else than a valid object without unknown fields (an unknown field, a null, a number that is not quite an integer)
+raises `_FallBack`, and `prepare` decides. This module never refuses an object: it saves time only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias, cast
 
+from modelplane.k8s.admission import prepare as slow
 from modelplane.k8s.admission.formats import is_formatted
+from modelplane.k8s.admission.prepare import METADATA, PreparedObject
 from modelplane.k8s.admission.schema import canonical, matcher_of, range_of, satisfies_combinations
 from modelplane.k8s.admission.schemas import (
     META_FIELDS,
@@ -26,26 +26,31 @@ from modelplane.k8s.admission.structure import apply_defaults, copy_json
 
 Step: TypeAlias = Callable[[object], object]
 
-_METADATA: Final = "metadata"
 _COMBINATIONS: Final = ("allOf", "anyOf", "oneOf", "not")
 _UNLIMITED: Final = float("inf")
 # One entry per schema of an object, whole or in part.
-_REMEMBERED: Final = 256
+_CACHED_SCHEMAS: Final = 256
 
 
-class _DoubtError(Exception):
-    """Not plainly fine: look closer."""
+class _FallBack(Exception):  # noqa: N818  a way out, not an error
+    """`prepare` has to decide."""
 
 
-def prepare_plainly(value: dict[str, object], schema: Schema) -> dict[str, object] | None:
-    """The object as it would be stored, metadata aside, which is copied; None where the long way must decide."""
+def prepare(value: dict[str, object], schema: Schema) -> PreparedObject:
+    """Prune, default and check an object, as `prepare.prepare` does."""
+    found = prepare_valid(value, schema)
+    return slow.prepare(value, schema) if found is None else PreparedObject(found)
+
+
+def prepare_valid(value: dict[str, object], schema: Schema) -> dict[str, object] | None:
+    """The value to store where the object is valid and has no unknown field; None where `prepare` has to decide."""
     try:
         return cast("dict[str, object]", _root_step(SchemaKey(schema))(value))
-    except (_DoubtError, RecursionError):
+    except (_FallBack, RecursionError):
         return None
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_SCHEMAS)
 def _root_step(identity: SchemaKey) -> Step:
     schema = identity.schema
     if (
@@ -54,10 +59,10 @@ def _root_step(identity: SchemaKey) -> Step:
         or is_resource(schema)
         or "additionalProperties" in schema
     ):
-        return _doubt
+        return _fall_back
     known = properties_of(schema)
     steps = {name: _compile(known[name]) if name in known else copy_json for name in META_FIELDS}
-    return _combined(_object_step(schema, {**steps, _METADATA: _metadata_step(known.get(_METADATA))}), schema)
+    return _with_combinations(_object_step(schema, {**steps, METADATA: _metadata_step(known.get(METADATA))}), schema)
 
 
 def _metadata_step(schema: Schema | None) -> Step:
@@ -67,11 +72,11 @@ def _metadata_step(schema: Schema | None) -> Step:
 def _compile(schema: Schema | None, *, keep: bool = False) -> Step:
     """`keep`: fields that the schema does not know stay."""
     if schema is None or not schema.get("type"):
-        return _loose_step(schema, keep=keep or keeps_unknown(schema))
+        return _untyped_step(schema, keep=keep or keeps_unknown(schema))
     keep = keep or keeps_unknown(schema)
     match schema["type"]:
         case "object":
-            made = _doubt if is_resource(schema) else _object_step(schema, {}, keep=keep)
+            made = _fall_back if is_resource(schema) else _object_step(schema, {}, keep=keep)
         case "array":
             made = _list_step(schema, keep=keep)
         case "string":
@@ -83,50 +88,50 @@ def _compile(schema: Schema | None, *, keep: bool = False) -> Step:
         case "boolean":
             made = _boolean_step
         case _:
-            made = _doubt
-    return _combined(_enumerated(made, schema), schema)
+            made = _fall_back
+    return _with_combinations(_with_enum(made, schema), schema)
 
 
-def _loose_step(schema: Schema | None, *, keep: bool) -> Step:
+def _untyped_step(schema: Schema | None, *, keep: bool) -> Step:
     """Where any type will do, values are taken as they are only where they are kept, or can have nothing to prune."""
     if schema and (keys := schema.keys() - {"description", "x-kubernetes-preserve-unknown-fields"}):
         if keys <= {"x-kubernetes-int-or-string", "anyOf", "pattern", "minLength", "maxLength"} and not keep:
-            return _combined(_either_step(schema), schema)
-        return _doubt
+            return _with_combinations(_int_or_string_step(schema), schema)
+        return _fall_back
     return copy_json if keep else _scalar_step
 
 
 def _scalar_step(value: object) -> object:
     if isinstance(value, dict | list) or value is None:
-        raise _DoubtError
+        raise _FallBack
     return value
 
 
-def _either_step(schema: Schema) -> Step:
+def _int_or_string_step(schema: Schema) -> Step:
     if schema.get("x-kubernetes-int-or-string") is not True:
-        return _doubt
+        return _fall_back
     steps: Mapping[type, Step] = {int: _number_step(schema, (int,)), str: _string_step(schema)}
-    return lambda value: steps.get(type(value), _doubt)(value)
+    return lambda value: steps.get(type(value), _fall_back)(value)
 
 
-def _doubt(_value: object) -> object:
-    raise _DoubtError
+def _fall_back(_value: object) -> object:
+    raise _FallBack
 
 
-def _combined(step: Step, schema: Schema) -> Step:
+def _with_combinations(step: Step, schema: Schema) -> Step:
     if not any(keyword in schema for keyword in _COMBINATIONS):
         return step
 
     def combined(value: object) -> object:
         prepared = step(value)
         if not satisfies_combinations(prepared, schema):
-            raise _DoubtError
+            raise _FallBack
         return prepared
 
     return combined
 
 
-def _enumerated(step: Step, schema: Schema) -> Step:
+def _with_enum(step: Step, schema: Schema) -> Step:
     if "enum" not in schema:
         return step
     allowed = frozenset(canonical(each) for each in cast("Sequence[object]", schema["enum"]))
@@ -134,7 +139,7 @@ def _enumerated(step: Step, schema: Schema) -> Step:
     def enumerated(value: object) -> object:
         prepared = step(value)
         if canonical(prepared) not in allowed:
-            raise _DoubtError
+            raise _FallBack
         return prepared
 
     return enumerated
@@ -142,7 +147,7 @@ def _enumerated(step: Step, schema: Schema) -> Step:
 
 def _boolean_step(value: object) -> object:
     if type(value) is not bool:
-        raise _DoubtError
+        raise _FallBack
     return value
 
 
@@ -153,11 +158,11 @@ def _string_step(schema: Schema) -> Step:
 
     def step(value: object) -> object:
         if type(value) is not str or not shortest <= len(value) <= longest:
-            raise _DoubtError
+            raise _FallBack
         if matches is not None and not matches(value):
-            raise _DoubtError
+            raise _FallBack
         if form is not None and not is_formatted(value, str(form)):
-            raise _DoubtError
+            raise _FallBack
         return value
 
     return step
@@ -165,13 +170,13 @@ def _string_step(schema: Schema) -> Step:
 
 def _number_step(schema: Schema, types: tuple[type, ...]) -> Step:
     if schema.keys() & {"exclusiveMinimum", "exclusiveMaximum", "multipleOf"}:
-        return _doubt
+        return _fall_back
     low, high = range_of(schema)
     low, high = max(low, _limit(schema, "minimum", low)), min(high, _limit(schema, "maximum", high))
 
     def step(value: object) -> object:
         if type(value) not in types or not low <= cast("float", value) <= high:
-            raise _DoubtError
+            raise _FallBack
         return value
 
     return step
@@ -179,26 +184,26 @@ def _number_step(schema: Schema, types: tuple[type, ...]) -> Step:
 
 def _list_step(schema: Schema, *, keep: bool) -> Step:
     fewest, most = _limit(schema, "minItems", 0), _limit(schema, "maxItems", _UNLIMITED)
-    item_step, differ = _compile(items_of(schema), keep=keep), _difference(schema)
+    item_step, is_unique = _compile(items_of(schema), keep=keep), _uniqueness(schema)
 
     def step(value: object) -> object:
         if type(value) is not list or not fewest <= len(value) <= most:
-            raise _DoubtError
+            raise _FallBack
         made = [item_step(item) for item in value]
-        if differ is not None and not differ(made):
-            raise _DoubtError
+        if is_unique is not None and not is_unique(made):
+            raise _FallBack
         return made
 
     return step
 
 
-def _difference(schema: Schema) -> Callable[[list[object]], bool] | None:
+def _uniqueness(schema: Schema) -> Callable[[list[object]], bool] | None:
     """Whether the members of a set, or the keys of a keyed list, are all different; none for other lists."""
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     if kind == "map" and isinstance(keys, list):
-        return lambda members: _all_differ([_identity(each, keys) for each in members])
+        return lambda members: _all_unique([_identity(each, keys) for each in members])
     if kind in {"set", "map"} or schema.get("uniqueItems") is True:
-        return _all_differ
+        return _all_unique
     return None
 
 
@@ -206,7 +211,7 @@ def _identity(member: object, keys: list[str]) -> object:
     return {key: member[key] for key in keys if key in member} if isinstance(member, dict) else {}
 
 
-def _all_differ(members: list[object]) -> bool:
+def _all_unique(members: list[object]) -> bool:
     return len(members) <= 1 or len({canonical(each) for each in members}) == len(members)
 
 
@@ -214,33 +219,33 @@ def _object_step(schema: Schema, given: Mapping[str, Step], *, keep: bool = Fals
     """`given` are steps for fields that every object has."""
     keep = keep or keeps_unknown(schema)
     known = {**{name: _compile(each) for name, each in properties_of(schema).items() if name not in given}, **given}
-    others = _others_step(schema, keep=keep)
+    additional = _additional_step(schema, keep=keep)
     fewest, most = _limit(schema, "minProperties", 0), _limit(schema, "maxProperties", _UNLIMITED)
     required = frozenset(cast("Sequence[str]", schema.get("required", ())))
     defaults = _defaults(schema, known)
 
     def step(value: object) -> object:
         if type(value) is not dict:
-            raise _DoubtError
-        made = {name: known.get(name, others)(item) for name, item in value.items()}
+            raise _FallBack
+        made = {name: known.get(name, additional)(item) for name, item in value.items()}
         for name, default, fill in defaults:
             if name not in made:
                 made[name] = fill(default)
         if not fewest <= len(made) <= most or not required <= made.keys():
-            raise _DoubtError
+            raise _FallBack
         return made
 
     return step
 
 
-def _others_step(schema: Schema, *, keep: bool) -> Step:
+def _additional_step(schema: Schema, *, keep: bool) -> Step:
     """For fields that are no properties."""
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping):
         return _compile(additional)
     if additional is True:
         return _scalar_step
-    return copy_json if keep and additional is None else _doubt
+    return copy_json if keep and additional is None else _fall_back
 
 
 def _defaults(schema: Schema, known: Mapping[str, Step]) -> tuple[tuple[str, object, Step], ...]:

@@ -1,7 +1,7 @@
 """What an evaluation costs while it runs, in upstream's units.
 
-A unit is about the price of reading a variable. Traversing a text costs a tenth of a unit per character, a pattern a
-quarter per character of its own times that, making a list ten and a map thirty. Which rule prices a call is decided
+A unit is about the cost of reading a variable. Traversing a text costs a tenth of a unit per character, a pattern a
+quarter per character of its own times that, making a list ten and a map thirty. Which rule applies to a call is decided
 in this order: the overload, the function's name, the overload's family, else one unit.
 """
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from math import ceil
 from typing import TypeAlias
 
-from modelplane.k8s.cel.effort import work
 from modelplane.k8s.cel.errors import EvaluationAborted
 from modelplane.k8s.cel.library.formats import NamedFormat
 from modelplane.k8s.cel.sizes import wrapped
 from modelplane.k8s.cel.values import Optional, is_list, is_map, list_size, map_items, size_of
+from modelplane.k8s.cel.work_budget import spend
 
 LIST_COST, MAP_COST = 10, 30
 _TEXT = 0.1
@@ -28,7 +28,7 @@ _TRAVERSED = frozenset({"isSorted", "sum", "max", "min", "indexOf", "lastIndexOf
 FAILED = object()
 
 Args: TypeAlias = tuple[object, ...]
-Price: TypeAlias = Callable[[Args, object], int]
+CostFunction: TypeAlias = Callable[[Args, object], int]
 
 
 def _size(value: object) -> int:
@@ -42,12 +42,12 @@ def _inner_size(value: object) -> int:
 
 
 def text_cost(value: object, factor: float = _TEXT) -> int:
-    """The price of traversing a text."""
+    """The cost of traversing a text."""
     return ceil(_size(value) * factor)
 
 
 def equality_cost(left: object, right: object) -> int:
-    """The price of comparing two values, which is that of the shorter one."""
+    """The cost of comparing two values, which is that of the shorter one."""
     return ceil(min(_inner_size(left), _inner_size(right)) * _TEXT)
 
 
@@ -59,7 +59,7 @@ def _traversal_cost(value: object) -> int:
     if isinstance(value, range):
         return len(value)
     if is_list(value):
-        work(_PER_ELEMENT * list_size(value))
+        spend(_PER_ELEMENT * list_size(value))
         return sum([_traversal_cost(item) for item in value])
     if is_map(value):
         return sum([_traversal_cost(key) + _traversal_cost(item) for key, item in map_items(value)])
@@ -94,7 +94,7 @@ def _validate(args: Args, _result: object) -> int:
     return ceil((1.0 + _size(args[1])) * _TEXT) * ceil(args[0].regex_size * _REGEX)
 
 
-def _sets(factor: int) -> Price:
+def _sets(factor: int) -> CostFunction:
     return lambda args, _result: 1 + _size(args[0]) * _size(args[1]) * factor
 
 
@@ -116,7 +116,7 @@ def _output_size(_args: Args, result: object) -> int:
     return _size(result) + 11
 
 
-_BY_OVERLOAD: dict[str, Price] = {
+_BY_OVERLOAD: dict[str, CostFunction] = {
     "list_slice": _output_size,
     "list_flatten": _flatten,
     "list_flatten_int": _flatten,
@@ -130,7 +130,7 @@ _BY_OVERLOAD: dict[str, Price] = {
     "cidr_contains_ip_string": lambda args, result: _contains_ip(args, result) + text_cost(args[1]),
     "cidr_contains_cidr_string": lambda args, result: _contains_cidr(args, result) + text_cost(args[1]),
 }
-_BY_FUNCTION: dict[str, Price] = {
+_BY_FUNCTION: dict[str, CostFunction] = {
     "check": lambda _args, _result: 350_000,
     "replace": lambda args, _result: text_cost(args[0], 2 * _TEXT),
     "split": lambda args, _result: text_cost(args[0], 2 * _TEXT),
@@ -145,7 +145,7 @@ _BY_FUNCTION: dict[str, Price] = {
     **{name: lambda args, _result: _traversal_cost(args[0]) for name in _TRAVERSED},
     **{name: lambda args, _result: text_cost(args[0]) for name in _PARSED_ONCE},
 }
-_BY_FAMILY: dict[str, Price] = {
+_BY_FAMILY: dict[str, CostFunction] = {
     "starts_with_string": lambda args, _result: text_cost(args[0]),
     "ends_with_string": lambda args, _result: text_cost(args[0]),
     "string_to_bytes": lambda args, _result: text_cost(args[0]),
@@ -165,8 +165,8 @@ _BY_FAMILY: dict[str, Price] = {
 }
 
 
-def price_of(function: str, overload: str) -> Price | None:
-    """The rule that prices a call, or None where it is one unit; the overload is empty where several may run."""
+def cost_function(function: str, overload: str) -> CostFunction | None:
+    """The cost of a call, or None where it is one unit; the overload is empty where several may run."""
     found = _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function) or _BY_FAMILY.get(overload)
     if found is not None:
         return found

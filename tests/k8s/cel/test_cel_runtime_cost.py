@@ -1,9 +1,9 @@
 import pytest
 
-from modelplane.k8s.cel.budget import FAILED, equality_cost, price_of, text_cost
 from modelplane.k8s.cel.errors import EvaluationAborted
 from modelplane.k8s.cel.library.formats import FORMATS
 from modelplane.k8s.cel.library.network import to_cidr, to_ip
+from modelplane.k8s.cel.runtime_cost import FAILED, cost_function, equality_cost, text_cost
 from modelplane.k8s.cel.values import NONE, Optional
 
 _TEXT = "x" * 25
@@ -40,7 +40,7 @@ _TEXT = "x" * 25
     ],
 )
 def test_price(function, overload, args, result, cost):
-    price = price_of(function, overload)
+    price = cost_function(function, overload)
     assert price is not None
     assert price(args, result) == cost
 
@@ -49,7 +49,7 @@ def test_price(function, overload, args, result, cost):
     ("function", "overload"), [("_+_", ""), ("_+_", "add_int64"), ("major", "semver_major"), ("size", "")]
 )
 def test_calls_of_one_unit_have_no_price(function, overload):
-    assert price_of(function, overload) is None
+    assert cost_function(function, overload) is None
 
 
 def test_equality_costs_what_the_shorter_side_does():
@@ -63,4 +63,4 @@ def test_equality_costs_what_the_shorter_side_does():
 @pytest.mark.parametrize(("function", "overload"), [("distinct", "list_distinct"), ("flatten", "list_flatten_int")])
 def test_some_prices_cannot_cope_with_errors(function, overload):
     with pytest.raises(EvaluationAborted):
-        price_of(function, overload)((FAILED, FAILED), FAILED)
+        cost_function(function, overload)((FAILED, FAILED), FAILED)

@@ -22,11 +22,11 @@ _MAX_INCLUDES = 48
 _ADDRESS: Range = (4, 16)
 _CHECK_COST = 350_000
 
-Found: TypeAlias = "tuple[Range, Range | None] | None"
+CallEstimate: TypeAlias = "tuple[Range, Range | None] | None"
 
 
 @dataclass(slots=True, eq=False)
-class Priced:
+class SizedNode:
     """An argument: where its value comes from and how large it can be, as far as either is known."""
 
     node: Node
@@ -42,11 +42,11 @@ class Priced:
 
 @dataclass(slots=True, eq=False)
 class CallArgs:
-    """A call to be priced."""
+    """A call to be estimated."""
 
     function: str
-    target: Priced | None
-    args: list[Priced]
+    target: SizedNode | None
+    args: list[SizedNode]
     bounds: SizeEstimator
 
 
@@ -58,7 +58,7 @@ def ignores_sizes(function: str, overload: str) -> bool:
     return not (overload in _SIZED or overload.endswith(("_sort", "_sortByAssociatedKeys")))
 
 
-def price_call(overload: str, call: CallArgs) -> Found:
+def estimate_call(overload: str, call: CallArgs) -> CallEstimate:
     """The cost without that of the arguments, and the size of the result; None where no rule applies."""
     rule = _BY_OVERLOAD.get(overload)
     if rule is None and overload.endswith(("_sort", "_sortByAssociatedKeys")):
@@ -76,19 +76,19 @@ def price_call(overload: str, call: CallArgs) -> Found:
     return None if rule is None else rule(overload, call)
 
 
-def _nominal(_overload: str, _call: CallArgs) -> Found:
+def _nominal(_overload: str, _call: CallArgs) -> CallEstimate:
     return ONE, None
 
 
-def _traversed_argument(_overload: str, call: CallArgs) -> Found:
+def _traversed_argument(_overload: str, call: CallArgs) -> CallEstimate:
     return scaled(call.args[0].known, _TEXT), None
 
 
-def _includes(_overload: str, _call: CallArgs) -> Found:
+def _includes(_overload: str, _call: CallArgs) -> CallEstimate:
     return (0, _MAX_INCLUDES), None
 
 
-def _element(call: CallArgs, items: Priced) -> tuple[CelType, Range] | None:
+def _element(call: CallArgs, items: SizedNode) -> tuple[CelType, Range] | None:
     """The type of a list's elements and how large one can be."""
     if not items.type.params:
         return None
@@ -97,7 +97,7 @@ def _element(call: CallArgs, items: Priced) -> tuple[CelType, Range] | None:
     return element, UNKNOWN if size is None else size
 
 
-def _list_search(_overload: str, call: CallArgs) -> Found:
+def _list_search(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None:
         return None
     element = _element(call, call.target)
@@ -109,19 +109,19 @@ def _list_search(_overload: str, call: CallArgs) -> Found:
     return times(call.target.known, each), None
 
 
-def _url(_overload: str, call: CallArgs) -> Found:
+def _url(_overload: str, call: CallArgs) -> CallEstimate:
     size = call.args[0].known
     return scaled(size, _TEXT), size
 
 
-def _same_length(_overload: str, call: CallArgs) -> Found:
+def _same_length(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None:
         return None
     size = call.target.known
     return scaled(size, _TEXT), size
 
 
-def _replace(_overload: str, call: CallArgs) -> Found:
+def _replace(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None or len(call.args) < 2:  # noqa: PLR2004  what to replace, and with what
         return None
     text, old, new = call.target.known, call.args[0].known, call.args[1].known
@@ -154,7 +154,7 @@ def _quotient(text: int, part: int) -> int:
     return 2**63 if quotient >= 2.0**64 else ceil(quotient)
 
 
-def _split(_overload: str, call: CallArgs) -> Found:
+def _split(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None:
         return None
     size = call.target.known
@@ -166,7 +166,7 @@ def _split(_overload: str, call: CallArgs) -> Found:
     return scaled(size, 2 * _TEXT), (0, most)
 
 
-def _join(_overload: str, call: CallArgs) -> Found:
+def _join(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None:
         return None
     count = call.target.known
@@ -178,7 +178,7 @@ def _join(_overload: str, call: CallArgs) -> Found:
     return scaled(size, _TEXT), size
 
 
-def _find(_overload: str, call: CallArgs) -> Found:
+def _find(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None or not call.args:
         return None
     text = call.target.known
@@ -186,40 +186,40 @@ def _find(_overload: str, call: CallArgs) -> Found:
     return cost, (0, text[1])
 
 
-def _parse_ip(overload: str, call: CallArgs) -> Found:
+def _parse_ip(overload: str, call: CallArgs) -> CallEstimate:
     return (ONE, None) if overload == "cidr_ip" or not call.args else _traversed_argument(overload, call)
 
 
-def _is_canonical(_overload: str, call: CallArgs) -> Found:
+def _is_canonical(_overload: str, call: CallArgs) -> CallEstimate:
     return scaled(call.args[0].known, 2 * _TEXT), None
 
 
-def _contains_ip(overload: str, call: CallArgs) -> Found:
+def _contains_ip(overload: str, call: CallArgs) -> CallEstimate:
     cost = scaled(plus(_ADDRESS, _ADDRESS), _TEXT)
     if overload == "cidr_contains_ip_string":
         cost = plus(cost, scaled(call.args[0].known, _TEXT))
     return cost, None
 
 
-def _contains_cidr(overload: str, call: CallArgs) -> Found:
+def _contains_cidr(overload: str, call: CallArgs) -> CallEstimate:
     cost = plus(plus(scaled(plus(_ADDRESS, _ADDRESS), _TEXT), scaled(_ADDRESS, _TEXT)), ONE)
     if overload == "cidr_contains_cidr_string":
         cost = plus(cost, scaled(call.args[0].known, _TEXT))
     return cost, None
 
 
-def _validate(_overload: str, call: CallArgs) -> Found:
+def _validate(_overload: str, call: CallArgs) -> CallEstimate:
     return scaled(scaled(call.args[0].known, _TEXT), _NAME_REGEX_SIZE * _REGEX), None
 
 
-def _selector_text(_overload: str, call: CallArgs) -> Found:
+def _selector_text(_overload: str, call: CallArgs) -> CallEstimate:
     if len(call.args) != 1:
         return None
     size = call.args[0].known
     return plus(plus(exactly(10), scaled(size, _TEXT)), scaled(scaled(size, 0.5), 50.0)), None
 
 
-def _authorize(_overload: str, _call: CallArgs) -> Found:
+def _authorize(_overload: str, _call: CallArgs) -> CallEstimate:
     return exactly(_CHECK_COST), None
 
 
@@ -229,7 +229,7 @@ _UNIT_EQUALITY = frozenset({t.IP, t.CIDR, t.QUANTITY, t.SEMVER}) | frozenset(
 )
 
 
-def _equals(_overload: str, call: CallArgs) -> Found:
+def _equals(_overload: str, call: CallArgs) -> CallEstimate:
     left, right = call.args
     if left.type.name != right.type.name:
         return None
@@ -243,17 +243,17 @@ def _equals(_overload: str, call: CallArgs) -> Found:
     return None
 
 
-def _allocated(factor: float, size: Range) -> Found:
+def _allocated(factor: float, size: Range) -> CallEstimate:
     return plus(scaled(size, factor), _ALLOCATION), size
 
 
-def _literal_int(argument: Priced, default: int) -> int:
+def _literal_int(argument: SizedNode, default: int) -> int:
     if isinstance(argument.node, Literal) and type(argument.node.value) is int:
         return max(argument.node.value, 0)
     return default
 
 
-def _slice(_overload: str, call: CallArgs) -> Found:
+def _slice(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None:
         return None
     start = _literal_int(call.args[0], 0)
@@ -261,26 +261,26 @@ def _slice(_overload: str, call: CallArgs) -> Found:
     return _allocated(1.0, exactly(wrapped(end - start)))
 
 
-def _range(_overload: str, call: CallArgs) -> Found:
+def _range(_overload: str, call: CallArgs) -> CallEstimate:
     return _allocated(1.0, exactly(_literal_int(call.args[0], MAX)))
 
 
-def _reverse(_overload: str, call: CallArgs) -> Found:
+def _reverse(_overload: str, call: CallArgs) -> CallEstimate:
     return None if call.target is None else _allocated(1.0, call.target.known)
 
 
-def _flatten(_overload: str, call: CallArgs) -> Found:
+def _flatten(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None:
         return None
     depth = _literal_int(call.args[0], MAX) if call.args else 1
     return _allocated(float(depth), call.target.known)
 
 
-def _distinct(_overload: str, call: CallArgs) -> Found:
+def _distinct(_overload: str, call: CallArgs) -> CallEstimate:
     return None if call.target is None else _allocated(2.0, times(call.target.known, call.target.known))
 
 
-def _sort(overload: str, call: CallArgs) -> Found:
+def _sort(overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None:
         return None
     keys = call.args[0] if call.args else call.target
@@ -288,49 +288,49 @@ def _sort(overload: str, call: CallArgs) -> Found:
     return _allocated(factor, times(keys.known, keys.known))
 
 
-def _sets(factor: float) -> Callable[[str, CallArgs], Found]:
-    def price(_overload: str, call: CallArgs) -> Found:
+def _sets(factor: float) -> Callable[[str, CallArgs], CallEstimate]:
+    def estimate(_overload: str, call: CallArgs) -> CallEstimate:
         return plus(scaled(times(call.args[0].known, call.args[1].known), factor), ONE), None
 
-    return price
+    return estimate
 
 
-def _format(_overload: str, call: CallArgs) -> Found:
+def _format(_overload: str, call: CallArgs) -> CallEstimate:
     return None if call.target is None else (scaled(call.target.known, _TEXT), None)
 
 
-def _string_to_bytes(_overload: str, call: CallArgs) -> Found:
+def _string_to_bytes(_overload: str, call: CallArgs) -> CallEstimate:
     size = call.args[0].known
     return scaled(size, _TEXT), (size[0], wrapped(size[1] * 4))
 
 
-def _bytes_to_string(_overload: str, call: CallArgs) -> Found:
+def _bytes_to_string(_overload: str, call: CallArgs) -> CallEstimate:
     size = call.args[0].known
     return scaled(size, _TEXT), (size[0] // 4, size[1])
 
 
-def _quote(_overload: str, call: CallArgs) -> Found:
+def _quote(_overload: str, call: CallArgs) -> CallEstimate:
     size = call.args[0].known
     return scaled(size, _TEXT), (wrapped(size[0] + 2), wrapped(size[1] * 2 + 2))
 
 
-def _in_list(_overload: str, call: CallArgs) -> Found:
+def _in_list(_overload: str, call: CallArgs) -> CallEstimate:
     return scaled(call.args[1].known, 1.0), None
 
 
-def _matches(_overload: str, call: CallArgs) -> Found:
+def _matches(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None:
         return None
     return times(scaled(plus(call.target.known, ONE), _TEXT), scaled(call.args[0].known, _REGEX)), None
 
 
-def _contains(_overload: str, call: CallArgs) -> Found:
+def _contains(_overload: str, call: CallArgs) -> CallEstimate:
     if call.target is None:
         return None
     return times(scaled(call.target.known, _TEXT), scaled(call.args[0].known, _TEXT)), None
 
 
-_Rule: TypeAlias = Callable[[str, CallArgs], Found]
+_Rule: TypeAlias = Callable[[str, CallArgs], CallEstimate]
 
 _BY_OVERLOAD: dict[str, _Rule] = {
     "list_slice": _slice,
@@ -388,5 +388,5 @@ COMPARISONS = frozenset({f"{name}_{kind}" for name in _ORDERED for kind in ("str
     "equals",
     "not_equals",
 }
-# Overloads whose price, or whose result's size, depends on the sizes of their arguments.
+# Overloads whose cost, or whose result's size, depends on the sizes of their arguments.
 _SIZED = _BY_OVERLOAD.keys() | _BY_FAMILY.keys() | COMPARISONS | {"conditional", "add_string", "add_bytes", "add_list"}

@@ -1,0 +1,98 @@
+"""Placement and rendering from documents alone: what a plane would decide and write, without one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from modelplane.api.codec import decode
+from modelplane.api.errors import InputError
+from modelplane.api.objects import Manifest, labels_of, name_of, namespace_of, text_at
+from modelplane.compose.contract import ComposeRequest, ComposeResult, Local, Remote, Requirement
+from modelplane.compose.placement_request import placement_request
+from modelplane.compose.registry import COMPOSERS
+from modelplane.k8s.admission.layout import Document
+from modelplane.placement.schedule import Schedule
+from modelplane.placement.schedule import schedule as place
+from modelplane.views.inputs import FleetManifests, gather
+
+
+def fleet_from(documents: Iterable[Document], *, now: float = 0.0) -> FleetManifests:
+    """The fleet that documents describe: clusters with their classes, deployments, replicas and caches.
+
+    A cluster without a status counts as ready, with the pools that its spec and its classes state. `now` is the time of
+    decisions in seconds of the epoch. A FleetSnapshot (`modelplane fleet snapshot`) is a document, too.
+    """
+    return gather(_manifests(documents), now=now)
+
+
+def schedule(fleet: FleetManifests, deployment: str, namespace: str | None = None) -> Schedule:
+    """Where the replicas of one ModelDeployment go, with the trace of every cluster and pool.
+
+    `pending` counts the replicas that find no place. `plan` decides for all deployments, one after the other.
+    """
+    request = placement_request(fleet.deployment(deployment, namespace))
+    return place(request, fleet.fleet(), fleet.now, profile=fleet.profile)
+
+
+def compose_document(document: Document, documents: Iterable[Document] = (), *, now: float = 0.0) -> ComposeResult:
+    """What the composer of the document's kind answers: desired objects, status, conditions and requirements.
+
+    `documents` are other objects: the fleet, and what the composer requires.
+    """
+    others = _manifests(documents)
+    fleet = gather(others, now=now).completed()
+    (manifest,) = _manifests([document])
+    return _compose(manifest, [*fleet.clusters, *others], fleet)
+
+
+def render(fleet: FleetManifests) -> tuple[Remote, ...]:
+    """Every object that the deployments of a fleet become, each with the cluster that it is for.
+
+    Deployments are decided one after the other, as `plan` does it. InputError: a replica cannot be rendered.
+    """
+    fleet, found = fleet.completed(), list[Remote]()
+    for deployment in fleet.deployments:
+        result = _compose(deployment, (), fleet)
+        local = [item.target.manifest for item in result.desired.values() if isinstance(item.target, Local)]
+        replicas = [manifest for manifest in local if manifest.get("kind") == "ModelReplica"]
+        known = {(namespace_of(item), name_of(item)): item for item in (*fleet.replicas, *replicas)}
+        fleet = msgspec.structs.replace(fleet, replicas=tuple(known.values()))
+        for replica in replicas:
+            found += _rendered(replica, fleet)
+    return tuple(found)
+
+
+def _rendered(replica: Manifest, fleet: FleetManifests) -> list[Remote]:
+    result = _compose(replica, (*fleet.clusters, *fleet.caches), fleet)
+    accepted = next(condition for condition in result.conditions if condition.type == "Accepted")
+    if accepted.status != "True":
+        raise InputError(f"ModelReplica {namespace_of(replica)}/{name_of(replica)}: {accepted.message}")
+    return [desired.target for desired in result.desired.values() if isinstance(desired.target, Remote)]
+
+
+def _compose(manifest: Manifest, others: Sequence[Manifest], fleet: FleetManifests) -> ComposeResult:
+    kind = text_at(manifest, "kind")
+    if kind not in COMPOSERS:
+        raise InputError(f"{kind or 'a document without a kind'} is not composed; use one of {', '.join(COMPOSERS)}")
+    entry = COMPOSERS[kind]
+    request = ComposeRequest(
+        decode(entry.resource, manifest), fleet=fleet.fleet(), now=fleet.now, profile=fleet.profile
+    )
+    wanted = entry.compose(request).requirements
+    required = {key: _find(one, others) for key, one in wanted.items() if one.cluster is None}
+    return entry.compose(replace(request, required=required))
+
+
+def _find(wanted: Requirement, others: Sequence[Manifest]) -> tuple[Manifest, ...]:
+    found: dict[tuple[str, str], Manifest] = {}
+    for item in others:
+        same_kind = (item.get("apiVersion"), item.get("kind")) == (wanted.api_version, wanted.kind)
+        named = wanted.namespace in {None, namespace_of(item)} and wanted.name in {None, name_of(item)}
+        if same_kind and named and wanted.labels.items() <= labels_of(item).items():
+            found.setdefault((namespace_of(item), name_of(item)), item)
+    return tuple(found.values())
+
+
+def _manifests(documents: Iterable[Document]) -> list[Manifest]:
+    return [document.value for document in documents if isinstance(document.value, dict)]

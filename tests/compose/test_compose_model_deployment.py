@@ -1,0 +1,402 @@
+"""ModelDeployment: whole results, placement messages with numbers, lost clusters, endpoints that follow replicas."""
+
+import copy
+
+import msgspec
+import pytest
+
+from modelplane.api.codec import decode
+from modelplane.api.conditions import ConditionType, fails, holds, unknown
+from modelplane.api.models import (
+    Candidate,
+    ModelDeployment,
+    ModelDeploymentStatus,
+    ModelDeploymentStatusCluster,
+    StatusPlacement,
+)
+from modelplane.api.reasons import Reason
+from modelplane.api.timestamps import timestamp
+from modelplane.compose import model_deployment
+from modelplane.compose.contract import (
+    ComposeRequest,
+    ComposeResult,
+    Desired,
+    Event,
+    EventType,
+    Local,
+    Observed,
+    ReadyWhen,
+    Requirement,
+)
+from modelplane.compose.fleet_snapshot import fleet_of
+
+POD = {"spec": {"containers": [{"name": "engine", "image": "i", "args": ["--model", "m"]}]}}
+GPU = {"name": "gpu", "driver": "d", "deviceClassName": "c", "count": 8}
+SINCE = "2026-01-01T00:00:00Z"
+NOW = 1767225600.0
+
+
+def cluster(name, *, nodes=1, pool=None, region="east"):
+    return {
+        "metadata": {"name": name, "labels": {"region": region}},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": name}}},
+            "nodePools": [{"name": "gpus", "className": "h200", "nodeCount": nodes}],
+        },
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Available"}],
+            "gateway": {"address": "192.0.2.1"},
+            "gpuPools": [{"name": "gpus", "nodes": nodes, "devices": [GPU], **(pool or {})}],
+        },
+    }
+
+
+def deployment(replicas, devices, region="east"):
+    wanted = [{"name": "gpu", "count": devices, "selectors": [{"cel": 'device.driver == "d"'}]}]
+    spec = {"replicas": replicas, "nodeSelector": {"devices": wanted}, "workers": {"template": POD}}
+    return decode(
+        ModelDeployment,
+        {
+            "metadata": {"name": "chat", "namespace": "team", "uid": "u"},
+            "spec": {**spec, "clusterSelector": {"matchLabels": {"region": region} if region else {}}},
+        },
+    )
+
+
+def running(result, *, ready):
+    """The replicas of a result as they are observed, since some time ago."""
+    for key, desired in result.desired.items():
+        manifest = dict(desired.target.manifest)
+        manifest["metadata"] = {**manifest["metadata"], "creationTimestamp": SINCE}
+        condition = {"type": "Ready", "status": str(ready), "reason": "Starting", "lastTransitionTime": SINCE}
+        yield key, {**manifest, "status": {"conditions": [condition]}}
+
+
+def scheduled(asked, clusters, replicas=(), now=NOW):
+    found = dict(replicas)
+    observed = {key: Observed(Local(item, ReadyWhen.READY), ready=False) for key, item in found.items()}
+    request = ComposeRequest(asked, observed, fleet=fleet_of(clusters, found.values()), now=now)
+    result = model_deployment.compose(request)
+    condition = result.conditions[0]
+    return result, (condition.status.value, condition.reason, condition.message)
+
+
+def stuck(placed, number, why):
+    return f"{placed} replicas placed, {number} of them must move and no other pool has capacity ({why})"
+
+
+NO_NODE = "; Capacity: needs 1 free node, 0 of 1 are free"
+NONE_SELECTED = ": 0 of 1 clusters match the selectors"
+NOT_SELECTED = "its cluster no longer matches the clusterSelector"
+
+
+def test_all_are_placed():
+    _, told = scheduled(deployment(1, 4), [cluster("a")])
+    assert told == ("True", "AllPlaced", "1 of 1 replicas placed")
+
+
+@pytest.mark.parametrize(
+    ("edited", "told"),
+    [
+        pytest.param(
+            deployment(2, 8),
+            ("False", "InsufficientCapacity", stuck("2 of 2", 2, "what it asks for no longer fits its pool") + NO_NODE),
+            id="asked to grow beyond the room",
+        ),
+        pytest.param(
+            deployment(2, 4, region="west"),
+            ("False", "NoClusters", stuck("2 of 2", 2, NOT_SELECTED) + NONE_SELECTED),
+            id="selected away from every cluster",
+        ),
+        pytest.param(
+            deployment(3, 8, region="west"),
+            ("False", "NoClusters", stuck("2 of 3", 2, NOT_SELECTED) + NONE_SELECTED),
+            id="and one more is asked for",
+        ),
+    ],
+)
+def test_replicas_with_nowhere_to_go_are_told_with_the_numbers(edited, told):
+    before, _ = scheduled(deployment(2, 4), [cluster("a")])
+    after, found = scheduled(edited, [cluster("a")], running(before, ready=True))
+    assert found == told
+    assert after.desired.keys() >= {key for key in before.desired if key.startswith("replica-")}
+    assert after.ready.status.value == "False"
+
+
+def test_a_pool_that_is_out_of_stock_is_left_after_the_grace_and_otherwise_named():
+    before, _ = scheduled(deployment(1, 8), [cluster("a")])
+    empty = cluster("a", pool={"nodes": 0, "observedNodes": 0, "shortSince": SINCE})
+    replicas = dict(running(before, ready=False))
+    early, told = scheduled(deployment(1, 8), [empty, cluster("b")], replicas, NOW + 299)
+    assert (told[1], early.requeue_after_s) == ("AllPlaced", 1.0)
+    late, told = scheduled(deployment(1, 8), [empty, cluster("b")], replicas, NOW + 300)
+    assert (told[1], sorted(late.desired)) == ("AllPlaced", ["replica-b-0"])
+    stays, told = scheduled(deployment(1, 8), [empty], replicas, NOW + 300)
+    lacks = stuck("1 of 1", 1, "it cannot run: pool gpus has 0 of 1 nodes")
+    assert told == (
+        "False",
+        "InsufficientCapacity",
+        f"{lacks}; Capacity: needs 1 free node, 0 of 0 are free, 1 more are away",
+    )
+    assert sorted(stays.desired) == ["replica-a-0"]
+    back = cluster("a")
+    _, told = scheduled(deployment(1, 8), [back], replicas, NOW + 999)
+    assert told[:2] == ("True", "AllPlaced")
+
+
+def test_messages_are_bounded():
+    many = [cluster(f"c{number:03}", nodes=0) for number in range(300)]
+    result, told = scheduled(msgspec.structs.replace(deployment(3, 8)), many)
+    assert len(told[2]) <= model_deployment.MAX_SUMMARY
+    assert len(result.status.placement.candidates) <= model_deployment.MAX_CANDIDATES
+
+
+def compose(replicas, observed, clusters):
+    stored = tuple(found.target.manifest for key, found in observed.items() if key.startswith("replica-"))
+    required = {"clusters": tuple(clusters), "replicas": stored, "caches": ()}
+    return model_deployment.compose(
+        ComposeRequest(deployment(replicas, 1, region=""), observed=observed, required=required)
+    )
+
+
+def serving(made):
+    """Everything that was wanted, as it is once it serves."""
+    found = {}
+    for key, wanted in made.desired.items():
+        item = copy.deepcopy(wanted.target.manifest)
+        item["metadata"]["creationTimestamp"] = SINCE
+        held = [{"type": kind, "status": "True", "reason": "X"} for kind in ("Ready", "WorkloadReady", "RouteReady")]
+        item["status"] = {"address": "http://192.0.2.1", "conditions": held}
+        found[key] = Observed(Local(item, ReadyWhen.READY), ready=True)
+    return found
+
+
+def settled():
+    observed = serving(compose(2, {}, [cluster("a", nodes=2), cluster("b", nodes=2)]))
+    return serving(compose(2, observed, [cluster("a", nodes=2), cluster("b", nodes=2)]))
+
+
+def test_an_empty_list_of_clusters_deletes_nothing_and_says_so():
+    observed = settled()
+    made = compose(2, observed, [])
+    assert made.desired.keys() == observed.keys()
+    assert (made.conditions[0].status, made.conditions[0].reason) == ("Unknown", "Unresolved")
+    assert made.conditions[0].message == "the fleet has 0 clusters; 2 of 2 replicas stay placed where they are"
+
+
+def test_scaling_down_works_without_clusters():
+    assert compose(0, settled(), []).desired == {}
+    assert compose(1, settled(), []).desired.keys() == {"replica-a-0", "endpoint-a-0"}
+
+
+def test_a_cluster_that_is_gone_keeps_its_replica_until_the_successor_serves():
+    made = compose(2, settled(), [cluster("b", nodes=2)])
+    assert {"replica-a-0", "endpoint-a-0", "replica-b-0", "replica-b-1"} <= made.desired.keys()
+    after = compose(2, serving(made), [cluster("b", nodes=2)])
+    assert {key for key in after.desired if key.startswith("replica-")} == {"replica-b-0", "replica-b-1"}
+
+
+def test_a_cluster_that_cannot_be_read_keeps_its_replicas_and_stops_nobody():
+    broken = cluster("a", nodes=2)
+    broken["status"]["gpuPools"][0]["nodes"] = "two"
+    made = compose(3, settled(), [broken, cluster("b", nodes=2)])
+    assert {key for key in made.desired if key.startswith("replica-")} == {"replica-a-0", "replica-b-0", "replica-b-1"}
+    told = {found.cluster: found.reason for found in made.status.placement.candidates if found.filter_}
+    assert told["a"].startswith("the cluster cannot be read: ")
+
+
+UNCOMPILED = decode(
+    ModelDeployment,
+    {
+        "metadata": {"name": "d", "namespace": "n"},
+        "spec": {
+            "nodeSelector": {"devices": [{"name": "gpu", "selectors": [{"cel": "device.("}]}]},
+            "workers": {"template": POD},
+        },
+    },
+)
+
+
+def replica(route: str, since_s: float = 600) -> Observed:
+    """A ModelReplica whose RouteReady is `route`, since so long before second 1000."""
+    conditions = [
+        {"type": kind, "status": status, "reason": "X", "lastTransitionTime": timestamp(1000.0 - since_s)}
+        for kind, status in (("WorkloadReady", "True"), ("RouteReady", route))
+    ]
+    return Observed(Local({"metadata": {"name": "r"}, "status": {"conditions": conditions}}), ready=True)
+
+
+ENDPOINT = {"endpoint-east-0": Observed(Local({"metadata": {"name": "r"}}), ready=True)}
+
+
+@pytest.mark.parametrize("route", ["True", "False"])
+def test_while_nothing_can_be_decided_endpoints_still_follow_their_replicas(route):
+    result = model_deployment.compose(ComposeRequest(UNCOMPILED, {"replica-east-0": replica(route), **ENDPOINT}))
+    expected = {"replica-east-0", "endpoint-east-0"} if route == "True" else {"replica-east-0"}
+    assert result.desired.keys() == expected
+
+
+@pytest.mark.parametrize(
+    ("since_s", "now", "known", "kept"),
+    [
+        (0, 1000.0, True, True),
+        (2, 1000.0, True, True),
+        (model_deployment.ENDPOINT_GRACE_S, 1000.0, True, False),
+        (600, 1000.0, True, False),
+        (0, 1000.0, False, False),
+        (0, 0.0, True, False),
+        (-60, 1000.0, True, False),
+    ],
+)
+def test_a_replica_that_just_stopped_keeps_its_endpoint_for_the_grace(since_s, now, known, kept):
+    observed = {"replica-east-0": replica("False", since_s), **(ENDPOINT if known else {})}
+    result = model_deployment.compose(ComposeRequest(UNCOMPILED, observed, now=now))
+    assert ("endpoint-east-0" in result.desired) is kept
+
+
+API = "modelplane.ai/v1alpha1"
+FAULT = "engine main, device request gpu: 1:8: syntax error: unexpected (, wanted 'identifier'"
+LABELS = {"modelplane.ai/deployment": "chat", "modelplane.ai/cluster": "a", "modelplane.ai/replica-index": "0"}
+REPLICA = {
+    "apiVersion": API,
+    "kind": "ModelReplica",
+    "metadata": {"name": "chat-6w72m3e736", "namespace": "team", "labels": LABELS},
+    "spec": {
+        "clusterName": "a",
+        "deployment": {"name": "chat", "uid": "u"},
+        "serving": {},
+        "engines": [
+            {
+                "name": "main",
+                "type": "vLLM",
+                "topology": {},
+                "members": [
+                    {
+                        "role": "Standalone",
+                        "nodePoolName": "gpus",
+                        "deviceRequests": [
+                            {
+                                "name": "gpu",
+                                "deviceClassName": "c",
+                                "count": 4,
+                                "selectors": [{"cel": 'device.driver == "d"'}],
+                            }
+                        ],
+                        "template": POD,
+                    }
+                ],
+            }
+        ],
+    },
+    "status": {},
+}
+SERVING = {
+    "address": "http://192.0.2.1",
+    "conditions": [{"type": kind, "status": "True", "reason": "X"} for kind in ("WorkloadReady", "RouteReady")],
+}
+SERVED = {**REPLICA, "status": SERVING}
+ENDPOINT_OF_REPLICA = {
+    "apiVersion": API,
+    "kind": "ModelEndpoint",
+    "metadata": {
+        "name": "chat-6w72m3e736",
+        "namespace": "team",
+        "labels": {**LABELS, "modelplane.ai/replica": "chat-6w72m3e736"},
+    },
+    "spec": {"url": "http://192.0.2.1", "replica": {"name": "chat-6w72m3e736", "clusterName": "a"}},
+}
+
+
+def requirements(namespace):
+    return {
+        "clusters": Requirement(API, "InferenceCluster"),
+        "replicas": Requirement(API, "ModelReplica"),
+        "caches": Requirement(API, "ModelCache", namespace=namespace),
+    }
+
+
+def undecided(condition, namespace):
+    ready = msgspec.structs.replace(condition, type=ConditionType.READY)
+    return ComposeResult(conditions=(condition,), ready=ready, requirements=requirements(namespace))
+
+
+def status(placed, serving):
+    return ModelDeploymentStatus(
+        replicas=placed,
+        ready_replicas=serving,
+        selector="modelplane.ai/deployment=chat",
+        clusters=(ModelDeploymentStatusCluster(name="a", replicas=placed, ready=serving),) if placed else (),
+        placement=StatusPlacement(
+            summary="1 on a" if placed else "0 placed",
+            candidates=(Candidate(cluster="a", pool="gpus", verdict="Chosen", reason="holds a replica"),)
+            if placed
+            else (),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        pytest.param(
+            ComposeRequest(UNCOMPILED),
+            undecided(fails(ConditionType.REPLICAS_SCHEDULED, Reason.INVALID_SELECTOR, FAULT), "n"),
+            id="a selector does not compile",
+        ),
+        pytest.param(
+            ComposeRequest(deployment(1, 4)),
+            undecided(
+                unknown(ConditionType.REPLICAS_SCHEDULED, Reason.UNRESOLVED, "the fleet is not read yet"), "team"
+            ),
+            id="the fleet is not read",
+        ),
+        pytest.param(
+            ComposeRequest(deployment(0, 4), fleet=fleet_of([cluster("a")], ())),
+            ComposeResult(
+                status=status(0, 0),
+                conditions=(
+                    holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, "0 of 0 replicas placed"),
+                    holds(ConditionType.REPLICAS_READY, Reason.SCALED_TO_ZERO, "spec.replicas is 0"),
+                ),
+                ready=holds(ConditionType.READY, Reason.AVAILABLE, "spec.replicas is 0"),
+            ),
+            id="scaled to zero",
+        ),
+        pytest.param(
+            ComposeRequest(deployment(1, 4), fleet=fleet_of([cluster("a")], ())),
+            ComposeResult(
+                desired={"replica-a-0": Desired(Local(REPLICA, ReadyWhen.READY))},
+                status=status(1, 0),
+                conditions=(
+                    holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, "1 of 1 replicas placed"),
+                    fails(ConditionType.REPLICAS_READY, Reason.STARTING, "0 of 1 replicas serve"),
+                ),
+                ready=fails(ConditionType.READY, Reason.STARTING, "0 of 1 replicas serve"),
+                events=(Event(EventType.NORMAL, Reason.PLACED, "replica 0 is placed on cluster a"),),
+            ),
+            id="placed",
+        ),
+        pytest.param(
+            ComposeRequest(
+                deployment(1, 4),
+                {"replica-a-0": Observed(Local(SERVED, ReadyWhen.READY), ready=True)},
+                fleet=fleet_of([cluster("a")], [SERVED]),
+            ),
+            ComposeResult(
+                desired={
+                    "replica-a-0": Desired(Local(REPLICA, ReadyWhen.READY), ready=True),
+                    "endpoint-a-0": Desired(Local(ENDPOINT_OF_REPLICA, ReadyWhen.READY)),
+                },
+                status=status(1, 1),
+                conditions=(
+                    holds(ConditionType.REPLICAS_SCHEDULED, Reason.ALL_PLACED, "1 of 1 replicas placed"),
+                    holds(ConditionType.REPLICAS_READY, Reason.ALL_READY, "1 of 1 replicas serve"),
+                ),
+                ready=holds(ConditionType.READY, Reason.AVAILABLE, "1 of 1 replicas serve"),
+            ),
+            id="serving",
+        ),
+    ],
+)
+def test_whole_results(request_, expected):
+    assert model_deployment.compose(request_) == expected
