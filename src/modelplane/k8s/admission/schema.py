@@ -123,7 +123,7 @@ def _check_string(value: object, schema: Schema, path: Path) -> Iterator[Problem
         wrong = "is empty" if not text else f"has {len(text)} characters"
         yield Problem(path, wrong, f"at least {shortest} {_are(shortest)} needed")
     elif "pattern" in schema and not _matches(cast("str", schema["pattern"]), text):
-        yield Problem(path, f"{describe(text)} does not have the right form", f"must match {schema['pattern']}")
+        yield Problem(path, f"{describe(text)} is not valid", f"must match {schema['pattern']}")
     if "format" in schema and not is_formatted(text, str(schema["format"])):
         yield Problem(path, f"{describe(text)} is not a valid {schema['format']}")
 
