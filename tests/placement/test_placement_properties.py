@@ -146,6 +146,7 @@ def applied(fleet, decided, asked, **changes):
     return fleet.with_replicas(wanted, gone)
 
 
+@pytest.mark.slow
 @heavy
 @given(worlds(), st.randoms(use_true_random=False))
 def test_equal_inputs_in_any_order_give_equal_schedules(world, random):
@@ -181,6 +182,7 @@ def test_no_quota_is_exceeded_by_what_is_placed(world):
             assert left is None or left[0] >= 0
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_a_schedule_in_force_is_its_own_answer(world):
     asked, found, held = world
@@ -298,6 +300,7 @@ def test_replicas_stay_within_the_skew_that_is_allowed(found, replicas, skew):
     assert not counts or max(counts.values()) - min(counts.values()) <= skew
 
 
+@pytest.mark.slow
 @heavy
 @given(worlds())
 def test_the_trace_covers_every_candidate(world):
@@ -533,6 +536,7 @@ RESTLESS = PlacementProfile(
 )
 
 
+@pytest.mark.slow
 @heavy
 @given(worlds(), st.sampled_from([(), (SpreadRule("region", 1),), (SpreadRule("region", 2, hard=False),)]))
 def test_asking_plugins_again_about_everything_gives_the_same_places(world, spread):
