@@ -176,7 +176,7 @@ def _fill(live: Fleet, deployments: int) -> tuple[Fleet, float]:
         devices, memory, nodes = MIX[number % len(MIX)]
         decided = schedule(ask(number, devices=devices, memory=memory, nodes=nodes), live)
         decided.trace.shown(STATUS_CANDIDATES)
-        live = live.with_holdings([placement.holding for placement in decided.placements])
+        live = live.with_replicas([placement.replica for placement in decided.placements])
         placed += len(decided.placements)
     return live, placed / (time.process_time() - start)
 
@@ -184,7 +184,7 @@ def _fill(live: Fleet, deployments: int) -> tuple[Fleet, float]:
 def _widened(live: Fleet, more: int) -> Fleet:
     """The same replicas in a fleet that has many more clusters."""
     clusters = [cluster_of(found) for found in objects(1000 + more)]
-    return Fleet.of(clusters, live.holdings)
+    return Fleet.of(clusters, live.replicas)
 
 
 def _steady_ms(live: Fleet) -> float:
@@ -204,7 +204,7 @@ def _steady_one_ms() -> float:
     """A pass over one deployment that has a thousand replicas, on a fleet that was read from objects."""
     live = fleet(1000)
     wanted = ask(1, replicas=1000)
-    placed = [placement.holding for placement in schedule(wanted, live).placements]
+    placed = [placement.replica for placement in schedule(wanted, live).placements]
     seen = Fleet.of([cluster_of(found) for found in objects(1000)], placed)
     return _best_ms(lambda: schedule(wanted, seen), 12)
 

@@ -41,7 +41,7 @@ def _free_nodes(cluster: Cluster, holdings: Sequence[PlacedReplica], taken: Coun
     free = {str(pool.name): pool.nodes - taken[cluster.name, pool.name] for pool in cluster.pools}
     for holding in holdings:
         if holding.cluster == cluster.name:
-            for seat in holding.seats:
+            for seat in holding.assignments:
                 free[seat.pool] = free.get(seat.pool, 0) - sum(member.pods for member in seat.members)
     return free
 

@@ -36,7 +36,7 @@ def _observed(observer: PickObserver) -> Callable[[], None]:
     served = EndpointResponse(endpoint, 200, 1.0, 1.2, 2.0, ResponseUsage(100, 50, 20))
 
     def count() -> None:
-        steps = observer.listen(request, 0.5)
+        steps = observer.record_steps(request, 0.5)
         observer.decided(request, decision, 0.00003, steps)
         observer.ended(request, decision, served)
 

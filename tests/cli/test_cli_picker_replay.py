@@ -54,7 +54,7 @@ def write_log(path, text=CONFIG, *, endpoints=2, requests=3):
     )
     for at in range(requests):
         request = Request(f"r-{at}", "m", prompts=(b"a secret",))
-        heard = observer.listen(request, 0.0)
+        heard = observer.record_steps(request, 0.0)
         decision = scheduler.schedule(request, pool, 1.5, seeded(at), heard)
         observer.decided(request, decision, 0.00001, heard)
     path.write_bytes(b"".join(lines))

@@ -172,7 +172,7 @@ def test_status_tells_and_down_ends_a_running_plane(tmp_path):
         assert taken.returncode == 0, taken.stderr
         explained = call("explain", "deployment", "qwen3-8b", *there)
         assert explained.returncode == 0, explained.stderr
-        assert "default/qwen3-8b: FitsNow: 2 of 2 replicas have a place" in explained.stdout
+        assert "default/qwen3-8b: FitsNow: 2 of 2 replicas are placed" in explained.stdout
         planned = call("plan", "-f", QUICKSTART / "3-model.yaml", *there)
         assert (planned.returncode, re.findall(r"^\w+(?= +default)", planned.stdout, re.MULTILINE)) == (0, ["keep"] * 2)
     assert call("replay", tmp_path / "snapshot.yaml").returncode == 0

@@ -9,7 +9,7 @@ from modelplane.api.models import Topology
 from modelplane.compose.context import RenderError
 from modelplane.compose.engines import ENGINES
 from modelplane.compose.engines.bootstrap import RAY_WORKER, VLLM_DATA_PARALLEL, VLLM_RAY_LEADER
-from modelplane.compose.engines.launch import Launch, LaunchAsk, flag_value
+from modelplane.compose.engines.launch import Launch, LaunchRequest, flag_value
 from modelplane.compose.engines.vllm import given_model
 
 ANYWHERE = "0.0.0.0"  # noqa: S104  the address of a server inside its pod
@@ -19,7 +19,7 @@ RENDEZVOUS = (
 )
 
 
-def ask(**given) -> LaunchAsk:
+def ask(**given) -> LaunchRequest:
     defaults = {
         "engine": "main",
         "args": (),
@@ -31,7 +31,7 @@ def ask(**given) -> LaunchAsk:
         "served_names": ("qwen",),
         "model_path": "/mnt/models",
     }
-    return LaunchAsk(**{**defaults, **given})
+    return LaunchRequest(**{**defaults, **given})
 
 
 def launched(kind: str, **given) -> Launch:

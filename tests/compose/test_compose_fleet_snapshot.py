@@ -102,7 +102,7 @@ def test_nodes_that_may_be_counted_on(pool, declared, expected):
     ],
 )
 def test_nodes_that_a_pool_should_have(pool, declared, meant):
-    assert read(pool=pool, declared=declared).pools[0].meant == meant
+    assert read(pool=pool, declared=declared).pools[0].desired_nodes == meant
 
 
 def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
@@ -116,10 +116,10 @@ def test_one_object_that_cannot_be_read_is_in_the_fleet_with_its_fault():
     fleet = fleet_of([broken, {"metadata": {}}, 7], [replica, {"spec": {}}], [{"metadata": "?"}, cache])
     assert [(*key, found.staged) for key, found in fleet.caches.items()] == [("team", "weights", frozenset())]
     assert "clusterSelector" in fleet.caches["team", "weights"].fault
-    (cluster,), (holding,) = fleet.clusters, fleet.holdings
+    (cluster,), (holding,) = fleet.clusters, fleet.replicas
     assert (cluster.name, cluster.ready, cluster.unready_since, cluster.pools) == ("east", False, None, ())
     assert cluster.fault
-    assert (holding.id, holding.seats, holding.serving) == ((Key("team", "chat", "u"), "east", 2), (), True)
+    assert (holding.id, holding.assignments, holding.serving) == ((Key("team", "chat", "u"), "east", 2), (), True)
     assert "engines" in holding.fault
 
 
@@ -130,8 +130,8 @@ def test_prices_taints_and_what_strangers_hold():
     (found,) = read(pool=held, declared={"taints": [taint]}).pools
     assert found.price == Price(84.8, "EUR")
     assert found.taints == (PlacementTaint("team", "a", Effect.NO_EXECUTE, 1767225600.0),)
-    assert (found.others_held, found.short_since) == ((("gpu", 3),), 1767225600.0)
-    assert read(pool={"devices": [{**GPU, "allocated": 5}]}).pools[0].others_held == ()
+    assert (found.held_by_others, found.short_since) == ((("gpu", 3),), 1767225600.0)
+    assert read(pool={"devices": [{**GPU, "allocated": 5}]}).pools[0].held_by_others == ()
     assert read(pool={"pricePerNodeHour": "dear"}).pools[0].price is None
 
 

@@ -61,7 +61,7 @@ def test_the_first_release_mounts_weights_itself(scene):
     [
         ("pipeline-4", {}, "KServe 0.16 mounts weights at /mnt/models only"),
         ("tensor-8", {}, "engine main: KServe 0.16 cannot put labels or annotations on pods"),
-        ("gpt-oss-20b", {"defaultLabels": {"a": "b"}}, "KServe 0.16 cannot mark pods as the cluster's scheduling asks"),
+        ("gpt-oss-20b", {"defaultLabels": {"a": "b"}}, "KServe 0.16 cannot label pods for the cluster's scheduler"),
     ],
 )
 def test_what_the_first_release_cannot_do_is_refused(scene, shape, scheduling, message):

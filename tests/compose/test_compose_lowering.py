@@ -62,6 +62,6 @@ def test_the_v03_shape_keeps_what_stands_around_its_engines():
 def test_what_placement_is_asked_matches_what_is_rendered(scene):
     for path in DEPLOYMENTS:
         replica = scene(path.stem).replica
-        asked = [engine.ask() for engine in lowered(path.stem).engines]
+        asked = [engine.request() for engine in lowered(path.stem).engines]
         pods = [(ask.copies, [member.nodes for member in ask.members]) for ask in asked]
         assert pods == [(e.copies, [m.nodes for m in e.members]) for e in replica.spec.engines]

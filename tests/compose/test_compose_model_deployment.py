@@ -85,7 +85,8 @@ def stuck(placed, number, why):
     return f"{placed} replicas placed, {number} of them must move and no other pool has capacity ({why})"
 
 
-NO_NODE = "; Capacity: needs 1 free node, 0 of 1 are free"
+TOO_FEW = "its pool has too few free devices for its new request"
+NO_NODE = "; Capacity: needs 1 free node; 0 of 1 nodes are free"
 NONE_SELECTED = ": 0 of 1 clusters match the selectors"
 NOT_SELECTED = "its cluster no longer matches the clusterSelector"
 
@@ -100,7 +101,11 @@ def test_all_are_placed():
     [
         pytest.param(
             deployment(2, 8),
-            ("False", "InsufficientCapacity", stuck("2 of 2", 2, "what it asks for no longer fits its pool") + NO_NODE),
+            (
+                "False",
+                "InsufficientCapacity",
+                stuck("2 of 2", 2, TOO_FEW) + NO_NODE,
+            ),
             id="asked to grow beyond the room",
         ),
         pytest.param(
@@ -136,7 +141,7 @@ def test_a_pool_that_is_out_of_stock_is_left_after_the_grace_and_otherwise_named
     assert told == (
         "False",
         "InsufficientCapacity",
-        f"{lacks}; Capacity: needs 1 free node, 0 of 0 are free, 1 more are away",
+        f"{lacks}; Capacity: needs 1 free node; 0 of 0 nodes are free; 1 node is missing",
     )
     assert sorted(stays.desired) == ["replica-a-0"]
     back = cluster("a")

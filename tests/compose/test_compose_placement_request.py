@@ -73,5 +73,5 @@ def test_everything_that_can_be_said_is_heard():
         priority="gold",
         may_preempt=True,
         protected=True,
-        announced=frozenset({"r-1"}),
+        nominated_victims=frozenset({"r-1"}),
     )

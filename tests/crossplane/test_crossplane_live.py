@@ -144,8 +144,11 @@ def test_a_replica_that_was_seen_holds_what_it_was_given():
     async def story(api, cache):
         seen_replica(api, cache, "one")
         await until(lambda: cache.find(Requirement(API, "ModelReplica")))
-        (holding,) = cache.fleet().holdings
-        assert (holding.fault, [claim.count for seat in holding.seats for m in seat.members for claim in m.claims]) == (
+        (holding,) = cache.fleet().replicas
+        assert (
+            holding.fault,
+            [claim.count for seat in holding.assignments for m in seat.members for claim in m.claims],
+        ) == (
             "",
             [8],
         )

@@ -129,6 +129,7 @@ def as_told(recorder):
     return refusals, [(each, round(total, 12), parts) for each, total, parts in recorder.scores], recorder.picks
 
 
+@pytest.mark.slow
 @given(numbers, weights, st.sampled_from([Best(), BestByOrder()]))
 def test_the_runner_decides_and_reports_as_the_simple_one_does(candidates, given_weights, picker):
     profile = profile_of(given_weights, picker)

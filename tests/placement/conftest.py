@@ -9,14 +9,14 @@ from modelplane.placement.snapshot import Fleet
 def show(decided):
     """Placements as cluster/pool#index, with a fate where it is not the usual one; drops with their reason."""
     placements = [
-        f"{p.holding.cluster}/{_pools(p.holding)}#{p.holding.index} {p.fate.value}" for p in decided.placements
+        f"{p.replica.cluster}/{_pools(p.replica)}#{p.replica.index} {p.decision.value}" for p in decided.placements
     ]
-    dropped = [f"{d.holding.cluster}#{d.holding.index} {d.reason.value}" for d in decided.dropped]
+    dropped = [f"{d.replica.cluster}#{d.replica.index} {d.reason.value}" for d in decided.dropped]
     return placements, dropped, decided.pending
 
 
-def _pools(holding):
-    return "+".join(dict.fromkeys(seat.pool for seat in holding.seats))
+def _pools(replica):
+    return "+".join(dict.fromkeys(assignment.pool for assignment in replica.assignments))
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def shown():
 
 @pytest.fixture
 def decide():
-    def run(asked, clusters=(), holdings=(), caches=(), now=0.0):
-        return show(schedule(asked, Fleet.of(clusters, holdings, caches), now))
+    def run(asked, clusters=(), replicas=(), caches=(), now=0.0):
+        return show(schedule(asked, Fleet.of(clusters, replicas, caches), now))
 
     return run
 
@@ -43,7 +43,7 @@ def settle():
             changed = False
             for asked in asks:
                 decided = schedule(asked, fleet, now)
-                wanted = {p.holding.id: p.holding for p in decided.placements}
+                wanted = {p.replica.id: p.replica for p in decided.placements}
                 before = {h.id: h for h in fleet.owned_by(asked.deployment)}
                 gone = [found for found in before if found not in wanted]
                 come = [
@@ -52,7 +52,7 @@ def settle():
                 come = [h for h in come if before.get(h.id) != h]
                 if gone or come:
                     changed = True
-                    fleet = fleet.with_holdings(come, gone)
+                    fleet = fleet.with_replicas(come, gone)
             if not changed:
                 return fleet
         raise AssertionError("did not settle")

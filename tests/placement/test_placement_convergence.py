@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from modelplane.placement.repair import is_oversubscribed
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.testing.fleets import ask, cluster, engine, pool, request
+from modelplane.testing.fleets import cluster, engine, place, pool, request
 
 MAX_ROUNDS = 10
 
@@ -37,22 +37,22 @@ class Plane:
         asked = self.asks[writer]
         decided = schedule(asked, self.views.get(writer, self.fleet))
         there = {held.id: held for held in self.fleet.owned_by(asked.deployment)}
-        wanted = {p.holding.id: p.holding for p in decided.placements}
+        wanted = {p.replica.id: p.replica for p in decided.placements}
         self.moment += 1
         come = [
             msgspec.structs.replace(wanted[i], created=f"2026-01-01T00:00:{self.moment:02}Z")
             for i in wanted
             if i not in there
         ]
-        self.fleet = self.fleet.with_holdings(come, [i for i in there if i not in wanted])
+        self.fleet = self.fleet.with_replicas(come, [i for i in there if i not in wanted])
         return bool(come) or there.keys() != wanted.keys()
 
     def serve(self):
         """Clusters start what fits: whoever came first serves, where its pool is not crowded."""
-        for name, site in self.fleet.sites.items():
-            if not is_oversubscribed(site):
-                held = [msgspec.structs.replace(h, serving=True) for h in self.fleet.sites[name].held.values()]
-                self.fleet = self.fleet.with_holdings(held)
+        for name, info in self.fleet.infos.items():
+            if not is_oversubscribed(info):
+                held = [msgspec.structs.replace(h, serving=True) for h in self.fleet.infos[name].held.values()]
+                self.fleet = self.fleet.with_replicas(held)
 
     def calm(self):
         """Everyone looks at what is there, in turn, until nobody changes anything. Returns how many rounds it took."""
@@ -67,7 +67,7 @@ class Plane:
         return MAX_ROUNDS
 
     def promised_twice(self):
-        return [name for name, site in self.fleet.sites.items() if is_oversubscribed(site)]
+        return [name for name, info in self.fleet.infos.items() if is_oversubscribed(info)]
 
 
 def interleavings(passes):
@@ -87,7 +87,7 @@ def interleavings(passes):
     ],
 )
 def test_two_writers_settle_in_every_interleaving(nodes, replicas, size):
-    asks = [ask(replicas, engine(request(size)), name=name, priority=None) for name in ("one", "two")]
+    asks = [place(replicas, engine(request(size)), name=name, priority=None) for name in ("one", "two")]
     for order in interleavings(2):
         plane = Plane([cluster("a", pool(nodes=nodes)), cluster("b", pool(nodes=nodes), ready=False)], asks)
         for step, writer in order:
@@ -109,7 +109,7 @@ def test_three_writers_settle_with_nothing_promised_twice(order, wanted):
     prized = (("gold", 10),)
     clusters = [cluster(name, pool(nodes=2), priorities=prized) for name in ("a", "b")]
     asks = [
-        ask(replicas, engine(request(size)), name=f"w{at}", priority=priority)
+        place(replicas, engine(request(size)), name=f"w{at}", priority=priority)
         for at, (replicas, size, priority) in enumerate(wanted)
     ]
     plane = Plane(clusters, asks)
@@ -123,22 +123,22 @@ def test_three_writers_settle_with_nothing_promised_twice(order, wanted):
 
 
 def test_of_two_who_took_the_last_node_the_more_important_keeps_it():
-    asks = [ask(1, engine(request(8)), name=name, priority=name) for name in ("low", "high")]
+    asks = [place(1, engine(request(8)), name=name, priority=name) for name in ("low", "high")]
     plane = Plane([cluster("a", pool(nodes=1), priorities=(("low", 1), ("high", 2)))], asks)
     for step in ("read", "write"):
         for writer in (0, 1):
             getattr(plane, step)(writer)
     assert plane.promised_twice() == ["a"]
     plane.calm()
-    assert [h.deployment.name for h in plane.fleet.holdings] == ["high"]
+    assert [h.deployment.name for h in plane.fleet.replicas] == ["high"]
 
 
 def test_what_serves_is_never_taken_back():
-    asks = [ask(1, engine(request(8)), name=name, priority=name) for name in ("low", "high")]
+    asks = [place(1, engine(request(8)), name=name, priority=name) for name in ("low", "high")]
     plane = Plane([cluster("a", pool(nodes=1), priorities=(("low", 1), ("high", 2)))], asks)
     plane.read(1)
     plane.write(0)
     plane.serve()
     plane.write(1)
     plane.calm()
-    assert [h.deployment.name for h in plane.fleet.holdings] == ["low"]
+    assert [h.deployment.name for h in plane.fleet.replicas] == ["low"]

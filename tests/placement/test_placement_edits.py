@@ -10,25 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.placement.decisions import DropReason, ReplicaDecision
+from modelplane.placement.pool_usage import fits
 from modelplane.placement.request import FailoverPolicy
-from modelplane.placement.room import fits
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import CandidateVerdict
 from modelplane.placement.values import QueueInfo
 from modelplane.testing.fleets import (
-    ask,
+    assignment,
     claim,
     cluster,
     engine,
     hardware,
-    holding,
     kind,
     labelled,
+    place,
     pool,
     product_is,
+    replica,
     request,
-    seat,
 )
 
 PRODUCTS = ("H200", "H100")
@@ -59,7 +59,7 @@ def clusters(draw):
 @st.composite
 def wishes(draw, name):
     nodes = draw(st.sampled_from([1, 1, 2]))
-    return ask(draw(st.integers(1, 6)), engine(request(draw(sizes), *draw(chosen)), nodes=nodes), name=name)
+    return place(draw(st.integers(1, 6)), engine(request(draw(sizes), *draw(chosen)), nodes=nodes), name=name)
 
 
 @st.composite
@@ -69,11 +69,11 @@ def settled(draw, *, serving=None):
     for asked in asks:
         placed = [
             msgspec.structs.replace(
-                p.holding, created=SERVING["created"], serving=draw(st.booleans()) if serving is None else serving
+                p.replica, created=SERVING["created"], serving=draw(st.booleans()) if serving is None else serving
             )
             for p in schedule(asked, fleet).placements
         ]
-        fleet = fleet.with_holdings(placed)
+        fleet = fleet.with_replicas(placed)
     return fleet, asks
 
 
@@ -97,23 +97,23 @@ def follow(fleet, asked, decided, starts):
     """The fleet once the schedule is in force, with what `starts` names serving."""
     come = [
         msgspec.structs.replace(
-            p.holding, serving=p.holding.serving or starts(p.holding), created=p.holding.created or SERVING["created"]
+            p.replica, serving=p.replica.serving or starts(p.replica), created=p.replica.created or SERVING["created"]
         )
         for p in decided.placements
     ]
-    return fleet.with_holdings(come, [held.id for held in fleet.owned_by(asked.deployment)])
+    return fleet.with_replicas(come, [held.id for held in fleet.owned_by(asked.deployment)])
 
 
 def overdrawn(fleet):
     """Pools, quotas and queues that more is promised of than they have."""
-    for name, site in fleet.sites.items():
-        for where, use in zip(site.kinds, site.uses, strict=True):
+    for name, info in fleet.infos.items():
+        for where, use in zip(info.kinds, info.usages, strict=True):
             if use and not fits(where.counts, where.nodes, use, packed=where.packed):
                 yield name, "pool"
-        left = site.traits.quota_left("team")
+        left = info.profile.quota_left("team")
         if left is not None and left[0] < 0:
             yield name, "quota"
-        if site.traits.queue_left is not None and site.traits.queue_left < 0:
+        if info.profile.queue_left is not None and info.profile.queue_left < 0:
             yield name, "queue"
 
 
@@ -129,7 +129,7 @@ def test_no_edit_promises_anything_twice_and_it_settles(world, random):
         # Half of the passes see replicas start at random, so that every mixture comes up; then all of them do.
         fleet = follow(fleet, edited, decided, lambda _, at=at: at >= MAX_PASSES // 2 or random.random() < 0.6)
         assert list(overdrawn(fleet)) == []
-        after = [(p.holding.id, p.holding.seats, p.fate) for p in decided.placements]
+        after = [(p.replica.id, p.replica.assignments, p.decision) for p in decided.placements]
         if at > MAX_PASSES // 2 and after == before:
             return
         before = after
@@ -143,7 +143,7 @@ def test_an_edit_gives_up_no_more_than_one_that_serves_at_a_time(world):
     fleet, _, edited = world
     decided = schedule(edited, fleet)
     before = sum(held.serving for held in fleet.owned_by(edited.deployment))
-    after = sum(p.holding.serving for p in decided.placements)
+    after = sum(p.replica.serving for p in decided.placements)
     assert after >= min(before, edited.replicas) - 1
 
 
@@ -153,16 +153,16 @@ def test_an_edit_gives_up_no_more_than_one_that_serves_at_a_time(world):
 def test_clusters_that_go_take_no_replica_along_before_a_successor_serves(world, data):
     fleet, asks = world
     asked = data.draw(st.sampled_from(asks))
-    gone = data.draw(st.sets(st.sampled_from(sorted(fleet.sites)), min_size=1))
+    gone = data.draw(st.sets(st.sampled_from(sorted(fleet.infos)), min_size=1))
     for name in gone:
         fleet = fleet.without_cluster(name)
     wanted = min(asked.replicas, sum(held.serving for held in fleet.owned_by(asked.deployment)))
     for _ in range(MAX_PASSES):
         decided = schedule(asked, fleet)
-        assert sum(p.holding.serving for p in decided.placements) >= wanted
+        assert sum(p.replica.serving for p in decided.placements) >= wanted
         fleet = follow(fleet, asked, decided, lambda held: held.cluster not in gone)
     assert decided.dropped == ()
-    lost = [p for p in decided.placements if p.holding.cluster in gone]
+    lost = [p for p in decided.placements if p.replica.cluster in gone]
     assert len(decided.placements) <= asked.replicas or not lost
     assert schedule(msgspec.structs.replace(asked, replicas=0), fleet).placements == ()
 
@@ -178,67 +178,67 @@ def test_clusters_that_say_nothing_lose_nothing_however_long_it_lasts_and_in_wha
         [{}, {"ready": False}, {"ready": False, "pools": (), "fault": "status: expected an object"}]
     )
     found = [msgspec.structs.replace(c, **data.draw(quiet)) for c in fleet.clusters]
-    held = list(fleet.holdings)
+    held = list(fleet.replicas)
     random.shuffle(found)
     random.shuffle(held)
     for asked in asks:
         decided = schedule(asked, Fleet.of(found, held), now=1e12)
         assert decided.dropped == ()
-        kept = [p.holding.id for p in decided.placements if p.fate is ReplicaDecision.KEPT]
-        assert kept == [holding.id for holding in fleet.owned_by(asked.deployment)]
+        kept = [p.replica.id for p in decided.placements if p.decision is ReplicaDecision.KEPT]
+        assert kept == [replica.id for replica in fleet.owned_by(asked.deployment)]
 
 
 def test_replicas_that_start_in_the_wrong_place_leave_where_their_room_was_given_away():
-    starting = [holding("a", at, seat("p", claim(4)), created="2026-01-01T00:00:00Z") for at in range(2)]
-    fleet, asked = Fleet.of([cluster("a", pool("p", 1))], starting), ask(3, engine(request(8)))
+    starting = [replica("a", at, assignment("p", claim(4)), created="2026-01-01T00:00:00Z") for at in range(2)]
+    fleet, asked = Fleet.of([cluster("a", pool("p", 1))], starting), place(3, engine(request(8)))
     decided = schedule(asked, fleet)
     assert list(overdrawn(follow(fleet, asked, decided, lambda _: False))) == []
-    assert [(p.holding.index, p.fate) for p in decided.placements] == [(2, ReplicaDecision.NEW)]
+    assert [(p.replica.index, p.decision) for p in decided.placements] == [(2, ReplicaDecision.NEW)]
     assert [d.reason for d in decided.dropped] == [DropReason.REPLACED] * 2
 
 
 def test_of_those_in_the_wrong_place_one_makes_way_whose_leaving_helps():
-    old = seat("p", claim(8), engine_name="old")
-    held = [holding("a", 0, old, **SERVING), holding("z", 0, old, **SERVING)]
-    decided = schedule(ask(2, engine(request(8))), Fleet.of([cluster("a", pool("p", 1))], held))
-    assert [(*p.holding.id[1:], p.fate) for p in decided.placements] == [
+    old = assignment("p", claim(8), engine_name="old")
+    held = [replica("a", 0, old, **SERVING), replica("z", 0, old, **SERVING)]
+    decided = schedule(place(2, engine(request(8))), Fleet.of([cluster("a", pool("p", 1))], held))
+    assert [(*p.replica.id[1:], p.decision) for p in decided.placements] == [
         ("a", 1, ReplicaDecision.NEW),
         ("z", 0, ReplicaDecision.MOVING),
     ]
 
 
 def test_a_node_that_is_away_takes_no_promise_back():
-    away = msgspec.structs.replace(pool("p", 1), meant=2)
-    starting = [holding("a", at, seat("p", claim(8)), created="2026-01-01T00:00:00Z") for at in range(2)]
-    decided = schedule(ask(3, engine(request(8))), Fleet.of([cluster("a", away)], starting))
-    assert [p.fate for p in decided.placements] == [ReplicaDecision.KEPT, ReplicaDecision.KEPT]
+    away = msgspec.structs.replace(pool("p", 1), desired_nodes=2)
+    starting = [replica("a", at, assignment("p", claim(8)), created="2026-01-01T00:00:00Z") for at in range(2)]
+    decided = schedule(place(3, engine(request(8))), Fleet.of([cluster("a", away)], starting))
+    assert [p.decision for p in decided.placements] == [ReplicaDecision.KEPT, ReplicaDecision.KEPT]
     assert (decided.dropped, decided.pending) == ((), 1)
 
 
 @pytest.mark.parametrize("serving", [True, False])
 def test_a_replica_that_did_not_start_yet_hides_no_device_that_others_hold(serving):
     """Four of eight are promised and four are held by others: nothing is left, whether or not the four are in use."""
-    held = msgspec.structs.replace(pool("p", 1), others_held=(("gpu", 4),))
-    promised = holding("a", 0, seat("p", claim(4)), name="other", created=SERVING["created"], serving=serving)
+    held = msgspec.structs.replace(pool("p", 1), held_by_others=(("gpu", 4),))
+    promised = replica("a", 0, assignment("p", claim(4)), name="other", created=SERVING["created"], serving=serving)
     where = cluster("a", held, queue=QueueInfo("q", 8, 4))
-    for fleet in (Fleet.of([where], [promised]), Fleet.of([where]).with_holdings([promised])):
-        assert schedule(ask(1, engine(request(1)), name="new"), fleet).pending == 1
-        assert fleet.sites["a"].traits.queue_left == 0
+    for fleet in (Fleet.of([where], [promised]), Fleet.of([where]).with_replicas([promised])):
+        assert schedule(place(1, engine(request(1)), name="new"), fleet).pending == 1
+        assert fleet.infos["a"].profile.queue_left == 0
 
 
 def test_devices_that_others_hold_are_counted_by_kind_and_never_of_synthetic_ones():
     mixed = hardware(kind("a", 8, product="H200"), kind("b", 8, product="H100"), kind("fabric", 8, device_class=None))
-    seen = msgspec.structs.replace(pool("p", 1, mixed), others_held=(("a", 8), ("fabric", 8), ("gone", 3)))
+    seen = msgspec.structs.replace(pool("p", 1, mixed), held_by_others=(("a", 8), ("fabric", 8), ("gone", 3)))
     fleet = Fleet.of([cluster("a", seen)])
-    assert schedule(ask(1, engine(request(8, product_is("H100")))), fleet).pending == 0
-    assert schedule(ask(1, engine(request(1, product_is("H200")))), fleet).pending == 1
+    assert schedule(place(1, engine(request(8, product_is("H100")))), fleet).pending == 0
+    assert schedule(place(1, engine(request(1, product_is("H200")))), fleet).pending == 1
 
 
 WAITING = {"created": "2026-01-01T00:00:00Z", "idle_since": 1000.0}
 
 
-def short(nodes, *, since, name="p", meant=2):
-    return msgspec.structs.replace(pool(name, nodes), meant=meant, short_since=since)
+def short(nodes, *, since, name="p", desired_nodes=2):
+    return msgspec.structs.replace(pool(name, nodes), desired_nodes=desired_nodes, short_since=since)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def short(nodes, *, since, name="p", meant=2):
             [cluster("a", short(0, since=1000.0)), cluster("b")], {}, 9e9, ["a Kept"], id="it was only just decided"
         ),
         pytest.param(
-            [cluster("a", msgspec.structs.replace(pool("p", 1), others_held=(("gpu", 1),))), cluster("b")],
+            [cluster("a", msgspec.structs.replace(pool("p", 1), held_by_others=(("gpu", 1),))), cluster("b")],
             WAITING,
             1300.0,
             ["b New"],
@@ -276,26 +276,26 @@ def short(nodes, *, since, name="p", meant=2):
     ],
 )
 def test_a_replica_that_cannot_run_where_it_is_moves_after_its_grace(where, held, now, placements):
-    mine = holding("a", 0, seat("p", claim(8)), **held)
-    decided = schedule(ask(1, engine(request(8))), Fleet.of(where, [mine]), now)
-    assert [f"{p.holding.cluster} {p.fate.value}" for p in decided.placements] == placements
+    mine = replica("a", 0, assignment("p", claim(8)), **held)
+    decided = schedule(place(1, engine(request(8))), Fleet.of(where, [mine]), now)
+    assert [f"{p.replica.cluster} {p.decision.value}" for p in decided.placements] == placements
     assert decided.pending == 0
 
 
 def test_a_pass_is_repeated_when_the_grace_of_a_replica_that_cannot_run_is_over():
-    fleet = Fleet.of([cluster("a", short(0, since=1100.0))], [holding("a", 0, seat("p", claim(8)), **WAITING)])
-    assert schedule(ask(1, engine(request(8))), fleet, 1150.0).requeue_after_s == 250.0
-    (stays,) = schedule(ask(1, engine(request(8))), fleet, 1400.0).placements
+    fleet = Fleet.of([cluster("a", short(0, since=1100.0))], [replica("a", 0, assignment("p", claim(8)), **WAITING)])
+    assert schedule(place(1, engine(request(8))), fleet, 1150.0).requeue_after_s == 250.0
+    (stays,) = schedule(place(1, engine(request(8))), fleet, 1400.0).placements
     assert stays.why == "it cannot run: pool p has 0 of 2 nodes"
-    never = ask(1, engine(request(8)), failover=FailoverPolicy(replace=False))
-    assert schedule(never, fleet, 9e9).placements[0].fate is ReplicaDecision.KEPT
+    never = place(1, engine(request(8)), failover=FailoverPolicy(replace=False))
+    assert schedule(never, fleet, 9e9).placements[0].decision is ReplicaDecision.KEPT
 
 
 def test_of_those_on_a_pool_that_lost_a_node_only_who_comes_last_moves():
-    ours = [holding("a", at, seat("p", claim(8)), **(SERVING if at == 1 else WAITING)) for at in range(3)]
-    where = [cluster("a", short(2, since=1000.0, meant=3)), cluster("b")]
-    decided = schedule(ask(3, engine(request(8))), Fleet.of(where, ours), 1300.0)
-    assert [(*p.holding.id[1:], p.fate) for p in decided.placements] == [
+    ours = [replica("a", at, assignment("p", claim(8)), **(SERVING if at == 1 else WAITING)) for at in range(3)]
+    where = [cluster("a", short(2, since=1000.0, desired_nodes=3)), cluster("b")]
+    decided = schedule(place(3, engine(request(8))), Fleet.of(where, ours), 1300.0)
+    assert [(*p.replica.id[1:], p.decision) for p in decided.placements] == [
         ("a", 0, ReplicaDecision.KEPT),
         ("a", 1, ReplicaDecision.KEPT),
         ("b", 0, ReplicaDecision.NEW),
@@ -308,13 +308,13 @@ def test_of_those_on_a_pool_that_lost_a_node_only_who_comes_last_moves():
 )
 def test_a_queue_that_is_too_small_is_told_from_one_that_is_full(quota, used, may_pass):
     fleet = Fleet.of([cluster("a", queue=QueueInfo("q", quota, used))])
-    (found,) = [c for c in schedule(ask(1, engine(request(8))), fleet).trace.candidates() if c.pool]
+    (found,) = [c for c in schedule(place(1, engine(request(8))), fleet).trace.candidates() if c.pool]
     assert (found.filter, found.may_pass) == ("Queue", may_pass)
-    assert found.reason == f"needs 8 devices, the cluster's queue has 4 of {quota} left"
+    assert found.reason == f"needs 8 devices; the cluster's queue has 4 of {quota} left"
 
 
 def test_a_replica_with_several_engines_on_a_pool_is_one_replica():
-    asked = ask(1, engine(request(1)), engine(request(1), name="prefill"))
+    asked = place(1, engine(request(1)), engine(request(1), name="prefill"))
     found = survey(asked, Fleet.of([cluster("a", pool(nodes=4))])).trace.candidates()
     assert [c.reason for c in found if c.verdict is CandidateVerdict.CHOSEN] == ["holds a replica"]
 
@@ -323,13 +323,13 @@ def test_a_replica_with_several_engines_on_a_pool_is_one_replica():
 def test_the_room_of_one_that_makes_way_takes_as_many_as_fit(may_preempt):
     priorities = (("gold", 100), ("silver", 10))
     where = cluster("a", pool("p", 1), pool("q", 1), priorities=priorities)
-    leaving = holding("a", 0, seat("p", claim(8), engine_name="old"), priority="gold", **SERVING)
-    other = holding("a", 0, seat("q", claim(8)), name="other", priority="silver", **SERVING)
-    asked = ask(2, engine(request(4)), priority="gold", may_preempt=may_preempt)
+    leaving = replica("a", 0, assignment("p", claim(8), engine_name="old"), priority="gold", **SERVING)
+    other = replica("a", 0, assignment("q", claim(8)), name="other", priority="silver", **SERVING)
+    asked = place(2, engine(request(4)), priority="gold", may_preempt=may_preempt)
     decided = schedule(asked, Fleet.of([where], [leaving, other]))
-    assert [(p.holding.index, p.fate) for p in decided.placements] == [
+    assert [(p.replica.index, p.decision) for p in decided.placements] == [
         (1, ReplicaDecision.NEW),
         (2, ReplicaDecision.NEW),
     ]
-    assert [d.holding.index for d in decided.dropped] == [0]
+    assert [d.replica.index for d in decided.dropped] == [0]
     assert decided.preemption is None

@@ -1,6 +1,7 @@
 """Mistakes that schedulers like this one have made, each as the sentence that must not become true again."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,19 +21,19 @@ from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import CacheInfo
 from modelplane.testing.fleets import (
-    ask,
+    assignment,
     claim,
     cluster,
     engine,
     hardware,
-    holding,
     kind,
     labelled,
     memory_at_least,
+    place,
     pool,
     product_is,
+    replica,
     request,
-    seat,
 )
 
 SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
@@ -93,19 +94,19 @@ def seen(result):
 
 
 def test_own_placements_do_not_count_against_themselves_so_a_full_fleet_is_at_rest():
-    full = Fleet.of([cluster("a")], [holding("a", i, seat("h200", claim(8)), **SERVING) for i in range(2)])
-    decided = schedule(ask(2, WHOLE), full)
-    assert [p.fate.value for p in decided.placements] == ["Kept", "Kept"]
+    full = Fleet.of([cluster("a")], [replica("a", i, assignment("h200", claim(8)), **SERVING) for i in range(2)])
+    decided = schedule(place(2, WHOLE), full)
+    assert [p.decision.value for p in decided.placements] == ["Kept", "Kept"]
     assert decided.dropped == ()
 
 
 def test_a_cluster_whose_name_sorts_earlier_moves_nothing():
-    fleet = Fleet.of([cluster("a", pool(nodes=99)), cluster("b")], [holding("b", 0, **SERVING)])
-    assert [p.holding.cluster for p in schedule(ask(1), fleet).placements] == ["b"]
+    fleet = Fleet.of([cluster("a", pool(nodes=99)), cluster("b")], [replica("b", 0, **SERVING)])
+    assert [p.replica.cluster for p in schedule(place(1), fleet).placements] == ["b"]
 
 
 def test_nothing_is_placed_on_a_cluster_that_is_not_ready():
-    assert schedule(ask(1), Fleet.of([cluster("a", ready=False)])).pending == 1
+    assert schedule(place(1), Fleet.of([cluster("a", ready=False)])).pending == 1
 
 
 def test_nothing_is_placed_on_a_cluster_whose_gateway_has_no_address():
@@ -118,18 +119,18 @@ def test_a_pool_that_scales_counts_up_to_its_maximum():
     pools = [{"name": "h200", "className": "h200", "nodeCount": 1, "minNodeCount": 0, "maxNodeCount": 4}]
     scaling = cluster_of(decode(InferenceCluster, plane_cluster(nodes=4, pools=pools)))
     assert (scaling.pools[0].nodes, scaling.pools[0].nodes_now) == (4, 1)
-    assert len(schedule(ask(4, WHOLE), Fleet.of([scaling])).placements) == 4
+    assert len(schedule(place(4, WHOLE), Fleet.of([scaling])).placements) == 4
 
 
 def test_devices_are_counted_on_each_node_and_not_as_one_heap():
     """Sixteen devices on four nodes of four do not serve a pod of eight."""
     scattered = cluster("a", pool(nodes=4, of=hardware(kind(count=4))))
-    assert schedule(ask(1, WHOLE), Fleet.of([scattered])).pending == 1
+    assert schedule(place(1, WHOLE), Fleet.of([scattered])).pending == 1
 
 
 def test_a_gang_is_never_split_over_pools():
     halves = cluster("a", pool("one", 1), pool("two", 1))
-    assert schedule(ask(1, engine(request(8), nodes=2)), Fleet.of([halves])).pending == 1
+    assert schedule(place(1, engine(request(8), nodes=2)), Fleet.of([halves])).pending == 1
 
 
 def test_every_member_says_which_pool_it_is_pinned_to():
@@ -141,21 +142,23 @@ def test_every_member_says_which_pool_it_is_pinned_to():
 def test_a_device_count_of_0_is_not_read_as_1():
     none = cluster_of(decode(InferenceCluster, plane_cluster(devices=[{**GPU, "count": 0}])))
     assert none.pools[0].hardware.claimable == 0
-    assert schedule(ask(1), Fleet.of([none])).pending == 1
+    assert schedule(place(1), Fleet.of([none])).pending == 1
 
 
 def test_a_pool_of_0_nodes_is_not_read_as_1():
-    assert schedule(ask(1), Fleet.of([cluster("a", pool(nodes=0))])).pending == 1
+    assert schedule(place(1), Fleet.of([cluster("a", pool(nodes=0))])).pending == 1
 
 
 def test_a_replica_pinned_to_a_deleted_pool_is_charged_to_no_other_pool():
-    fleet = Fleet.of([cluster("a", pool(nodes=1))], [holding("a", 0, seat("gone", claim(8)), name="other", **SERVING)])
-    assert schedule(ask(1, WHOLE), fleet).pending == 0
+    fleet = Fleet.of(
+        [cluster("a", pool(nodes=1))], [replica("a", 0, assignment("gone", claim(8)), name="other", **SERVING)]
+    )
+    assert schedule(place(1, WHOLE), fleet).pending == 0
 
 
 def test_two_replicas_of_a_deployment_share_a_cluster():
-    decided = schedule(ask(2), Fleet.of([cluster("a")]))
-    assert [(p.holding.cluster, p.holding.index) for p in decided.placements] == [("a", 0), ("a", 1)]
+    decided = schedule(place(2), Fleet.of([cluster("a")]))
+    assert [(p.replica.cluster, p.replica.index) for p in decided.placements] == [("a", 0), ("a", 1)]
 
 
 @pytest.mark.parametrize("name", ["a" * 63, "a" * 50 + "-suffix-that-is-cut", "model.v1.2", "0-starts-with-a-digit"])
@@ -175,11 +178,15 @@ def test_ties_do_not_depend_on_the_hash_seed_of_the_process():
         "from modelplane.placement.schedule import schedule; from modelplane.placement.snapshot import Fleet;"
         "from modelplane.testing.fleets import *;"
         "c=[cluster(n, labels={'region': n[0]}) for n in ('b1','a2','c3','a1')];"
-        "print([p.holding.id for p in schedule(ask(3), Fleet.of(c)).placements])"
+        "print([p.replica.id for p in schedule(place(3), Fleet.of(c)).placements])"
     )
     answers = {
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True, timeout=60
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            timeout=60,
         ).stdout
         for seed in ("1", "2")
     }
@@ -189,24 +196,25 @@ def test_ties_do_not_depend_on_the_hash_seed_of_the_process():
 def test_a_replica_never_lands_where_its_cache_is_not_and_will_not_be_staged():
     cache = CacheInfo(namespace="team", name="w", staged=frozenset({"b"}), selector=labelled(region="none"))
     fleet = Fleet.of([cluster("a"), cluster("b")], (), [cache])
-    assert [p.holding.cluster for p in schedule(ask(1, caches=(CacheRequest("w"),)), fleet).placements] == ["b"]
+    assert [p.replica.cluster for p in schedule(place(1, caches=(CacheRequest("w"),)), fleet).placements] == ["b"]
 
 
 def test_a_cache_that_cannot_be_read_is_told_and_keeps_new_replicas_waiting():
     broken = CacheInfo(namespace="team", name="weights", fault="spec.clusterSelector: expected an object")
-    asked, running = ask(2, caches=(CacheRequest("weights"),)), holding("east", 0, **SERVING)
+    asked, running = place(2, caches=(CacheRequest("weights"),)), replica("east", 0, **SERVING)
     decided = schedule(asked, Fleet.of([cluster("east")], [running], [broken]))
-    assert [p.fate.value for p in decided.placements] == ["Kept"]
+    assert [p.decision.value for p in decided.placements] == ["Kept"]
     (told,) = [c for c in decided.trace.candidates() if c.filter]
     assert (told.filter, told.may_pass) == ("Caches", True)
-    assert told.reason == "the cache weights cannot be read: spec.clusterSelector: expected an object"
+    assert told.reason == "cache weights cannot be read: spec.clusterSelector: expected an object"
 
 
 def test_selectors_of_cache_and_deployment_are_both_kept_and_a_contradiction_has_no_candidates():
     cache = CacheInfo(namespace="team", name="w", selector=labelled(tier="dev"))
     clusters = [cluster("dev", labels={"tier": "dev"}), cluster("prod", labels={"tier": "prod"})]
     decided = schedule(
-        ask(1, cluster_selector=labelled(tier="prod"), caches=(CacheRequest("w"),)), Fleet.of(clusters, (), [cache])
+        place(1, cluster_selector=labelled(tier="prod"), caches=(CacheRequest("w"),)),
+        Fleet.of(clusters, (), [cache]),
     )
     assert decided.pending == 1
     assert {(c.cluster, c.filter) for c in decided.trace.candidates()} == {
@@ -243,7 +251,7 @@ def test_each_condition_has_one_writer(replicas):
 
 
 def test_zero_replicas_is_zero_and_not_one():
-    assert schedule(ask(0), Fleet.of([cluster("a")])).placements == ()
+    assert schedule(place(0), Fleet.of([cluster("a")])).placements == ()
 
 
 def test_status_is_written_on_every_pass():
@@ -256,20 +264,20 @@ def test_status_is_written_on_every_pass():
 
 
 def test_replicas_of_a_deployment_with_the_same_name_in_another_namespace_are_not_ours():
-    rival = holding("a", 0, seat("h200", claim(8)), namespace="rivals", **SERVING)
+    rival = replica("a", 0, assignment("h200", claim(8)), namespace="rivals", **SERVING)
     fleet = Fleet.of([cluster("a")], [rival])
     for namespace, expected in (("team", "New"), ("rivals", "Kept")):
-        (placement,) = schedule(ask(1, WHOLE, namespace=namespace), fleet).placements
-        assert (placement.fate.value, placement.holding.deployment.namespace) == (expected, namespace)
+        (placement,) = schedule(place(1, WHOLE, namespace=namespace), fleet).placements
+        assert (placement.decision.value, placement.replica.deployment.namespace) == (expected, namespace)
 
 
 def test_replicas_of_a_deployment_that_was_deleted_and_made_again_are_not_ours():
     old = msgspec.structs.replace(
-        holding("a", 0, **SERVING), deployment=msgspec.structs.replace(ask(), replicas=1).deployment
+        replica("a", 0, **SERVING), deployment=msgspec.structs.replace(place(), replicas=1).deployment
     )
-    reborn = msgspec.structs.replace(ask(1), deployment=type(old.deployment)("team", "chat", "uid-2"))
+    reborn = msgspec.structs.replace(place(1), deployment=type(old.deployment)("team", "chat", "uid-2"))
     (placement,) = schedule(reborn, Fleet.of([cluster("a")], [old])).placements
-    assert placement.fate.value == "New"
+    assert placement.decision.value == "New"
 
 
 def test_a_selector_that_does_not_compile_deletes_nothing():
@@ -295,19 +303,19 @@ def test_a_broad_request_listed_before_a_narrow_one_is_not_refused():
     mixed = cluster("a", pool(nodes=1, of=hardware(kind("a", 1, product="H100"), kind("b", 1, product="H200"))))
     broad, narrow = request(1, name="broad"), request(1, product_is("H200"), name="narrow")
     for order in ((broad, narrow), (narrow, broad)):
-        assert schedule(ask(1, engine(*order)), Fleet.of([mixed])).pending == 0
+        assert schedule(place(1, engine(*order)), Fleet.of([mixed])).pending == 0
 
 
 def test_an_edited_selector_evicts_nobody_before_a_successor_serves():
     """Three replicas move one after the other at most, and never fewer than three serve."""
     clusters = [cluster("a", pool("h100", 3, hardware(kind(memory="80Gi")))), cluster("b", pool("h200", 3))]
-    fleet = Fleet.of(clusters, [holding("a", i, seat("h100", claim(8)), **SERVING) for i in range(3)])
-    edited = ask(3, engine(request(8, memory_at_least("141Gi"))))
+    fleet = Fleet.of(clusters, [replica("a", i, assignment("h100", claim(8)), **SERVING) for i in range(3)])
+    edited = place(3, engine(request(8, memory_at_least("141Gi"))))
     for _ in range(8):
         decided = schedule(edited, fleet)
-        kept = [p.holding for p in decided.placements]
+        kept = [p.replica for p in decided.placements]
         assert sum(h.serving for h in kept) >= 3
-        fleet = fleet.with_holdings(
+        fleet = fleet.with_replicas(
             [msgspec.structs.replace(h, serving=True, created="2026-02-01T00:00:00Z") for h in kept],
             [h.id for h in fleet.owned_by(edited.deployment)],
         )
@@ -316,10 +324,10 @@ def test_an_edited_selector_evicts_nobody_before_a_successor_serves():
 
 def test_a_device_fact_that_cannot_be_read_is_told_and_loses_nothing():
     broken = plane_cluster(devices=[{**GPU, "capacity": {"memory": {"value": "lots"}}}])
-    fleet = Fleet.of([cluster_of(decode(InferenceCluster, broken))], [holding("east", 0, **SERVING)])
-    (kept,) = schedule(ask(1), fleet).placements
-    assert kept.fate.value == "Kept"
-    (refused,) = [c for c in schedule(ask(1, name="other"), fleet).trace.candidates() if c.pool]
+    fleet = Fleet.of([cluster_of(decode(InferenceCluster, broken))], [replica("east", 0, **SERVING)])
+    (kept,) = schedule(place(1), fleet).placements
+    assert kept.decision.value == "Kept"
+    (refused,) = [c for c in schedule(place(1, name="other"), fleet).trace.candidates() if c.pool]
     assert refused.filter == "Devices"
     assert refused.reason.startswith("device gpu: capacity[memory].value: ")
 
@@ -335,10 +343,10 @@ def test_devices_that_others_hold_are_not_promised():
     seen_cluster = plane_cluster(nodes=2, devices=[{**GPU, "allocated": 4, "heldByOthers": 4}])
     seen_cluster["status"]["gpuPools"][0]["observedNodes"] = 2
     observed = cluster_of(decode(InferenceCluster, seen_cluster))
-    fleet = Fleet.of([observed], [holding("east", 0, seat("h200", claim(4)), name="other", **SERVING)])
-    assert schedule(ask(9, engine(request(1)), name="small"), fleet).pending == 4
-    assert schedule(ask(1, WHOLE), fleet).pending == 1
-    assert schedule(ask(13, engine(request(1)), name="small"), Fleet.of([observed])).pending == 1
+    fleet = Fleet.of([observed], [replica("east", 0, assignment("h200", claim(4)), name="other", **SERVING)])
+    assert schedule(place(9, engine(request(1)), name="small"), fleet).pending == 4
+    assert schedule(place(1, WHOLE), fleet).pending == 1
+    assert schedule(place(13, engine(request(1)), name="small"), Fleet.of([observed])).pending == 1
 
 
 def test_a_pool_whose_class_was_deleted_keeps_what_was_known_of_it():
@@ -352,7 +360,7 @@ def test_a_replica_that_was_rendered_is_read_back_as_the_place_that_it_holds():
     (replica,) = [d.target.manifest for d in result.desired.values() if d.target.manifest["kind"] == "ModelReplica"]
     held = placed_replica(decode(model_deployment.ModelReplica, replica))
     (placement,) = schedule(ask_of_manifest(deployment(1)), fleet_of([plane_cluster()], [replica])).placements
-    assert (placement.holding, placement.fate.value) == (held, "Kept")
+    assert (placement.replica, placement.decision.value) == (held, "Kept")
 
 
 def ask_of_manifest(manifest):

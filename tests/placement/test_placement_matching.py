@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from modelplane.placement.flow import _flows, feasible
 from modelplane.placement.hardware import DeviceKind, Hardware
-from modelplane.placement.matching import Unmatched, engine_ways, held_shape, pod_ways
+from modelplane.placement.matching import Unmatched, engine_allocations, held_shape, pod_allocations
 from modelplane.placement.request import EngineRequest, MemberRequest
 from modelplane.placement.wording import Mismatch
 from modelplane.testing.fleets import (
@@ -31,41 +31,41 @@ def classes(ways):
 def test_a_broad_request_before_a_narrow_one_leaves_it_its_only_device():
     broad, narrow = request(1, memory_at_least("80Gi"), name="broad"), request(1, product_is("H200"), name="narrow")
     for order in ((broad, narrow), (narrow, broad)):
-        assert not isinstance(pod_ways(order, hardware(BIG, SMALL)), Unmatched)
+        assert not isinstance(pod_allocations(order, hardware(BIG, SMALL)), Unmatched)
 
 
 def test_a_request_is_served_from_one_device_class():
     split = hardware(kind("a", 2, device_class="one"), kind("b", 2, device_class="two"))
-    assert isinstance(pod_ways((request(3),), split), Unmatched)
-    assert classes(pod_ways((request(2),), split)) == [["one"], ["two"]]
+    assert isinstance(pod_allocations((request(3),), split), Unmatched)
+    assert classes(pod_allocations((request(2),), split)) == [["one"], ["two"]]
 
 
 def test_claimable_devices_are_preferred_to_synthetic_ones():
     both = hardware(kind("gpu", 1), FABRIC)
-    assert classes(pod_ways((request(1),), both)) == [["gpu.nvidia.com"], [None]]
-    assert classes(pod_ways((request(2),), both)) == [[None]]
+    assert classes(pod_allocations((request(1),), both)) == [["gpu.nvidia.com"], [None]]
+    assert classes(pod_allocations((request(2),), both)) == [[None]]
 
 
 def test_synthetic_devices_steer_and_are_never_claimed():
     steered = engine(request(1), request(1, product_is("fabric"), name="fabric"))
-    (way, *_) = engine_ways(steered, hardware(kind("gpu", 8), FABRIC))
+    (way, *_) = engine_allocations(steered, hardware(kind("gpu", 8), FABRIC))
     assert [c.device_class for c in way.members[0].claims] == ["gpu.nvidia.com", None]
     assert way.pods == ((((1, 2),), 1),)
-    assert isinstance(engine_ways(steered, hardware(kind("gpu", 8))), Unmatched)
+    assert isinstance(engine_allocations(steered, hardware(kind("gpu", 8))), Unmatched)
 
 
 def test_a_pool_that_yields_nothing_to_claim_is_not_eligible():
-    found = engine_ways(engine(request(1)), hardware(FABRIC))
+    found = engine_allocations(engine(request(1)), hardware(FABRIC))
     assert found.nothing_claimed
     assert str(Mismatch(found, hardware(FABRIC))) == (
-        "request gpu is met by synthetic devices only, so nothing would be claimed"
+        "only synthetic devices match request gpu, so no device would be claimed"
     )
 
 
 def test_a_selector_that_fails_on_a_device_of_the_class_rules_the_class_out():
     text = 'device.attributes["gpu.nvidia.com"].fast'
     fast = DeviceKind("fast", device(), 1, "gpu.nvidia.com")
-    found = pod_ways((request(1, text),), Hardware.of((fast,)))
+    found = pod_allocations((request(1, text),), Hardware.of((fast,)))
     assert isinstance(found, Unmatched)
     assert found.fault.startswith("on device fast: ")
 
@@ -89,13 +89,13 @@ def test_a_selector_that_fails_on_a_device_of_the_class_rules_the_class_out():
 )
 def test_what_is_missing_is_said_with_numbers(found, says):
     wanted, node = found
-    assert str(Mismatch(pod_ways((wanted,), node), node)) == says
+    assert str(Mismatch(pod_allocations((wanted,), node), node)) == says
 
 
 def test_requests_that_fit_only_one_at_a_time_are_told_apart():
     wanted = (request(5, name="a"), request(5, name="b"))
-    found = pod_ways(wanted, hardware())
-    assert str(Mismatch(found, hardware())) == "request a suits 8 devices, which the other requests need as well"
+    found = pod_allocations(wanted, hardware())
+    assert str(Mismatch(found, hardware())) == "8 devices match request a, and the other requests need them too"
 
 
 def test_a_pod_whose_selectors_no_longer_fit_is_charged_all_of_its_class():
@@ -139,7 +139,7 @@ def test_matching_agrees_with_brute_force(kinds, wanted):
         )
         for at, (count, suits) in enumerate(wanted)
     )
-    found = pod_ways(requests, node)
+    found = pod_allocations(requests, node)
     assert isinstance(found, Unmatched) is not brute_force([(c, s) for c, s in wanted], node)
 
 
@@ -159,17 +159,17 @@ def test_the_flow_agrees_with_hall(demands, counts):
 
 
 def test_a_selector_that_does_not_compile_matches_nothing_and_says_so():
-    found = pod_ways((request(1, "device.nothing ==="),), hardware())
+    found = pod_allocations((request(1, "device.nothing ==="),), hardware())
     assert isinstance(found, Unmatched)
     assert str(Mismatch(found, hardware())).startswith("a selector of request gpu fails on device gpu: ")
 
 
 def test_an_engine_that_asks_for_nothing_claims_nothing():
     empty = EngineRequest("main", 1, (MemberRequest(1, ()),))
-    assert engine_ways(empty, hardware()).nothing_claimed
+    assert engine_allocations(empty, hardware()).nothing_claimed
 
 
 def test_the_search_for_classes_ends_however_many_ways_there_are():
     """Sixteen requests that two classes could serve, one device too many: thousands of ways, none of which fits."""
     two = hardware(kind("a", 8, device_class="one"), kind("b", 7, device_class="two"))
-    assert isinstance(pod_ways(tuple(request(1, name=f"r{at}") for at in range(16)), two), Unmatched)
+    assert isinstance(pod_allocations(tuple(request(1, name=f"r{at}") for at in range(16)), two), Unmatched)

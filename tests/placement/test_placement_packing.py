@@ -4,11 +4,22 @@ from hypothesis import strategies as st
 
 from modelplane.placement.flow import feasible
 from modelplane.placement.packing import Packable, pack
-from modelplane.placement.room import fits, is_safe
+from modelplane.placement.pool_usage import fits, is_safe
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import Packing
-from modelplane.testing.fleets import ask, claim, cluster, engine, hardware, holding, kind, pool, request, seat
+from modelplane.testing.fleets import (
+    assignment,
+    claim,
+    cluster,
+    engine,
+    hardware,
+    kind,
+    place,
+    pool,
+    replica,
+    request,
+)
 
 ONE, TWO, THREE, FIVE, EIGHT = (((size, 1),) for size in (1, 2, 3, 5, 8))
 
@@ -82,7 +93,7 @@ def test_a_search_that_was_cut_short_says_so_and_admits_nothing():
     assert pack((41,), 11, MANY) is Packable.UNKNOWN
     assert not fits((41,), 11, MANY, packed=True)
     crowded = cluster("a", pool("p", 11, hardware(kind(count=41))), packing=Packing.BIN_PACK)
-    held = [holding("a", size, seat("p", claim(size), pods=6), name="other") for size in SIZES if size > 3]
-    decided = schedule(ask(1, engine(request(3), copies=6)), Fleet.of([crowded], held))
+    held = [replica("a", size, assignment("p", claim(size), pods=6), name="other") for size in SIZES if size > 3]
+    decided = schedule(place(1, engine(request(3), copies=6)), Fleet.of([crowded], held))
     (found,) = [candidate for candidate in decided.trace.candidates() if candidate.pool]
-    assert found.reason.endswith("; the search for a packing of 10 shapes of pod was cut short")
+    assert found.reason.endswith("; the search for a packing of 10 pod shapes stopped early")

@@ -3,7 +3,18 @@ import msgspec
 from modelplane.placement.decisions import ReplicaDecision
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.testing.fleets import ask, claim, cluster, engine, hardware, holding, kind, pool, request, seat
+from modelplane.testing.fleets import (
+    assignment,
+    claim,
+    cluster,
+    engine,
+    hardware,
+    kind,
+    place,
+    pool,
+    replica,
+    request,
+)
 
 PRIORITIES = (("gold", 100), ("silver", 10))
 SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
@@ -11,7 +22,7 @@ WHOLE = engine(request(8))
 
 
 def gold(*engines, **fields):
-    return ask(1, *(engines or (WHOLE,)), priority="gold", may_preempt=True, **fields)
+    return place(1, *(engines or (WHOLE,)), priority="gold", may_preempt=True, **fields)
 
 
 def victims(decided):
@@ -24,8 +35,8 @@ def test_those_whose_leaving_does_not_help_are_spared():
     fleet = Fleet.of(
         [cluster("a", small, pool("h200", 1), priorities=PRIORITIES)],
         [
-            holding("a", 0, seat("small"), name="least", **SERVING),
-            holding("a", 0, seat("h200", claim(8)), name="low", priority="silver", **SERVING),
+            replica("a", 0, assignment("small"), name="least", **SERVING),
+            replica("a", 0, assignment("h200", claim(8)), name="low", priority="silver", **SERVING),
         ],
     )
     assert victims(schedule(gold(), fleet)) == [("low", 0)]
@@ -33,7 +44,7 @@ def test_those_whose_leaving_does_not_help_are_spared():
 
 def test_the_youngest_of_equal_priority_goes():
     held = [
-        holding("a", i, seat("h200", claim(8)), name="low", serving=True, created=f"2026-01-0{day}T00:00:00Z")
+        replica("a", i, assignment("h200", claim(8)), name="low", serving=True, created=f"2026-01-0{day}T00:00:00Z")
         for i, day in enumerate((2, 3, 1))
     ]
     fleet = Fleet.of([cluster("a", pool(nodes=3), priorities=PRIORITIES)], held)
@@ -43,29 +54,29 @@ def test_the_youngest_of_equal_priority_goes():
 def test_room_is_made_for_all_engines_of_a_replica():
     fleet = Fleet.of(
         [cluster("a", pool("one", 1), pool("two", 1), priorities=PRIORITIES)],
-        [holding("a", i, seat(name, claim(8)), name="low", **SERVING) for i, name in enumerate(("one", "two"))],
+        [replica("a", i, assignment(name, claim(8)), name="low", **SERVING) for i, name in enumerate(("one", "two"))],
     )
     asked = gold(engine(request(8), name="decode"), engine(request(8), name="prefill"))
     first = schedule(asked, fleet)
     assert victims(first) == [("low", 1), ("low", 0)]
-    told = msgspec.structs.replace(asked, announced=frozenset(first.preemption.digests))
+    told = msgspec.structs.replace(asked, nominated_victims=frozenset(first.preemption.digests))
     (placed,) = schedule(told, fleet).placements
-    assert [s.pool for s in placed.holding.seats] == ["one", "two"]
+    assert [s.pool for s in placed.replica.assignments] == ["one", "two"]
 
 
 def test_the_cluster_whose_victims_matter_least_is_taken():
     fleet = Fleet.of(
         [cluster(name, pool(nodes=1), priorities=PRIORITIES) for name in ("a", "b")],
         [
-            holding("a", 0, seat("h200", claim(8)), name="low", priority="silver", **SERVING),
-            holding("b", 0, seat("h200", claim(8)), name="least", **SERVING),
+            replica("a", 0, assignment("h200", claim(8)), name="low", priority="silver", **SERVING),
+            replica("b", 0, assignment("h200", claim(8)), name="least", **SERVING),
         ],
     )
     assert victims(schedule(gold(), fleet)) == [("least", 0)]
 
 
 def test_nobody_is_evicted_where_the_replica_may_not_go_or_would_not_fit():
-    low = [holding("a", 0, seat("h200", claim(8)), name="low", **SERVING)]
+    low = [replica("a", 0, assignment("h200", claim(8)), name="low", **SERVING)]
     cordoned = cluster("a", pool(nodes=1), priorities=PRIORITIES, cordoned=True)
     assert schedule(gold(), Fleet.of([cordoned], low)).preemption is None
     tiny = cluster("a", pool(nodes=1), priorities=PRIORITIES)
@@ -76,34 +87,34 @@ def test_nobody_is_evicted_where_the_replica_may_not_go_or_would_not_fit():
 
 def test_an_eviction_is_forgotten_once_its_victims_are_gone():
     fleet = Fleet.of([cluster("a", pool(nodes=1), priorities=PRIORITIES)])
-    low = holding("a", 0, seat("h200", claim(8)), name="low", **SERVING)
-    winner = holding("a", 0, seat("h200", claim(8)), priority="gold", preempts=(low.digest,), **SERVING)
-    both = fleet.with_holdings([low, winner])
+    low = replica("a", 0, assignment("h200", claim(8)), name="low", **SERVING)
+    winner = replica("a", 0, assignment("h200", claim(8)), priority="gold", preempts=(low.digest,), **SERVING)
+    both = fleet.with_replicas([low, winner])
     (kept,) = schedule(gold(), both).placements
-    assert (kept.fate, kept.holding.preempts) == (ReplicaDecision.KEPT, (low.digest,))
-    (alone,) = schedule(gold(), both.with_holdings(removed=[low.id])).placements
-    assert alone.holding.preempts == ()
+    assert (kept.decision, kept.replica.preempts) == (ReplicaDecision.KEPT, (low.digest,))
+    (alone,) = schedule(gold(), both.with_replicas(removed=[low.id])).placements
+    assert alone.replica.preempts == ()
 
 
 def test_naming_a_victim_of_higher_priority_or_a_protected_one_evicts_nobody():
     """What a replica says of others is not believed beyond what it may do."""
     for fields in ({"priority": "gold"}, {"protected": True}):
-        named = holding("a", 0, name="other", **SERVING, **fields)
-        upstart = holding("a", 0, priority="silver", preempts=(named.digest,), **SERVING)
+        named = replica("a", 0, name="other", **SERVING, **fields)
+        upstart = replica("a", 0, priority="silver", preempts=(named.digest,), **SERVING)
         fleet = Fleet.of([cluster("a", priorities=PRIORITIES)], [named, upstart])
-        decided = schedule(ask(1, name="other", **fields), fleet)
+        decided = schedule(place(1, name="other", **fields), fleet)
         assert decided.dropped == ()
 
 
 def test_a_successor_in_the_same_place_is_not_hit_by_an_old_eviction():
-    old = holding("a", 0, name="low", **SERVING)
-    winner = holding("a", 0, priority="gold", preempts=(old.digest,), **SERVING)
+    old = replica("a", 0, name="low", **SERVING)
+    winner = replica("a", 0, priority="gold", preempts=(old.digest,), **SERVING)
     again = msgspec.structs.replace(old, created="2026-02-02T00:00:00Z")
     fleet = Fleet.of([cluster("a", priorities=PRIORITIES)], [again, winner])
-    assert schedule(ask(1, name="low"), fleet).dropped == ()
+    assert schedule(place(1, name="low"), fleet).dropped == ()
 
 
 def test_digests_do_not_tell_whose_replica_it_is():
-    digest = holding("a", 0, name="secret-model", namespace="secret-team").digest
+    digest = replica("a", 0, name="secret-model", namespace="secret-team").digest
     assert "secret" not in digest
-    assert digest != holding("a", 1, name="secret-model", namespace="secret-team").digest
+    assert digest != replica("a", 1, name="secret-model", namespace="secret-team").digest

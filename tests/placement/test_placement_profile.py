@@ -10,7 +10,7 @@ from modelplane.placement.profile import PluginUse, build_profile, builtin_types
 from modelplane.placement.request import ScoreWeights, SpreadRule
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
-from modelplane.testing.fleets import ask, cluster, engine, hardware, kind, pool, request
+from modelplane.testing.fleets import cluster, engine, hardware, kind, place, pool, request
 
 OWN = [use.type for use in default_spec().plugins]
 
@@ -114,17 +114,17 @@ def registry():
     return builtin_types().extended([plugin_type("on-tier", OnTier, Tier), *types])
 
 
-def document(*uses, without=(), **fields):
+def document(*usages, without=(), **fields):
     plugins = [{"type": name} for name in OWN if name not in without]
-    return {"kind": "PlacementProfile", "plugins": [*plugins, *uses], **fields}
+    return {"kind": "PlacementProfile", "plugins": [*plugins, *usages], **fields}
 
 
-def profile(*uses, without=()):
-    return read_profile(document(*uses, without=without), registry())
+def profile(*usages, without=()):
+    return read_profile(document(*usages, without=without), registry())
 
 
 def where(decided):
-    return [p.holding.cluster for p in decided.placements]
+    return [p.replica.cluster for p in decided.placements]
 
 
 def test_every_filter_scorer_and_picker_of_placement_is_a_registered_plugin():
@@ -174,21 +174,21 @@ FLEET = Fleet.of(
     ]
 )
 PACKING = profile({"type": "spread-scorer", "weight": 0}, without=["spread-scorer"])
-ONE = ask(1, engine(request(1)))
+ONE = place(1, engine(request(1)))
 
 
 @pytest.mark.parametrize(
     ("built", "asked", "expected"),
     [
-        pytest.param(profile(), ask(2), ["b", "c"], id="usual"),
-        pytest.param(profile({"type": "on-tier", "parameters": {"tier": "gold"}}), ask(2), ["a", "c"], id="cluster"),
-        pytest.param(profile({"type": "no-old"}), ask(2), ["a", "b"], id="pool"),
-        pytest.param(profile({"type": "at-most-two"}), ask(3), ["b", "c"], id="offer"),
-        pytest.param(profile({"type": "together", "weight": 9}), ask(3), ["b", "b", "b"], id="score"),
+        pytest.param(profile(), place(2), ["b", "c"], id="usual"),
+        pytest.param(profile({"type": "on-tier", "parameters": {"tier": "gold"}}), place(2), ["a", "c"], id="cluster"),
+        pytest.param(profile({"type": "no-old"}), place(2), ["a", "b"], id="pool"),
+        pytest.param(profile({"type": "at-most-two"}), place(3), ["b", "c"], id="offer"),
+        pytest.param(profile({"type": "together", "weight": 9}), place(3), ["b", "b", "b"], id="score"),
         pytest.param(profile({"type": "worst-first"}, without=["best-first-picker"]), ONE, ["a"], id="picker"),
         pytest.param(
             profile({"type": "spread-scorer", "weight": 0}, without=["spread-scorer"]),
-            ask(3),
+            place(3),
             ["b", "b", "c"],
             id="weights",
         ),
@@ -199,12 +199,12 @@ def test_plugins_of_others_take_part_in_the_decision(built, asked, expected):
 
 
 def test_what_a_deployment_says_of_a_weight_comes_before_the_profile():
-    spread = ask(3, weights=ScoreWeights(spread=100))
+    spread = place(3, weights=ScoreWeights(spread=100))
     assert where(schedule(spread, FLEET, profile=PACKING)) == ["a", "b", "c"]
 
 
 def test_the_refusal_of_a_plugin_is_in_the_trace_with_its_numbers():
-    decided = schedule(ask(9), FLEET, profile=profile({"type": "on-tier", "parameters": {"tier": "tin"}}))
+    decided = schedule(place(9), FLEET, profile=profile({"type": "on-tier", "parameters": {"tier": "tin"}}))
     assert {(c.cluster, c.filter, c.reason) for c in decided.trace.candidates()} == {
         ("a", "on-tier", "tier gold, not tin"),
         ("b", "on-tier", "tier iron, not tin"),
@@ -220,10 +220,10 @@ def test_a_plugin_that_breaks_is_a_fault_and_places_nothing_wrongly():
 @pytest.mark.parametrize(
     "asked",
     [
-        pytest.param(ask(2), id="plain"),
-        pytest.param(ask(40, engine(request(8))), id="too many"),
-        pytest.param(ask(3, spread=(SpreadRule("tier", 1),)), id="spread"),
-        pytest.param(ask(2, engine(request(1)), engine(request(1), name="prefill")), id="several engines"),
+        pytest.param(place(2), id="plain"),
+        pytest.param(place(40, engine(request(8))), id="too many"),
+        pytest.param(place(3, spread=(SpreadRule("tier", 1),)), id="spread"),
+        pytest.param(place(2, engine(request(1)), engine(request(1), name="prefill")), id="several engines"),
     ],
 )
 def test_a_reporter_hears_of_every_place_that_the_trace_tells_of_and_changes_nothing(asked):

@@ -7,30 +7,30 @@ from hypothesis import strategies as st
 
 from modelplane.framework import Weighted
 from modelplane.placement.decisions import DropReason, ReplicaDecision
-from modelplane.placement.matching import Unmatched, engine_ways
+from modelplane.placement.matching import Unmatched, engine_allocations
 from modelplane.placement.offers import first_fit
 from modelplane.placement.plugins import PlacementProfile
+from modelplane.placement.pool_usage import fits
 from modelplane.placement.profile import DEFAULT_PROFILE
-from modelplane.placement.repair import giving_way, is_oversubscribed
+from modelplane.placement.repair import is_oversubscribed, resolve_conflicts
 from modelplane.placement.request import CacheRequest, SpreadRule
-from modelplane.placement.room import fits
 from modelplane.placement.schedule import schedule, survey
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import CandidateVerdict
 from modelplane.placement.values import CacheInfo, QueueInfo
 from modelplane.testing.fleets import (
-    ask,
+    assignment,
     claim,
     cluster,
     engine,
     hardware,
-    holding,
     kind,
     labelled,
+    place,
     pool,
     product_is,
+    replica,
     request,
-    seat,
     taint,
 )
 
@@ -74,7 +74,7 @@ def clusters(draw, *, calm=False):
                 quotas=draw(st.sampled_from([(), (("team", 6),), (("*", 9),)])),
                 queue=draw(st.sampled_from([None, None, QueueInfo("q", 12, 4)])),
                 pools=tuple(
-                    msgspec.structs.replace(p, others_held=draw(st.sampled_from([(), (), (("gpu", 3),)])))
+                    msgspec.structs.replace(p, held_by_others=draw(st.sampled_from([(), (), (("gpu", 3),)])))
                     for p in made.pools
                 ),
             )
@@ -97,7 +97,7 @@ def asks(draw, *, name="chat", namespace="team", single=False):
     wanted = [draw(engines)]
     if several:
         wanted.append(engine(draw(requests), name="prefill"))
-    return ask(
+    return place(
         draw(st.integers(0, 6)),
         *wanted,
         name=name,
@@ -114,10 +114,10 @@ def others(draw, fleet_clusters):
     for at in range(draw(st.integers(0, 6))):
         where = draw(st.sampled_from(fleet_clusters))
         found.append(
-            holding(
+            replica(
                 where.name,
                 at,
-                seat(draw(st.sampled_from(where.pools)).name, claim(draw(st.integers(1, 4)))),
+                assignment(draw(st.sampled_from(where.pools)).name, claim(draw(st.integers(1, 4)))),
                 name=draw(st.sampled_from(["x", "y"])),
                 namespace=draw(st.sampled_from(["team", "rivals"])),
                 serving=draw(st.booleans()),
@@ -141,11 +141,12 @@ def value(decided):
 
 def applied(fleet, decided, asked, **changes):
     """The fleet once the schedule is in force."""
-    wanted = [msgspec.structs.replace(p.holding, **changes) for p in decided.placements]
+    wanted = [msgspec.structs.replace(p.replica, **changes) for p in decided.placements]
     gone = [held.id for held in fleet.owned_by(asked.deployment)]
-    return fleet.with_holdings(wanted, gone)
+    return fleet.with_replicas(wanted, gone)
 
 
+@pytest.mark.slow
 @heavy
 @given(worlds(), st.randoms(use_true_random=False))
 def test_equal_inputs_in_any_order_give_equal_schedules(world, random):
@@ -163,9 +164,9 @@ def test_nothing_is_promised_twice(world):
     asked, found, held = world
     before = Fleet.of(found, held)
     after = applied(before, schedule(asked, before), asked)
-    for name, site in after.sites.items():
-        was = before.sites[name]
-        for kind_, use, before_use in zip(site.kinds, site.uses, was.uses, strict=True):
+    for name, info in after.infos.items():
+        was = before.infos[name]
+        for kind_, use, before_use in zip(info.kinds, info.usages, was.usages, strict=True):
             assert use == before_use or fits(kind_.counts, kind_.nodes, use, packed=kind_.packed)
 
 
@@ -175,12 +176,13 @@ def test_no_quota_is_exceeded_by_what_is_placed(world):
     asked, found, held = world
     before = Fleet.of(found, held)
     after = applied(before, schedule(asked, before), asked)
-    for name, site in after.sites.items():
-        if site.held != before.sites[name].held:
-            left = site.traits.quota_left("team")
+    for name, info in after.infos.items():
+        if info.held != before.infos[name].held:
+            left = info.profile.quota_left("team")
             assert left is None or left[0] >= 0
 
 
+@pytest.mark.slow
 @given(worlds())
 def test_a_schedule_in_force_is_its_own_answer(world):
     asked, found, held = world
@@ -188,8 +190,8 @@ def test_a_schedule_in_force_is_its_own_answer(world):
     decided = schedule(asked, fleet)
     fleet = applied(fleet, decided, asked, serving=True, created="2026-03-01T00:00:00Z")
     again = schedule(asked, fleet)
-    assert [p.holding.id for p in again.placements] == [p.holding.id for p in decided.placements]
-    assert all(p.fate is ReplicaDecision.KEPT for p in again.placements)
+    assert [p.replica.id for p in again.placements] == [p.replica.id for p in decided.placements]
+    assert all(p.decision is ReplicaDecision.KEPT for p in again.placements)
     assert again.dropped == ()
 
 
@@ -207,8 +209,8 @@ def test_no_more_is_placed_than_asked_for_and_the_rest_is_pending(world):
 def test_every_replica_has_a_place_of_its_own_and_the_lowest_indexes(world):
     asked, found, held = world
     decided = schedule(asked, Fleet.of(found, held))
-    for name in {p.holding.cluster for p in decided.placements}:
-        indexes = sorted(p.holding.index for p in decided.placements if p.holding.cluster == name)
+    for name in {p.replica.cluster for p in decided.placements}:
+        indexes = sorted(p.replica.index for p in decided.placements if p.replica.cluster == name)
         assert indexes == list(range(len(indexes)))
 
 
@@ -217,11 +219,11 @@ def test_every_replica_has_a_place_of_its_own_and_the_lowest_indexes(world):
 def test_engines_of_a_replica_are_on_pools_of_its_cluster_that_match(world):
     asked, found, held = world
     for placement in schedule(asked, Fleet.of(found, held)).placements:
-        (where,) = [c for c in found if c.name == placement.holding.cluster]
+        (where,) = [c for c in found if c.name == placement.replica.cluster]
         assert where.ready
         assert not where.cordoned
-        for wanted, sat in zip(asked.engines, placement.holding.seats, strict=True):
-            assert not isinstance(engine_ways(wanted, where.pool(sat.pool).hardware), Unmatched)
+        for wanted, sat in zip(asked.engines, placement.replica.assignments, strict=True):
+            assert not isinstance(engine_allocations(wanted, where.pool(sat.pool).hardware), Unmatched)
             assert not where.pool(sat.pool).taints
 
 
@@ -231,10 +233,10 @@ def test_as_many_are_placed_as_the_fleet_can_take(world):
     asked, found, held = world
     fleet = Fleet.of(found, held)
     room = 0
-    for site in fleet.sites.values():
-        if asked.cluster_selector is not None and site.cluster.labels["region"] != "east":
+    for info in fleet.infos.values():
+        if asked.cluster_selector is not None and info.cluster.labels["region"] != "east":
             continue
-        for kind_, first_use in zip(site.kinds, site.uses, strict=True):
+        for kind_, first_use in zip(info.kinds, info.usages, strict=True):
             use = first_use
             while room < 50 and not kind_.taints and (fit := first_fit(asked.engines[0], kind_, use)) is not None:
                 use, room = fit.after, room + 1
@@ -263,7 +265,7 @@ def test_a_new_cluster_moves_no_healthy_replica(world, more):
     fleet = applied(fleet, schedule(asked, fleet), asked, serving=True, created="2026-03-01T00:00:00Z")
     mine = {found.id for found in fleet.owned_by(asked.deployment)}
     after = schedule(asked, fleet.with_cluster(cluster("0", *more, labels={"region": "east"})))
-    assert mine <= {p.holding.id for p in after.placements}
+    assert mine <= {p.replica.id for p in after.placements}
 
 
 @pytest.mark.slow
@@ -277,27 +279,28 @@ def test_scaling_down_takes_from_the_fullest_cluster(world, fewer):
     after = schedule(msgspec.structs.replace(asked, replicas=fewer), fleet)
     loads = {}
     for placement in after.placements:
-        loads[placement.holding.cluster] = loads.get(placement.holding.cluster, 0) + 1
-    emptied = {d.holding.cluster for d in after.dropped} - loads.keys()
+        loads[placement.replica.cluster] = loads.get(placement.replica.cluster, 0) + 1
+    emptied = {d.replica.cluster for d in after.dropped} - loads.keys()
     assert not emptied or max(loads.values(), default=0) <= 1
     for dropped in after.dropped:
-        kept = [p.holding.index for p in after.placements if p.holding.cluster == dropped.holding.cluster]
-        assert dropped.holding.index > max(kept, default=-1)
+        kept = [p.replica.index for p in after.placements if p.replica.cluster == dropped.replica.cluster]
+        assert dropped.replica.index > max(kept, default=-1)
 
 
 @pytest.mark.slow
 @given(clusters(calm=True), st.integers(1, 8), st.integers(1, 3))
 def test_replicas_stay_within_the_skew_that_is_allowed(found, replicas, skew):
-    asked = ask(replicas, spread=(SpreadRule("region", skew),))
+    asked = place(replicas, spread=(SpreadRule("region", skew),))
     decided = schedule(asked, Fleet.of(found))
     able = {c.labels["region"] for c in found if any(p.nodes and not p.taints for p in c.pools)}
     counts = dict.fromkeys(able, 0)
     where = {c.name: c.labels["region"] for c in found}
     for placement in decided.placements:
-        counts[where[placement.holding.cluster]] += 1
+        counts[where[placement.replica.cluster]] += 1
     assert not counts or max(counts.values()) - min(counts.values()) <= skew
 
 
+@pytest.mark.slow
 @heavy
 @given(worlds())
 def test_the_trace_covers_every_candidate(world):
@@ -352,10 +355,12 @@ def test_the_trace_of_a_status_is_bounded_and_says_what_it_leaves_out(world, lim
 def test_a_deployment_of_the_same_name_elsewhere_changes_nothing_but_the_room(world):
     asked, found, held = world
     fleet = Fleet.of(found, held)
-    twin = msgspec.structs.replace(asked, deployment=ask(name="chat", namespace="elsewhere").deployment)
+    twin = msgspec.structs.replace(asked, deployment=place(name="chat", namespace="elsewhere").deployment)
     fleet = applied(fleet, schedule(twin, fleet), twin, serving=True, created="2026-03-01T00:00:00Z")
     decided = schedule(asked, fleet)
-    assert all(p.fate is ReplicaDecision.NEW and p.holding.deployment == asked.deployment for p in decided.placements)
+    assert all(
+        p.decision is ReplicaDecision.NEW and p.replica.deployment == asked.deployment for p in decided.placements
+    )
     assert decided.dropped == ()
 
 
@@ -363,13 +368,13 @@ def test_a_deployment_of_the_same_name_elsewhere_changes_nothing_but_the_room(wo
 @given(worlds())
 def test_those_who_give_way_do_not_serve_and_leave_nothing_promised_twice(world):
     _, found, held = world
-    for site in Fleet.of(found, held).sites.values():
-        losers = giving_way(site)
-        assert not any(site.held[loser].serving for loser in losers)
-        left = site.with_holdings(removed=losers)
-        if not any(h.serving for h in site.held.values()):
+    for info in Fleet.of(found, held).infos.values():
+        losers = resolve_conflicts(info)
+        assert not any(info.held[loser].serving for loser in losers)
+        left = info.with_replicas(removed=losers)
+        if not any(h.serving for h in info.held.values()):
             assert not is_oversubscribed(left)
-        assert giving_way(left) == frozenset()
+        assert resolve_conflicts(left) == frozenset()
 
 
 @pytest.mark.slow
@@ -380,10 +385,10 @@ def test_all_observers_name_the_same_losers(world):
     named = set()
     for owner in {h.deployment for h in held}:
         mine = [h for h in held if h.deployment == owner]
-        wanted = ask(len(mine), engine(request(1)), name=owner.name, namespace=owner.namespace)
+        wanted = place(len(mine), engine(request(1)), name=owner.name, namespace=owner.namespace)
         decided = schedule(wanted, fleet)
-        named |= {d.holding.id for d in decided.dropped if d.reason is DropReason.OVERSUBSCRIBED}
-    assert named == {loser for site in fleet.sites.values() for loser in giving_way(site)}
+        named |= {d.replica.id for d in decided.dropped if d.reason is DropReason.OVERSUBSCRIBED}
+    assert named == {loser for info in fleet.infos.values() for loser in resolve_conflicts(info)}
 
 
 @pytest.mark.slow
@@ -405,10 +410,10 @@ def crowded(draw):
     nodes = draw(st.integers(1, 3))
     full = Fleet.of([cluster("a", pool("p0", nodes, KINDS[0]), priorities=PRIORITIES)])
     for name in ("x", "y"):
-        low = ask(9, engine(request(draw(st.sampled_from([1, 2, 4, 8])))), name=name, priority="silver")
+        low = place(9, engine(request(draw(st.sampled_from([1, 2, 4, 8])))), name=name, priority="silver")
         full = applied(full, schedule(low, full), low, serving=draw(st.booleans()), created="2026-01-01T00:00:00Z")
     wanted = engine(request(draw(st.sampled_from([4, 8]))), nodes=draw(st.integers(1, nodes)))
-    return ask(1, wanted, priority="gold", may_preempt=True), full
+    return place(1, wanted, priority="gold", may_preempt=True), full
 
 
 @given(crowded())
@@ -419,12 +424,12 @@ def test_an_announced_eviction_makes_exactly_the_room_that_is_needed(world):
         assert not first.pending
         return
     victims = [victim.id for victim in first.preemption.victims]
-    told = msgspec.structs.replace(asked, announced=frozenset(first.preemption.digests))
+    told = msgspec.structs.replace(asked, nominated_victims=frozenset(first.preemption.digests))
     second = schedule(told, fleet)
     assert (first.pending, second.pending) == (1, 0)
     after = applied(fleet, second, told)
-    assert not is_oversubscribed(after.with_holdings(removed=victims).sites["a"])
-    assert all(is_oversubscribed(after.with_holdings(removed=set(victims) - {v}).sites["a"]) for v in victims)
+    assert not is_oversubscribed(after.with_replicas(removed=victims).infos["a"])
+    assert all(is_oversubscribed(after.with_replicas(removed=set(victims) - {v}).infos["a"]) for v in victims)
 
 
 @given(crowded())
@@ -433,20 +438,20 @@ def test_the_evicted_leave_and_nobody_else_does(world):
     first = schedule(asked, fleet)
     if first.preemption is None:
         return
-    told = msgspec.structs.replace(asked, announced=frozenset(first.preemption.digests))
+    told = msgspec.structs.replace(asked, nominated_victims=frozenset(first.preemption.digests))
     after = applied(fleet, schedule(told, fleet), told)
     left = set()
     for name in ("x", "y"):
-        low = ask(len(fleet.owned_by(ask(name=name).deployment)), engine(), name=name, priority="silver")
+        low = place(len(fleet.owned_by(place(name=name).deployment)), engine(), name=name, priority="silver")
         mine = msgspec.structs.replace(low, engines=_engines_of(fleet, low))
-        left |= {d.holding.id for d in schedule(mine, after).dropped}
+        left |= {d.replica.id for d in schedule(mine, after).dropped}
     assert left == {victim.id for victim in first.preemption.victims}
 
 
 def _engines_of(fleet, asked):
     """What the replicas of a deployment were asked for."""
     for held in fleet.owned_by(asked.deployment):
-        return (engine(request(held.seats[0].members[0].claims[0].count)),)
+        return (engine(request(held.assignments[0].members[0].claims[0].count)),)
     return asked.engines
 
 
@@ -485,13 +490,15 @@ def test_a_fleet_kept_by_updates_is_the_fleet_built_anew(history, asked):
             fleet = fleet.without_cluster(thing)
         elif move == "add":
             replicas[thing.id] = thing
-            fleet = fleet.with_holdings([thing])
+            fleet = fleet.with_replicas([thing])
         else:
             replicas.pop(thing.id, None)
-            fleet = fleet.with_holdings(removed=[thing.id])
+            fleet = fleet.with_replicas(removed=[thing.id])
     anew = Fleet.of(known.values(), replicas.values())
-    assert {key: cell.places for key, cell in fleet.cells.items()} == {k: c.places for k, c in anew.cells.items()}
-    assert list(fleet.holdings) == list(anew.holdings)
+    assert {key: cell.places for key, cell in fleet.equivalence_classes.items()} == {
+        k: c.places for k, c in anew.equivalence_classes.items()
+    }
+    assert list(fleet.replicas) == list(anew.replicas)
     assert list(fleet.clusters) == list(anew.clusters)
     assert value(schedule(asked, fleet)) == value(schedule(asked, anew))
 
@@ -500,10 +507,10 @@ def test_a_fleet_kept_by_updates_is_the_fleet_built_anew(history, asked):
 @given(clusters(calm=True), st.sets(names), st.integers(1, 4))
 def test_replicas_go_only_where_a_required_cache_reaches(found, staged, replicas):
     cache = CacheInfo(namespace="team", name="weights", staged=frozenset(staged), selector=labelled(region="east"))
-    asked = ask(replicas, caches=(CacheRequest("weights"),))
+    asked = place(replicas, caches=(CacheRequest("weights"),))
     regions = {c.name: c.labels["region"] for c in found}
     for placement in schedule(asked, Fleet.of(found, (), [cache])).placements:
-        name = placement.holding.cluster
+        name = placement.replica.cluster
         assert name in staged or regions[name] == "east"
 
 
@@ -513,7 +520,7 @@ class Restless:
     def __init__(self, plugin):
         self._plugin = plugin
         self.name = plugin.name
-        for method in ("score", "refuse", "concerns", "reads"):
+        for method in ("score", "refuse", "applies", "reads"):
             if hasattr(plugin, method):
                 setattr(self, method, getattr(plugin, method))
 
@@ -529,13 +536,14 @@ RESTLESS = PlacementProfile(
 )
 
 
+@pytest.mark.slow
 @heavy
 @given(worlds(), st.sampled_from([(), (SpreadRule("region", 1),), (SpreadRule("region", 2, hard=False),)]))
 def test_asking_plugins_again_about_everything_gives_the_same_places(world, spread):
     asked, found, held = world
     asked, fleet = msgspec.structs.replace(asked, spread=spread), Fleet.of(found, held)
     usual, restless = schedule(asked, fleet), schedule(asked, fleet, profile=RESTLESS)
-    assert [p.holding for p in usual.placements] == [p.holding for p in restless.placements]
+    assert [p.replica for p in usual.placements] == [p.replica for p in restless.placements]
     assert usual.pending == restless.pending
 
 
@@ -549,7 +557,9 @@ def test_replicas_that_were_seated_alike_fare_as_if_each_were_looked_at_by_itsel
     for other in changed:
         fleet = fleet.with_cluster(other)
     mine = [msgspec.structs.replace(h, serving=data.draw(st.booleans())) for h in fleet.owned_by(asked.deployment)]
-    apart = [msgspec.structs.replace(h, seats=tuple(msgspec.structs.replace(s) for s in h.seats)) for h in mine]
+    apart = [
+        msgspec.structs.replace(h, assignments=tuple(msgspec.structs.replace(s) for s in h.assignments)) for h in mine
+    ]
     asked = msgspec.structs.replace(asked, replicas=replicas)
-    alike = schedule(asked, fleet.with_holdings(mine), 1e12)
-    assert value(schedule(asked, fleet.with_holdings(apart), 1e12)) == value(alike)
+    alike = schedule(asked, fleet.with_replicas(mine), 1e12)
+    assert value(schedule(asked, fleet.with_replicas(apart), 1e12)) == value(alike)

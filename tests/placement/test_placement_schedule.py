@@ -9,20 +9,20 @@ from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import CandidateVerdict
 from modelplane.placement.values import CacheInfo, Price, QueueInfo
 from modelplane.testing.fleets import (
-    ask,
+    assignment,
     claim,
     cluster,
     engine,
     hardware,
-    holding,
     kind,
     labelled,
     memory_at_least,
     packed,
+    place,
     pool,
     product_is,
+    replica,
     request,
-    seat,
     taint,
     tolerate,
 )
@@ -36,54 +36,62 @@ SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "clusters", "holdings", "expected"),
+    ("asked", "clusters", "replicas", "expected"),
     [
-        pytest.param(ask(0), [EAST], [], ([], [], 0), id="nothing asked for"),
-        pytest.param(ask(1), [], [], ([], [], 1), id="no fleet"),
+        pytest.param(place(0), [EAST], [], ([], [], 0), id="nothing asked for"),
+        pytest.param(place(1), [], [], ([], [], 1), id="no fleet"),
         pytest.param(
-            ask(2), [WEST, EAST], [], (["east/h200#0 New", "west/h200#0 New"], [], 0), id="spread over clusters by name"
+            place(2),
+            [WEST, EAST],
+            [],
+            (["east/h200#0 New", "west/h200#0 New"], [], 0),
+            id="spread over clusters by name",
         ),
         pytest.param(
-            ask(3),
+            place(3),
             [EAST, WEST],
             [],
             (["east/h200#0 New", "east/h200#1 New", "west/h200#0 New"], [], 0),
             id="two replicas share a cluster under two indexes",
         ),
         pytest.param(
-            ask(5, WHOLE),
+            place(5, WHOLE),
             [EAST, WEST],
             [],
             (["east/h200#0 New", "east/h200#1 New", "west/h200#0 New", "west/h200#1 New"], [], 1),
             id="one finds no node",
         ),
         pytest.param(
-            ask(2, GANG), [EAST, WEST], [], (["east/h200#0 New", "west/h200#0 New"], [], 0), id="two nodes a replica"
+            place(2, GANG),
+            [EAST, WEST],
+            [],
+            (["east/h200#0 New", "west/h200#0 New"], [], 0),
+            id="two nodes a replica",
         ),
         pytest.param(
-            ask(1, engine(request(8), copies=2)),
+            place(1, engine(request(8), copies=2)),
             [EAST],
             [],
             (["east/h200#0 New"], [], 0),
             id="two workers of one replica on two nodes",
         ),
-        pytest.param(ask(1, engine(request(8), copies=3)), [EAST], [], ([], [], 1), id="three workers on two nodes"),
+        pytest.param(place(1, engine(request(8), copies=3)), [EAST], [], ([], [], 1), id="three workers on two nodes"),
         pytest.param(
-            ask(1, engine(request(8), nodes=2, helpers=5)),
+            place(1, engine(request(8), nodes=2, helpers=5)),
             [EAST],
             [],
             (["east/h200#0 New"], [], 0),
             id="members that claim nothing take no device",
         ),
         pytest.param(
-            ask(1, engine(request(8, memory_at_least("141Gi")))),
+            place(1, engine(request(8, memory_at_least("141Gi")))),
             [cluster("a", pool("h100", 4, H100)), cluster("b", pool("h100", 4, H100), pool("h200", 1, H200))],
             [],
             (["b/h200#0 New"], [], 0),
             id="the pool whose devices match",
         ),
         pytest.param(
-            ask(
+            place(
                 1,
                 engine(request(8, product_is("H200")), name="decode"),
                 engine(request(8, product_is("H100")), name="prefill", nodes=2),
@@ -94,260 +102,268 @@ SERVING = {"serving": True, "created": "2026-01-01T00:00:00Z"}
             id="engines on one cluster, each on its own pool",
         ),
         pytest.param(
-            ask(1, engine(request(4), name="decode"), engine(request(4), name="prefill")),
+            place(1, engine(request(4), name="decode"), engine(request(4), name="prefill")),
             [cluster("one", pool("h200", 1))],
             [],
             (["one/h200#0 New"], [], 0),
             id="engines share a pool where both fit",
         ),
         pytest.param(
-            ask(1, engine(request(8), name="decode"), engine(request(4), name="prefill")),
+            place(1, engine(request(8), name="decode"), engine(request(4), name="prefill")),
             [cluster("one", pool("h200", 1))],
             [],
             ([], [], 1),
             id="each engine fits, both do not",
         ),
         pytest.param(
-            ask(1, engine(request(1), name="b"), engine(request(8), name="a")),
+            place(1, engine(request(1), name="b"), engine(request(8), name="a")),
             [cluster("one", pool("big", 1), pool("small", 1, hardware(kind(count=1))))],
             [],
             (["one/small+big#0 New"], [], 0),
             id="a small engine leaves the only large pool to the large one",
         ),
         pytest.param(
-            ask(1), [msgspec.structs.replace(EAST, ready=False), WEST], [], (["west/h200#0 New"], [], 0), id="not ready"
+            place(1),
+            [msgspec.structs.replace(EAST, ready=False), WEST],
+            [],
+            (["west/h200#0 New"], [], 0),
+            id="not ready",
         ),
         pytest.param(
-            ask(1), [msgspec.structs.replace(EAST, cordoned=True)], [], ([], [], 1), id="cordoned takes nothing new"
-        ),
-        pytest.param(
-            ask(1),
+            place(1),
             [msgspec.structs.replace(EAST, cordoned=True)],
-            [holding("east", **SERVING)],
+            [],
+            ([], [], 1),
+            id="cordoned takes nothing new",
+        ),
+        pytest.param(
+            place(1),
+            [msgspec.structs.replace(EAST, cordoned=True)],
+            [replica("east", **SERVING)],
             (["east/h200#0 Kept"], [], 0),
             id="cordoned keeps what runs",
         ),
         pytest.param(
-            ask(1, cluster_selector=labelled(region="west")),
+            place(1, cluster_selector=labelled(region="west")),
             [EAST, WEST],
             [],
             (["west/h200#0 New"], [], 0),
             id="selector",
         ),
         pytest.param(
-            ask(1, required=(labelled(region="nowhere"), labelled(region="west"))),
+            place(1, required=(labelled(region="nowhere"), labelled(region="west"))),
             [EAST, WEST],
             [],
             (["west/h200#0 New"], [], 0),
             id="one of the required selectors",
         ),
         pytest.param(
-            ask(1, preferred=(Preference(10, labelled(region="west")),)),
+            place(1, preferred=(Preference(10, labelled(region="west")),)),
             [EAST, WEST],
             [],
             (["west/h200#0 New"], [], 0),
             id="preferred",
         ),
         pytest.param(
-            ask(3, preferred=(Preference(10, labelled(region="west")),), weights=ScoreWeights(spread=0, headroom=0)),
+            place(3, preferred=(Preference(10, labelled(region="west")),), weights=ScoreWeights(spread=0, headroom=0)),
             [EAST, WEST],
             [],
             (["west/h200#0 New", "west/h200#1 New", "west/h200#2 New"], [], 0),
             id="only the preference counts",
         ),
         pytest.param(
-            ask(1),
+            place(1),
             [cluster("a", taints=(taint("team"),)), cluster("b", pool(taints=(taint("team"),))), cluster("c")],
             [],
             (["c/h200#0 New"], [], 0),
             id="taints of cluster and pool",
         ),
         pytest.param(
-            ask(2, tolerations=(tolerate("team"),)),
+            place(2, tolerations=(tolerate("team"),)),
             [cluster("a", taints=(taint("team"),)), cluster("b", pool(taints=(taint("team"),)))],
             [],
             (["a/h200#0 New", "b/h200#0 New"], [], 0),
             id="tolerated",
         ),
         pytest.param(
-            ask(1, WHOLE),
+            place(1, WHOLE),
             [cluster("a", pool(nodes=1))],
-            [holding("a", 0, name="other")],
+            [replica("a", 0, name="other")],
             ([], [], 1),
             id="another's small pod may sit anywhere",
         ),
         pytest.param(
-            ask(1, WHOLE),
+            place(1, WHOLE),
             [packed("a", pool(nodes=2))],
-            [holding("a", 0, name="other"), holding("a", 1, name="other")],
+            [replica("a", 0, name="other"), replica("a", 1, name="other")],
             (["a/h200#0 New"], [], 0),
             id="a cluster that packs is believed to",
         ),
         pytest.param(
-            ask(1, WHOLE),
+            place(1, WHOLE),
             [cluster("a", pool(nodes=2))],
-            [holding("a", 0, name="other"), holding("a", 1, name="other")],
+            [replica("a", 0, name="other"), replica("a", 1, name="other")],
             ([], [], 1),
             id="any other is not",
         ),
         pytest.param(
-            ask(1),
+            place(1),
             [cluster("a", pool("dear", price=90.0), pool("cheap", price=30.0))],
             [],
             (["a/cheap#0 New"], [], 0),
             id="the cheaper pool",
         ),
         pytest.param(
-            ask(1, WHOLE),
+            place(1, WHOLE),
             [cluster("a", pool(nodes=9), quotas=(("team", 4),)), cluster("b", quotas=(("*", 8),))],
             [],
             (["b/h200#0 New"], [], 0),
             id="quota of the namespace, and of those not listed",
         ),
         pytest.param(
-            ask(2, engine(request(4))),
+            place(2, engine(request(4))),
             [cluster("a", quotas=(("team", 8),))],
-            [holding("a", 0, seat("h200", claim(4)), name="sibling", **SERVING)],
+            [replica("a", 0, assignment("h200", claim(4)), name="sibling", **SERVING)],
             (["a/h200#0 New"], [], 1),
             id="the quota counts every deployment of the namespace",
         ),
         pytest.param(
-            ask(2, engine(request(4))),
+            place(2, engine(request(4))),
             [cluster("a", queue=QueueInfo("q", quota=8, others=4))],
             [],
             (["a/h200#0 New"], [], 1),
             id="what the cluster's queue has left",
         ),
         pytest.param(
-            ask(1, priority="gold"),
+            place(1, priority="gold"),
             [cluster("a", priorities=(("silver", 1),)), cluster("b", priorities=(("gold", 9),)), cluster("c")],
             [],
             (["b/h200#0 New"], [], 0),
             id="priorities that the cluster has",
         ),
         pytest.param(
-            ask(1),
+            place(1),
             [EAST],
-            [holding("east", 0, leaving=True)],
+            [replica("east", 0, leaving=True)],
             (["east/h200#1 New"], [], 0),
             id="the index of one that is being deleted is not used again",
         ),
         pytest.param(
-            ask(1),
+            place(1),
             [EAST],
-            [holding("gone", 0, **SERVING)],
+            [replica("gone", 0, **SERVING)],
             (["east/h200#0 New", "gone/h200#0 Moving"], [], 0),
             id="its cluster is gone: it stays until a successor serves",
         ),
         pytest.param(
-            ask(1),
+            place(1),
             [EAST],
-            [holding("east", 0, **SERVING), holding("gone", 0, **SERVING)],
+            [replica("east", 0, **SERVING), replica("gone", 0, **SERVING)],
             (["east/h200#0 Kept"], ["gone#0 Replaced"], 0),
             id="its cluster is gone and a successor serves",
         ),
         pytest.param(
-            ask(2),
+            place(2),
             [],
-            [holding("gone", 0, **SERVING), holding("gone", 1, **SERVING)],
+            [replica("gone", 0, **SERVING), replica("gone", 1, **SERVING)],
             (["gone/h200#0 Moving", "gone/h200#1 Moving"], [], 0),
             id="no cluster is known: what serves stays",
         ),
         pytest.param(
-            ask(1),
+            place(1),
             [],
-            [holding("gone", 0, **SERVING), holding("gone", 1, **SERVING)],
+            [replica("gone", 0, **SERVING), replica("gone", 1, **SERVING)],
             (["gone/h200#0 Moving"], ["gone#1 Replaced"], 0),
             id="no cluster is known and fewer are asked for",
         ),
         pytest.param(
-            ask(3, engine(request(4))),
+            place(3, engine(request(4))),
             [cluster("a", pool(nodes=1))],
-            [holding("a", at, seat("h200", claim(2)), **SERVING) for at in range(3)],
+            [replica("a", at, assignment("h200", claim(2)), **SERVING) for at in range(3)],
             (["a/h200#0 Kept", "a/h200#1 Moving", "a/h200#2 Moving"], [], 0),
             id="of replicas that grow, those that no longer fit their pool beside the others move",
         ),
         pytest.param(
-            ask(3, engine(request(4))),
+            place(3, engine(request(4))),
             [cluster("a", pool(nodes=4), quotas=(("team", 10),))],
-            [holding("a", at, seat("h200", claim(2)), **SERVING) for at in range(3)],
+            [replica("a", at, assignment("h200", claim(2)), **SERVING) for at in range(3)],
             (["a/h200#0 Kept", "a/h200#1 Kept", "a/h200#2 Moving"], [], 0),
             id="of replicas that grow, those that exceed the quota move",
         ),
         pytest.param(
-            ask(3, engine(request(4))),
+            place(3, engine(request(4))),
             [cluster("a", pool(nodes=4), queue=QueueInfo("q", quota=10, others=2))],
-            [holding("a", at, seat("h200", claim(2)), **SERVING) for at in range(3)],
+            [replica("a", at, assignment("h200", claim(2)), **SERVING) for at in range(3)],
             (["a/h200#0 Kept", "a/h200#1 Moving", "a/h200#2 Moving"], [], 0),
             id="of replicas that grow, those that exceed the queue beside strangers move",
         ),
         pytest.param(
-            ask(2, engine(request(4))),
+            place(2, engine(request(4))),
             [cluster("a", queue=QueueInfo("q", quota=8, others=4))],
-            [holding("a", 0, seat("h200", claim(4)), created="2026-01-01T00:00:00Z")],
+            [replica("a", 0, assignment("h200", claim(4)), created="2026-01-01T00:00:00Z")],
             (["a/h200#0 Kept"], [], 1),
             id="a replica that did not start yet hides nothing that others use of the queue",
         ),
         pytest.param(
-            ask(1),
+            place(1),
             [EAST, WEST],
-            [holding("east", 0, **SERVING), holding("west", 0, **SERVING), holding("west", 1, **SERVING)],
+            [replica("east", 0, **SERVING), replica("west", 0, **SERVING), replica("west", 1, **SERVING)],
             (["east/h200#0 Kept"], ["west#0 ScaledDown", "west#1 ScaledDown"], 0),
             id="scale down: the most loaded first, then the later name",
         ),
         pytest.param(
-            ask(2),
+            place(2),
             [EAST, WEST],
-            [holding("east", 0, **SERVING), holding("west", 0, **SERVING), holding("west", 1, **SERVING)],
+            [replica("east", 0, **SERVING), replica("west", 0, **SERVING), replica("west", 1, **SERVING)],
             (["east/h200#0 Kept", "west/h200#0 Kept"], ["west#1 ScaledDown"], 0),
             id="scale down keeps the sole replica of a cluster",
         ),
         pytest.param(
-            ask(2),
+            place(2),
             [EAST, WEST],
-            [holding("east", 0), holding("west", 0), holding("west", 1, **SERVING), holding("west", 2, **SERVING)],
+            [replica("east", 0), replica("west", 0), replica("west", 1, **SERVING), replica("west", 2, **SERVING)],
             (["west/h200#1 Kept", "west/h200#2 Kept"], ["east#0 ScaledDown", "west#0 ScaledDown"], 0),
             id="scale down: those that do not serve go before those that do",
         ),
         pytest.param(
-            ask(1, engine(request(1, product_is("H100")))),
+            place(1, engine(request(1, product_is("H100")))),
             [EAST, cluster("old", pool("h100", 1, H100))],
-            [holding("east", 0, **SERVING)],
+            [replica("east", 0, **SERVING)],
             (["east/h200#0 Moving", "old/h100#0 New"], [], 0),
             id="edited selectors: the successor first",
         ),
         pytest.param(
-            ask(1, engine(request(1, product_is("H100")))),
+            place(1, engine(request(1, product_is("H100")))),
             [EAST],
-            [holding("east", 0, **SERVING)],
+            [replica("east", 0, **SERVING)],
             (["east/h200#0 Moving"], [], 0),
             id="edited selectors without a place for a successor: it stays",
         ),
         pytest.param(
-            ask(1, cluster_selector=labelled(region="west")),
+            place(1, cluster_selector=labelled(region="west")),
             [EAST, WEST],
-            [holding("east", 0, **SERVING), holding("west", 0)],
+            [replica("east", 0, **SERVING), replica("west", 0)],
             (["east/h200#0 Moving", "west/h200#0 Kept"], [], 0),
             id="the old one stays until the successor serves",
         ),
         pytest.param(
-            ask(1, cluster_selector=labelled(region="west")),
+            place(1, cluster_selector=labelled(region="west")),
             [EAST, WEST],
-            [holding("east", 0, **SERVING), holding("west", 0, **SERVING)],
+            [replica("east", 0, **SERVING), replica("west", 0, **SERVING)],
             (["west/h200#0 Kept"], ["east#0 Replaced"], 0),
             id="and leaves when it does",
         ),
         pytest.param(
-            ask(1, cluster_selector=labelled(region="west")),
+            place(1, cluster_selector=labelled(region="west")),
             [EAST, WEST],
-            [holding("east", 0)],
+            [replica("east", 0)],
             (["west/h200#0 New"], ["east#0 Replaced"], 0),
             id="one that does not serve leaves at once",
         ),
     ],
 )
-def test_schedules(decide, asked, clusters, holdings, expected):
-    assert decide(asked, clusters, holdings) == expected
+def test_schedules(decide, asked, clusters, replicas, expected):
+    assert decide(asked, clusters, replicas) == expected
 
 
 @pytest.mark.parametrize(
@@ -366,19 +382,19 @@ def test_schedules(decide, asked, clusters, holdings, expected):
 )
 def test_a_failing_cluster_is_given_its_grace(decide, now, failover, expected):
     failing = msgspec.structs.replace(EAST, ready=False, unready_since=1000.0)
-    assert decide(ask(1, failover=failover), [failing, WEST], [holding("east", 0, **SERVING)], now=now) == expected
+    assert decide(place(1, failover=failover), [failing, WEST], [replica("east", 0, **SERVING)], now=now) == expected
 
 
 def test_a_failing_cluster_keeps_its_replica_when_no_other_place_is_found(decide):
     failing = msgspec.structs.replace(EAST, ready=False, unready_since=0.0)
-    assert decide(ask(1), [failing], [holding("east", 0)], now=1e6) == (["east/h200#0 Moving"], [], 0)
+    assert decide(place(1), [failing], [replica("east", 0)], now=1e6) == (["east/h200#0 Moving"], [], 0)
 
 
 def test_the_next_moment_that_matters_is_told():
     failing = msgspec.structs.replace(EAST, ready=False, unready_since=1000.0)
-    fleet = Fleet.of([failing], [holding("east", 0, **SERVING)])
-    assert schedule(ask(1), fleet, 1100.0).requeue_after_s == 200.0
-    assert schedule(ask(1), Fleet.of([EAST], [holding("east", 0, **SERVING)]), 5.0).requeue_after_s is None
+    fleet = Fleet.of([failing], [replica("east", 0, **SERVING)])
+    assert schedule(place(1), fleet, 1100.0).requeue_after_s == 200.0
+    assert schedule(place(1), Fleet.of([EAST], [replica("east", 0, **SERVING)]), 5.0).requeue_after_s is None
 
 
 @pytest.mark.parametrize(
@@ -402,19 +418,19 @@ def test_the_next_moment_that_matters_is_told():
 )
 def test_a_no_execute_taint_drains(decide, now, tolerations, expected):
     burning = msgspec.structs.replace(EAST, taints=(taint("fire", "NoExecute", since=100.0),))
-    asked = ask(1, tolerations=tolerations)
-    assert decide(asked, [burning, WEST], [holding("east", 0, **SERVING)], now=now) == expected
+    asked = place(1, tolerations=tolerations)
+    assert decide(asked, [burning, WEST], [replica("east", 0, **SERVING)], now=now) == expected
 
 
 def test_a_no_execute_taint_of_unknown_age_does_not_drain_those_who_tolerate_it_for_a_time(decide):
     burning = msgspec.structs.replace(EAST, taints=(taint("fire", "NoExecute"),))
-    asked = ask(1, tolerations=(tolerate("fire", "NoExecute", seconds=60),))
-    assert decide(asked, [burning], [holding("east", 0, **SERVING)], now=1e9) == (["east/h200#0 Kept"], [], 0)
+    asked = place(1, tolerations=(tolerate("fire", "NoExecute", seconds=60),))
+    assert decide(asked, [burning], [replica("east", 0, **SERVING)], now=1e9) == (["east/h200#0 Kept"], [], 0)
 
 
 def test_a_pool_of_a_drained_taint_drains_too(decide):
     burning = cluster("east", pool(taints=(taint("fire", "NoExecute"),)))
-    assert decide(ask(1), [burning, WEST], [holding("east", 0, **SERVING)]) == (
+    assert decide(place(1), [burning, WEST], [replica("east", 0, **SERVING)]) == (
         ["west/h200#0 New"],
         ["east#0 Tainted"],
         0,
@@ -427,9 +443,9 @@ def test_spread_rules_wait_and_preferences_do_not(decide):
         cluster("east2", labels={"region": "east"}),
         cluster("west", pool(nodes=1), labels={"region": "west"}),
     ]
-    hard = ask(6, WHOLE, spread=(SpreadRule("region", 1),))
+    hard = place(6, WHOLE, spread=(SpreadRule("region", 1),))
     assert decide(hard, clusters) == (["east/h200#0 New", "east2/h200#0 New", "west/h200#0 New"], [], 3)
-    soft = ask(4, WHOLE, spread=(SpreadRule("region", 1, hard=False),))
+    soft = place(4, WHOLE, spread=(SpreadRule("region", 1, hard=False),))
     assert decide(soft, clusters) == (
         ["east/h200#0 New", "east/h200#1 New", "east2/h200#0 New", "west/h200#0 New"],
         [],
@@ -439,16 +455,20 @@ def test_spread_rules_wait_and_preferences_do_not(decide):
 
 def test_a_value_where_nothing_could_run_does_not_hold_the_others_back(decide):
     clusters = [EAST, cluster("west", pool("h100", 1, H100), labels={"region": "west"})]
-    asked = ask(2, engine(request(1, product_is("H200"))), spread=(SpreadRule("region", 1),))
+    asked = place(2, engine(request(1, product_is("H200"))), spread=(SpreadRule("region", 1),))
     assert decide(asked, clusters) == (["east/h200#0 New", "east/h200#1 New"], [], 0)
 
 
 def test_caches_keep_replicas_where_they_are_staged_or_will_be(decide):
     cache = CacheInfo(namespace="team", name="weights", staged=frozenset(), selector=labelled(region="west"))
-    assert decide(ask(1, caches=(CacheRequest("weights"),)), [EAST, WEST], (), [cache]) == (["west/h200#0 New"], [], 0)
-    assert decide(ask(1, caches=(CacheRequest("weights"),)), [EAST, WEST]) == ([], [], 1)
+    assert decide(place(1, caches=(CacheRequest("weights"),)), [EAST, WEST], (), [cache]) == (
+        ["west/h200#0 New"],
+        [],
+        0,
+    )
+    assert decide(place(1, caches=(CacheRequest("weights"),)), [EAST, WEST]) == ([], [], 1)
     staged = msgspec.structs.replace(cache, staged=frozenset({"west"}), selector=None)
-    preferred = ask(1, caches=(CacheRequest("weights", required=False),))
+    preferred = place(1, caches=(CacheRequest("weights", required=False),))
     assert decide(preferred, [EAST, WEST], (), [staged]) == (["west/h200#0 New"], [], 0)
     elsewhere = msgspec.structs.replace(staged, namespace="others")
     assert decide(preferred, [EAST, WEST], (), [elsewhere]) == (["east/h200#0 New"], [], 0)
@@ -457,42 +477,42 @@ def test_caches_keep_replicas_where_they_are_staged_or_will_be(decide):
 def test_a_full_fleet_is_rolled_one_replica_at_a_time(decide):
     """Nowhere is room for a successor, so one that serves makes way, and the next waits until the successor serves."""
     only = cluster("a", pool("h100", 2, H100), pool("h200", 2, H200))
-    old = [holding("a", i, seat("h200", claim(8)), **SERVING) for i in range(2)]
-    busy = [holding("a", i, seat("h100", claim(8)), name="other", **SERVING) for i in range(2)]
-    moved = ask(2, engine(request(8, memory_at_least("141Gi"))), cluster_selector=None)
+    old = [replica("a", i, assignment("h200", claim(8)), **SERVING) for i in range(2)]
+    busy = [replica("a", i, assignment("h100", claim(8)), name="other", **SERVING) for i in range(2)]
+    moved = place(2, engine(request(8, memory_at_least("141Gi"))), cluster_selector=None)
     assert decide(moved, [only], [*old, *busy])[0] == ["a/h200#0 Kept", "a/h200#1 Kept"]
-    larger = ask(2, engine(request(8), copies=1, nodes=1, name="renamed"))
+    larger = place(2, engine(request(8), copies=1, nodes=1, name="renamed"))
     placements, dropped, pending = decide(larger, [only], [*old, *busy])
     assert (placements, dropped, pending) == (["a/h200#0 Moving", "a/h200#2 New"], ["a#1 Replaced"], 0)
 
 
 def test_what_is_asked_changes_in_place_where_it_still_fits(decide):
-    before = [holding("east", 0, seat("h200", claim(4)), **SERVING)]
-    assert decide(ask(1, engine(request(8))), [EAST], before) == (["east/h200#0 Kept"], [], 0)
-    crowded = [*before, *(holding("east", i, name="other", **SERVING) for i in range(2))]
-    placements, _, _ = decide(ask(1, engine(request(8))), [EAST, WEST], crowded)
+    before = [replica("east", 0, assignment("h200", claim(4)), **SERVING)]
+    assert decide(place(1, engine(request(8))), [EAST], before) == (["east/h200#0 Kept"], [], 0)
+    crowded = [*before, *(replica("east", i, name="other", **SERVING) for i in range(2))]
+    placements, _, _ = decide(place(1, engine(request(8))), [EAST, WEST], crowded)
     assert placements == ["east/h200#0 Moving", "west/h200#0 New"]
 
 
 PRIORITIES = (("gold", 100), ("silver", 10))
-FULL = [holding("a", i, seat("h200", claim(8)), name="low", priority="silver", **SERVING) for i in range(2)]
+FULL = [replica("a", i, assignment("h200", claim(8)), name="low", priority="silver", **SERVING) for i in range(2)]
 PRIZED = cluster("a", priorities=PRIORITIES)
 
 
 def test_an_eviction_is_announced_before_it_happens():
     fleet = Fleet.of([PRIZED], FULL)
-    asked = ask(1, WHOLE, priority="gold", may_preempt=True)
+    asked = place(1, WHOLE, priority="gold", may_preempt=True)
     first = schedule(asked, fleet)
     assert (first.pending, first.placements, first.preemption.acted) == (1, (), False)
     assert [victim.index for victim in first.preemption.victims] == [1]
-    announced = msgspec.structs.replace(asked, announced=frozenset(first.preemption.digests))
-    second = schedule(announced, fleet)
+    nominated_victims = msgspec.structs.replace(asked, nominated_victims=frozenset(first.preemption.digests))
+    second = schedule(nominated_victims, fleet)
     assert (second.pending, second.preemption.acted) == (0, True)
     (placed,) = second.placements
-    assert placed.holding.preempts == first.preemption.digests
-    fleet = fleet.with_holdings([placed.holding])
-    evicted = schedule(ask(2, WHOLE, name="low", priority="silver"), fleet)
-    assert [(d.holding.index, d.reason.value) for d in evicted.dropped] == [(1, "Preempted")]
+    assert placed.replica.preempts == first.preemption.digests
+    fleet = fleet.with_replicas([placed.replica])
+    evicted = schedule(place(2, WHOLE, name="low", priority="silver"), fleet)
+    assert [(d.replica.index, d.reason.value) for d in evicted.dropped] == [(1, "Preempted")]
 
 
 @pytest.mark.parametrize(
@@ -506,16 +526,16 @@ def test_an_eviction_is_announced_before_it_happens():
 )
 def test_who_is_never_evicted(changes, asked):
     fleet = Fleet.of([PRIZED], [msgspec.structs.replace(found, **changes) for found in FULL])
-    decided = schedule(ask(1, WHOLE, **{"priority": "gold", "may_preempt": True, **asked}), fleet)
+    decided = schedule(place(1, WHOLE, **{"priority": "gold", "may_preempt": True, **asked}), fleet)
     assert (decided.pending, decided.preemption) == (1, None)
 
 
 def test_of_those_who_could_go_the_least_important_go_and_no_more_than_needed():
-    small = [holding("a", i, name="low", priority="silver", **SERVING) for i in range(8)]
-    big = holding("a", 9, seat("other", claim(8)), name="big", **SERVING)
+    small = [replica("a", i, name="low", priority="silver", **SERVING) for i in range(8)]
+    big = replica("a", 9, assignment("other", claim(8)), name="big", **SERVING)
     prized = cluster("a", pool(nodes=1), pool("other", 1), priorities=PRIORITIES)
     fleet = Fleet.of([prized], [*small, big])
-    decided = schedule(ask(1, WHOLE, priority="gold", may_preempt=True), fleet)
+    decided = schedule(place(1, WHOLE, priority="gold", may_preempt=True), fleet)
     assert [victim.deployment.name for victim in decided.preemption.victims] == ["big"]
 
 
@@ -526,20 +546,20 @@ def test_the_trace_says_why_with_numbers():
         cluster("c", labels={"region": "no"}, taints=(taint("team"),)),
         cluster("d", ready=False),
     ]
-    busy = [holding("b", i, seat("h200", claim(8)), name="other", **SERVING) for i in range(1)]
-    asked = ask(1, engine(request(8, memory_at_least("141Gi")), nodes=2))
+    busy = [replica("b", i, assignment("h200", claim(8)), name="other", **SERVING) for i in range(1)]
+    asked = place(1, engine(request(8, memory_at_least("141Gi")), nodes=2))
     decided = schedule(asked, Fleet.of(clusters, busy))
     found = {(c.cluster, c.pool): (c.filter, c.reason) for c in decided.trace.candidates()}
     assert found == {
         ("a", "h100"): ("Devices", "needs 8 x gpu with memory >= 141Gi; a node has 8 x gpu with memory 80Gi"),
-        ("b", "h200"): ("Capacity", "needs 2 free nodes, 1 of 2 are free"),
-        ("c", None): ("ClusterTaints", "its taint team (NoSchedule) is not tolerated"),
+        ("b", "h200"): ("Capacity", "needs 2 free nodes; 1 of 2 nodes is free"),
+        ("c", None): ("ClusterTaints", "taint team (NoSchedule) is not tolerated"),
         ("d", None): ("ClusterReady", "the cluster is not ready"),
     }
 
 
 def test_the_trace_shows_scores_of_what_was_not_chosen():
-    decided = survey(ask(1), Fleet.of([EAST, WEST]))
+    decided = survey(place(1), Fleet.of([EAST, WEST]))
     assert [(c.cluster, c.pool, c.verdict) for c in decided.trace.candidates()] == [
         ("east", "h200", CandidateVerdict.CHOSEN),
         ("west", "h200", CandidateVerdict.ELIGIBLE),
@@ -553,26 +573,26 @@ def test_the_trace_shows_scores_of_what_was_not_chosen():
     ("asked", "held", "why"),
     [
         pytest.param(
-            ask(1, required=(labelled(region="west"),)),
-            holding("east", 0, **SERVING),
+            place(1, required=(labelled(region="west"),)),
+            replica("east", 0, **SERVING),
             "its cluster matches none of the required selectors",
             id="affinity was edited",
         ),
         pytest.param(
-            ask(1),
-            holding("east", 0, seat("gone"), **SERVING),
+            place(1),
+            replica("east", 0, assignment("gone"), **SERVING),
             "its cluster has no pool gone",
             id="its pool is gone",
         ),
         pytest.param(
-            ask(1, engine(name="other")),
-            holding("east", 0, **SERVING),
+            place(1, engine(name="other")),
+            replica("east", 0, **SERVING),
             "the deployment has other engines",
             id="engines were renamed",
         ),
         pytest.param(
-            ask(1, engine(request(9))),
-            holding("east", 0, **SERVING),
+            place(1, engine(request(9))),
+            replica("east", 0, **SERVING),
             "pool h200: needs 9 x gpu; a node has 8 x gpu",
             id="more than a node has",
         ),
@@ -580,45 +600,45 @@ def test_the_trace_shows_scores_of_what_was_not_chosen():
 )
 def test_why_a_replica_moves(asked, held, why):
     decided = schedule(asked, Fleet.of([EAST], [held]))
-    (moving,) = [placement for placement in decided.placements if placement.holding.id == held.id]
-    assert (moving.fate.value, moving.why) == ("Moving", why)
+    (moving,) = [placement for placement in decided.placements if placement.replica.id == held.id]
+    assert (moving.decision.value, moving.why) == ("Moving", why)
 
 
 def test_a_cluster_without_the_label_of_a_spread_rule_is_excluded(decide):
     bare = cluster("bare")
-    assert decide(ask(2, spread=(SpreadRule("region"),)), [bare, EAST]) == (
+    assert decide(place(2, spread=(SpreadRule("region"),)), [bare, EAST]) == (
         ["east/h200#0 New", "east/h200#1 New"],
         [],
         0,
     )
-    decided = survey(ask(1, spread=(SpreadRule("region"),)), Fleet.of([bare]))
-    assert [(c.filter, c.reason) for c in decided.trace.candidates()] == [("Spread", "it has no label region")]
+    decided = survey(place(1, spread=(SpreadRule("region"),)), Fleet.of([bare]))
+    assert [(c.filter, c.reason) for c in decided.trace.candidates()] == [("Spread", "the cluster has no label region")]
 
 
 def test_prices_in_another_currency_are_not_compared():
     dear = cluster("a", msgspec.structs.replace(pool("x"), price=Price(90.0, "EUR")))
     cheap = cluster("b", msgspec.structs.replace(pool("x"), price=Price(30.0, "USD")))
-    parts = {c.cluster: dict(c.parts)["price"] for c in survey(ask(0), Fleet.of([dear, cheap])).trace.candidates()}
+    parts = {c.cluster: dict(c.parts)["price"] for c in survey(place(0), Fleet.of([dear, cheap])).trace.candidates()}
     assert parts == {"a": 1.0, "b": 1.0}
 
 
 def test_a_pool_that_is_free_of_charge_is_the_cheapest():
     free, dear = cluster("a", pool("x", price=0.0)), cluster("b", pool("x", price=30.0))
-    parts = {c.cluster: dict(c.parts)["price"] for c in survey(ask(0), Fleet.of([free, dear])).trace.candidates()}
+    parts = {c.cluster: dict(c.parts)["price"] for c in survey(place(0), Fleet.of([free, dear])).trace.candidates()}
     assert parts == {"a": 1.0, "b": 0.0}
 
 
 def test_a_place_without_a_price_is_neither_cheap_nor_dear():
     unknown, dear = cluster("a", pool("x")), cluster("b", pool("x", price=30.0))
-    parts = {c.cluster: dict(c.parts)["price"] for c in survey(ask(0), Fleet.of([unknown, dear])).trace.candidates()}
+    parts = {c.cluster: dict(c.parts)["price"] for c in survey(place(0), Fleet.of([unknown, dear])).trace.candidates()}
     assert parts == {"a": 0.5, "b": 1.0}
 
 
 def test_a_refusal_of_one_engine_names_it():
-    asked = ask(1, engine(request(1), name="decode"), engine(request(9), name="prefill"))
+    asked = place(1, engine(request(1), name="decode"), engine(request(9), name="prefill"))
     found = {(c.pool, c.engine): (c.filter, c.reason) for c in schedule(asked, Fleet.of([EAST])).trace.candidates()}
     assert found == {
-        (None, ""): ("Pools", "no pool of 1 takes engine prefill"),
+        (None, ""): ("Pools", "0 of 1 pools can take engine prefill"),
         ("h200", "prefill"): ("Devices", "needs 9 x gpu; a node has 8 x gpu"),
     }
 
@@ -627,7 +647,7 @@ FOUR = hardware(kind(count=4))
 
 
 def places(decided):
-    return [(p.holding.cluster, p.holding.seats[0].pool) for p in decided.placements]
+    return [(p.replica.cluster, p.replica.assignments[0].pool) for p in decided.placements]
 
 
 def test_ties_between_clusters_that_changed_in_the_pass_break_on_their_names():
@@ -636,7 +656,7 @@ def test_ties_between_clusters_that_changed_in_the_pass_break_on_their_names():
         cluster("a", pool("p", 3, price=20.0), pool("q", 3, FOUR, price=10.0)),
         cluster("b", pool("p", 1, FOUR)),
     ]
-    decided = schedule(ask(3, engine(request(1))), Fleet.of(clusters))
+    decided = schedule(place(3, engine(request(1))), Fleet.of(clusters))
     assert places(decided) == [("a", "p"), ("a", "p"), ("a", "q")]
 
 
@@ -647,12 +667,12 @@ def test_the_next_replica_may_sit_on_a_cheaper_pool_of_the_same_cluster():
         cluster("b", pool("p", 1, FOUR, price=20.0)),
     ]
     several = (engine(request(2)), engine(request(2), name="prefill"))
-    assert places(schedule(ask(2, *several), Fleet.of(clusters))) == [("a", "p"), ("a", "q")]
+    assert places(schedule(place(2, *several), Fleet.of(clusters))) == [("a", "p"), ("a", "q")]
 
 
 def test_a_fleet_of_clusters_without_pools_says_what_each_lacks():
     bare = [cluster("a", pools=(), ready=False), cluster("b", pools=())]
-    found = schedule(ask(1), Fleet.of(bare)).trace.candidates()
+    found = schedule(place(1), Fleet.of(bare)).trace.candidates()
     assert [(c.cluster, c.filter, c.reason) for c in found] == [
         ("a", "ClusterReady", "the cluster is not ready"),
         ("b", "Pools", "the cluster has no pools yet"),

@@ -5,7 +5,7 @@ from modelplane.placement.request import CacheRequest
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import CacheInfo
-from modelplane.testing.fleets import ask, cluster, engine, holding, labelled, pool, request
+from modelplane.testing.fleets import cluster, engine, labelled, place, pool, replica, request
 
 EAST = cluster("east", labels={"region": "east"})
 
@@ -13,41 +13,41 @@ EAST = cluster("east", labels={"region": "east"})
 def test_a_fleet_without_clusters_is_a_fleet_all_the_same():
     assert Fleet.of()
     assert len(Fleet.of()) == 0
-    assert len(Fleet.of([EAST], [holding("gone")])) == 1
+    assert len(Fleet.of([EAST], [replica("gone")])) == 1
 
 
 def test_an_update_leaves_the_fleet_that_it_was_made_from_as_it_was():
     before = Fleet.of([EAST])
-    after = before.with_holdings([holding("east")]).with_cluster(cluster("west"))
-    assert (list(before.holdings), len(before)) == ([], 1)
-    assert (len(list(after.holdings)), len(after)) == (1, 2)
+    after = before.with_replicas([replica("east")]).with_cluster(cluster("west"))
+    assert (list(before.replicas), len(before)) == ([], 1)
+    assert (len(list(after.replicas)), len(after)) == (1, 2)
 
 
 def test_what_is_not_touched_is_shared():
     before = Fleet.of([EAST, cluster("west", pool(nodes=9))])
-    after = before.with_holdings([holding("east")])
-    assert after.sites["west"] is before.sites["west"]
-    (untouched,) = [key for key in before.cells if key in after.cells]
-    assert after.cells[untouched] is before.cells[untouched]
+    after = before.with_replicas([replica("east")])
+    assert after.infos["west"] is before.infos["west"]
+    (untouched,) = [key for key in before.equivalence_classes if key in after.equivalence_classes]
+    assert after.equivalence_classes[untouched] is before.equivalence_classes[untouched]
 
 
 def test_replicas_of_a_cluster_that_goes_and_comes_back_are_charged_again():
-    fleet = Fleet.of([EAST], [holding("east")])
+    fleet = Fleet.of([EAST], [replica("east")])
     gone = fleet.without_cluster("east")
     assert gone.cluster("east") is None
     back = gone.with_cluster(EAST)
-    assert back.sites["east"].uses == fleet.sites["east"].uses
+    assert back.infos["east"].usages == fleet.infos["east"].usages
     assert gone.without_cluster("nowhere") is gone
 
 
 def test_the_last_replica_of_a_cluster_that_is_gone_takes_its_site_along():
-    fleet = Fleet.of([], [holding("gone")])
-    assert dict(fleet.with_holdings(removed=[holding("gone").id]).sites) == {}
+    fleet = Fleet.of([], [replica("gone")])
+    assert dict(fleet.with_replicas(removed=[replica("gone").id]).infos) == {}
 
 
 def test_caches_come_and_go():
     cache = CacheInfo(namespace="team", name="w", staged=frozenset({"east"}))
-    asked = ask(1, caches=(CacheRequest("w"),))
+    asked = place(1, caches=(CacheRequest("w"),))
     fleet = Fleet.of([EAST])
     assert schedule(asked, fleet).pending == 1
     assert schedule(asked, fleet.with_cache(cache)).pending == 0
@@ -55,7 +55,7 @@ def test_caches_come_and_go():
 
 
 def test_a_relabelled_cluster_is_found_by_its_new_labels():
-    asked = ask(1, cluster_selector=labelled(region="west"))
+    asked = place(1, cluster_selector=labelled(region="west"))
     fleet = Fleet.of([EAST])
     assert schedule(asked, fleet).pending == 1
     moved = fleet.with_cluster(msgspec.structs.replace(EAST, labels={"region": "west"}))
@@ -64,11 +64,11 @@ def test_a_relabelled_cluster_is_found_by_its_new_labels():
 
 def test_only_so_many_splits_are_kept_with_a_cell():
     fleet = Fleet.of([EAST, cluster("west", labels={"region": "west"})])
-    (cell,) = fleet.cells.values()
+    (cell,) = fleet.equivalence_classes.values()
     for number in range(3 * _MAX_SPLITS):
-        cell.split(Reading((f"label-{number}",)), fleet.sites)
+        cell.split(Reading((f"label-{number}",)), fleet.infos)
     assert len(cell._splits) <= _MAX_SPLITS
-    assert dict(cell.split(Reading(("region",)), fleet.sites)) == {
+    assert dict(cell.split(Reading(("region",)), fleet.infos)) == {
         ("east",): (("east", 0),),
         ("west",): (("west", 0),),
     }
@@ -77,5 +77,5 @@ def test_only_so_many_splits_are_kept_with_a_cell():
 def test_several_engines_see_updates_too():
     two = (engine(request(8), name="a"), engine(request(8), name="b"))
     fleet = Fleet.of([cluster("east", pool(nodes=2))])
-    assert schedule(ask(1, *two), fleet).pending == 0
-    assert schedule(ask(1, *two), fleet.with_holdings([holding("east", name="other")])).pending == 1
+    assert schedule(place(1, *two), fleet).pending == 0
+    assert schedule(place(1, *two), fleet.with_replicas([replica("east", name="other")])).pending == 1

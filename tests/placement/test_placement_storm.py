@@ -11,12 +11,23 @@ from hypothesis import strategies as st
 
 from modelplane.api.labels import selects
 from modelplane.placement.decisions import DropReason, ReplicaDecision
-from modelplane.placement.repair import giving_way
-from modelplane.placement.room import fits
+from modelplane.placement.pool_usage import fits
+from modelplane.placement.repair import resolve_conflicts
 from modelplane.placement.schedule import schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.values import Packing, QueueInfo
-from modelplane.testing.fleets import ask, cluster, engine, hardware, kind, labelled, pool, product_is, request, taint
+from modelplane.testing.fleets import (
+    cluster,
+    engine,
+    hardware,
+    kind,
+    labelled,
+    place,
+    pool,
+    product_is,
+    request,
+    taint,
+)
 
 KINDS = (
     hardware(kind(count=8)),
@@ -31,7 +42,7 @@ def any_cluster(random, name):
     pools = [
         but(
             pool(f"p{at}", random.randint(1, 3), random.choice(KINDS), price=random.choice([None, 10.0])),
-            others_held=random.choice([(), (), (("gpu", 2),)]),
+            held_by_others=random.choice([(), (), (("gpu", 2),)]),
         )
         for at in range(random.randint(1, 2))
     ]
@@ -50,7 +61,7 @@ def any_ask(random, name):
     chosen = random.choice([(), (), (product_is("H200"),)])
     engines = [engine(request(random.choice([1, 2, 4]), *chosen), nodes=random.choice([1, 1, 2]))]
     engines += [engine(request(1), name="prefill")] if random.random() < 0.3 else []
-    return ask(
+    return place(
         random.randint(0, 5),
         *engines,
         name=name,
@@ -74,38 +85,46 @@ class Storm:
         check(asked, view, decided)
         self.now += 1
         there = {held.id: held for held in self.fleet.owned_by(asked.deployment)}
-        wanted = {p.holding.id: p.holding for p in decided.placements}
+        wanted = {p.replica.id: p.replica for p in decided.placements}
         come = [
             but(held, created=f"{self.now}", idle_since=self.now) for key, held in wanted.items() if key not in there
         ]
         come += [
-            but(there[key], seats=held.seats, priority=held.priority, protected=held.protected, preempts=held.preempts)
+            but(
+                there[key],
+                assignments=held.assignments,
+                priority=held.priority,
+                protected=held.protected,
+                preempts=held.preempts,
+            )
             for key, held in wanted.items()
             if key in there
         ]
         come = [held for held in come if there.get(held.id) != held]
         gone = [key for key in there if key not in wanted]
-        self.fleet = self.fleet.with_holdings(come, gone)
+        self.fleet = self.fleet.with_replicas(come, gone)
         told = frozenset(decided.preemption.digests if decided.preemption and not decided.preemption.acted else ())
-        changed = bool(come or gone) or told != asked.announced
-        self.asks[name] = but(asked, announced=told)
+        changed = bool(come or gone) or told != asked.nominated_victims
+        self.asks[name] = but(asked, nominated_victims=told)
         return changed
 
     def serve(self, chance=1.0):
-        for site in list(self.fleet.sites.values()):
-            runs = zip(site.kinds, site.uses, strict=True)
-            if site.traits.ready and all(fits(k.counts, k.nodes, use, packed=True) for k, use in runs):
-                up = [held for held in site.held.values() if not held.serving and self.random.random() < chance]
-                self.fleet = self.fleet.with_holdings([but(held, serving=True, idle_since=None) for held in up])
+        for info in list(self.fleet.infos.values()):
+            runs = zip(info.kinds, info.usages, strict=True)
+            if info.profile.ready and all(fits(k.counts, k.nodes, use, packed=True) for k, use in runs):
+                up = [held for held in info.held.values() if not held.serving and self.random.random() < chance]
+                self.fleet = self.fleet.with_replicas([but(held, serving=True, idle_since=None) for held in up])
 
     def trouble(self):
         random, name = self.random, self.random.choice(sorted(self.calm_clusters))
         found = self.fleet.cluster(name) or self.calm_clusters[name]
         first, *rest = found.pools
-        fewer = but(first, nodes=max(first.nodes - 1, 0), meant=first.meant or first.nodes, short_since=self.now)
+        fewer = but(
+            first, nodes=max(first.nodes - 1, 0), desired_nodes=first.desired_nodes or first.nodes, short_since=self.now
+        )
         changes = [
             but(found, pools=(fewer, *rest)),
-            but(found, pools=(but(first, others_held=(("gpu", random.randint(0, 4)),)), *rest)),
+            but(found, pools=(but(first, held_by_others=(("gpu", random.randint(0, 4)),)), *rest)),
             but(found, ready=False, unready_since=self.now),
             but(found, cordoned=not found.cordoned),
             but(found, labels={"region": random.choice("ew")}),
@@ -123,7 +142,7 @@ class Storm:
         for _ in range(MAX_ROUNDS):
             before = [self.write(name, fresh=True) for name in self.asks]
             served, _ = self.fleet, self.serve()
-            if not any(before) and list(served.holdings) == list(self.fleet.holdings):
+            if not any(before) and list(served.replicas) == list(self.fleet.replicas):
                 return True
         return False
 
@@ -132,13 +151,13 @@ def check(asked, view, decided):
     mine = {held.id: held for held in view.owned_by(asked.deployment)}
     acted = decided.preemption is not None and decided.preemption.acted
     evicted = [victim.id for victim in decided.preemption.victims] if acted else []
-    after = view.with_holdings([p.holding for p in decided.placements], [*mine, *evicted])
-    for name, was in view.sites.items():
-        for where, use, before in zip(was.kinds, after.sites[name].uses, was.uses, strict=True):
+    after = view.with_replicas([p.replica for p in decided.placements], [*mine, *evicted])
+    for name, was in view.infos.items():
+        for where, use, before in zip(was.kinds, after.infos[name].usages, was.usages, strict=True):
             more = any(number > dict(before).get(shape, 0) for shape, number in use)
             assert not more or fits(where.counts, where.nodes, use, packed=where.packed)
-    fates = {p.holding.id: p.fate for p in decided.placements}
-    reasons = {d.holding.id: d.reason for d in decided.dropped}
+    fates = {p.replica.id: p.decision for p in decided.placements}
+    reasons = {d.replica.id: d.reason for d in decided.dropped}
     for key, held in mine.items():
         if is_well(asked, view, held):
             fine = fates.get(key) is ReplicaDecision.KEPT or reasons.get(key) in {
@@ -153,7 +172,7 @@ def is_well(asked, view, held):
     where = view.cluster(held.cluster)
     calm = where is not None and where.ready and not where.taints and selects(asked.cluster_selector, where.labels)
     wanted = {e.name: (e.members[0].nodes, e.members[0].requests[0]) for e in asked.engines}
-    has = {s.engine: (s.members[0].pods, s.members[0].claims[0]) for s in held.seats}
+    has = {s.engine: (s.members[0].pods, s.members[0].claims[0]) for s in held.assignments}
     same = wanted.keys() == has.keys() and all(
         (nodes, asked_for.count, asked_for.selectors) == (has[name][0], has[name][1].count, has[name][1].selectors)
         for name, (nodes, asked_for) in wanted.items()
@@ -177,4 +196,4 @@ def test_a_storm_promises_nothing_twice_leaves_alone_what_is_well_and_ends(rando
         else:
             storm.trouble()
     assert storm.settles()
-    assert all(giving_way(site) == frozenset() for site in storm.fleet.sites.values())
+    assert all(resolve_conflicts(info) == frozenset() for info in storm.fleet.infos.values())

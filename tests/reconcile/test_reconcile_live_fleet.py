@@ -71,7 +71,7 @@ def heard():
 
 
 def uses(fleet):
-    return {name: site.uses for name, site in fleet.sites.items()}
+    return {name: site.usages for name, site in fleet.infos.items()}
 
 
 def test_it_is_the_fleet_that_the_objects_make(heard):
@@ -80,9 +80,9 @@ def test_it_is_the_fleet_that_the_objects_make(heard):
         tell(manifest, ChangeType.ADDED)
     built = fleet_of([CLUSTER], [REPLICA], [CACHE])
     kept = live.snapshot()
-    assert (uses(kept), list(kept.holdings), dict(kept.caches)) == (
+    assert (uses(kept), list(kept.replicas), dict(kept.caches)) == (
         uses(built),
-        list(built.holdings),
+        list(built.replicas),
         dict(built.caches),
     )
 
@@ -106,7 +106,7 @@ def test_room_that_a_replica_leaves_wakes_those_who_wait(heard):
     serving = copy.deepcopy(REPLICA)
     serving["status"] = {"conditions": [{"type": "Ready", "status": "True", "reason": "Available"}]}
     assert tell(serving) == 0
-    assert [holding.serving for holding in live.snapshot().holdings] == [True]
+    assert [holding.serving for holding in live.snapshot().replicas] == [True]
     assert tell(serving, ChangeType.DELETED) == 1
     assert uses(live.snapshot()) == {"east": ((),)}
 

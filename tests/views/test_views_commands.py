@@ -231,4 +231,4 @@ def test_explain_lets_a_grace_period_run_out(capsys, snapshot, tmp_path, now, mo
     path.write_text(yaml.safe_dump(document))
     run("explain", "deployment", "qwen3-8b", "--fleet", path, "--now", now, "-o", "json")
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert any("not ready for longer than 300 s" in row.get("reason", "") for row in rows) is moves
+    assert any("not been ready for more than 300 s" in row.get("reason", "") for row in rows) is moves

@@ -212,7 +212,7 @@ def test_an_explanation_covers_every_cluster_and_pool():
         ("north", "", "Refused", "Cordoned"),
         ("west", "gpus", "Eligible", ""),
     ]
-    assert found.summary == "1 of 1 replicas have a place; 1 more place would do, 1 was refused"
+    assert found.summary == "1 of 1 replicas are placed; 1 other place could take one more, 1 was refused"
     west = found.candidates[-1]
     assert {part.name: part.value for part in west.scores} == {"spread": 1.0, "headroom": 0.5, "price": 1.0}
 

@@ -16,11 +16,11 @@ class Subcommand(NamedTuple):
 
 
 SUBCOMMANDS = (
-    Subcommand("serve", "picks endpoints for an Envoy, as its external processor", "_picker_serve"),
-    Subcommand("check", "what a configuration would build, and everything wrong with it", "_picker_check"),
-    Subcommand("explain", "where a request would go and why, for every endpoint", "_picker_explain"),
-    Subcommand("conformance", "try any endpoint picker behind a real Envoy", "_picker_conformance"),
-    Subcommand("sidecar", "stands before a decode server, has prompts computed by prefill servers", "_picker_sidecar"),
+    Subcommand("serve", "runs the endpoint picker: an ext_proc server for Envoy", "_picker_serve"),
+    Subcommand("check", "validates a configuration and shows what it builds", "_picker_check"),
+    Subcommand("explain", "explains which endpoint a request goes to, and why", "_picker_explain"),
+    Subcommand("conformance", "tests any endpoint picker behind a real Envoy", "_picker_conformance"),
+    Subcommand("sidecar", "routing sidecar of a decode server: sends prefill to other servers", "_picker_sidecar"),
 )
 
 _EPILOG = """\
@@ -34,7 +34,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "The endpoint picker: which server answers a request."
+    parser.description = "The endpoint picker chooses the server for each inference request."
     parser.epilog = _EPILOG
     commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", title="commands", required=True)
     for command in SUBCOMMANDS:

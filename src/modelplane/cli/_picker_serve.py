@@ -21,14 +21,14 @@ examples:
   modelplane picker serve --config config.yaml --pool team-a/llama
   modelplane picker serve --endpoint-selector app=vllm --endpoint-target-ports 8000 --pool-namespace team-a
 
-The file of the configuration, and that of endpoints, may change while it runs. SIGTERM drains: readiness goes first,
-requests that are being decided or served end within --drain-timeout.
-Flags of the ecosystem's picker that mean the same have the same names.
+The files of --config, --endpoints and --policies are reloaded when they change. SIGTERM drains: readiness fails first,
+and open requests have --drain-timeout to end.
+Flags that the Gateway API Inference Extension's picker has mean the same here.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Serves Envoy's external processing: picks an endpoint for each request."
+    parser.description = "Runs the endpoint picker: an ext_proc server that picks an endpoint for each request."
     parser.epilog = _EPILOG
     parser.add_argument(
         "--config", "--config-file", dest="config", type=Path, metavar="FILE", help="EndpointPickerConfig"
@@ -38,11 +38,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_ports(parser)
     _add_security(parser)
     _add_observability(parser)
-    parser.add_argument("--drain-timeout", default="30s", metavar="TIME", help="for requests that run (default: 30s)")
-    parser.add_argument("--max-body", default="32Mi", metavar="SIZE", help="larger requests get 413 (default: 32Mi)")
-    parser.add_argument("--no-scrape", action="store_true", help="read no metrics of endpoints")
     parser.add_argument(
-        "--server", choices=["own", "grpc"], default="own", help="gRPC by the package grpcio instead of the own server"
+        "--drain-timeout", default="30s", metavar="TIME", help="time for open requests to end (default: 30s)"
+    )
+    parser.add_argument("--max-body", default="32Mi", metavar="SIZE", help="larger requests get 413 (default: 32Mi)")
+    parser.add_argument("--no-scrape", action="store_true", help="do not scrape endpoints")
+    parser.add_argument(
+        "--server", choices=["own", "grpc"], default="own", help="grpc: serve by grpcio instead of the built-in server"
     )
 
 
@@ -74,19 +76,26 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--secure-serving", default="true", metavar="BOOL", help="TLS on the gRPC port (default: true)")
     parser.add_argument("--cert-path", type=Path, metavar="DIR", help="tls.crt and tls.key (default: self-signed)")
     parser.add_argument(
-        "--metrics-endpoint-auth", default="false", choices=["false"], help="metrics are for whoever reaches the port"
+        "--metrics-endpoint-auth",
+        default="false",
+        choices=["false"],
+        help="authentication of the metrics port is not supported",
     )
-    parser.add_argument("--client-ca", type=Path, metavar="FILE", help="let in only clients with a certificate of it")
+    parser.add_argument(
+        "--client-ca", type=Path, metavar="FILE", help="accept only clients with a certificate of this CA"
+    )
 
 
 def _add_observability(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what can be seen of it")
-    group.add_argument("--decision-log", default="", metavar="FILE", help="decisions as lines of JSON; - is the output")
+    group = parser.add_argument_group("observability")
     group.add_argument(
-        "--decision-log-share", default="0.01", metavar="SHARE", help="of requests that are served (default: 0.01)"
+        "--decision-log", default="", metavar="FILE", help="write decisions as JSON lines; - is standard output"
     )
     group.add_argument(
-        "--tracing-share", default="", metavar="SHARE", help="send spans of so many requests by OTLP (default: none)"
+        "--decision-log-share", default="0.01", metavar="SHARE", help="share of served requests to log (default: 0.01)"
+    )
+    group.add_argument(
+        "--tracing-share", default="", metavar="SHARE", help="share of requests to trace by OTLP (default: none)"
     )
     group.add_argument("--tracing-endpoint", default="", metavar="URL", help="where to (default: OTEL_* variables)")
     group.add_argument("--legacy-metrics", action="store_true", help="show metrics by their older names, too")
@@ -116,7 +125,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
     await runner.start()
     server = runner.server
     progress.say(f"serving on port {server.port}; health on {server.health_port}; metrics on {runner.metrics_port}")
-    # A signal ends the wait. Who drained has done what was asked; a second signal cuts that short, and is told.
+    # A signal ends the wait. After draining the exit code is 0; a second signal cuts that short.
     with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
     await runner.stop()

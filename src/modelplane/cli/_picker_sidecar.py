@@ -1,4 +1,4 @@
-"""`modelplane picker sidecar`: stands before a decode server and has prompts computed elsewhere."""
+"""`modelplane picker sidecar`: the routing sidecar of a decode server."""
 
 import argparse
 from pathlib import Path
@@ -23,8 +23,8 @@ examples:
   modelplane picker sidecar --decoder 127.0.0.1:8200 --port 8000 --data-parallel-size 2
 
 A request names its prefill server in the header x-prefiller-host-port, which the picker writes. Only servers given by
---allow (port 0: any port), in the file of --endpoints or in the pool of --inference-pool are called. Runs until it is
-told to end; running answers get --drain seconds to finish.
+--allow (port 0: any port), in the file of --endpoints or in the pool of --inference-pool are called. Runs until
+SIGTERM; open responses have --drain seconds to end.
 """
 
 
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kv-connector",
         choices=("nixlv2", "shared-storage", "sglang"),
         default="nixlv2",
-        help="how caches travel",
+        help="KV connector of the engines",
     )
     parser.add_argument("--allow", action="append", default=[], metavar="HOST:PORT", help="a prefill server to call")
     parser.add_argument(
@@ -51,17 +51,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pool-group", default=_POOL_GROUP, help="API group of the pool (default: %(default)s)")
     for flag, only in _FIXED.items():
-        parser.add_argument(f"--{flag}", default=only, choices=[only], help="as the ecosystem's sidecar is told")
+        parser.add_argument(f"--{flag}", default=only, choices=[only], help="only this value is supported")
     parser.add_argument(
         "--allow-any-prefiller", action="store_true", help="call whatever a header names; must be typed, never assumed"
     )
     parser.add_argument("--prefill-max-retries", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--prefill-retry-backoff-ms", type=float, default=200.0, help="default: %(default)s")
     parser.add_argument(
-        "--decode-fallback", action="store_true", help="compute the prompt here where the prefill server cannot"
+        "--decode-fallback", action="store_true", help="prefill on the decode server where the prefill server fails"
     )
     parser.add_argument(
-        "--enable-prefiller-sampling", action="store_true", help="any of several prefill servers instead of the first"
+        "--enable-prefiller-sampling",
+        action="store_true",
+        help="choose any of several prefill servers instead of the first",
     )
     parser.add_argument("--sglang-bootstrap-port", type=int, default=8998, help="default: %(default)s")
     parser.add_argument("--data-parallel-size", type=int, default=1, help="ranks, each on the next port (default: 1)")
@@ -102,12 +104,12 @@ async def _serve(arguments: argparse.Namespace) -> int:
     if source is not None:
         await source.start()
     sidecars: list[RoutingSidecar] = []
-    told = asyncio.Event()
+    stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     try:
         await _listen(arguments, source, sidecars)
-        await told.wait()
+        await stopped.wait()
     finally:
         await asyncio.gather(*(sidecar.stop(arguments.drain) for sidecar in sidecars))
         if source is not None:
@@ -173,7 +175,7 @@ def _settings(arguments: argparse.Namespace, rank: int, allows: "Callable[[str],
         allows,
         arguments.prefill_max_retries,
         arguments.prefill_retry_backoff_ms / 1000.0,
-        decode_alone=arguments.decode_fallback,
+        decode_fallback=arguments.decode_fallback,
         chance=chance.random if arguments.enable_prefiller_sampling else None,
         room=lambda: time.time_ns() + chance.randrange(_PLACES_OF_ROOMS),
         bootstrap_port=arguments.sglang_bootstrap_port,

@@ -1,7 +1,7 @@
-"""From objects to the fleet that placement looks at.
+"""The Fleet snapshot of placement, made from InferenceClusters, ModelReplicas and ModelCaches.
 
-A cluster counts by what its status publishes, not by what its spec hopes for. Devices of equal description become one
-value, however many pools have them, so the work grows with what differs and not with the fleet.
+A cluster counts by its status, not by its spec. Pools and devices with equal descriptions are interned as one value, so
+the work grows with the number of different descriptions and not with the fleet.
 """
 
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ from modelplane.placement.values import (
     PoolAssignment,
     Price,
     QueueInfo,
-    shared_seats,
+    shared_assignments,
 )
 
 _MAX_HARDWARE = 4_096
@@ -53,7 +53,7 @@ _MAX_POOLS = 16_384
 _encode = msgspec.json.Encoder().encode
 _SERVING = frozenset({ConditionType.WORKLOAD_READY.value, ConditionType.ROUTE_READY.value})
 _PARTS = frozenset({ConditionType.CLUSTER_READY.value, ConditionType.GATEWAY_READY.value})
-_HARMLESS = frozenset({Reason.CLASS_MISSING.value, Reason.UNRESOLVED.value})
+_NOT_FAILURES = frozenset({Reason.CLASS_MISSING.value, Reason.UNRESOLVED.value})
 _NO_TAINTS: tuple[PlacementTaint, ...] = ()
 
 
@@ -87,9 +87,9 @@ def cluster_of(resource: InferenceCluster, manifest: Manifest | None = None) -> 
 
 
 def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
-    """Ready by its own condition for the newest generation, and with an address; or since when it is not.
+    """Whether its Ready condition is True for the newest generation and it has an address; or since when not.
 
-    A cluster that says nothing is not ready, and it is not known since when: no news is no failure.
+    A cluster without a Ready condition is not ready since an unknown time.
     """
     metadata = resource.metadata
     for condition in resource.status.conditions:
@@ -97,32 +97,32 @@ def _readiness(resource: InferenceCluster) -> tuple[bool, float | None]:
             fresh = not condition.observed_generation or condition.observed_generation == metadata.generation
             gateway = resource.status.gateway
             if condition.status is ConditionStatus.TRUE:
-                # A condition of an older generation is no news of a failure, so no grace period runs.
+                # A condition of an older generation is not a failure, so no grace period starts.
                 return fresh and gateway is not None and bool(gateway.address), None
             return False, _failing_since(resource, condition)
     return False, None
 
 
 def _failing_since(resource: InferenceCluster, ready: Condition) -> float | None:
-    """Since when the cluster or its gateway fails. A class that is missing or not read yet stops nothing that runs."""
+    """Since when the cluster or its gateway fails. A class that is missing or not read yet is not a failure."""
     parts = [condition for condition in resource.status.conditions if condition.type in _PARTS]
-    amiss = [condition for condition in parts if condition.status is not ConditionStatus.TRUE]
-    if not amiss:
-        amiss = [ready]
-    since = [epoch_s(condition.last_transition_time) for condition in amiss if condition.reason not in _HARMLESS]
+    failing = [condition for condition in parts if condition.status is not ConditionStatus.TRUE]
+    if not failing:
+        failing = [ready]
+    since = [epoch_s(condition.last_transition_time) for condition in failing if condition.reason not in _NOT_FAILURES]
     return min((moment for moment in since if moment is not None), default=None)
 
 
 @lru_cache(maxsize=_MAX_POOLS)
 def _described_pools(description: bytes) -> tuple[Pool, ...]:
-    """Clusters whose pools read alike share one value: to encode what they say is quicker than to work it out again."""
+    """Clusters with equal pools share one value: encoding the key is cheaper than computing the pools."""
     shown, spelled = msgspec.json.decode(description, type=tuple[tuple[GpuPool, ...], tuple[NodePool, ...]])
     declared = {pool.name: pool for pool in spelled}
     return tuple(_pool(pool, declared.get(pool.name)) for pool in shown)
 
 
 def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
-    """The same for one pool, without the counts of its status that placement does not read."""
+    """The same for one pool, without the counts of its status that placement ignores."""
     observed = pool.observed_nodes
     description = (
         pool.name,
@@ -132,19 +132,19 @@ def _pool(pool: GpuPool, declared: NodePool | None) -> Pool:
         pool.currency,
         [_description(device) for device in pool.devices],
         (declared.node_count, declared.max_node_count, declared.taints) if declared is not None else None,
-        [(device.name, others) for device in pool.devices if (others := _beyond_reach(device))],
+        [(device.name, others) for device in pool.devices if (others := _unavailable(device))],
         pool.short_since,
     )
     return _described_pool(_encode(description))
 
 
-def _beyond_reach(device: PoolDevice) -> int:
-    """Devices that replicas cannot have: others hold them, or they are not there."""
+def _unavailable(device: PoolDevice) -> int:
+    """Devices that replicas cannot claim: others hold them, or no driver publishes them."""
     return (device.held_by_others or 0) + (device.missing or 0)
 
 
 def _description(device: ClassDevice | PoolDevice) -> tuple[object, ...]:
-    """What of a device placement reads."""
+    """The fields of a device that placement reads."""
     return (
         device.name,
         device.claim,
@@ -164,7 +164,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
     currency: str | None
     devices: msgspec.Raw
     declared: tuple[int, int | None, tuple[TaintSpec, ...]] | None
-    others_held: tuple[tuple[str, int], ...]
+    held_by_others: tuple[tuple[str, int], ...]
     short_since: str | None
 
 
@@ -172,7 +172,7 @@ class _PoolDescription(msgspec.Struct, frozen=True, array_like=True):
 def _described_pool(description: bytes) -> Pool:
     pool = msgspec.json.decode(description, type=_PoolDescription)
     nodes, now = _nodes(pool)
-    meant = _meant(pool)
+    declared = _declared_nodes(pool)
     return Pool(
         pool.name,
         nodes,
@@ -180,14 +180,14 @@ def _described_pool(description: bytes) -> Pool:
         _taints(pool.declared[2]) if pool.declared is not None else _NO_TAINTS,
         _price(pool.price, pool.currency) if pool.price else None,
         now,
-        meant if meant > nodes else None,
-        pool.others_held,
+        declared if declared > nodes else None,
+        pool.held_by_others,
         epoch_s(pool.short_since),
     )
 
 
-def _meant(pool: _PoolDescription) -> int:
-    """Nodes that the pool should have, or may grow to."""
+def _declared_nodes(pool: _PoolDescription) -> int:
+    """The declared nodes of a pool, or its maximum where it scales."""
     if pool.declared is None:
         return 0
     size, most = pool.declared[:2]
@@ -195,9 +195,9 @@ def _meant(pool: _PoolDescription) -> int:
 
 
 def _nodes(pool: _PoolDescription) -> tuple[int, int | None]:
-    """Nodes to count on, and those that are there where that differs.
+    """Nodes that placement counts, and the present ones where that differs.
 
-    What was observed refines what was declared. A pool that scales may be counted on up to its limit all the same.
+    A pool of fixed size counts its observed nodes, a pool that scales its maximum.
     """
     if pool.declared is not None and pool.declared[1] is not None:
         present = pool.observed if pool.observed is not None else pool.declared[0]
@@ -243,14 +243,14 @@ def _queue(resource: InferenceCluster) -> QueueInfo | None:
 
 
 def placed_replica(resource: ModelReplica) -> PlacedReplica:
-    """The place that a replica holds, whether or not it runs."""
+    """A replica with its devices, whether or not it runs."""
     spec, metadata = resource.spec, resource.metadata
     owner = spec.deployment
     return PlacedReplica(
         deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
         cluster=ClusterName(spec.cluster_name),
         index=spec.index,
-        seats=shared_seats(tuple(_seat(engine) for engine in spec.engines)),
+        assignments=shared_assignments(tuple(_seat(engine) for engine in spec.engines)),
         serving=_serves(resource),
         idle_since=_idle_since(resource),
         created=metadata.creation_timestamp or "",
@@ -262,18 +262,18 @@ def placed_replica(resource: ModelReplica) -> PlacedReplica:
 
 
 def _serves(resource: ModelReplica) -> bool:
-    """Whether it answers requests, though something else about it may be amiss or under way."""
+    """Whether it serves, whatever its other conditions are."""
     held = {condition.type for condition in resource.status.conditions if condition.status is ConditionStatus.TRUE}
     return ConditionType.READY.value in held or held >= _SERVING
 
 
 def _idle_since(resource: ModelReplica) -> float | None:
-    """Since when it does not answer requests: the latest change that made it so, or else its creation."""
+    """Since when it does not serve: its latest transition, or else its creation."""
     if _serves(resource):
         return None
-    amiss = {found.type: found for found in resource.status.conditions if found.status is not ConditionStatus.TRUE}
-    parts = [epoch_s(amiss[name].last_transition_time) for name in sorted(_SERVING & amiss.keys())]
-    ready = amiss.get(ConditionType.READY.value)
+    failing = {found.type: found for found in resource.status.conditions if found.status is not ConditionStatus.TRUE}
+    parts = [epoch_s(failing[name].last_transition_time) for name in sorted(_SERVING & failing.keys())]
+    ready = failing.get(ConditionType.READY.value)
     stopped = [
         min((moment for moment in parts if moment is not None), default=None),
         epoch_s(ready.last_transition_time) if ready is not None else None,
@@ -307,7 +307,7 @@ def cache_of(resource: ModelCache) -> CacheInfo:
 
 
 def fleet_of(clusters: Iterable[Manifest], replicas: Iterable[Manifest], caches: Iterable[Manifest] = ()) -> Fleet:
-    """One object that cannot be read stops nobody else: it is in the fleet with its fault, and nothing is put on it."""
+    """An object that cannot be decoded is in the fleet with its fault, and nothing is placed on it."""
     return Fleet.of(
         (cluster for item in clusters if (cluster := read_cluster(item)) is not None),
         (holding for item in replicas if (holding := read_replica(item)) is not None),
@@ -316,7 +316,7 @@ def fleet_of(clusters: Iterable[Manifest], replicas: Iterable[Manifest], caches:
 
 
 def read_cluster(manifest: Manifest) -> Cluster | None:
-    """A cluster; with its fault where it cannot be read, or None where not even its name can."""
+    """A cluster; with its fault where it cannot be decoded, or None where its name cannot be either."""
     try:
         return cluster_of(decode(InferenceCluster, manifest))
     except InputError as error:
@@ -325,7 +325,7 @@ def read_cluster(manifest: Manifest) -> Cluster | None:
 
 
 def read_replica(manifest: Manifest) -> PlacedReplica | None:
-    """A replica; with its fault where it cannot be read, or None where not even its owner and cluster can."""
+    """A replica; with its fault where it cannot be decoded, or None where owner and cluster cannot be either."""
     try:
         return placed_replica(decode(ModelReplica, manifest))
     except InputError as error:
@@ -337,7 +337,7 @@ def read_replica(manifest: Manifest) -> PlacedReplica | None:
             deployment=Key(metadata.namespace, owner.name if owner else "", Uid((owner and owner.uid) or "")),
             cluster=ClusterName(named.spec.cluster_name),
             index=named.spec.index,
-            seats=(),
+            assignments=(),
             # Whether it serves is not known either; it must not go before others do.
             serving=True,
             created=metadata.creation_timestamp or "",
@@ -347,7 +347,7 @@ def read_replica(manifest: Manifest) -> PlacedReplica | None:
 
 
 def read_cache(manifest: Manifest) -> CacheInfo | None:
-    """A cache; with its fault where it cannot be read, or None where not even its name can."""
+    """A cache; with its fault where it cannot be decoded, or None where its name cannot be either."""
     try:
         return cache_of(decode(ModelCache, manifest))
     except InputError as error:
@@ -364,7 +364,7 @@ class _OutlineSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Outline(msgspec.Struct, frozen=True):
-    """What must be readable of an object for it to have a place at all."""
+    """The fields that must be decodable for an object to count at all."""
 
     metadata: ObjectMeta
     spec: _OutlineSpec = _OutlineSpec()

@@ -50,7 +50,7 @@ class EngineSpec:
     coordination: Literal["Native", "Ray"] = "Native"
     topology: Topology | None = None
 
-    def ask(self) -> EngineRequest:
+    def request(self) -> EngineRequest:
         members = tuple(MemberRequest(member.nodes, member.requests) for member in self.members)
         return EngineRequest(self.name, self.copies, members)
 

@@ -157,7 +157,7 @@ def _decided(
     graces: list[float] = []
     rollout, targets = _targets(request, lowered, decided)
     for placement in decided.placements:
-        holding = placement.holding
+        holding = placement.replica
         seen = request.observed.get(_replica_key(holding))
         target = targets[_replica_key(holding)]
         desired[_replica_key(holding)] = Desired(target, seen is not None and seen.ready)
@@ -209,12 +209,12 @@ def _targets(
     wanted: dict[str, ModelReplica] = {}
     seen: dict[str, Manifest] = {}
     for placement in decided.placements:
-        key = _replica_key(placement.holding)
+        key = _replica_key(placement.replica)
         known = request.observed.get(key)
-        if placement.fate is ReplicaDecision.MOVING and known is not None and isinstance(known.target, Local):
+        if placement.decision is ReplicaDecision.MOVING and known is not None and isinstance(known.target, Local):
             moving[key] = known.target
             continue
-        wanted[key] = _replica(request.resource, lowered, placement.holding)
+        wanted[key] = _replica(request.resource, lowered, placement.replica)
         if known is not None:
             seen[wanted[key].metadata.name] = known.manifest
     rollout = roll(tuple(wanted.values()), seen, request.decode_replica)
@@ -228,7 +228,7 @@ def _replica(deployment: ModelDeployment, lowered: Lowered, holding: PlacedRepli
     metadata = deployment.metadata
     parts = (metadata.namespace, metadata.name, metadata.uid, holding.cluster, str(holding.index))
     name = make_name(metadata.name, *parts, limit=MAX_LEADER_WORKER_SET)
-    seats = {seat.engine: seat for seat in holding.seats}
+    seats = {seat.engine: seat for seat in holding.assignments}
     spec = ModelReplicaSpec(
         cluster_name=holding.cluster,
         index=holding.index,
@@ -317,7 +317,7 @@ def _scheduled(deployment: ModelDeployment, decided: Schedule, fleet: Fleet) -> 
 def _staying(decided: Schedule) -> str:
     """Replicas that must move and for which no other pool has capacity."""
     stuck = decided.unplaced - decided.pending
-    whys = [placement.why for placement in decided.placements if placement.fate is ReplicaDecision.MOVING]
+    whys = [placement.why for placement in decided.placements if placement.decision is ReplicaDecision.MOVING]
     if stuck <= 0 or not whys:
         return ""
     return f", {stuck} of them must move and no other pool has capacity ({whys[0]})"
@@ -337,7 +337,7 @@ def _serving(deployment: ModelDeployment, decided: Schedule, serving: int, rollo
 
 
 def _status(deployment: ModelDeployment, decided: Schedule, serving: Counter[str]) -> ModelDeploymentStatus:
-    placed = Counter[str](placement.holding.cluster for placement in decided.placements)
+    placed = Counter[str](placement.replica.cluster for placement in decided.placements)
     return ModelDeploymentStatus(
         replicas=len(decided.placements),
         ready_replicas=serving.total(),
@@ -363,7 +363,7 @@ def _placement(decided: Schedule, placed: Counter[str]) -> StatusPlacement:
 
 def _summary(decided: Schedule, placed: Counter[str]) -> str:
     parts = [", ".join(f"{count} on {cluster}" for cluster, count in sorted(placed.items())) or "0 placed"]
-    moving = [placement for placement in decided.placements if placement.fate is ReplicaDecision.MOVING]
+    moving = [placement for placement in decided.placements if placement.decision is ReplicaDecision.MOVING]
     if moving:
         parts.append(f"{len(moving)} must move ({moving[0].why})")
     if decided.pending:
@@ -391,16 +391,16 @@ def _candidate(found: Found) -> Candidate:
 def _events(request: ComposeRequest[ModelDeployment], decided: Schedule) -> tuple[Event, ...]:
     placed = [
         Event(EventType.NORMAL, Reason.PLACED, f"replica {holding.index} is placed on cluster {holding.cluster}")
-        for holding in (placement.holding for placement in decided.placements)
+        for holding in (placement.replica for placement in decided.placements)
         if _replica_key(holding) not in request.observed
     ]
     removed = [
         Event(
             EventType.NORMAL,
             Reason.REMOVED,
-            f"replica {gone.holding.index} is removed from cluster {gone.holding.cluster}: {gone.why}",
+            f"replica {gone.replica.index} is removed from cluster {gone.replica.cluster}: {gone.why}",
         )
         for gone in decided.dropped
-        if _replica_key(gone.holding) in request.observed
+        if _replica_key(gone.replica) in request.observed
     ]
     return (*placed, *removed)

@@ -33,7 +33,7 @@ LABEL = "modelplane.ai/picker"
 _PREFIX_CACHE = {"maxPrefixBlocksToMatch": 256, "lruCapacityPerServer": 31250}
 _SCORERS = ({"pluginRef": "prefix-cache-scorer", "weight": 2}, {"pluginRef": "queue-scorer", "weight": 1})
 _NOTICE_S, _DRAIN_S, _SPARE_S = 5, 30, 10
-"""Gateways hear that a picker leaves while it still answers; then it ends what it was asked, and has some time left."""
+"""The drain of a picker: it still answers while gateways learn that it stops, then finishes its requests."""
 _UNCACHED_TOKENS = 16
 """A prompt with fewer tokens that are not cached is not worth the way to another pod."""
 

@@ -1,4 +1,4 @@
-"""From a deployment to what it asks of the fleet."""
+"""The PlacementRequest of a ModelDeployment."""
 
 from modelplane.api.models import ModelDeployment, ModelDeploymentSpec, Weights
 from modelplane.compose.lowering import Lowered, lower
@@ -19,7 +19,7 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
     return PlacementRequest(
         deployment=deployment.metadata.key,
         replicas=spec.replicas,
-        engines=tuple(engine.ask() for engine in lowered.engines),
+        engines=tuple(engine.request() for engine in lowered.engines),
         cluster_selector=lowered.cluster_selector,
         required=placement.required if placement else (),
         preferred=tuple(Preference(found.weight, found.selector) for found in placement.preferred) if placement else (),
@@ -31,7 +31,7 @@ def placement_request(deployment: ModelDeployment, lowered: Lowered | None = Non
         priority=spec.priority,
         may_preempt=spec.preemption_policy == "PreemptLowerPriority",
         protected=spec.protected,
-        announced=_announced(deployment),
+        nominated_victims=_nominated_victims(deployment),
     )
 
 
@@ -54,7 +54,7 @@ def _weights(weights: Weights | None) -> ScoreWeights:
     return ScoreWeights(**{name: float(value) for name, value in given.items() if value is not None})
 
 
-def _announced(deployment: ModelDeployment) -> frozenset[str]:
+def _nominated_victims(deployment: ModelDeployment) -> frozenset[str]:
     placement = deployment.status.placement
     preemption = placement.preemption if placement is not None else None
     return frozenset(preemption.replicas) if preemption is not None else frozenset()

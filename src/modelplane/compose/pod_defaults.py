@@ -1,4 +1,4 @@
-"""What a cluster asks of every pod, checked before anything is rendered."""
+"""Scheduling settings of a cluster that apply to every pod, validated before rendering."""
 
 import re
 
@@ -32,7 +32,7 @@ def kueue_api(scheduling: Scheduling) -> str:
 
 
 def priority_fault(scheduling: Scheduling, priority: str) -> str | None:
-    """A pod of a PriorityClass that is not there is refused, so nothing would run and nothing would say why."""
+    """A pod with a PriorityClass that does not exist is rejected by the API server, and no condition would show it."""
     offered = [found.name for found in scheduling.priorities]
     if not priority or not offered or priority in offered:
         return None

@@ -16,7 +16,7 @@ from modelplane.api.reasons import Reason
 from modelplane.compose.claims import CLAIM, template_name
 from modelplane.compose.context import Context, RenderError, grace_seconds, group_size, is_gang
 from modelplane.compose.engines import ENGINES, NIXL
-from modelplane.compose.engines.launch import Launch, LaunchAsk, group_env, pod_ip
+from modelplane.compose.engines.launch import Launch, LaunchRequest, group_env, pod_ip
 from modelplane.compose.gang.gang_metadata import GangMetadata
 from modelplane.compose.placeholders import PlaceholderValues, expand, result_fault
 from modelplane.compose.ports import engine_container, engine_port, is_routed
@@ -77,7 +77,7 @@ def metadata(
 
 
 def cluster_metadata(context: Context, member: ReplicaMember) -> tuple[dict[str, str], dict[str, str]]:
-    """What the cluster puts on every pod and on what makes the pods, with the tokens replaced."""
+    """What the cluster puts on every pod and on what makes the pods, with the placeholders replaced."""
     scheduling = context.scheduling
     if not scheduling.default_labels and not scheduling.default_annotations:
         return {}, {}
@@ -106,7 +106,7 @@ def launch_of(context: Context, engine: ReplicaEngine, member: ReplicaMember) ->
     if container.command:
         return Launch(container.command, container.args)
     weights = context.weights
-    ask = LaunchAsk(
+    request = LaunchRequest(
         engine=engine.name,
         args=container.args,
         role=member.role,
@@ -119,7 +119,7 @@ def launch_of(context: Context, engine: ReplicaEngine, member: ReplicaMember) ->
         adapters=tuple((volume.cache, volume.mount_path) for volume in context.adapters),
         moved=is_routed(context, engine),
     )
-    return ENGINES[engine.type_].launch(ask)
+    return ENGINES[engine.type_].launch(request)
 
 
 def drain_seconds(member: ReplicaMember) -> int:
@@ -140,8 +140,8 @@ def _spec(
 ) -> dict[str, object]:
     template = member.template.spec
     containers = [_container(context, engine, member, container) for container in template.containers]
-    if gang_metadata.least and not any(_asks(container) for container in containers):
-        containers = [_asking(container, gang_metadata.least) for container in containers]
+    if gang_metadata.least and not any(_has_requests(container) for container in containers):
+        containers = [_with_requests(container, gang_metadata.least) for container in containers]
     spec: dict[str, object] = {
         "nodeSelector": {POOL: member.node_pool_name},
         "enableServiceLinks": False,
@@ -162,18 +162,18 @@ def _spec(
     return {**spec, **scheduling_spec(context, gang_metadata)}
 
 
-def _asks(container: Mapping[str, object]) -> bool:
-    """Whether it asks for CPU or memory; a limit without a request is one."""
-    asked = [value_at(container, "resources", kind) for kind in ("requests", "limits")]
-    return any(isinstance(found, Mapping) and ("cpu" in found or "memory" in found) for found in asked)
+def _has_requests(container: Mapping[str, object]) -> bool:
+    """Whether it requests CPU or memory; a limit without a request is one."""
+    lists = [value_at(container, "resources", kind) for kind in ("requests", "limits")]
+    return any(isinstance(found, Mapping) and ("cpu" in found or "memory" in found) for found in lists)
 
 
-def _asking(container: dict[str, object], least: Mapping[str, str]) -> dict[str, object]:
+def _with_requests(container: dict[str, object], least: Mapping[str, str]) -> dict[str, object]:
     if container["name"] != ENGINE_CONTAINER:
         return container
     resources, requests = (value_at(container, *path) for path in (("resources",), ("resources", "requests")))
-    asked = {**(requests if isinstance(requests, Mapping) else {}), **least}
-    return {**container, "resources": {**(resources if isinstance(resources, Mapping) else {}), "requests": asked}}
+    merged = {**(requests if isinstance(requests, Mapping) else {}), **least}
+    return {**container, "resources": {**(resources if isinstance(resources, Mapping) else {}), "requests": merged}}
 
 
 def scheduling_spec(context: Context, gang_metadata: GangMetadata) -> dict[str, object]:

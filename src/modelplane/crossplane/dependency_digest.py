@@ -84,7 +84,7 @@ def _capacity(fleet: Fleet, digest_pools: Callable[[object], str]) -> str:
     ]
     held = [
         [holding.deployment.namespace, holding.deployment.name, holding.cluster, holding.index]
-        for holding in fleet.holdings
+        for holding in fleet.replicas
     ]
     return _digest([clusters, held])
 

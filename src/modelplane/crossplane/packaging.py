@@ -227,11 +227,11 @@ def _runtime(name: str, container: Mapping[str, object]) -> Manifest:
 
 
 def _function_runtime(source: PackageSource) -> Mapping[str, object]:
-    asked = {"--helm": source.helm, "--observe": source.observe}
+    flags = {"--helm": source.helm, "--observe": source.observe}
     probe = {"httpGet": {"path": "/readyz", "port": 8080}, "periodSeconds": 5}
     alive = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10}
     return {
-        "args": ["--live", *(flag for flag, wanted in asked.items() if wanted)],
+        "args": ["--live", *(flag for flag, wanted in flags.items() if wanted)],
         "ports": [{"name": "metrics", "containerPort": 8080}],
         "readinessProbe": probe,
         "livenessProbe": alive,

@@ -14,7 +14,7 @@ Order is numeric. Every value is a whole number of nanos, so `nanos` is computed
 comparison.
 
 Effects. A `Quantity` never changes. What upstream does to its operands while an expression runs is modelled by
-`quantity_cell`.
+`mutable_quantity`.
 
 Left coarse. A decimal exponent may be as large as 2**31-1, and upstream then builds a number of two billion digits.
 Such values stay symbolic here: past `_MATERIALISED_EXPONENT` a number parses, compares and prints without being

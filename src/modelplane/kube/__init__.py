@@ -4,7 +4,7 @@
     errors      what can go wrong at this door, drawn once
     config      where the API is and as whom to speak: a kubeconfig, or the ServiceAccount of the pod
     client      one page of a list, one watch, one object, one annotation
-    informer    objects of one kind held in memory, as small as the caller makes them, and told about as they change
+    informer    lists and watches one kind, caches it, and calls listeners with changes
 
 The transport, its TLS and its credentials are lightkube's (the extra `kube`); list and watch are our own, because what
 is kept here is a projection of each object and never the object. lightkube is imported when a client is made.

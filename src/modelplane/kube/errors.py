@@ -15,7 +15,7 @@ class KubeError(Exception):
 
 
 class BadConfig(KubeError):  # noqa: N818 - names of outcomes, as in the tree above
-    """Where the API is, or as whom to speak, cannot be told."""
+    """No usable kubeconfig or ServiceAccount."""
 
 
 class Unreachable(KubeError):  # noqa: N818 - as above

@@ -63,7 +63,7 @@ class InformerSettings(msgspec.Struct, frozen=True):
 
     page: int = 500
     watch_s: int = 300
-    """How long one watch is asked to last."""
+    """The timeoutSeconds of a watch, at most."""
     resync_s: float = 1800.0
     backoff_first_s: float = 0.5
     backoff_most_s: float = 30.0

@@ -1,8 +1,9 @@
-"""One cluster and who holds what of it: the ledger of its pools.
+"""One cluster and the replicas that hold devices of it.
 
-A site is a value; seating or removing a replica makes a new one and touches only the pools that the replica uses. What
-decisions depend on is kept apart from what merely names things: `Traits` for the cluster, `PoolKind` and `Use` for each
-pool. Pools with equal kinds and uses on clusters with equal traits get equal answers, so the index groups by them.
+A ClusterInfo is a value; adding or removing a replica makes a new one and touches only the pools that the replica uses.
+What decisions depend on is kept apart from names: `ClusterProfile` for the cluster, `PoolShape` and `PoolUsage` for
+each pool. Pools with equal shapes and usages on clusters with equal profiles get equal answers, so the index groups by
+them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ import msgspec
 
 from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import held_shape
-from modelplane.placement.room import EMPTY, Use, add, subtract
+from modelplane.placement.pool_usage import EMPTY, PoolUsage, add, subtract
 from modelplane.placement.values import Cluster, Packing, PlacedReplica, PlacementTaint, Pool, Price, ReplicaKey
 
 _CACHED = 16_384
@@ -27,7 +28,7 @@ class PoolShape(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     taints: tuple[PlacementTaint, ...]
     price: Price | None
     packed: bool
-    away: int = 0
+    missing_nodes: int = 0
     """Nodes that it should have and that are not there."""
 
     @property
@@ -71,49 +72,49 @@ class ClusterInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
     pools: tuple[Pool, ...]
     """By name."""
     kinds: tuple[PoolShape, ...]
-    uses: tuple[Use, ...]
-    traits: ClusterProfile
-    evicting: bool = False
-    """Whether some replica may have been seated in the place of others."""
+    usages: tuple[PoolUsage, ...]
+    profile: ClusterProfile
+    preempting: bool = False
+    """Whether a replica here may have preempted others."""
 
     def position(self, pool: str) -> int | None:
         return next((position for position, found in enumerate(self.pools) if found.name == pool), None)
 
-    def with_holdings(self, added: Iterable[PlacedReplica] = (), removed: Iterable[ReplicaKey] = ()) -> "ClusterInfo":
-        """The site after some replicas left and others came. One that is there already is replaced."""
-        held, uses = dict(self.held), list(self.uses)
-        newcomers = {holding.id: holding for holding in added}
+    def with_replicas(self, added: Iterable[PlacedReplica] = (), removed: Iterable[ReplicaKey] = ()) -> "ClusterInfo":
+        """The cluster after some replicas were removed and others added. One that exists already is replaced."""
+        held, usages = dict(self.held), list(self.usages)
+        newcomers = {replica.id: replica for replica in added}
         for gone in (*removed, *newcomers):
             before = held.pop(gone, None)
             if before is not None:
                 for position, pods in charges(before, self.pools):
-                    uses[position] = subtract(uses[position], pods)
-        for holding in newcomers.values():
-            for position, pods in charges(holding, self.pools):
-                uses[position] = add(uses[position], pods)
+                    usages[position] = subtract(usages[position], pods)
+        for replica in newcomers.values():
+            for position, pods in charges(replica, self.pools):
+                usages[position] = add(usages[position], pods)
         held |= newcomers
         cluster = self.cluster
-        traits = self.traits
+        cluster_profile = self.profile
         if cluster is not None and (cluster.quotas or cluster.queue is not None):
-            traits = _traits(cluster, held)
-        evicting = self.evicting or any(holding.preempts for holding in newcomers.values())
-        return ClusterInfo(cluster, held, self.pools, self.kinds, tuple(uses), traits, evicting)
+            cluster_profile = _cluster_profile(cluster, held)
+        preempting = self.preempting or any(replica.preempts for replica in newcomers.values())
+        return ClusterInfo(cluster, held, self.pools, self.kinds, tuple(usages), cluster_profile, preempting)
 
 
-_NO_TRAITS = ClusterProfile(ready=False, cordoned=False)
+_NO_PROFILE = ClusterProfile(ready=False, cordoned=False)
 
 
-def make_site(cluster: Cluster | None, holdings: Iterable[PlacedReplica] = ()) -> ClusterInfo:
-    held = {holding.id: holding for holding in holdings}
+def make_cluster_info(cluster: Cluster | None, replicas: Iterable[PlacedReplica] = ()) -> ClusterInfo:
+    held = {replica.id: replica for replica in replicas}
     if cluster is None:
-        return ClusterInfo(None, held, (), (), (), _NO_TRAITS)
+        return ClusterInfo(None, held, (), (), (), _NO_PROFILE)
     pools, kinds = _laid_out(cluster.pools, packed=cluster.packing is Packing.BIN_PACK)
-    uses = [others_use(pool) if pool.others_held else EMPTY for pool in pools]
-    for holding in held.values():
-        for position, pods in charges(holding, pools):
-            uses[position] = add(uses[position], pods)
-    evicting = any(holding.preempts for holding in held.values())
-    return ClusterInfo(cluster, held, pools, kinds, tuple(uses), _traits(cluster, held), evicting)
+    usages = [held_by_others_usage(pool) if pool.held_by_others else EMPTY for pool in pools]
+    for replica in held.values():
+        for position, pods in charges(replica, pools):
+            usages[position] = add(usages[position], pods)
+    preempting = any(replica.preempts for replica in held.values())
+    return ClusterInfo(cluster, held, pools, kinds, tuple(usages), _cluster_profile(cluster, held), preempting)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -124,19 +125,19 @@ def _laid_out(pools: tuple[Pool, ...], *, packed: bool) -> tuple[tuple[Pool, ...
 
 
 def _kind(pool: Pool, *, packed: bool) -> PoolShape:
-    away = max((pool.meant or 0) - pool.nodes, 0)
-    return PoolShape(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed, away)
+    missing_nodes = max((pool.desired_nodes or 0) - pool.nodes, 0)
+    return PoolShape(pool.hardware, pool.hardware.counts, pool.nodes, pool.taints, pool.price, packed, missing_nodes)
 
 
-def charges(holding: PlacedReplica, pools: tuple[Pool, ...]) -> list[tuple[int, Use]]:
+def charges(replica: PlacedReplica, pools: tuple[Pool, ...]) -> list[tuple[int, PoolUsage]]:
     """What a replica holds of each pool. A pool that is gone is charged nothing, and no other in its place."""
-    found: list[tuple[int, Use]] = []
-    for seat in holding.seats:
-        position = next((position for position, pool in enumerate(pools) if pool.name == seat.pool), None)
+    found: list[tuple[int, PoolUsage]] = []
+    for assignment in replica.assignments:
+        position = next((position for position, pool in enumerate(pools) if pool.name == assignment.pool), None)
         if position is None:
             continue
-        pods: Use = EMPTY
-        for member in seat.members:
+        pods: PoolUsage = EMPTY
+        for member in assignment.members:
             shape = held_shape(member.claims, pools[position].hardware)
             if shape:
                 pods = add(pods, ((shape, member.pods),))
@@ -144,18 +145,20 @@ def charges(holding: PlacedReplica, pools: tuple[Pool, ...]) -> list[tuple[int, 
     return found
 
 
-def others_use(pool: Pool) -> Use:
+def held_by_others_usage(pool: Pool) -> PoolUsage:
     """What others hold of a pool, as single devices, since it is not known how they lie on its nodes."""
-    held = dict(pool.others_held)
-    pods: Use = EMPTY
+    held = dict(pool.held_by_others)
+    pods: PoolUsage = EMPTY
     for bit, kind in enumerate(pool.hardware.kinds):
         if kind.device_class is not None and held.get(kind.name, 0) > 0:
             pods = add(pods, ((((1, 1 << bit),), held[kind.name]),))
     return pods
 
 
-def _traits(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> ClusterProfile:
-    plain = _plain_traits(cluster.ready, cluster.cordoned, cluster.taints, cluster.priorities, cluster.default_priority)
+def _cluster_profile(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> ClusterProfile:
+    plain = _plain_profile(
+        cluster.ready, cluster.cordoned, cluster.taints, cluster.priorities, cluster.default_priority
+    )
     if cluster.fault:
         return msgspec.structs.replace(plain, fault=cluster.fault)
     if not cluster.quotas and cluster.queue is None:
@@ -169,22 +172,22 @@ def _traits(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> Clust
 
 
 @lru_cache(maxsize=_CACHED)
-def _plain_traits(
+def _plain_profile(
     ready: bool,  # noqa: FBT001  fields of a value, in their order
     cordoned: bool,  # noqa: FBT001  as above
     taints: tuple[PlacementTaint, ...],
     priorities: tuple[tuple[str, int], ...],
     default_priority: str | None,
 ) -> ClusterProfile:
-    """Clusters without quotas share their traits, which makes them quick to tell apart."""
+    """Clusters without quotas share their profiles, which makes them quick to compare."""
     return ClusterProfile(ready, cordoned, taints, priorities, default_priority)
 
 
 def _quotas(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> tuple[QuotaState, ...]:
     used = dict.fromkeys((namespace for namespace, _ in cluster.quotas), 0)
-    for holding in held.values():
-        namespace = holding.deployment.namespace
-        used[namespace] = used.get(namespace, 0) + holding.devices
+    for replica in held.values():
+        namespace = replica.deployment.namespace
+        used[namespace] = used.get(namespace, 0) + replica.devices
     used["*"] = 0
     limits = {namespace: cluster.quota_of(namespace) for namespace in used}
     return tuple(
@@ -198,4 +201,4 @@ def _queue_left(cluster: Cluster, held: Mapping[ReplicaKey, PlacedReplica]) -> i
     queue = cluster.queue
     if queue is None or queue.quota < 0:
         return None
-    return queue.quota - queue.others - sum(holding.devices for holding in held.values())
+    return queue.quota - queue.others - sum(replica.devices for replica in held.values())

@@ -1,4 +1,4 @@
-"""The state of one pass of the scheduler: the fleet as it would be, and where the deployment stands in it."""
+"""The state of one scheduling cycle: the fleet as it would be, and where the deployment's replicas are in it."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -31,77 +31,77 @@ class TopologyDomain:
 
 
 class SchedulingCycle:
-    """Mutable, and private to one call: `trial` holds the sites that differ from the fleet's."""
+    """Mutable, and private to one call: `assumed` holds the clusters that differ from the fleet's."""
 
     __slots__ = (
         "_stranded",
-        "ask",
+        "assumed",
         "cheapest",
         "domains",
         "fleet",
         "load",
         "now",
         "reading",
+        "request",
         "returning",
         "taken",
-        "trial",
     )
 
-    def __init__(self, ask: PlacementRequest, fleet: Fleet, now: float) -> None:
-        self.ask = ask
+    def __init__(self, request: PlacementRequest, fleet: Fleet, now: float) -> None:
+        self.request = request
         self.fleet = fleet
         self.now = now
-        self.trial: dict[ClusterName, ClusterInfo] = {}
+        self.assumed: dict[ClusterName, ClusterInfo] = {}
         self.load: Counter[ClusterName] = Counter()
         self.taken: dict[ClusterName, set[int]] = {}
         self.returning: frozenset[ClusterName] = frozenset()
         self.cheapest: dict[str, float] = {}
         self._stranded: dict[ClusterName, frozenset[ReplicaKey]] = {}
-        self.domains = tuple(TopologyDomain(rule) for rule in ask.spread)
+        self.domains = tuple(TopologyDomain(rule) for rule in request.spread)
         self.reading = Reading()
-        """What the plugins of the pass read of clusters; the board sets it."""
+        """What the plugins of the cycle read of clusters; the candidate queue sets it."""
 
-    def site(self, name: ClusterName) -> ClusterInfo:
-        return self.trial.get(name) or self.fleet.sites[name]
+    def info(self, name: ClusterName) -> ClusterInfo:
+        return self.assumed.get(name) or self.fleet.infos[name]
 
     def stranded_on(self, name: ClusterName) -> frozenset[ReplicaKey]:
         """Replicas of anybody's that cannot run on a cluster as the fleet has it."""
         if name not in self._stranded:
-            self._stranded[name] = stranded(self.fleet.sites[name])
+            self._stranded[name] = stranded(self.fleet.infos[name])
         return self._stranded[name]
 
     def cache(self, wanted: CacheRequest) -> CacheInfo | None:
-        return self.fleet.caches.get((self.ask.deployment.namespace, wanted.name))
+        return self.fleet.caches.get((self.request.deployment.namespace, wanted.name))
 
     def stay(self, kept: Iterable[PlacedReplica], everyone: Iterable[PlacedReplica]) -> None:
-        """Count the replicas that stay. Indexes of all that exist are taken: a successor never shares a name."""
-        for holding in everyone:
-            self.taken.setdefault(holding.cluster, set()).add(holding.index)
-        for holding in kept:
-            self._count(holding)
+        """Counts the replicas that stay. Indexes of all that exist are taken: a successor never shares a name."""
+        for replica in everyone:
+            self.taken.setdefault(replica.cluster, set()).add(replica.index)
+        for replica in kept:
+            self._count(replica)
 
     def release(self, gone: Iterable[PlacedReplica]) -> None:
         """Stop charging replicas that leave."""
-        for holding in gone:
-            if holding.cluster in self.fleet.sites:
-                self.trial[holding.cluster] = self.site(holding.cluster).with_holdings(removed=[holding.id])
+        for replica in gone:
+            if replica.cluster in self.fleet.infos:
+                self.assumed[replica.cluster] = self.info(replica.cluster).with_replicas(removed=[replica.id])
 
-    def renew(self, holding: PlacedReplica) -> None:
+    def renew(self, replica: PlacedReplica) -> None:
         """Charge a replica as it will be instead of as it is."""
-        self.trial[holding.cluster] = self.site(holding.cluster).with_holdings([holding])
+        self.assumed[replica.cluster] = self.info(replica.cluster).with_replicas([replica])
 
-    def seat(self, holding: PlacedReplica, evicted: Iterable[ReplicaKey] = ()) -> None:
-        self.trial[holding.cluster] = self.site(holding.cluster).with_holdings([holding], evicted)
-        self.taken.setdefault(holding.cluster, set()).add(holding.index)
-        self._count(holding)
+    def reserve(self, replica: PlacedReplica, evicted: Iterable[ReplicaKey] = ()) -> None:
+        self.assumed[replica.cluster] = self.info(replica.cluster).with_replicas([replica], evicted)
+        self.taken.setdefault(replica.cluster, set()).add(replica.index)
+        self._count(replica)
 
     def lowest_free_index(self, cluster: ClusterName) -> int:
         taken = self.taken.get(cluster, set())
         return next(index for index in range(len(taken) + 1) if index not in taken)
 
-    def _count(self, holding: PlacedReplica) -> None:
-        self.load[holding.cluster] += 1
-        cluster = self.fleet.cluster(holding.cluster)
+    def _count(self, replica: PlacedReplica) -> None:
+        self.load[replica.cluster] += 1
+        cluster = self.fleet.cluster(replica.cluster)
         for domain in self.domains:
             value = cluster.labels.get(domain.rule.key) if cluster is not None else None
             if value is not None:

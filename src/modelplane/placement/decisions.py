@@ -12,7 +12,7 @@ class ReplicaDecision(StrEnum):
     """Of a replica that should be.
 
     KEPT     it stays, rendered as the deployment says today
-    NEW      it was given a place in this pass
+    NEW      it was placed in this cycle
     MOVING   it should be elsewhere and stays, rendered as it is, until a successor serves or can be placed
     """
 
@@ -25,9 +25,9 @@ class DropReason(StrEnum):
     """Of a replica that should not be.
 
     TAINTED          a NoExecute taint is not tolerated, or no longer
-    OVERSUBSCRIBED   its pool was promised twice, and others come first
-    PREEMPTED        a replica of higher priority takes its place
-    SCALED_DOWN      fewer replicas are asked for
+    OVERSUBSCRIBED   its pool or quota is oversubscribed, and others rank before it
+    PREEMPTED        a replica of higher priority takes its devices
+    SCALED_DOWN      the deployment wants fewer replicas
     REPLACED         a successor serves, or takes its place
     """
 
@@ -39,25 +39,25 @@ class DropReason(StrEnum):
 
 
 class Placement(msgspec.Struct, frozen=True):
-    holding: PlacedReplica
-    fate: ReplicaDecision
+    replica: PlacedReplica
+    decision: ReplicaDecision
     why: str = ""
     """Why it moves."""
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    holding: PlacedReplica
+    replica: PlacedReplica
     reason: DropReason
     why: str = ""
 
 
 class PreemptionPlan(msgspec.Struct, frozen=True):
-    """Who would make room for a replica that waits. Nothing is evicted before it was announced."""
+    """The victims of a pending replica. None is evicted before the deployment's status nominates it."""
 
     cluster: ClusterName
     victims: tuple[PlacedReplica, ...]
     acted: bool
-    """Whether the replica was placed in this pass, so that the victims go."""
+    """Whether the replica was placed in this cycle, so that the victims are evicted."""
 
     @property
     def digests(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
-"""What keeps a replica away.
+"""The filters of placement.
 
-Clusters first, then engines on pools, then whole offers; see `profile` for the order within each.
+They are asked about clusters first, then about engines on pools, then about whole options; see `profile` for the order
+within each.
 """
 
 from collections.abc import Collection, Iterator
@@ -14,11 +15,11 @@ from modelplane.api.models import LabelSelector
 from modelplane.framework import Filter, Refusal, RefusalCode, admit
 from modelplane.placement.cluster_info import ClusterProfile, PoolShape
 from modelplane.placement.cycle import SchedulingCycle
-from modelplane.placement.matching import Unmatched, engine_ways
+from modelplane.placement.matching import Unmatched, engine_allocations
 from modelplane.placement.offers import ClusterView, Fit, PlacementOption, PoolView, first_fit
 from modelplane.placement.plugins import FilterStage
+from modelplane.placement.pool_usage import PoolUsage
 from modelplane.placement.request import EngineRequest
-from modelplane.placement.room import Use
 from modelplane.placement.taints import keeping_away
 from modelplane.placement.values import PlacementTaint
 from modelplane.placement.wording import Mismatch, Shortfall
@@ -39,10 +40,10 @@ class ClusterSelectorFilter:
     stage: Final = FilterStage.CLUSTER
 
     def reads(self, state: SchedulingCycle, /) -> Iterator[str]:
-        return label_keys(state.ask.cluster_selector)
+        return label_keys(state.request.cluster_selector)
 
     def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
-        if selects(state.ask.cluster_selector, view.sample.labels):
+        if selects(state.request.cluster_selector, view.sample.labels):
             return None
         return Refusal(self.name, RefusalCode.UNRESOLVABLE, "its labels do not match the clusterSelector")
 
@@ -52,14 +53,14 @@ class AffinityFilter:
     stage: Final = FilterStage.CLUSTER
 
     def reads(self, state: SchedulingCycle, /) -> Iterator[str]:
-        return label_keys(*state.ask.required)
+        return label_keys(*state.request.required)
 
     def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
-        required = state.ask.required
+        required = state.request.required
         if not required or any(selects(selector, view.sample.labels) for selector in required):
             return None
         return Refusal(
-            self.name, RefusalCode.UNRESOLVABLE, "it matches none of the {} required selectors", (len(required),)
+            self.name, RefusalCode.UNRESOLVABLE, "its labels match none of the {} required selectors", (len(required),)
         )
 
 
@@ -68,25 +69,25 @@ class CachesFilter:
     stage: Final = FilterStage.CLUSTER
 
     def reads(self, state: SchedulingCycle, /) -> Iterator[str]:
-        caches = (state.cache(wanted) for wanted in state.ask.caches)
+        caches = (state.cache(wanted) for wanted in state.request.caches)
         return label_keys(*(cache.selector for cache in caches if cache is not None))
 
     def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
-        for wanted in state.ask.caches:
+        for wanted in state.request.caches:
             if not wanted.required:
                 continue
             cache = state.cache(wanted)
             if cache is not None and cache.fault:
                 return Refusal(
-                    self.name, RefusalCode.UNSCHEDULABLE, "the cache {} cannot be read: {}", (wanted.name, cache.fault)
+                    self.name, RefusalCode.UNSCHEDULABLE, "cache {} cannot be read: {}", (wanted.name, cache.fault)
                 )
             if cache is None:
-                return Refusal(self.name, RefusalCode.UNRESOLVABLE, "the cache {} does not exist", (wanted.name,))
+                return Refusal(self.name, RefusalCode.UNRESOLVABLE, "cache {} does not exist", (wanted.name,))
             if not cache.reaches(view.sample):
                 return Refusal(
                     self.name,
                     RefusalCode.UNRESOLVABLE,
-                    "the cache {} is not staged here and will not be",
+                    "cache {} is not staged here, and its clusterSelector does not match",
                     (wanted.name,),
                 )
         return None
@@ -97,10 +98,15 @@ class PrioritiesFilter:
     stage: Final = FilterStage.CLUSTER
 
     def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
-        wanted, allowed = state.ask.priority, view.traits.priorities
+        wanted, allowed = state.request.priority, view.profile.priorities
         if wanted is None or not allowed or any(name == wanted for name, _ in allowed):
             return None
-        return Refusal(self.name, RefusalCode.UNRESOLVABLE, "priority {} is not one of the cluster's", (wanted,))
+        return Refusal(
+            self.name,
+            RefusalCode.UNRESOLVABLE,
+            "priority {} is not one of the {} that the cluster allows",
+            (wanted, len(allowed)),
+        )
 
 
 class ClusterTaintsFilter:
@@ -108,7 +114,7 @@ class ClusterTaintsFilter:
     stage: Final = FilterStage.CLUSTER
 
     def refuse(self, state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
-        return _tainted(self.name, keeping_away(view.traits.taints, state.ask.tolerations))
+        return _tainted(self.name, keeping_away(view.profile.taints, state.request.tolerations))
 
 
 class CordonedFilter:
@@ -117,7 +123,7 @@ class CordonedFilter:
 
     def refuse(self, _state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
         return (
-            Refusal(self.name, RefusalCode.UNSCHEDULABLE, "the cluster is cordoned") if view.traits.cordoned else None
+            Refusal(self.name, RefusalCode.UNSCHEDULABLE, "the cluster is cordoned") if view.profile.cordoned else None
         )
 
 
@@ -126,9 +132,11 @@ class ClusterReadyFilter:
     stage: Final = FilterStage.CLUSTER
 
     def refuse(self, _state: SchedulingCycle, view: ClusterView, /) -> Refusal | None:
-        if view.traits.fault:
-            return Refusal(self.name, RefusalCode.UNSCHEDULABLE, "the cluster cannot be read: {}", (view.traits.fault,))
-        return None if view.traits.ready else Refusal(self.name, RefusalCode.UNSCHEDULABLE, "the cluster is not ready")
+        if view.profile.fault:
+            return Refusal(
+                self.name, RefusalCode.UNSCHEDULABLE, "the cluster cannot be read: {}", (view.profile.fault,)
+            )
+        return None if view.profile.ready else Refusal(self.name, RefusalCode.UNSCHEDULABLE, "the cluster is not ready")
 
 
 class PoolTaintsFilter:
@@ -136,19 +144,19 @@ class PoolTaintsFilter:
     stage: Final = FilterStage.POOL
 
     def refuse(self, state: SchedulingCycle, view: PoolView, /) -> Refusal | None:
-        return _tainted(self.name, keeping_away(view.kind.taints, state.ask.tolerations))
+        return _tainted(self.name, keeping_away(view.kind.taints, state.request.tolerations))
 
 
 class DevicesFilter:
-    """Like `Capacity` it reads nothing but the engine and the pool, so its answer holds for all who ask the same."""
+    """Like `Capacity` it reads nothing but the engine and the pool, so its answer holds for equal requests."""
 
     name: Final = "Devices"
     stage: Final = FilterStage.POOL
 
     def refuse(self, _state: object, view: PoolView, /) -> Refusal | None:
-        ways = engine_ways(view.engine, view.kind.hardware)
-        if isinstance(ways, Unmatched):
-            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "{}", (Mismatch(ways, view.kind.hardware),))
+        allocations = engine_allocations(view.engine, view.kind.hardware)
+        if isinstance(allocations, Unmatched):
+            return Refusal(self.name, RefusalCode.UNRESOLVABLE, "{}", (Mismatch(allocations, view.kind.hardware),))
         return None
 
 
@@ -159,12 +167,12 @@ class CapacityFilter:
     stage: Final = FilterStage.POOL
 
     def refuse(self, _state: object, view: PoolView, /) -> Refusal | None:
-        if first_fit(view.engine, view.kind, view.use) is not None:
+        if first_fit(view.engine, view.kind, view.usage) is not None:
             return None
         kind = view.kind
-        whole = msgspec.structs.replace(kind, nodes=kind.nodes + kind.away) if kind.away else kind
+        whole = msgspec.structs.replace(kind, nodes=kind.nodes + kind.missing_nodes) if kind.missing_nodes else kind
         code = RefusalCode.UNSCHEDULABLE if first_fit(view.engine, whole, ()) is not None else RefusalCode.UNRESOLVABLE
-        return Refusal(self.name, code, "{}", (Shortfall(view.engine, view.kind, view.use),))
+        return Refusal(self.name, code, "{}", (Shortfall(view.engine, view.kind, view.usage),))
 
 
 class QuotaFilter:
@@ -172,18 +180,18 @@ class QuotaFilter:
     stage: Final = FilterStage.OFFER
     steady: Final = True
 
-    def concerns(self, _state: SchedulingCycle, traits: Collection[ClusterProfile], /) -> bool:
-        return any(found.quotas for found in traits)
+    def applies(self, _state: SchedulingCycle, profiles: Collection[ClusterProfile], /) -> bool:
+        return any(found.quotas for found in profiles)
 
     def refuse(self, state: SchedulingCycle, offer: PlacementOption, /) -> Refusal | None:
-        namespace = state.ask.deployment.namespace
-        found = offer.view.traits.quota_left(namespace)
+        namespace = state.request.deployment.namespace
+        found = offer.view.profile.quota_left(namespace)
         if found is None or offer.devices <= found[0]:
             return None
         left, limit = found
         code = RefusalCode.UNRESOLVABLE if offer.devices > limit else RefusalCode.UNSCHEDULABLE
-        text = "needs {} devices, {} of {} are left of the quota of namespace {}"
-        return Refusal(self.name, code, text, (offer.devices, max(left, 0), limit, namespace))
+        text = "needs {} devices; namespace {} has {} of {} left in its quota"
+        return Refusal(self.name, code, text, (offer.devices, namespace, max(left, 0), limit))
 
 
 class QueueFilter:
@@ -191,16 +199,16 @@ class QueueFilter:
     stage: Final = FilterStage.OFFER
     steady: Final = True
 
-    def concerns(self, _state: SchedulingCycle, traits: Collection[ClusterProfile], /) -> bool:
-        return any(found.queue_left is not None for found in traits)
+    def applies(self, _state: SchedulingCycle, profiles: Collection[ClusterProfile], /) -> bool:
+        return any(found.queue_left is not None for found in profiles)
 
     def refuse(self, _state: SchedulingCycle, offer: PlacementOption, /) -> Refusal | None:
-        traits = offer.view.traits
-        left, limit = traits.queue_left, traits.queue_limit
+        cluster_profile = offer.view.profile
+        left, limit = cluster_profile.queue_left, cluster_profile.queue_limit
         if left is None or limit is None or offer.devices <= left:
             return None
         code = RefusalCode.UNRESOLVABLE if offer.devices > limit else RefusalCode.UNSCHEDULABLE
-        text = "needs {} devices, the cluster's queue has {} of {} left"
+        text = "needs {} devices; the cluster's queue has {} of {} left"
         return Refusal(self.name, code, text, (offer.devices, max(left, 0), limit))
 
 
@@ -208,11 +216,11 @@ class SpreadFilter:
     name: Final = "Spread"
     stage: Final = FilterStage.OFFER
 
-    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
+    def applies(self, state: SchedulingCycle, _profiles: Collection[ClusterProfile], /) -> bool:
         return any(domain.rule.hard for domain in state.domains)
 
     def reads(self, state: SchedulingCycle, /) -> Iterator[str]:
-        return (rule.key for rule in state.ask.spread)
+        return (rule.key for rule in state.request.spread)
 
     def refuse(self, state: SchedulingCycle, offer: PlacementOption, /) -> Refusal | None:
         for domain in state.domains:
@@ -220,10 +228,10 @@ class SpreadFilter:
                 continue
             value = offer.view.sample.labels.get(domain.rule.key)
             if value is None:
-                return Refusal(self.name, RefusalCode.UNRESOLVABLE, "it has no label {}", (domain.rule.key,))
+                return Refusal(self.name, RefusalCode.UNRESOLVABLE, "the cluster has no label {}", (domain.rule.key,))
             ahead = domain.ahead(value) + 1
             if ahead > domain.rule.max_skew:
-                text = "{} {} would be {} replicas ahead of another, {} allowed"
+                text = "{} {} would have {} replicas more than another value; at most {} are allowed"
                 return Refusal(
                     self.name, RefusalCode.UNSCHEDULABLE, text, (domain.rule.key, value, ahead, domain.rule.max_skew)
                 )
@@ -231,21 +239,19 @@ class SpreadFilter:
 
 
 @lru_cache(maxsize=_CACHED)
-def seat_engine(engine: EngineRequest, kind: PoolShape, use: Use) -> Fit | Refusal:
+def fit_engine(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit | Refusal:
     """How an engine would sit on a pool, or why it cannot."""
-    fit = first_fit(engine, kind, use)
+    fit = first_fit(engine, kind, usage)
     if fit is not None:
         return fit
-    refusal = admit(_LEDGER, None, PoolView(engine, kind, use))
-    return refusal or Refusal(CapacityFilter.name, RefusalCode.UNSCHEDULABLE, "there is no room")
+    refusal = admit(_LEDGER, None, PoolView(engine, kind, usage))
+    return refusal or Refusal(CapacityFilter.name, RefusalCode.UNSCHEDULABLE, "the pool is full")
 
 
 def _tainted(name: str, taint: PlacementTaint | None) -> Refusal | None:
     if taint is None:
         return None
-    return Refusal(
-        name, RefusalCode.UNRESOLVABLE, "its taint {} ({}) is not tolerated", (taint.key, taint.effect.value)
-    )
+    return Refusal(name, RefusalCode.UNRESOLVABLE, "taint {} ({}) is not tolerated", (taint.key, taint.effect.value))
 
 
 _LEDGER: tuple[Filter[object, PoolView], ...] = (DevicesFilter(), CapacityFilter())

@@ -50,7 +50,7 @@ def _flows(demands: Sequence[Demand], counts: Sequence[int]) -> bool:
 
 
 def _augment(row: int, demands: Sequence[Demand], free: list[int], taken: list[list[int]], seen: set[int]) -> bool:
-    """Give `row` one more device, moving others to other kinds where that makes room."""
+    """Give `row` one more device, moving others to other kinds where that frees one."""
     for kind in range(len(free)):
         if kind in seen or not demands[row][1] >> kind & 1:
             continue

@@ -1,7 +1,7 @@
-"""Places that are alike, grouped: pools of one kind and use on clusters of one make decide once.
+"""Places that are alike, grouped: equal pools on clusters with equal profiles get one decision.
 
-A cell lists its places by cluster and pool. Decisions that read labels, or where caches are staged, split a cell by
-exactly what they read; the split is kept with the cell, which never changes.
+An equivalence class lists its places by cluster and pool. Decisions that read labels, or where caches are staged, split
+a class by exactly what they read; the split is kept with the class, which never changes.
 """
 
 from bisect import bisect_left, insort
@@ -11,17 +11,17 @@ import msgspec
 
 from modelplane.api.meta import ClusterName
 from modelplane.placement.cluster_info import ClusterInfo, ClusterProfile, PoolShape
-from modelplane.placement.room import Use
+from modelplane.placement.pool_usage import PoolUsage
 from modelplane.placement.values import Cluster
 
 Place = tuple[ClusterName, int]
 """A cluster and the position of one of its pools."""
-CellKey = tuple[ClusterProfile, PoolShape, Use]
+EquivalenceKey = tuple[ClusterProfile, PoolShape, PoolUsage]
 Facts = tuple[str | bool | None, ...]
 
 
 class Reading(msgspec.Struct, frozen=True, cache_hash=True):
-    """What a decision reads of a cluster beside its traits: values of labels, and whether caches are staged there."""
+    """What a decision reads of a cluster beside its profile: values of labels, and whether caches are staged there."""
 
     labels: tuple[str, ...] = ()
     staged: tuple[frozenset[ClusterName], ...] = ()
@@ -33,7 +33,7 @@ class Reading(msgspec.Struct, frozen=True, cache_hash=True):
 
 Split = dict[Facts, tuple[Place, ...]]
 Visit = tuple[Place, Cluster]
-"""A place that joins or leaves a cell, with its cluster as it is then."""
+"""A place that joins or leaves an equivalence class, with its cluster as it is then."""
 
 _MAX_SPLITS = 16
 
@@ -43,13 +43,15 @@ class EquivalenceClass:
 
     __slots__ = ("_splits", "key", "places")
 
-    def __init__(self, key: CellKey, places: tuple[Place, ...], splits: Mapping[Reading, Split] | None = None) -> None:
+    def __init__(
+        self, key: EquivalenceKey, places: tuple[Place, ...], splits: Mapping[Reading, Split] | None = None
+    ) -> None:
         self.key = key
         self.places = places
         self._splits: dict[Reading, Split] = dict(splits or {})
 
     def split(
-        self, reading: Reading, sites: Mapping[ClusterName, ClusterInfo]
+        self, reading: Reading, infos: Mapping[ClusterName, ClusterInfo]
     ) -> Iterable[tuple[Facts, tuple[Place, ...]]]:
         """The places by what the decision reads of their clusters."""
         if not reading.labels and not reading.staged:
@@ -58,7 +60,7 @@ class EquivalenceClass:
         if found is None:
             parts: dict[Facts, list[Place]] = {}
             for place in self.places:
-                cluster = sites[place[0]].cluster
+                cluster = infos[place[0]].cluster
                 if cluster is not None:
                     parts.setdefault(reading.facts(cluster), []).append(place)
             found = {facts: tuple(places) for facts, places in parts.items()}
@@ -68,33 +70,33 @@ class EquivalenceClass:
         return found.items()
 
     def edited(self, gone: Iterable[Visit], come: Iterable[Visit]) -> "EquivalenceClass":
-        """The cell after some places left and others came, with its splits."""
+        """The class after some places left and others joined, with its splits."""
         splits = {reading: _edit_split(reading, split, gone, come) for reading, split in self._splits.items()}
         return EquivalenceClass(self.key, _edit(self.places, _places(gone), _places(come)), splits)
 
 
-Cells = Mapping[CellKey, EquivalenceClass]
+EquivalenceClasses = Mapping[EquivalenceKey, EquivalenceClass]
 
 
-GroupKey = tuple[ClusterProfile, tuple[PoolShape, ...], tuple[Use, ...]]
+GroupKey = tuple[ClusterProfile, tuple[PoolShape, ...], tuple[PoolUsage, ...]]
 Groups = Mapping[GroupKey, tuple[ClusterName, ...]]
 
 
-def build_groups(sites: Mapping[ClusterName, ClusterInfo]) -> dict[GroupKey, tuple[ClusterName, ...]]:
+def build_groups(infos: Mapping[ClusterName, ClusterInfo]) -> dict[GroupKey, tuple[ClusterName, ...]]:
     """Clusters whose pools are alike, position by position, by name."""
     grouped: dict[GroupKey, list[ClusterName]] = {}
-    for name, site in sites.items():
-        if site.cluster is not None:
-            grouped.setdefault((site.traits, site.kinds, site.uses), []).append(name)
+    for name, info in infos.items():
+        if info.cluster is not None:
+            grouped.setdefault((info.profile, info.kinds, info.usages), []).append(name)
     return {key: tuple(sorted(names)) for key, names in grouped.items()}
 
 
-def build_cells(groups: Groups) -> dict[CellKey, EquivalenceClass]:
-    """All cells of a fleet. Clusters of one group are in the same cells, so each group is looked at once."""
-    grouped: dict[CellKey, list[list[Place]]] = {}
-    for (traits, kinds, uses), names in groups.items():
-        for at, (kind, use) in enumerate(zip(kinds, uses, strict=True)):
-            grouped.setdefault((traits, kind, use), []).append([(name, at) for name in names])
+def build_equivalence_classes(groups: Groups) -> dict[EquivalenceKey, EquivalenceClass]:
+    """All classes of a fleet. Clusters of one group are in the same classes, so each group is visited once."""
+    grouped: dict[EquivalenceKey, list[list[Place]]] = {}
+    for (cluster_profile, kinds, usages), names in groups.items():
+        for at, (kind, usage) in enumerate(zip(kinds, usages, strict=True)):
+            grouped.setdefault((cluster_profile, kind, usage), []).append([(name, at) for name in names])
     return {
         key: EquivalenceClass(
             key, tuple(parts[0] if len(parts) == 1 else sorted(place for part in parts for place in part))
@@ -103,37 +105,44 @@ def build_cells(groups: Groups) -> dict[CellKey, EquivalenceClass]:
     }
 
 
-def update_cells(
-    cells: Cells, changes: Iterable[tuple[ClusterName, ClusterInfo | None, ClusterInfo | None]]
-) -> dict[CellKey, EquivalenceClass]:
-    """The cells after some sites became others. Cells that lose or gain a place are made anew, the rest are shared."""
-    gone: dict[CellKey, list[Visit]] = {}
-    come: dict[CellKey, list[Visit]] = {}
+def update_equivalence_classes(
+    equivalence_classes: EquivalenceClasses,
+    changes: Iterable[tuple[ClusterName, ClusterInfo | None, ClusterInfo | None]],
+) -> dict[EquivalenceKey, EquivalenceClass]:
+    """The classes after some clusters changed. Those that lose or gain a place are made anew, the rest are shared."""
+    gone: dict[EquivalenceKey, list[Visit]] = {}
+    come: dict[EquivalenceKey, list[Visit]] = {}
     for name, before, after in changes:
         changed = before is None or after is None or before.cluster is not after.cluster
         old, new = _keys(before), _keys(after)
         _note(gone, name, before, [changed or new[at : at + 1] != [key] for at, key in enumerate(old)])
         _note(come, name, after, [changed or old[at : at + 1] != [key] for at, key in enumerate(new)])
-    updated = dict(cells)
+    updated = dict(equivalence_classes)
     for key in gone.keys() | come.keys():
-        cell = (updated.get(key) or EquivalenceClass(key, ())).edited(gone.get(key, ()), come.get(key, ()))
-        if cell.places:
-            updated[key] = cell
+        equivalence_class = (updated.get(key) or EquivalenceClass(key, ())).edited(gone.get(key, ()), come.get(key, ()))
+        if equivalence_class.places:
+            updated[key] = equivalence_class
         else:
             updated.pop(key, None)
     return updated
 
 
-def _note(found: dict[CellKey, list[Visit]], name: ClusterName, site: ClusterInfo | None, flags: list[bool]) -> None:
-    if site is None or site.cluster is None:
+def _note(
+    found: dict[EquivalenceKey, list[Visit]], name: ClusterName, info: ClusterInfo | None, flags: list[bool]
+) -> None:
+    if info is None or info.cluster is None:
         return
     for at, flag in enumerate(flags):
         if flag:
-            found.setdefault((site.traits, site.kinds[at], site.uses[at]), []).append(((name, at), site.cluster))
+            found.setdefault((info.profile, info.kinds[at], info.usages[at]), []).append(((name, at), info.cluster))
 
 
-def _keys(site: ClusterInfo | None) -> list[CellKey]:
-    return [] if site is None else [(site.traits, kind, use) for kind, use in zip(site.kinds, site.uses, strict=True)]
+def _keys(info: ClusterInfo | None) -> list[EquivalenceKey]:
+    return (
+        []
+        if info is None
+        else [(info.profile, kind, usage) for kind, usage in zip(info.kinds, info.usages, strict=True)]
+    )
 
 
 def _places(visits: Iterable[Visit]) -> list[Place]:

@@ -3,12 +3,12 @@
 Each request takes `count` distinct devices that meet all its selectors. A claim names one DeviceClass for each request,
 so a request is served from kinds of one class; synthetic kinds are a class of their own that is never claimed. Classes
 are chosen by search and devices by a flow, so overlapping selectors are never falsely refused. A request prefers
-devices that can be claimed: if any way to serve the pod claims something, the first way found does.
+devices that can be claimed: if any allocation of the pod claims something, the first one found does.
 
 A selector that fails on a device of the class it would claim from rules that class out, since Kubernetes aborts such an
 allocation.
 
-Nothing here is about how many nodes are free; see `room`.
+Nothing here is about how many nodes are free; see `pool_usage`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from modelplane.placement.selectors import meets
 PodShape = tuple[Demand, ...]
 """The devices that one pod claims of its node: counts by mask, sorted. Empty for a pod that claims nothing."""
 
-_MAX_WAYS = 8
+_MAX_ALLOCATIONS = 8
 _MAX_STEPS = 512
 _CACHED = 16_384
 
@@ -39,17 +39,17 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     selectors: tuple[str, ...]
 
 
-class PodWay(msgspec.Struct, frozen=True, gc=False):
-    """One way to serve the requests of a pod."""
+class PodAllocation(msgspec.Struct, frozen=True, gc=False):
+    """Device classes that serve the requests of a pod."""
 
     claims: tuple[Claim, ...]
     shape: PodShape
 
 
-class EngineWay(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """One way to serve an engine on a pool: its members in order, and its pods by shape."""
+class EngineAllocation(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """How a pool serves an engine: its members in order, and its pods by shape."""
 
-    members: tuple[PodWay, ...]
+    members: tuple[PodAllocation, ...]
     pods: tuple[tuple[PodShape, int], ...]
     """Pods that claim something, by shape and sorted; the same form as the ledger's."""
     devices: int
@@ -72,18 +72,18 @@ _NO_REQUEST = NodeDeviceRequest("none", 0, ())
 
 
 @lru_cache(maxsize=_CACHED)
-def engine_ways(engine: EngineRequest, hardware: Hardware) -> tuple[EngineWay, ...] | Unmatched:
-    """Every way worth trying, the preferred first."""
+def engine_allocations(engine: EngineRequest, hardware: Hardware) -> tuple[EngineAllocation, ...] | Unmatched:
+    """Every allocation worth trying, the preferred first."""
     if hardware.fault:
         return Unmatched(_first_request(engine), 0, hardware.fault)
-    found: list[tuple[PodWay, ...]] = []
+    found: list[tuple[PodAllocation, ...]] = []
     for member in engine.members:
-        ways = pod_ways(member.requests, hardware)
-        if isinstance(ways, Unmatched):
-            return ways
-        found.append(ways)
-    whole = [_engine_way(engine, members) for members in _products(found)]
-    claiming = tuple(way for way in whole if way.pods)
+        allocations = pod_allocations(member.requests, hardware)
+        if isinstance(allocations, Unmatched):
+            return allocations
+        found.append(allocations)
+    whole = [_engine_allocation(engine, members) for members in _products(found)]
+    claiming = tuple(allocation for allocation in whole if allocation.pods)
     if not claiming:
         first = _first_request(engine)
         return Unmatched(first, first.count, nothing_claimed=True)
@@ -95,37 +95,39 @@ def _first_request(engine: EngineRequest) -> NodeDeviceRequest:
     return next((request for member in engine.members for request in member.requests), _NO_REQUEST)
 
 
-def _products(found: Sequence[tuple[PodWay, ...]]) -> Iterator[tuple[PodWay, ...]]:
-    """The first ways of all members together, then each further way of one member beside the first of the others."""
-    first = tuple(ways[0] for ways in found)
+def _products(found: Sequence[tuple[PodAllocation, ...]]) -> Iterator[tuple[PodAllocation, ...]]:
+    """The first allocations of all members together, then each further one of a member beside the others' first."""
+    first = tuple(allocations[0] for allocations in found)
     yield first
-    for position, ways in enumerate(found):
-        for way in ways[1:]:
-            yield (*first[:position], way, *first[position + 1 :])
+    for position, allocations in enumerate(found):
+        for allocation in allocations[1:]:
+            yield (*first[:position], allocation, *first[position + 1 :])
 
 
-def _engine_way(engine: EngineRequest, members: tuple[PodWay, ...]) -> EngineWay:
+def _engine_allocation(engine: EngineRequest, members: tuple[PodAllocation, ...]) -> EngineAllocation:
     pods: dict[PodShape, int] = {}
-    for member, way in zip(engine.members, members, strict=True):
-        if way.shape:
-            pods[way.shape] = pods.get(way.shape, 0) + member.nodes * engine.copies
+    for member, allocation in zip(engine.members, members, strict=True):
+        if allocation.shape:
+            pods[allocation.shape] = pods.get(allocation.shape, 0) + member.nodes * engine.copies
     devices = sum(count * amount for shape, count in pods.items() for amount, _ in shape)
-    return EngineWay(members, tuple(sorted(pods.items())), devices)
+    return EngineAllocation(members, tuple(sorted(pods.items())), devices)
 
 
 @lru_cache(maxsize=_CACHED)
-def pod_ways(requests: tuple[NodeDeviceRequest, ...], hardware: Hardware) -> tuple[PodWay, ...] | Unmatched:
+def pod_allocations(
+    requests: tuple[NodeDeviceRequest, ...], hardware: Hardware
+) -> tuple[PodAllocation, ...] | Unmatched:
     options: list[tuple[_Option, ...]] = []
     for request in requests:
         found = _options(request, hardware)
         if isinstance(found, Unmatched):
             return found
         options.append(found)
-    ways = tuple(_way(requests, chosen) for chosen in _search(requests, options, hardware.counts))
-    if not ways:
+    allocations = tuple(_allocation(requests, chosen) for chosen in _search(requests, options, hardware.counts))
+    if not allocations:
         request, suitable = _tightest(requests, hardware)
         return Unmatched(request, suitable)
-    return ways
+    return allocations
 
 
 def _options(request: NodeDeviceRequest, hardware: Hardware) -> tuple[_Option, ...] | Unmatched:
@@ -154,7 +156,7 @@ def _search(
     found: list[tuple[_Option, ...]] = []
     stack: list[tuple[_Option, ...]] = [()]
     for _ in range(_MAX_STEPS):
-        if not stack or len(found) == _MAX_WAYS:
+        if not stack or len(found) == _MAX_ALLOCATIONS:
             break
         chosen = stack.pop()
         demands = [(request.count, mask) for request, (_, mask) in zip(requests, chosen, strict=False)]
@@ -178,7 +180,7 @@ def _worth_trying(
     return options[at]
 
 
-def _way(requests: Sequence[NodeDeviceRequest], chosen: tuple[_Option, ...]) -> PodWay:
+def _allocation(requests: Sequence[NodeDeviceRequest], chosen: tuple[_Option, ...]) -> PodAllocation:
     claims = tuple(
         Claim(request.name, name, request.count, request.selectors)
         for request, (name, _) in zip(requests, chosen, strict=True)
@@ -186,7 +188,7 @@ def _way(requests: Sequence[NodeDeviceRequest], chosen: tuple[_Option, ...]) -> 
     claimed = [
         (request.count, mask) for request, (name, mask) in zip(requests, chosen, strict=True) if name is not None
     ]
-    return PodWay(claims, pod_shape(claimed))
+    return PodAllocation(claims, pod_shape(claimed))
 
 
 def pod_shape(demands: Sequence[Demand]) -> PodShape:

@@ -1,4 +1,4 @@
-"""What decisions are made about: clusters of one make, engines on pools of one kind, and whole seats for a replica."""
+"""What decisions are made about: clusters of one profile, engines on pools of one shape, and whole replicas."""
 
 from functools import lru_cache
 
@@ -7,36 +7,36 @@ import msgspec
 from modelplane.api.meta import ClusterName
 from modelplane.placement.cluster_info import ClusterProfile, PoolShape
 from modelplane.placement.index import Facts, Place
-from modelplane.placement.matching import EngineWay, Unmatched, engine_ways
+from modelplane.placement.matching import EngineAllocation, Unmatched, engine_allocations
+from modelplane.placement.pool_usage import PoolUsage, add, devices_held, fits
 from modelplane.placement.request import EngineRequest
-from modelplane.placement.room import Use, add, devices_in, fits
 from modelplane.placement.values import Cluster
 
 _CACHED = 65_536
 
 
 class ClusterView(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A make of cluster. The sample stands for all clusters that have the same traits and facts."""
+    """Clusters of one profile. The sample stands for all clusters that have the same profile and facts."""
 
-    traits: ClusterProfile
+    profile: ClusterProfile
     facts: Facts
     sample: Cluster
 
 
 class PoolView(msgspec.Struct, frozen=True, eq=False):
-    """An engine on a kind of pool in one state of use."""
+    """An engine on pools of one shape and usage."""
 
     engine: EngineRequest
     kind: PoolShape
-    use: Use
+    usage: PoolUsage
 
 
 class Fit(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """How an engine would sit on a pool."""
+    """How an engine would fit a pool."""
 
-    way: EngineWay
-    after: Use
-    """The use of the pool once the engine is seated."""
+    allocation: EngineAllocation
+    after: PoolUsage
+    """The usage of the pool with the engine."""
     free_share: float
     """The share of the pool's devices that stay free."""
     price: tuple[float, str] | None
@@ -51,21 +51,21 @@ class OfferedAssignment(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class PlacementOption(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Places that can take a replica and are alike to the one who asks, with where each engine would go."""
+    """Places that can take a replica and get equal scores, with where each engine would go."""
 
     view: ClusterView
     places: tuple[Place, ...]
-    seats: tuple[OfferedAssignment, ...]
+    assignments: tuple[OfferedAssignment, ...]
     load: int = 0
     """Replicas of the deployment on each of these clusters."""
     returning: bool = False
-    """Whether a replica of the deployment leaves one of these clusters in the same pass."""
+    """Whether a replica of the deployment leaves one of these clusters in the same cycle."""
     version: int = 0
-    """0 for places that are as the fleet has them. Otherwise one cluster as it is after so many changes in the pass."""
+    """0 for places that are as the fleet has them. Otherwise one cluster as it is after this many changes."""
 
     @property
     def devices(self) -> int:
-        return sum(seat.fit.way.devices for seat in self.seats)
+        return sum(assignment.fit.allocation.devices for assignment in self.assignments)
 
     @property
     def cluster(self) -> ClusterName:
@@ -74,26 +74,26 @@ class PlacementOption(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def headroom(self) -> float:
         """The share of devices that stay free, of the pool that gets fullest."""
-        return min(seat.fit.free_share for seat in self.seats)
+        return min(assignment.fit.free_share for assignment in self.assignments)
 
     @property
     def price(self) -> tuple[float, str] | None:
         """What the replica costs an hour, and in which currency; None where a pool has no price."""
-        if len(self.seats) == 1:
-            return self.seats[0].fit.price
-        prices = [seat.fit.price for seat in self.seats]
+        if len(self.assignments) == 1:
+            return self.assignments[0].fit.price
+        prices = [assignment.fit.price for assignment in self.assignments]
         known = [price for price in prices if price is not None]
         if len(known) < len(prices) or len({currency for _, currency in known}) != 1:
             return None
         return sum(amount for amount, _ in known), known[0][1]
 
 
-def _price(kind: PoolShape, way: EngineWay) -> tuple[float, str] | None:
+def _price(kind: PoolShape, allocation: EngineAllocation) -> tuple[float, str] | None:
     """Each pod pays for the part of its node that it takes, by the device that it takes most of."""
     if kind.price is None:
         return None
     nodes = 0.0
-    for shape, pods in way.pods:
+    for shape, pods in allocation.pods:
         part = max(
             count / sum(have for bit, have in enumerate(kind.counts) if mask >> bit & 1) for count, mask in shape
         )
@@ -101,19 +101,19 @@ def _price(kind: PoolShape, way: EngineWay) -> tuple[float, str] | None:
     return kind.price.per_node_hour * nodes, kind.price.currency
 
 
-def _free_share(kind: PoolShape, use: Use) -> float:
+def _free_share(kind: PoolShape, usage: PoolUsage) -> float:
     devices = kind.devices
-    return max(0.0, 1.0 - devices_in(use) / devices) if devices else 0.0
+    return max(0.0, 1.0 - devices_held(usage) / devices) if devices else 0.0
 
 
 @lru_cache(maxsize=_CACHED)
-def first_fit(engine: EngineRequest, kind: PoolShape, use: Use) -> Fit | None:
-    """The first way to serve an engine on a pool that there is room for, with the use that results."""
-    ways = engine_ways(engine, kind.hardware)
-    if isinstance(ways, Unmatched):
+def first_fit(engine: EngineRequest, kind: PoolShape, usage: PoolUsage) -> Fit | None:
+    """The first allocation of an engine that fits a pool, with the usage that results."""
+    allocations = engine_allocations(engine, kind.hardware)
+    if isinstance(allocations, Unmatched):
         return None
-    for way in ways:
-        after = add(use, way.pods)
+    for allocation in allocations:
+        after = add(usage, allocation.pods)
         if fits(kind.counts, kind.nodes, after, packed=kind.packed):
-            return Fit(way, after, _free_share(kind, after), _price(kind, way))
+            return Fit(allocation, after, _free_share(kind, after), _price(kind, allocation))
     return None

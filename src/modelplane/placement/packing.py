@@ -33,8 +33,8 @@ class Packable(StrEnum):
 
 
 @lru_cache(maxsize=_CACHED)
-def pack(counts: tuple[int, ...], nodes: int, use: _Pods) -> Packable:
-    pods = sorted(use, key=lambda item: (-_size(item[0]), item[0]))
+def pack(counts: tuple[int, ...], nodes: int, usage: _Pods) -> Packable:
+    pods = sorted(usage, key=lambda item: (-_size(item[0]), item[0]))
     if sum(_size(shape) * count for shape, count in pods) > nodes * sum(counts):
         return Packable.NO
     if _greedy(pods, counts, nodes):

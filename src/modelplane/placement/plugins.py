@@ -1,17 +1,17 @@
 """What a plugin of placement can be, beyond the framework's filter, scorer and picker.
 
-A filter says at which stage it is asked: of a make of cluster, of an engine on a kind of pool, or of a whole offer. It
-keeps newcomers away; replicas that have a place are judged by `review` alone. Decisions are made once for all places
-that are alike, so a plugin reads of a cluster only what sets those places apart: its traits, and the labels that it
-names in `reads`. The sample of a view stands for every cluster that agrees on those.
+A filter says at which stage it is asked: about clusters of one profile, about an engine on pools of one shape, or about
+a whole option. It filters places for new replicas; replicas that are placed are judged by `review` alone. Decisions are
+made once for all places that are alike, so a plugin reads of a cluster only what sets those places apart: its profile,
+and the labels that it names in `reads`. The sample of a view stands for every cluster that agrees on those.
 
-A plugin may say more of itself, to be asked less often:
+A plugin may declare more, to be called less often:
 
-concerns   whether it has anything to say in a pass; without it, it always has
+applies    whether it has anything to do in a cycle; without it, it always has
 reads      the labels of clusters that its answer depends on; without it, none
-steady     True where seating a replica on one cluster changes no answer about another, and raises no score of its own
+steady     True where a reservation on one cluster changes no answer about another, and raises no score of its own
 
-One that does not say `steady` is asked again after every replica that is seated, which is always right and costs more.
+One that does not declare `steady` is called again after every reservation, which is always right and costs more.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -30,9 +30,9 @@ from modelplane.placement.offers import ClusterView, PlacementOption, PoolView
 class FilterStage(StrEnum):
     """What a filter is asked about.
 
-    CLUSTER   a make of cluster: its candidate is a ClusterView
-    POOL      an engine on a kind of pool: a PoolView
-    OFFER     seats for a whole replica: an Offer
+    CLUSTER   clusters of one profile: its candidate is a ClusterView
+    POOL      an engine on pools of one shape: a PoolView
+    OFFER     places for a whole replica: a PlacementOption
     """
 
     CLUSTER = "Cluster"
@@ -41,9 +41,9 @@ class FilterStage(StrEnum):
 
 
 @runtime_checkable
-class Concerned(Protocol):
-    def concerns(self, state: SchedulingCycle, traits: Collection[ClusterProfile], /) -> bool:
-        """Whether it has anything to say in a pass over clusters with these traits."""
+class ConditionalPlugin(Protocol):
+    def applies(self, state: SchedulingCycle, profiles: Collection[ClusterProfile], /) -> bool:
+        """Whether it has anything to do in a cycle over clusters with these profiles."""
 
 
 @runtime_checkable
@@ -64,32 +64,34 @@ class PlacementProfile(msgspec.Struct, frozen=True, eq=False):
     readers: tuple[LabelReader, ...] = ()
 
     def reading(self, state: SchedulingCycle) -> Reading:
-        """What the plugins read of clusters beside their traits."""
+        """What the plugins read of clusters beside their profiles."""
         keys = {key for reader in self.readers for key in reader.reads(state)}
-        caches = (state.cache(wanted) for wanted in state.ask.caches)
+        caches = (state.cache(wanted) for wanted in state.request.caches)
         return Reading(tuple(sorted(keys)), tuple(cache.staged for cache in caches if cache is not None))
 
 
-class Lineup(msgspec.Struct, frozen=True, eq=False):
-    """The plugins that have something to say in one pass."""
+class ActivePlugins(msgspec.Struct, frozen=True, eq=False):
+    """The plugins that apply in one cycle."""
 
     profile: Profile[SchedulingCycle, PlacementOption]
-    """Scorers with their weights, and the filters whose answer for an offer holds for the whole pass."""
-    shifting: tuple[Filter[SchedulingCycle, PlacementOption], ...]
-    """Filters that are asked again after each replica that is seated."""
+    """Scorers with their weights, and the filters whose answer for an option holds for the whole cycle."""
+    rechecked: tuple[Filter[SchedulingCycle, PlacementOption], ...]
+    """Filters that are asked again after each reservation."""
     steady: bool
     """Whether no scorer has to be asked again about offers that did not change."""
 
 
-def line_up(profile: PlacementProfile, state: SchedulingCycle, traits: Collection[ClusterProfile]) -> Lineup:
-    filters = [plugin for plugin in profile.offer_filters if _concerned(plugin, state, traits)]
+def active_plugins(
+    profile: PlacementProfile, state: SchedulingCycle, profiles: Collection[ClusterProfile]
+) -> ActivePlugins:
+    filters = [plugin for plugin in profile.offer_filters if _applies(plugin, state, profiles)]
     scorers: list[Weighted[SchedulingCycle, PlacementOption]] = []
     for known in profile.scorers:
-        given = getattr(state.ask.weights, known.scorer.name, None)
+        given = getattr(state.request.weights, known.scorer.name, None)
         weight = known.weight if given is None else given
-        if weight > 0 and _concerned(known.scorer, state, traits):
+        if weight > 0 and _applies(known.scorer, state, profiles):
             scorers.append(known if weight == known.weight else Weighted(known.scorer, weight))
-    return Lineup(
+    return ActivePlugins(
         Profile(profile.name, profile.picker, tuple(found for found in filters if is_steady(found)), tuple(scorers)),
         tuple(found for found in filters if not is_steady(found)),
         all(is_steady(found.scorer) for found in scorers),
@@ -100,8 +102,8 @@ def is_steady(plugin: Filter[SchedulingCycle, PlacementOption] | Scorer[Scheduli
     return getattr(plugin, "steady", False) is True
 
 
-def _concerned(plugin: object, state: SchedulingCycle, traits: Collection[ClusterProfile]) -> bool:
+def _applies(plugin: object, state: SchedulingCycle, profiles: Collection[ClusterProfile]) -> bool:
     asked = cast(
-        "Callable[[SchedulingCycle, Collection[ClusterProfile]], bool] | None", getattr(plugin, "concerns", None)
+        "Callable[[SchedulingCycle, Collection[ClusterProfile]], bool] | None", getattr(plugin, "applies", None)
     )
-    return asked is None or asked(state, traits)
+    return asked is None or asked(state, profiles)

@@ -1,108 +1,113 @@
-"""Repair: when a pool was promised twice, who gives way; and who waits for what will not come.
+"""Repair: which replicas lose an oversubscribed pool or quota, and which cannot run.
 
 Two deployments can be scheduled at once from the same stale view. Replicas of a cluster are put in one order that every
 observer agrees on: those that serve first, then by priority, then the oldest, then by key. Going through it, a replica
 keeps its place while its pools stay safe and its namespace within its quota. Those that serve always keep theirs. A
-pool counts with the nodes that it should have: a node that is drained or reboots breaks no promise, and what others
-hold was not promised by anybody here. What is left over gives way, and since whoever did not fit beside those before it
-does not fit beside all that stay, it will not come back to the same pool.
+pool counts with its desired nodes: a node that is drained or reboots does not oversubscribe it, and neither does what
+others hold. The rest lose their place. Since such a replica did not fit beside those before it, it does not fit beside
+all that stay, and will not come back to the same pool.
 
 A replica is stranded where its pool lost nodes or others took its devices, so that it cannot run however well those
-before it are packed. It is not driven out at once: see `review` for how long it may wait.
+before it are packed. It is not evicted at once: see `review` for how long it may wait.
 """
 
 from collections.abc import Callable, Iterator
 
-from modelplane.placement.cluster_info import ClusterInfo, PoolShape, charges, others_use
-from modelplane.placement.evicted import condemned
-from modelplane.placement.room import EMPTY, Use, add, cannot_be, fits, subtract
+from modelplane.placement.cluster_info import ClusterInfo, PoolShape, charges, held_by_others_usage
+from modelplane.placement.pool_usage import EMPTY, PoolUsage, add, fits, is_impossible, subtract
+from modelplane.placement.preempted import preempted
 from modelplane.placement.values import Cluster, PlacedReplica, Pool, ReplicaKey
 
 
-def is_oversubscribed(site: ClusterInfo) -> bool:
-    """Whether something was promised twice. Replicas that are on their way out are counted too."""
+def is_oversubscribed(info: ClusterInfo) -> bool:
+    """Whether a pool or a quota is oversubscribed. Replicas that are being deleted are counted too."""
     crowded = any(
-        not _keeps_promises(pool, kind, subtract(use, others_use(pool)) if pool.others_held else use)
-        for pool, kind, use in zip(site.pools, site.kinds, site.uses, strict=True)
-        if use
+        not _keeps_promises(pool, kind, subtract(usage, held_by_others_usage(pool)) if pool.held_by_others else usage)
+        for pool, kind, usage in zip(info.pools, info.kinds, info.usages, strict=True)
+        if usage
     )
-    return crowded or any(quota.used > quota.limit for quota in site.traits.quotas)
+    return crowded or any(quota.used > quota.limit for quota in info.profile.quotas)
 
 
-def giving_way(site: ClusterInfo) -> frozenset[ReplicaKey]:
-    """The replicas that must leave so that nothing is promised twice."""
-    cluster = site.cluster
-    if cluster is None or not is_oversubscribed(site):
+def resolve_conflicts(info: ClusterInfo) -> frozenset[ReplicaKey]:
+    """The replicas that must leave so that nothing is oversubscribed."""
+    cluster = info.cluster
+    if cluster is None or not is_oversubscribed(info):
         return frozenset()
-    uses: list[Use] = [EMPTY] * len(site.pools)
+    usages: list[PoolUsage] = [EMPTY] * len(info.pools)
     held: dict[str, int] = {}
     losers: list[ReplicaKey] = []
-    for holding in _in_order(site, cluster):
-        after = _with(site, uses, holding)
-        namespace = holding.deployment.namespace
-        devices = held.get(namespace, 0) + holding.devices
-        fit = _each(site, uses, after, _keeps_promises) and _within(cluster.quota_of(namespace), devices)
-        if holding.serving or fit:
-            uses = after
+    for replica in _in_order(info, cluster):
+        after = _with(info, usages, replica)
+        namespace = replica.deployment.namespace
+        devices = held.get(namespace, 0) + replica.devices
+        fit = _each(info, usages, after, _keeps_promises) and _within(cluster.quota_of(namespace), devices)
+        if replica.serving or fit:
+            usages = after
             held[namespace] = devices
         else:
-            losers.append(holding.id)
+            losers.append(replica.id)
     return frozenset(losers)
 
 
-def stranded(site: ClusterInfo) -> frozenset[ReplicaKey]:
+def stranded(info: ClusterInfo) -> frozenset[ReplicaKey]:
     """The replicas that cannot run on the nodes that are there, beside what others hold of them."""
-    cluster = site.cluster
-    if cluster is None or not any(pool.meant or pool.others_held for pool in site.pools):
+    cluster = info.cluster
+    if cluster is None or not any(pool.desired_nodes or pool.held_by_others for pool in info.pools):
         return frozenset()
-    uses = [others_use(pool) for pool in site.pools]
+    usages = [held_by_others_usage(pool) for pool in info.pools]
     left: list[ReplicaKey] = []
-    for holding in _in_order(site, cluster):
-        after = _with(site, uses, holding)
-        if holding.serving or _each(site, uses, after, _may_run):
-            uses = after
+    for replica in _in_order(info, cluster):
+        after = _with(info, usages, replica)
+        if replica.serving or _each(info, usages, after, _may_run):
+            usages = after
         else:
-            left.append(holding.id)
+            left.append(replica.id)
     return frozenset(left)
 
 
-def _in_order(site: ClusterInfo, cluster: Cluster) -> list[PlacedReplica]:
-    going = condemned(site)
-    staying = [holding for holding in site.held.values() if not holding.leaving and holding.id not in going]
+def _in_order(info: ClusterInfo, cluster: Cluster) -> list[PlacedReplica]:
+    going = preempted(info)
+    staying = [replica for replica in info.held.values() if not replica.leaving and replica.id not in going]
     return sorted(staying, key=lambda found: _rank(found, cluster))
 
 
-def _rank(holding: PlacedReplica, cluster: Cluster) -> tuple[bool, int, bool, str, ReplicaKey]:
+def _rank(replica: PlacedReplica, cluster: Cluster) -> tuple[bool, int, bool, str, ReplicaKey]:
     """Who comes first. A replica whose age is not known yet counts as the youngest."""
-    priority = cluster.priority_value(holding.priority)
-    return not holding.serving, -priority, not holding.created, holding.created, holding.id
+    priority = cluster.priority_value(replica.priority)
+    return not replica.serving, -priority, not replica.created, replica.created, replica.id
 
 
-def _with(site: ClusterInfo, uses: list[Use], holding: PlacedReplica) -> list[Use]:
-    after = list(uses)
-    for position, pods in charges(holding, site.pools):
+def _with(info: ClusterInfo, usages: list[PoolUsage], replica: PlacedReplica) -> list[PoolUsage]:
+    after = list(usages)
+    for position, pods in charges(replica, info.pools):
         after[position] = add(after[position], pods)
     return after
 
 
 def _each(
-    site: ClusterInfo, before: list[Use], after: list[Use], bears: Callable[[Pool, PoolShape, Use], bool]
+    info: ClusterInfo,
+    before: list[PoolUsage],
+    after: list[PoolUsage],
+    bears: Callable[[Pool, PoolShape, PoolUsage], bool],
 ) -> bool:
-    return all(bears(pool, kind, use) for pool, kind, use in _changed(site, before, after))
+    return all(bears(pool, kind, usage) for pool, kind, usage in _changed(info, before, after))
 
 
-def _changed(site: ClusterInfo, before: list[Use], after: list[Use]) -> Iterator[tuple[Pool, PoolShape, Use]]:
-    for pool, kind, was, use in zip(site.pools, site.kinds, before, after, strict=True):
-        if was != use:
-            yield pool, kind, use
+def _changed(
+    info: ClusterInfo, before: list[PoolUsage], after: list[PoolUsage]
+) -> Iterator[tuple[Pool, PoolShape, PoolUsage]]:
+    for pool, kind, was, usage in zip(info.pools, info.kinds, before, after, strict=True):
+        if was != usage:
+            yield pool, kind, usage
 
 
-def _keeps_promises(pool: Pool, kind: PoolShape, use: Use) -> bool:
-    return fits(kind.counts, max(pool.nodes, pool.meant or 0), use, packed=kind.packed)
+def _keeps_promises(pool: Pool, kind: PoolShape, usage: PoolUsage) -> bool:
+    return fits(kind.counts, max(pool.nodes, pool.desired_nodes or 0), usage, packed=kind.packed)
 
 
-def _may_run(_pool: Pool, kind: PoolShape, use: Use) -> bool:
-    return not cannot_be(kind.counts, kind.nodes, use)
+def _may_run(_pool: Pool, kind: PoolShape, usage: PoolUsage) -> bool:
+    return not is_impossible(kind.counts, kind.nodes, usage)
 
 
 def _within(limit: int | None, devices: int) -> bool:

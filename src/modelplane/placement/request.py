@@ -1,4 +1,4 @@
-"""What a deployment asks of the fleet, in the one form that every way of writing a deployment lowers to.
+"""What a deployment requests of the fleet, in the one form that every spec of a deployment lowers to.
 
 A replica is a tuple of engines; an engine runs `copies` times; a copy is made of members; a member is `nodes` pods. All
 engines of a replica land on one cluster, all members of an engine on one pool. Pods are counted by the devices that
@@ -82,5 +82,5 @@ class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     priority: str | None = None
     may_preempt: bool = False
     protected: bool = False
-    announced: frozenset[str] = frozenset()
-    """Replicas whose eviction the deployment's status has announced, by their digest. Only those are evicted."""
+    nominated_victims: frozenset[str] = frozenset()
+    """Digests of the victims that the deployment's status nominates. Only those are evicted."""

@@ -1,18 +1,18 @@
 """Retain: which replicas stay where they are.
 
-A replica stays while its cluster exists and every pool that it is pinned to still serves its engines, whatever else
-becomes better elsewhere. It is dropped at once when a NoExecute taint drains it, or it was evicted for a replica of
-higher priority. Everything else that makes its place wrong (edited selectors, relabelled clusters, a cluster that is
-gone or failed for longer than its grace) marks it as moving: it stays until a successor takes over. So does one that
-cannot run where it is, because nodes of its pool are away or others hold its devices, once that and its not serving
-have lasted for longer than its grace: until then a node may reboot.
+A replica stays while its cluster exists and every pool that it is pinned to still serves its engines, whatever becomes
+better elsewhere. It is dropped at once when a NoExecute taint drains it, or when a replica of higher priority preempted
+it. Everything else that makes its place wrong (edited selectors, relabelled clusters, a cluster that is gone or has
+been unready for longer than its grace period) marks it as moving: it stays until a successor takes over. So does one
+that cannot run, because nodes of its pool are missing or others hold its devices, once that and its not serving have
+lasted for longer than its grace period: until then a node may reboot.
 
-Replicas are looked at in one order, by cluster and index, each on the site as those before it leave it. One that asks
-for more than it has grows in place only where its pools, its namespace's quota and the cluster's queue still bear it;
-the first that they do not bear moves, and what it holds stays charged as it is.
+Replicas are reviewed in one order, by cluster and index, each on the cluster as those before it leave it. One that
+requests more than it has grows in place only where its pools, its namespace's quota and the cluster's queue allow it;
+the first that they do not allow moves, and what it holds stays charged as it is.
 
-Most replicas are where they should be, on clusters where nothing happens. What is known of one of them holds for all
-that were seated alike, so these are told by a look at a few fields.
+Most replicas are where they should be, on clusters where nothing changes. What is known of one of them holds for all
+with equal assignments, so these are recognised by a few fields.
 """
 
 from collections.abc import Iterable
@@ -26,12 +26,12 @@ from modelplane.api.meta import PoolName
 from modelplane.placement.cluster_info import ClusterInfo
 from modelplane.placement.cycle import SchedulingCycle
 from modelplane.placement.decisions import Dropped, DropReason
-from modelplane.placement.evicted import condemned
 from modelplane.placement.filters import label_keys
 from modelplane.placement.hardware import Hardware
-from modelplane.placement.matching import EngineWay, Unmatched, engine_ways
+from modelplane.placement.matching import EngineAllocation, Unmatched, engine_allocations
+from modelplane.placement.pool_usage import fits
+from modelplane.placement.preempted import preempted
 from modelplane.placement.request import EngineRequest
-from modelplane.placement.room import fits
 from modelplane.placement.taints import FOREVER, drains_at
 from modelplane.placement.values import Cluster, MemberAssignment, PlacedReplica, PlacementTaint, Pool, PoolAssignment
 from modelplane.placement.wording import Mismatch
@@ -52,225 +52,231 @@ class ReplicaReview:
 def review(state: SchedulingCycle) -> ReplicaReview:
     found = ReplicaReview()
     seen = _Undisturbed(state)
-    for holding in state.fleet.owned_by(state.ask.deployment):
-        if seen.is_one(holding):
-            found.kept.append(holding)
+    for replica in state.fleet.owned_by(state.request.deployment):
+        if seen.is_one(replica):
+            found.kept.append(replica)
         else:
-            _consider(state, holding, found)
-            seen.note(holding, found)
+            _consider(state, replica, found)
+            seen.note(replica, found)
     return found
 
 
 class _Undisturbed:
-    """Tells replicas that stay as they are without a closer look, by others that did in the same pass."""
+    """Recognises replicas that stay as they are by others that did in the same cycle."""
 
-    __slots__ = ("_known", "_labels", "_plain", "_sites")
+    __slots__ = ("_infos", "_known", "_labels", "_plain")
 
     def __init__(self, state: SchedulingCycle) -> None:
-        self._sites = state.fleet.sites
-        self._plain = (state.ask.priority, state.ask.protected, False, "", ())
-        self._labels = tuple(sorted(set(label_keys(state.ask.cluster_selector, *state.ask.required))))
+        self._infos = state.fleet.infos
+        self._plain = (state.request.priority, state.request.protected, False, "", ())
+        self._labels = tuple(sorted(set(label_keys(state.request.cluster_selector, *state.request.required))))
         self._known: dict[tuple[object, ...], tuple[object, ...]] = {}
-        """Seats, pools and traits that go together, by identity; they are kept, so that the identities stay theirs."""
+        """Assignments, pools and profiles that go together, by identity; kept, so that the identities stay theirs."""
 
-    def is_one(self, holding: PlacedReplica) -> bool:
-        site = self._sites[holding.cluster]
-        fields = (holding.priority, holding.protected, holding.leaving, holding.fault, holding.preempts)
-        return self._key(holding, site) in self._known and fields == self._plain and not site.evicting
+    def is_one(self, replica: PlacedReplica) -> bool:
+        info = self._infos[replica.cluster]
+        fields = (replica.priority, replica.protected, replica.leaving, replica.fault, replica.preempts)
+        return self._key(replica, info) in self._known and fields == self._plain and not info.preempting
 
-    def note(self, holding: PlacedReplica, found: ReplicaReview) -> None:
-        """Remember the seats of one that was looked at and stays as it is, where nothing but them mattered."""
-        site = self._sites[holding.cluster]
-        if found.kept and found.kept[-1] is holding and _is_calm(site):
-            self._known[self._key(holding, site)] = holding.seats, site.pools, site.traits
+    def note(self, replica: PlacedReplica, found: ReplicaReview) -> None:
+        """Remembers the assignments of one that was reviewed and stays as it is, where nothing else mattered."""
+        info = self._infos[replica.cluster]
+        if found.kept and found.kept[-1] is replica and _is_calm(info):
+            self._known[self._key(replica, info)] = replica.assignments, info.pools, info.profile
 
-    def _key(self, holding: PlacedReplica, site: ClusterInfo) -> tuple[object, ...]:
+    def _key(self, replica: PlacedReplica, info: ClusterInfo) -> tuple[object, ...]:
         """What of a replica and its cluster decides, with the values of the labels that are selected by."""
-        key = id(holding.seats), id(site.pools), id(site.traits)
-        if not self._labels or site.cluster is None:
+        key = id(replica.assignments), id(info.pools), id(info.profile)
+        if not self._labels or info.cluster is None:
             return key
-        return *key, *(site.cluster.labels.get(label) for label in self._labels)
+        return *key, *(info.cluster.labels.get(label) for label in self._labels)
 
 
-def _is_calm(site: ClusterInfo) -> bool:
-    """Whether nothing about a cluster and its pools may drive a replica away."""
-    traits = site.traits
-    disturbed = traits.taints or traits.fault or not traits.ready
-    return not disturbed and not any(pool.taints or pool.meant or pool.others_held for pool in site.pools)
+def _is_calm(info: ClusterInfo) -> bool:
+    """Whether nothing about a cluster and its pools may make a replica leave."""
+    cluster_profile = info.profile
+    disturbed = cluster_profile.taints or cluster_profile.fault or not cluster_profile.ready
+    return not disturbed and not any(pool.taints or pool.desired_nodes or pool.held_by_others for pool in info.pools)
 
 
-def _consider(state: SchedulingCycle, holding: PlacedReplica, found: ReplicaReview) -> None:
-    site = state.site(holding.cluster)
-    if holding.leaving:
-        found.leaving.append(holding)
+def _consider(state: SchedulingCycle, replica: PlacedReplica, found: ReplicaReview) -> None:
+    info = state.info(replica.cluster)
+    if replica.leaving:
+        found.leaving.append(replica)
         return
-    dropped = _must_go(state, holding, site, found)
+    dropped = _must_go(state, replica, info, found)
     if dropped is not None:
         found.dropped.append(dropped)
         return
-    wrong = _misplaced(state, holding, site, found)
-    seats = _reseated(state, holding, site) if wrong is None else ""
-    if isinstance(seats, str):
-        found.moving.append((holding, wrong or seats))
+    wrong = _misplaced(state, replica, info, found)
+    assignments = _reassigned(state, replica, info) if wrong is None else ""
+    if isinstance(assignments, str):
+        found.moving.append((replica, wrong or assignments))
     else:
-        kept = _renewed(state, holding, site, seats)
+        kept = _renewed(state, replica, info, assignments)
         found.kept.append(kept)
-        if kept is not holding:
+        if kept is not replica:
             state.renew(kept)
 
 
-def _must_go(state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo, found: ReplicaReview) -> Dropped | None:
-    if site.cluster is None:
+def _must_go(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo, found: ReplicaReview) -> Dropped | None:
+    if info.cluster is None:
         return None
-    for taint in _taints(holding, site, site.cluster):
-        at = drains_at(taint, state.ask.tolerations)
+    for taint in _taints(replica, info, info.cluster):
+        at = drains_at(taint, state.request.tolerations)
         if at <= state.now:
-            return Dropped(holding, DropReason.TAINTED, f"taint {taint.key} drains it")
+            return Dropped(replica, DropReason.TAINTED, f"taint {taint.key} drains it")
         found.requeue_at = min(found.requeue_at, at)
-    if holding.id in condemned(site):
-        return Dropped(holding, DropReason.PREEMPTED, "a replica of higher priority takes its place")
+    if replica.id in preempted(info):
+        return Dropped(replica, DropReason.PREEMPTED, "a replica of higher priority preempts it")
     return None
 
 
-def _taints(holding: PlacedReplica, site: ClusterInfo, cluster: Cluster) -> Iterable[PlacementTaint]:
+def _taints(replica: PlacedReplica, info: ClusterInfo, cluster: Cluster) -> Iterable[PlacementTaint]:
     yield from cluster.taints
-    for seat in holding.seats:
-        position = site.position(seat.pool)
+    for assignment in replica.assignments:
+        position = info.position(assignment.pool)
         if position is not None:
-            yield from site.pools[position].taints
+            yield from info.pools[position].taints
 
 
-def _misplaced(state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo, found: ReplicaReview) -> str | None:
+def _misplaced(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo, found: ReplicaReview) -> str | None:
     """Why the cluster is the wrong one."""
-    ask, cluster = state.ask, site.cluster
+    request, cluster = state.request, info.cluster
     if cluster is None:
-        return f"cluster {holding.cluster} does not exist"
-    if holding.fault:
-        return f"it cannot be read: {holding.fault}"
+        return f"cluster {replica.cluster} does not exist"
+    if replica.fault:
+        return f"it cannot be read: {replica.fault}"
     if cluster.fault:
         return None
-    if not selects(ask.cluster_selector, cluster.labels):
+    if not selects(request.cluster_selector, cluster.labels):
         return "its cluster no longer matches the clusterSelector"
-    if ask.required and not any(selects(selector, cluster.labels) for selector in ask.required):
+    if request.required and not any(selects(selector, cluster.labels) for selector in request.required):
         return "its cluster matches none of the required selectors"
-    if not ask.failover.replace:
+    if not request.failover.replace:
         return None
     if not cluster.ready and cluster.unready_since is not None and _is_over(state, cluster.unready_since, found):
-        return f"its cluster is not ready for longer than {ask.failover.grace_s:g} s"
-    return _starved(state, holding, site, found)
+        return f"its cluster has not been ready for more than {request.failover.grace_s:g} s"
+    return _starved(state, replica, info, found)
 
 
 def _is_over(state: SchedulingCycle, since: float, found: ReplicaReview) -> bool:
-    """Whether the grace period from a moment on is over; otherwise the pass is to be repeated when it is."""
-    ends = since + state.ask.failover.grace_s
+    """Whether the grace period from a moment on is over; otherwise the cycle is to be repeated when it is."""
+    ends = since + state.request.failover.grace_s
     if state.now < ends:
         found.requeue_at = min(found.requeue_at, ends)
     return state.now >= ends
 
 
-def _starved(state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo, found: ReplicaReview) -> str | None:
-    """What it lacks to run, where that will not come by itself: nodes that are away, or devices that others hold."""
-    if holding.serving or holding.idle_since is None:
+def _starved(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo, found: ReplicaReview) -> str | None:
+    """What it lacks to run, where that will not come by itself: missing nodes, or devices that others hold."""
+    if replica.serving or replica.idle_since is None:
         return None
-    pools = [pool for seat in holding.seats for pool in site.pools if pool.name == seat.pool]
-    lacking = [pool for pool in pools if pool.meant or pool.others_held]
-    if not lacking or holding.id not in state.stranded_on(holding.cluster):
+    pools = [pool for assignment in replica.assignments for pool in info.pools if pool.name == assignment.pool]
+    lacking = [pool for pool in pools if pool.desired_nodes or pool.held_by_others]
+    if not lacking or replica.id not in state.stranded_on(replica.cluster):
         return None
-    since = holding.idle_since
+    since = replica.idle_since
     for pool in lacking:
-        if pool.meant and pool.short_since is None:
+        if pool.desired_nodes and pool.short_since is None:
             return None
         since = max(since, pool.short_since or since)
     return _lack(lacking[0]) if _is_over(state, since, found) else None
 
 
 def _lack(pool: Pool) -> str:
-    held = sum(number for _, number in pool.others_held)
-    parts = [f"has {pool.nodes} of {pool.meant} nodes"] if pool.meant else []
-    parts += [f"lacks {held} devices that others hold or that are not there"] if held else []
+    held = sum(number for _, number in pool.held_by_others)
+    parts = [f"has {pool.nodes} of {pool.desired_nodes} nodes"] if pool.desired_nodes else []
+    parts += [f"has {held} devices that are missing or that others hold"] if held else []
     return f"it cannot run: pool {pool.name} {' and '.join(parts)}"
 
 
-def _reseated(state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo) -> tuple[PoolAssignment, ...] | str:
-    """Its seats by what the deployment asks today, on the pools that it has; or why that cannot be."""
-    if site.traits.fault:
-        return holding.seats
-    pinned = {seat.engine: seat for seat in holding.seats}
-    if pinned.keys() != {engine.name for engine in state.ask.engines}:
+def _reassigned(state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo) -> tuple[PoolAssignment, ...] | str:
+    """Its assignments by what the deployment requests today, on the pools that it has; or why that cannot be."""
+    if info.profile.fault:
+        return replica.assignments
+    pinned = {assignment.engine: assignment for assignment in replica.assignments}
+    if pinned.keys() != {engine.name for engine in state.request.engines}:
         return "the deployment has other engines"
-    seats: list[PoolAssignment] = []
-    for engine in state.ask.engines:
+    assignments: list[PoolAssignment] = []
+    for engine in state.request.engines:
         before = pinned[engine.name]
-        position = site.position(before.pool)
+        position = info.position(before.pool)
         if position is None:
             return f"its cluster has no pool {before.pool}"
-        hardware = site.pools[position].hardware
+        hardware = info.pools[position].hardware
         if hardware.fault:
-            return holding.seats
-        options = _seats_on(engine, before.pool, hardware)
+            return replica.assignments
+        options = _assignments_on(engine, before.pool, hardware)
         if isinstance(options, Unmatched):
             return f"pool {before.pool}: {Mismatch(options, hardware)}"
-        seats.append(before if before in options else options[0])
-    if tuple(seats) == holding.seats:
-        return holding.seats
-    changed = site.with_holdings([msgspec.structs.replace(holding, seats=tuple(seats))])
-    return too_much(site, changed, holding.deployment.namespace) or tuple(seats)
+        assignments.append(before if before in options else options[0])
+    if tuple(assignments) == replica.assignments:
+        return replica.assignments
+    changed = info.with_replicas([msgspec.structs.replace(replica, assignments=tuple(assignments))])
+    return too_much(info, changed, replica.deployment.namespace) or tuple(assignments)
 
 
 @lru_cache(maxsize=_CACHED)
-def _seats_on(engine: EngineRequest, pool: PoolName, hardware: Hardware) -> tuple[PoolAssignment, ...] | Unmatched:
-    ways = engine_ways(engine, hardware)
-    return ways if isinstance(ways, Unmatched) else tuple(make_seat(engine, pool, way) for way in ways)
+def _assignments_on(
+    engine: EngineRequest, pool: PoolName, hardware: Hardware
+) -> tuple[PoolAssignment, ...] | Unmatched:
+    allocations = engine_allocations(engine, hardware)
+    return (
+        allocations
+        if isinstance(allocations, Unmatched)
+        else tuple(make_assignment(engine, pool, allocation) for allocation in allocations)
+    )
 
 
 def too_much(before: ClusterInfo, after: ClusterInfo, namespace: str) -> str | None:
-    """What a change asks of a site beyond what it has; None where all of it fits. Asking for less is no harm."""
-    for kind, was, use in zip(before.kinds, before.uses, after.uses, strict=True):
-        if was != use and not fits(kind.counts, kind.nodes, use, packed=kind.packed):
-            return "what it asks for no longer fits its pool"
-    had, quota = before.traits.quota_left(namespace), after.traits.quota_left(namespace)
+    """What a change requests of a cluster beyond what it has; None where all of it fits."""
+    for kind, was, usage in zip(before.kinds, before.usages, after.usages, strict=True):
+        if was != usage and not fits(kind.counts, kind.nodes, usage, packed=kind.packed):
+            return "its pool has too few free devices for its new request"
+    had, quota = before.profile.quota_left(namespace), after.profile.quota_left(namespace)
     if had is not None and quota is not None and quota[0] < min(had[0], 0):
-        return f"what it asks for exceeds the quota of namespace {namespace}"
-    room, left = before.traits.queue_left, after.traits.queue_left
-    if room is not None and left is not None and left < min(room, 0):
-        return "what it asks for exceeds the cluster's queue"
+        return f"its new request exceeds the quota of namespace {namespace}"
+    had_left, left = before.profile.queue_left, after.profile.queue_left
+    if had_left is not None and left is not None and left < min(had_left, 0):
+        return "its new request exceeds the quota of the cluster's queue"
     return None
 
 
-def is_within(site: ClusterInfo, bound: ClusterInfo, namespace: str) -> bool:
-    """Whether nothing of a site is used more than on another."""
-    for use, most in zip(site.uses, bound.uses, strict=True):
+def is_within(info: ClusterInfo, bound: ClusterInfo, namespace: str) -> bool:
+    """Whether nothing of a cluster is used more than on another."""
+    for usage, most in zip(info.usages, bound.usages, strict=True):
         known = dict(most)
-        if any(number > known.get(shape, 0) for shape, number in use):
+        if any(number > known.get(shape, 0) for shape, number in usage):
             return False
-    quotas = site.traits.quota_left(namespace), bound.traits.quota_left(namespace)
-    queues = site.traits.queue_left, bound.traits.queue_left
+    quotas = info.profile.quota_left(namespace), bound.profile.quota_left(namespace)
+    queues = info.profile.queue_left, bound.profile.queue_left
     return (quotas[0] or (0,)) >= (quotas[1] or (0,)) and (queues[0] or 0) >= (queues[1] or 0)
 
 
 def _renewed(
-    state: SchedulingCycle, holding: PlacedReplica, site: ClusterInfo, seats: tuple[PoolAssignment, ...]
+    state: SchedulingCycle, replica: PlacedReplica, info: ClusterInfo, assignments: tuple[PoolAssignment, ...]
 ) -> PlacedReplica:
-    preempts = holding.preempts
+    preempts = replica.preempts
     if preempts:
-        there = {found.digest for found in site.held.values()}
+        there = {found.digest for found in info.held.values()}
         preempts = tuple(digest for digest in preempts if digest in there)
-    ask = state.ask
-    same = (holding.seats, holding.preempts, holding.priority, holding.protected)
-    if same == (seats, preempts, ask.priority, ask.protected):
-        return holding
+    request = state.request
+    same = (replica.assignments, replica.preempts, replica.priority, replica.protected)
+    if same == (assignments, preempts, request.priority, request.protected):
+        return replica
     return msgspec.structs.replace(
-        holding, seats=seats, preempts=preempts, priority=ask.priority, protected=ask.protected
+        replica, assignments=assignments, preempts=preempts, priority=request.priority, protected=request.protected
     )
 
 
 @lru_cache(maxsize=_CACHED)
-def make_seat(engine: EngineRequest, pool: PoolName, way: EngineWay) -> PoolAssignment:
+def make_assignment(engine: EngineRequest, pool: PoolName, allocation: EngineAllocation) -> PoolAssignment:
     """What a replica records of an engine: the claims that its cluster will see, without those that only steered."""
     members = tuple(
         MemberAssignment(
             member.nodes * engine.copies, tuple(claim for claim in served.claims if claim.device_class is not None)
         )
-        for member, served in zip(engine.members, way.members, strict=True)
+        for member, served in zip(engine.members, allocation.members, strict=True)
     )
     return PoolAssignment(engine.name, pool, members)

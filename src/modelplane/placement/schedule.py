@@ -5,15 +5,15 @@ a new replica under another index or cluster, and the old one's deletion. Equal 
 order the objects came.
 
 1. Retain. A replica keeps its place while its cluster exists and its pools still serve it; see `review`. Whatever
-   is kept, grown, given room or brought back in a pass is judged on one trial of the fleet, in a fixed order.
-2. Repair. Where a pool was promised twice, replicas that do not serve yet give way in an order that every observer
+   is kept, grown, freed or brought back in a cycle is judged on one assumed fleet, in a fixed order.
+2. Repair. Where a pool is oversubscribed, replicas that do not serve yet leave in an order that every observer
    computes alike; see `repair`.
 3. Scale down. Those that do not serve go before those that do; of either, the highest index of the cluster that has
    most goes first, so none that serves is the last of its cluster to go while another has several.
-4. Fill. One replica at a time: filter, score, pick; see `board`. Seating one changes the ledger of the pass, so one
-   pass cannot promise anything twice.
-5. Replace. Replicas whose place is wrong leave when successors serve; where there is no room for both, one at a time.
-6. Preempt. Where the deployment may, room is made from replicas of lower priority, after it was announced.
+4. Fill. One replica at a time: filter, score, pick; see `candidate_queue`. A reservation changes the assumed
+   fleet, so one cycle cannot promise anything twice.
+5. Replace. Replicas whose place is wrong leave when successors serve; where both do not fit, one at a time.
+6. Preempt. Where the deployment may, replicas of lower priority are evicted, after its status nominated them.
 
 Coarse on purpose: devices are counted, CPU and memory are not; what the cluster's own scheduler does with the pods is
 its own affair, and it is authoritative about what runs. Where it is told to pack tightly, it is believed.
@@ -38,13 +38,13 @@ from modelplane.placement.offers import PlacementOption
 from modelplane.placement.plugins import PlacementProfile
 from modelplane.placement.preempt import find_eviction, offer_on
 from modelplane.placement.profile import DEFAULT_PROFILE
-from modelplane.placement.repair import giving_way, is_oversubscribed
+from modelplane.placement.repair import is_oversubscribed, resolve_conflicts
 from modelplane.placement.request import PlacementRequest
-from modelplane.placement.review import ReplicaReview, is_within, make_seat, review, too_much
+from modelplane.placement.review import ReplicaReview, is_within, make_assignment, review, too_much
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.taints import FOREVER
 from modelplane.placement.trace import GroupReport, PlacementTrace, Subject, TraceReporter
-from modelplane.placement.values import PlacedReplica, ReplicaKey, shared_seats
+from modelplane.placement.values import PlacedReplica, ReplicaKey, shared_assignments
 
 
 class Schedule(msgspec.Struct, frozen=True, eq=False):
@@ -61,7 +61,7 @@ class Schedule(msgspec.Struct, frozen=True, eq=False):
 
 
 def schedule(
-    ask: PlacementRequest,
+    request: PlacementRequest,
     fleet: Fleet,
     now: float = 0.0,
     *,
@@ -69,88 +69,90 @@ def schedule(
     reporter: Reporter[Subject] | None = None,
 ) -> Schedule:
     """The plugins of the profile say where new replicas may go; the reporter hears every answer beside the trace."""
-    state = SchedulingCycle(ask, fleet, now)
+    state = SchedulingCycle(request, fleet, now)
     found = review(state)
     _repair(state, found)
-    _scale_down(ask, found)
-    work = _Work(state, found, profile, reporter)
-    if len(found.kept) < ask.replicas:
-        work.fill()
-    movers = work.finish()
-    return _schedule(work, movers)
+    _scale_down(request, found)
+    placer = _Placer(state, found, profile, reporter)
+    if len(found.kept) < request.replicas:
+        placer.fill()
+    movers = placer.finish()
+    return _schedule(placer, movers)
 
 
 def survey(
-    ask: PlacementRequest, fleet: Fleet, now: float = 0.0, *, profile: PlacementProfile = DEFAULT_PROFILE
+    request: PlacementRequest, fleet: Fleet, now: float = 0.0, *, profile: PlacementProfile = DEFAULT_PROFILE
 ) -> Schedule:
     """The same decision, with every place judged as if one more replica were asked for: for explanations."""
-    decided = schedule(ask, fleet, now, profile=profile)
-    state = SchedulingCycle(ask, fleet, now)
-    kept = [placement.holding for placement in decided.placements]
-    known = {holding.id for holding in fleet.owned_by(ask.deployment)}
-    state.stay([holding for holding in kept if holding.id in known], fleet.owned_by(ask.deployment))
-    for holding in kept:
-        if holding.id not in known:
-            state.seat(holding)
+    decided = schedule(request, fleet, now, profile=profile)
+    state = SchedulingCycle(request, fleet, now)
+    kept = [placement.replica for placement in decided.placements]
+    known = {replica.id for replica in fleet.owned_by(request.deployment)}
+    state.stay([replica for replica in kept if replica.id in known], fleet.owned_by(request.deployment))
+    for replica in kept:
+        if replica.id not in known:
+            state.reserve(replica)
     listener = TraceReporter()
-    board = CandidateQueue(state, profile, listener)
-    board.tell_bare()
-    board.close()
-    trace = PlacementTrace(listener.findings(), fleet.sites, decided.placements)
+    queue = CandidateQueue(state, profile, listener)
+    queue.report_clusters_without_pools()
+    queue.close()
+    trace = PlacementTrace(listener.findings(), fleet.infos, decided.placements)
     return msgspec.structs.replace(decided, trace=trace)
 
 
 def _repair(state: SchedulingCycle, found: ReplicaReview) -> None:
-    starting = [holding for holding in found.kept if not holding.serving]
-    starting += [holding for holding, _ in found.moving if not holding.serving]
-    losing = _losing(state, {holding.cluster: None for holding in starting})
+    starting = [replica for replica in found.kept if not replica.serving]
+    starting += [replica for replica, _ in found.moving if not replica.serving]
+    losing = _losing(state, {replica.cluster: None for replica in starting})
     if not losing:
         return
-    lost = [holding for holding in starting if holding.id in losing]
-    gone = {holding.id for holding in lost}
-    found.kept = [holding for holding in found.kept if holding.id not in gone]
-    found.moving = [(holding, why) for holding, why in found.moving if holding.id not in gone]
+    lost = [replica for replica in starting if replica.id in losing]
+    gone = {replica.id for replica in lost}
+    found.kept = [replica for replica in found.kept if replica.id not in gone]
+    found.moving = [(replica, why) for replica, why in found.moving if replica.id not in gone]
     found.dropped += [
-        Dropped(holding, DropReason.OVERSUBSCRIBED, "its place was promised twice and others come first")
-        for holding in lost
+        Dropped(
+            replica, DropReason.OVERSUBSCRIBED, "its pool or quota is oversubscribed, and other replicas rank before it"
+        )
+        for replica in lost
     ]
     state.release(lost)
 
 
 def _losing(state: SchedulingCycle, clusters: Iterable[ClusterName]) -> frozenset[ReplicaKey]:
-    """Who gives way on some clusters. Those that are used alike keep their promises alike."""
+    """Replicas that lose their place on some clusters. Clusters with equal usage are checked once."""
     fine: dict[tuple[int, object, object], bool] = {}
     losing: set[ReplicaKey] = set()
     for name in clusters:
-        site = state.fleet.sites[name]
-        alike = id(site.kinds), site.uses, site.traits.quotas
+        info = state.fleet.infos[name]
+        alike = id(info.kinds), info.usages, info.profile.quotas
         if alike not in fine:
-            fine[alike] = not is_oversubscribed(site)
+            fine[alike] = not is_oversubscribed(info)
         if not fine[alike]:
-            losing |= giving_way(site)
+            losing |= resolve_conflicts(info)
     return frozenset(losing)
 
 
-def _scale_down(ask: PlacementRequest, found: ReplicaReview) -> None:
-    surplus = len(found.kept) - ask.replicas
+def _scale_down(request: PlacementRequest, found: ReplicaReview) -> None:
+    surplus = len(found.kept) - request.replicas
     if surplus <= 0:
         return
-    load = Counter(holding.cluster for holding in found.kept)
+    load = Counter(replica.cluster for replica in found.kept)
     losers: dict[ReplicaKey, PlacedReplica] = {}
     for serves in (False, True):
-        candidates = [holding for holding in found.kept if holding.serving is serves]
+        candidates = [replica for replica in found.kept if replica.serving is serves]
         for loser in islice(_fullest_first(candidates, load), surplus - len(losers)):
             losers[loser.id] = loser
-    found.kept = [holding for holding in found.kept if holding.id not in losers]
-    why = f"{ask.replicas} replicas are asked for"
+    found.kept = [replica for replica in found.kept if replica.id not in losers]
+    why = f"the deployment wants {request.replicas} replicas"
     found.dropped += [Dropped(loser, DropReason.SCALED_DOWN, why) for loser in losers.values()]
 
 
 def _fullest_first(candidates: Iterable[PlacedReplica], load: Counter[ClusterName]) -> Iterator[PlacedReplica]:
     """The highest index of the cluster that has most, as each that is taken leaves them."""
     by_cluster: dict[ClusterName, list[PlacedReplica]] = {}
-    for holding in sorted(candidates, key=lambda holding: holding.index):
-        by_cluster.setdefault(holding.cluster, []).append(holding)
+    for replica in sorted(candidates, key=lambda replica: replica.index):
+        by_cluster.setdefault(replica.cluster, []).append(replica)
     later_first = {name: at for at, name in enumerate(sorted(by_cluster, reverse=True))}
     heap = [(-load[name], later_first[name], name) for name in by_cluster]
     heapify(heap)
@@ -162,7 +164,7 @@ def _fullest_first(candidates: Iterable[PlacedReplica], load: Counter[ClusterNam
             heappush(heap, (-load[name], order, name))
 
 
-class _Work:
+class _Placer:
     """Filling and replacing, with what was found so far."""
 
     def __init__(
@@ -179,21 +181,21 @@ class _Work:
         self.found = found
         self.placed: list[PlacedReplica] = []
         self.preemption: PreemptionPlan | None = None
-        going = [*(moving for moving, _ in found.moving), *(dropped.holding for dropped in found.dropped)]
-        state.returning = frozenset(holding.cluster for holding in going if holding.cluster in state.fleet.sites)
+        going = [*(moving for moving, _ in found.moving), *(dropped.replica for dropped in found.dropped)]
+        state.returning = frozenset(replica.cluster for replica in going if replica.cluster in state.fleet.infos)
         self.released: frozenset[ReplicaKey] = frozenset()
-        """Replicas in the wrong place whose room was offered to others."""
+        """Replicas in the wrong place whose devices were offered to others."""
 
     @property
     def short(self) -> int:
-        return self.state.ask.replicas - len(self.found.kept) - len(self.placed)
+        return self.state.request.replicas - len(self.found.kept) - len(self.placed)
 
     @property
     def findings(self) -> tuple[GroupReport, ...]:
         return self._listener.findings()
 
-    def _board(self) -> CandidateQueue:
-        """A board of the fleet as it stands. What was heard of an earlier one no longer counts."""
+    def _new_queue(self) -> CandidateQueue:
+        """A queue of the fleet as assumed. What was reported of an earlier one no longer counts."""
         self._listener = TraceReporter()
         reporter = self._reporter
         return CandidateQueue(
@@ -201,126 +203,130 @@ class _Work:
         )
 
     def fill(self) -> None:
-        self.state.stay(self.found.kept, self.state.fleet.owned_by(self.state.ask.deployment))
-        board = self._fill_from(self._board(), self.short)
+        self.state.stay(self.found.kept, self.state.fleet.owned_by(self.state.request.deployment))
+        queue = self._fill_from(self._new_queue(), self.short)
         if self.short and self.found.moving:
-            board = self._make_room()
-        if self.short and self.state.ask.may_preempt:
-            self._preempt(board)
-        if not self.state.fleet.cells:
-            board.tell_bare()
-        board.close()
+            queue = self._make_room()
+        if self.short and self.state.request.may_preempt:
+            self._preempt(queue)
+        if not self.state.fleet.equivalence_classes:
+            queue.report_clusters_without_pools()
+        queue.close()
 
-    def _fill_from(self, board: CandidateQueue, wanted: int) -> CandidateQueue:
+    def _fill_from(self, queue: CandidateQueue, wanted: int) -> CandidateQueue:
         for _ in range(wanted):
-            best = board.best()
+            best = queue.pop_best()
             if best is None:
                 break
             offer, place, total = best
-            holding = _seated(self.state, offer, place)
-            self.state.seat(holding)
-            self.placed.append(holding)
-            board.took(holding.cluster, total)
-        return board
+            replica = _assigned(self.state, offer, place)
+            self.state.reserve(replica)
+            self.placed.append(replica)
+            queue.on_reserved(replica.cluster, total)
+        return queue
 
     def _make_room(self) -> CandidateQueue:
         """Let go of what does not serve; and of one that serves, when all others do and nothing else is under way."""
-        idle = [holding for holding, _ in self.found.moving if not holding.serving]
+        idle = [replica for replica, _ in self.found.moving if not replica.serving]
         self.state.release(idle)
-        self.released = frozenset(holding.id for holding in idle)
-        board = self._fill_from(self._board(), self.short)
-        under_way = self.placed or self.found.leaving or not all(holding.serving for holding in self.found.kept)
-        serving = [(holding, why) for holding, why in self.found.moving if holding.serving]
+        self.released = frozenset(replica.id for replica in idle)
+        queue = self._fill_from(self._new_queue(), self.short)
+        under_way = self.placed or self.found.leaving or not all(replica.serving for replica in self.found.kept)
+        serving = [(replica, why) for replica, why in self.found.moving if replica.serving]
         if not self.short or under_way or not serving:
-            return board
+            return queue
         for victim, why in reversed(serving):
-            before = self.state.site(victim.cluster)
-            left = before.with_holdings(removed=[victim.id])
-            if offer_on(self.state, board, left) is None:
+            before = self.state.info(victim.cluster)
+            left = before.with_replicas(removed=[victim.id])
+            if offer_on(self.state, queue, left) is None:
                 continue
-            self.state.trial[victim.cluster] = left
+            self.state.assumed[victim.cluster] = left
             heard = self._listener
-            retried = self._fill_from(self._board(), self.short)
+            retried = self._fill_from(self._new_queue(), self.short)
             if self.placed:
                 self.found.moving.remove((victim, why))
                 self.found.dropped.append(Dropped(victim, DropReason.REPLACED, why))
                 return retried
-            self.state.trial[victim.cluster] = before
+            self.state.assumed[victim.cluster] = before
             self._listener = heard
-        return board
+        return queue
 
-    def _preempt(self, board: CandidateQueue) -> None:
-        found = find_eviction(self.state, board)
+    def _preempt(self, queue: CandidateQueue) -> None:
+        found = find_eviction(self.state, queue)
         if found is None:
             return
         digests = frozenset(victim.digest for victim in found.victims)
-        acted = digests <= self.state.ask.announced
+        acted = digests <= self.state.request.nominated_victims
         self.preemption = PreemptionPlan(found.cluster, found.victims, acted)
         if acted:
-            place = (found.cluster, found.offer.seats[0].position)
-            holding = _seated(self.state, found.offer, place)
-            holding = msgspec.structs.replace(holding, preempts=tuple(sorted(digests)))
-            self.state.seat(holding, [victim.id for victim in found.victims])
-            self.placed.append(holding)
+            place = (found.cluster, found.offer.assignments[0].position)
+            replica = _assigned(self.state, found.offer, place)
+            replica = msgspec.structs.replace(replica, preempts=tuple(sorted(digests)))
+            self.state.reserve(replica, [victim.id for victim in found.victims])
+            self.placed.append(replica)
 
     def finish(self) -> list[tuple[PlacedReplica, str]]:
         """The moving replicas that still stay; the others are dropped as replaced."""
-        wanted = self.state.ask.replicas
-        serving = sum(holding.serving for holding in self.found.kept)
+        wanted = self.state.request.replicas
+        serving = sum(replica.serving for replica in self.found.kept)
         gap = wanted - serving
         ordered = sorted(self.found.moving, key=lambda item: (not item[0].serving, item[0].id))
         stay: list[tuple[PlacedReplica, str]] = []
-        for holding, why in ordered:
-            needed = len(stay) < gap if holding.serving else len(stay) < self.short
-            if needed and self._stays(holding):
-                stay.append((holding, why))
+        for replica, why in ordered:
+            needed = len(stay) < gap if replica.serving else len(stay) < self.short
+            if needed and self._stays(replica):
+                stay.append((replica, why))
             else:
-                self.found.dropped.append(Dropped(holding, DropReason.REPLACED, why))
+                self.found.dropped.append(Dropped(replica, DropReason.REPLACED, why))
         return stay
 
-    def _stays(self, holding: PlacedReplica) -> bool:
-        """Whether a replica in the wrong place can have its room back, where that was offered to others."""
-        if holding.id not in self.released:
+    def _stays(self, replica: PlacedReplica) -> bool:
+        """Whether a replica in the wrong place can have its devices back, where those were offered to others."""
+        if replica.id not in self.released:
             return True
-        site, before = self.state.site(holding.cluster), self.state.fleet.sites[holding.cluster]
-        back, namespace = site.with_holdings([holding]), holding.deployment.namespace
-        if not is_within(back, before, namespace) and too_much(site, back, namespace) is not None:
+        info, before = self.state.info(replica.cluster), self.state.fleet.infos[replica.cluster]
+        back, namespace = info.with_replicas([replica]), replica.deployment.namespace
+        if not is_within(back, before, namespace) and too_much(info, back, namespace) is not None:
             return False
-        self.state.trial[holding.cluster] = back
+        self.state.assumed[replica.cluster] = back
         return True
 
 
-def _seated(state: SchedulingCycle, offer: PlacementOption, place: Place) -> PlacedReplica:
+def _assigned(state: SchedulingCycle, offer: PlacementOption, place: Place) -> PlacedReplica:
     cluster, position = place
-    site = state.site(cluster)
-    seats = tuple(
-        make_seat(engine, site.pools[position if seat.position < 0 else seat.position].name, seat.fit.way)
-        for engine, seat in zip(state.ask.engines, offer.seats, strict=True)
+    info = state.info(cluster)
+    assignments = tuple(
+        make_assignment(
+            engine,
+            info.pools[position if assignment.position < 0 else assignment.position].name,
+            assignment.fit.allocation,
+        )
+        for engine, assignment in zip(state.request.engines, offer.assignments, strict=True)
     )
     return PlacedReplica(
-        deployment=state.ask.deployment,
+        deployment=state.request.deployment,
         cluster=cluster,
         index=state.lowest_free_index(cluster),
-        seats=shared_seats(seats),
-        priority=state.ask.priority,
-        protected=state.ask.protected,
+        assignments=shared_assignments(assignments),
+        priority=state.request.priority,
+        protected=state.request.protected,
     )
 
 
-def _schedule(work: _Work, movers: list[tuple[PlacedReplica, str]]) -> Schedule:
-    state, found = work.state, work.found
-    placements = [Placement(holding, ReplicaDecision.KEPT) for holding in found.kept]
-    if work.placed or movers:
-        placements += [Placement(holding, ReplicaDecision.NEW) for holding in work.placed]
-        placements += [Placement(holding, ReplicaDecision.MOVING, why) for holding, why in movers]
-        placements.sort(key=lambda placement: placement.holding.id)
+def _schedule(placer: _Placer, movers: list[tuple[PlacedReplica, str]]) -> Schedule:
+    state, found = placer.state, placer.found
+    placements = [Placement(replica, ReplicaDecision.KEPT) for replica in found.kept]
+    if placer.placed or movers:
+        placements += [Placement(replica, ReplicaDecision.NEW) for replica in placer.placed]
+        placements += [Placement(replica, ReplicaDecision.MOVING, why) for replica, why in movers]
+        placements.sort(key=lambda placement: placement.replica.id)
     wait = found.requeue_at - state.now
     return Schedule(
         placements=tuple(placements),
-        dropped=tuple(sorted(found.dropped, key=lambda dropped: dropped.holding.id)),
-        pending=max(state.ask.replicas - len(placements), 0),
-        unplaced=max(work.short, 0),
-        trace=PlacementTrace(work.findings, state.fleet.sites, placements),
-        preemption=work.preemption,
+        dropped=tuple(sorted(found.dropped, key=lambda dropped: dropped.replica.id)),
+        pending=max(state.request.replicas - len(placements), 0),
+        unplaced=max(placer.short, 0),
+        trace=PlacementTrace(placer.findings, state.fleet.infos, placements),
+        preemption=placer.preemption,
         requeue_after_s=wait if found.requeue_at < FOREVER else None,
     )

@@ -1,14 +1,14 @@
-"""How good an offer is. Each score lies in [0, 1]; the weights come from the deployment.
+"""How good an option is. Each score lies in [0, 1]; the weights come from the deployment.
 
 spread       1 / (1 + replicas of the deployment on the cluster)
 staged       the share of the deployment's caches that the cluster holds already
 headroom     the share of the fullest pool's devices that stay free
 price        the cheapest offer's price over this one's, in the same currency; 0.5 where there is no price to compare
-stickiness   1 where a replica of the deployment leaves in the same pass, so that its successor stays
+stickiness   1 where a replica of the deployment leaves in the same cycle, so that its successor stays
 preferred    the share of the preferred weights that the cluster's labels match
 topology     1 / (1 + how far the label's value is ahead of the emptiest), for spread rules that only prefer
 
-A score that has nothing to say in a pass is left out of it.
+A scorer that does not apply in a cycle is left out of it.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -36,11 +36,11 @@ class StagedScorer:
     name: Final = "staged"
     steady: Final = True
 
-    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
-        return bool(state.ask.caches)
+    def applies(self, state: SchedulingCycle, _profiles: Collection[ClusterProfile], /) -> bool:
+        return bool(state.request.caches)
 
     def score(self, state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
-        caches = [state.cache(wanted) for wanted in state.ask.caches]
+        caches = [state.cache(wanted) for wanted in state.request.caches]
         return [
             sum(cache is not None and offer.view.sample.name in cache.staged for cache in caches) / len(caches)
             for offer in offers
@@ -59,7 +59,7 @@ class PriceScorer:
     name: Final = "price"
     steady: Final = True
 
-    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
+    def applies(self, state: SchedulingCycle, _profiles: Collection[ClusterProfile], /) -> bool:
         return bool(state.cheapest)
 
     def score(self, state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
@@ -70,7 +70,7 @@ class PriceScorer:
         if price is None or price[1] not in state.cheapest:
             return UNPRICED
         amount, currency = price
-        # A price that fell below the cheapest seen at the start of the pass is the best all the same.
+        # A price that fell below the cheapest seen at the start of the cycle is the best all the same.
         return min(1.0, state.cheapest[currency] / amount) if amount > 0 else 1.0
 
 
@@ -78,7 +78,7 @@ class StickinessScorer:
     name: Final = "stickiness"
     steady: Final = True
 
-    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
+    def applies(self, state: SchedulingCycle, _profiles: Collection[ClusterProfile], /) -> bool:
         return bool(state.returning)
 
     def score(self, _state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
@@ -89,14 +89,14 @@ class PreferredScorer:
     name: Final = "preferred"
     steady: Final = True
 
-    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
-        return bool(state.ask.preferred)
+    def applies(self, state: SchedulingCycle, _profiles: Collection[ClusterProfile], /) -> bool:
+        return bool(state.request.preferred)
 
     def reads(self, state: SchedulingCycle, /) -> Iterator[str]:
-        return label_keys(*(preference.selector for preference in state.ask.preferred))
+        return label_keys(*(preference.selector for preference in state.request.preferred))
 
     def score(self, state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
-        preferred = state.ask.preferred
+        preferred = state.request.preferred
         whole = sum(preference.weight for preference in preferred) or 1
         return [
             sum(p.weight for p in preferred if selects(p.selector, offer.view.sample.labels)) / whole
@@ -107,11 +107,11 @@ class PreferredScorer:
 class TopologySpreadScorer:
     name: Final = "topology"
 
-    def concerns(self, state: SchedulingCycle, _traits: Collection[ClusterProfile], /) -> bool:
+    def applies(self, state: SchedulingCycle, _profiles: Collection[ClusterProfile], /) -> bool:
         return any(not domain.rule.hard for domain in state.domains)
 
     def reads(self, state: SchedulingCycle, /) -> Iterator[str]:
-        return (rule.key for rule in state.ask.spread)
+        return (rule.key for rule in state.request.spread)
 
     def score(self, state: SchedulingCycle, offers: Sequence[PlacementOption], /) -> list[float]:
         soft = [domain for domain in state.domains if not domain.rule.hard]

@@ -1,7 +1,7 @@
 """Why each candidate was taken or not, with numbers.
 
 The scheduler decides for groups of like places and tells a reporter of each, so keeping a trace costs nothing that
-grows with the fleet. `Listener` is the reporter that keeps one; `candidates` spells all of it out; `shown` gives a
+grows with the fleet. `TraceReporter` is the reporter that keeps one; `candidates` spells all of it out; `shown` gives a
 bounded part that has something of each group.
 """
 
@@ -55,7 +55,7 @@ class CandidateGroup(msgspec.Struct, frozen=True, eq=False):
     engine: str = ""
     """The engine that it is about, where the deployment has several."""
     version: int = 0
-    """As of an Offer."""
+    """As of a PlacementOption."""
 
 
 Subject = CandidateGroup | PlacementOption
@@ -74,7 +74,7 @@ class GroupReport(msgspec.Struct, frozen=True, eq=False):
     """It is about clusters, not about pools of them."""
     engine: str = ""
     apart: bool = False
-    """It is about one cluster that the pass sets apart from its likes, and stands before what was found of those."""
+    """It is about one cluster that the cycle sets apart from similar ones, and replaces what was found of those."""
 
 
 class _Notes:
@@ -105,12 +105,16 @@ class TraceReporter:
                 GroupReport(subject.places, refusal, whole=subject.whole, engine=subject.engine, apart=apart)
             )
         else:
-            finding = GroupReport(subject.places, refusal, whole=len(subject.seats) > 1, apart=subject.version > 0)
+            finding = GroupReport(
+                subject.places, refusal, whole=len(subject.assignments) > 1, apart=subject.version > 0
+            )
             notes.offers[id(subject)] = subject, finding
 
     def scored(self, _profile: str, subject: Subject, total: float, parts: tuple[tuple[str, float], ...], /) -> None:
         if isinstance(subject, PlacementOption):
-            finding = GroupReport(subject.places, None, total, parts, len(subject.seats) > 1, "", subject.version > 0)
+            finding = GroupReport(
+                subject.places, None, total, parts, len(subject.assignments) > 1, "", subject.version > 0
+            )
             self._about(subject).offers[id(subject)] = subject, finding
 
     def picked(self, _profile: str, subject: Subject, /) -> None:
@@ -133,18 +137,18 @@ class TraceReporter:
 
 
 class PlacementTrace:
-    """Everything that was found in one pass."""
+    """Everything that was found in one cycle."""
 
-    __slots__ = ("_apart", "_findings", "_placements", "_sites")
+    __slots__ = ("_apart", "_findings", "_infos", "_placements")
 
     def __init__(
         self,
         findings: tuple[GroupReport, ...] = (),
-        sites: Mapping[ClusterName, ClusterInfo] | None = None,
+        infos: Mapping[ClusterName, ClusterInfo] | None = None,
         placements: Sequence[Placement] = (),
     ) -> None:
         self._findings = findings
-        self._sites = sites or {}
+        self._infos = infos or {}
         self._placements = placements
         self._apart = frozenset(finding.places[0][0] for finding in findings if finding.apart)
 
@@ -172,7 +176,7 @@ class PlacementTrace:
                 if len(found) >= limit:
                     break
                 cluster, position = finding.places[depth]
-                pool = None if finding.whole else self._sites[cluster].pools[position].name
+                pool = None if finding.whole else self._infos[cluster].pools[position].name
                 if (cluster, pool) not in found and not self._is_elsewhere(finding, finding.places[depth]):
                     found[cluster, pool] = self._candidate(finding, finding.places[depth])
             depth += 1
@@ -205,7 +209,7 @@ class PlacementTrace:
 
     def _candidate(self, finding: GroupReport, place: Place) -> TraceCandidate:
         cluster, position = place
-        pool = None if finding.whole else self._sites[cluster].pools[position].name
+        pool = None if finding.whole else self._infos[cluster].pools[position].name
         refusal = finding.refusal
         if refusal is not None:
             return TraceCandidate(
@@ -239,8 +243,12 @@ class PlacementTrace:
         """Where replicas are, and how many."""
         chosen: Counter[tuple[ClusterName, PoolName]] = Counter()
         for placement in self._placements:
-            cluster, seats = placement.holding.cluster, placement.holding.seats
-            pools = (seats[0].pool,) if len(seats) == 1 else dict.fromkeys(seat.pool for seat in seats)
+            cluster, assignments = placement.replica.cluster, placement.replica.assignments
+            pools = (
+                (assignments[0].pool,)
+                if len(assignments) == 1
+                else dict.fromkeys(assignment.pool for assignment in assignments)
+            )
             for pool in pools:
                 chosen[cluster, pool] = chosen.get((cluster, pool), 0) + 1
         return chosen

@@ -17,7 +17,7 @@ from modelplane.placement.hardware import Hardware
 from modelplane.placement.matching import Claim
 
 Labels = tuple[tuple[str, str], ...]
-_MAX_SEATS = 16_384
+_MAX_ASSIGNMENTS = 16_384
 
 
 class Effect(StrEnum):
@@ -49,9 +49,9 @@ class Pool(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     price: Price | None = None
     nodes_now: int | None = None
     """Nodes that are there, where that differs from what may be counted on."""
-    meant: int | None = None
-    """Nodes that it should have, where fewer are there: what was promised on those that are away still stands."""
-    others_held: tuple[tuple[str, int], ...] = ()
+    desired_nodes: int | None = None
+    """Nodes that it should have, where some are missing: replicas keep their places on those."""
+    held_by_others: tuple[tuple[str, int], ...] = ()
     """Devices of each kind that replicas cannot have: others hold them, or the cluster does not have them."""
     short_since: float | None = None
     """Since when fewer nodes are there than it was declared with, in seconds of the epoch."""
@@ -115,17 +115,17 @@ class MemberAssignment(msgspec.Struct, frozen=True, gc=False):
 
 
 class PoolAssignment(msgspec.Struct, frozen=True, gc=False):
-    """Where one engine of a replica sits, and what its members claim there."""
+    """The pool of one engine of a replica, and what its members claim there."""
 
     engine: str
     pool: PoolName
     members: tuple[MemberAssignment, ...] = ()
 
 
-@lru_cache(maxsize=_MAX_SEATS)
-def shared_seats(seats: tuple[PoolAssignment, ...]) -> tuple[PoolAssignment, ...]:
-    """Equal seats as one value, so that what is found of them need not be found again."""
-    return seats
+@lru_cache(maxsize=_MAX_ASSIGNMENTS)
+def shared_assignments(assignments: tuple[PoolAssignment, ...]) -> tuple[PoolAssignment, ...]:
+    """Equal assignments as one value, so that what is found of them need not be found again."""
+    return assignments
 
 
 ReplicaKey = tuple[Key, ClusterName, int]
@@ -137,7 +137,7 @@ class PlacedReplica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deployment: Key
     cluster: ClusterName
     index: int
-    seats: tuple[PoolAssignment, ...]
+    assignments: tuple[PoolAssignment, ...]
     serving: bool = False
     idle_since: float | None = None
     """Since when it does not serve, in seconds of the epoch. Unknown, no grace period runs out."""
@@ -148,7 +148,7 @@ class PlacedReplica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     leaving: bool = False
     """It is being deleted: it holds its devices until it is gone, and will not come back."""
     preempts: tuple[str, ...] = ()
-    """Digests of the replicas that make room for this one."""
+    """Digests of the replicas that this one preempts."""
     fault: str = ""
     """Why it could not be read; what it holds is not known then."""
 
@@ -160,8 +160,8 @@ class PlacedReplica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def devices(self) -> int:
         return sum(
             member.pods * claim.count
-            for seat in self.seats
-            for member in seat.members
+            for assignment in self.assignments
+            for member in assignment.members
             for claim in member.claims
             if claim.device_class is not None
         )

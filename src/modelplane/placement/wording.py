@@ -9,10 +9,10 @@ from modelplane.k8s.cel import SelectorOutcome
 from modelplane.k8s.device import Device
 from modelplane.placement.cluster_info import PoolShape
 from modelplane.placement.hardware import Hardware
-from modelplane.placement.matching import EngineWay, Unmatched, engine_ways
+from modelplane.placement.matching import EngineAllocation, Unmatched, engine_allocations
 from modelplane.placement.packing import Packable, pack
+from modelplane.placement.pool_usage import PoolUsage, add, devices_held, free_slots
 from modelplane.placement.request import EngineRequest
-from modelplane.placement.room import Use, add, devices_in, spare
 from modelplane.placement.selectors import evaluate
 
 _MAX_TEXT = 160
@@ -36,13 +36,13 @@ class Mismatch(msgspec.Struct, frozen=True, cache_hash=True):
     def words(self) -> str:
         request = self.found.request
         if self.found.nothing_claimed:
-            return f"request {request.name} is met by synthetic devices only, so nothing would be claimed"
+            return f"only synthetic devices match request {request.name}, so no device would be claimed"
         if self.hardware.fault:
             return self.hardware.fault
         if self.found.fault:
             return f"a selector of request {request.name} fails {self.found.fault}"
         if self.found.suitable >= request.count:
-            return f"request {request.name} suits {self.found.suitable} devices, which the other requests need as well"
+            return f"{self.found.suitable} devices match request {request.name}, and the other requests need them too"
         wanted = f"needs {request.count} x {request.name}"
         failing = self._failing()
         if failing:
@@ -85,20 +85,20 @@ def _values(device: Device, names: list[str]) -> str:
 
 
 class Shortfall(msgspec.Struct, frozen=True, cache_hash=True):
-    """Why a pool that suits has no room, in words."""
+    """Why a pool with matching devices is too full, in words."""
 
     engine: EngineRequest
     kind: PoolShape
-    use: Use
+    usage: PoolUsage
 
     def __str__(self) -> str:
         return _in_words(self)
 
     def words(self) -> str:
-        ways = engine_ways(self.engine, self.kind.hardware)
-        if isinstance(ways, Unmatched):
+        allocations = engine_allocations(self.engine, self.kind.hardware)
+        if isinstance(allocations, Unmatched):
             return "the devices do not match"
-        return _shortfall(ways[0], self.kind, self.use)
+        return _shortfall(allocations[0], self.kind, self.usage)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -106,24 +106,41 @@ def _in_words(problem: Mismatch | Shortfall) -> str:
     return problem.words()
 
 
-def _shortfall(way: EngineWay, kind: PoolShape, use: Use) -> str:
-    shape, pods = max(way.pods, key=lambda item: sum(count for count, _ in item[0]))
+def _shortfall(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) -> str:
+    shape, pods = max(allocation.pods, key=lambda item: sum(count for count, _ in item[0]))
     size = sum(count for count, _ in shape)
-    room = spare(kind.counts, kind.nodes, use, shape, packed=kind.packed)
-    away = f", {kind.away} more are away" if kind.away else ""
+    fitting = free_slots(kind.counts, kind.nodes, usage, shape, packed=kind.packed)
+    gone, nodes = kind.missing_nodes, f"{kind.nodes} nodes"
+    missing = f"; {_counted(gone, 'node')} {_is(gone)} missing" if gone else ""
     if size == kind.hardware.claimable:
-        return f"needs {pods} free node{'' if pods == 1 else 's'}, {room} of {kind.nodes} are free{away}"
-    held = devices_in(use)
-    sure = "can be packed" if kind.packed else "is sure to fit"
+        return f"needs {_counted(pods, 'free node')}; {fitting} of {nodes} {_is(fitting)} free{missing}"
+    noun, held = _device_noun(kind.hardware), devices_held(usage)
+    taken = f"{held} of {kind.devices} {noun}s are held{missing}"
+    if kind.devices - held < size:
+        return f"0 of {nodes} have {_counted(size, f'free {noun}')}; {taken}"
+    how = "can be packed" if kind.packed else "fit wherever the cluster puts its pods"
     return (
-        f"needs room for {pods} pod{'' if pods == 1 else 's'} of {size} devices, room for {room} {sure}: "
-        f"{held} of {kind.devices} devices on {kind.nodes} nodes are held{away}{_searched(way, kind, use)}"
+        f"needs {_counted(pods, 'pod')} with {_counted(size, noun)} each; {fitting} {how}; {taken}"
+        f"{_searched(allocation, kind, usage)}"
     )
 
 
-def _searched(way: EngineWay, kind: PoolShape, use: Use) -> str:
-    """What to add where a packing may exist that was not found."""
-    after = add(use, way.pods)
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _device_noun(hardware: Hardware) -> str:
+    names = {kind.name for kind in hardware.kinds if kind.device_class is not None}
+    return "GPU" if names == {"gpu"} else "device"
+
+
+def _searched(allocation: EngineAllocation, kind: PoolShape, usage: PoolUsage) -> str:
+    """What to add where a packing may exist and was not found."""
+    after = add(usage, allocation.pods)
     if not kind.packed or pack(kind.counts, kind.nodes, after) is not Packable.UNKNOWN:
         return ""
-    return f"; the search for a packing of {len(after)} shapes of pod was cut short"
+    return f"; the search for a packing of {len(after)} pod shapes stopped early"

@@ -206,7 +206,7 @@ class PlaneController:
             self.loop.add(ref)
 
     def _enqueue_deployments_on(self, fleet: Fleet, cluster: ClusterName) -> None:
-        site = fleet.sites.get(cluster)
+        site = fleet.infos.get(cluster)
         for owner in dict.fromkeys(holding.deployment for holding in (site.held.values() if site else ())):
             self.loop.add(ObjectRef(GROUP, "ModelDeployment", owner.namespace, owner.name))
 

@@ -55,10 +55,12 @@ class LiveFleet:
             self._holdings[ref] = after
         if before == after:
             return
-        self._fleet = self._fleet.with_holdings(
+        self._fleet = self._fleet.with_replicas(
             added=[after] if after is not None else [], removed=[before.id] if before is not None else []
         )
-        if before is not None and (after is None or after.seats != before.seats or after.preempts != before.preempts):
+        if before is not None and (
+            after is None or after.assignments != before.assignments or after.preempts != before.preempts
+        ):
             self._capacity_changed()
 
     def _apply_cache(self, ref: ObjectRef, manifest: Manifest | None) -> None:

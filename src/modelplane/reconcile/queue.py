@@ -4,8 +4,8 @@ A key is idle, queued or running, and never two of these. Adding a queued key ch
 queues it once, at the back, when its pass ends. The queue is first in, first out, so a key that changes all the time
 waits its turn like any other.
 
-Waits. Each key has at most one timer, at the earliest of three moments: one that the last pass asked for (looking
-again, back-off), one that a caller asked for (`add_after`), and one that an open breaker imposes on changes. The first
+Waits. Each key has at most one timer, at the earliest of three times: that of the last pass (requeue or
+back-off), that of `add_after`, and that of an open breaker. The first
 is replaced by the outcome of each pass, whatever caused that pass; the second stays until its time has come; a change
 runs at once and does not wait for either.
 

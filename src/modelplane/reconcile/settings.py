@@ -12,7 +12,7 @@ class LoopSettings:
     requeue_least_s: floor under RequeueAfter, so that a careless 0 cannot spin.
     breaker_passes, breaker_window_s: more passes than this in one window, each caused by a change, open the breaker.
     breaker_probe_s: how long an open breaker holds changes back before it lets one pass through.
-    grace_s: how long passes may go on after the loop was told to stop.
+    grace_s: how long passes may go on after the loop is stopped.
     """
 
     backoff_first_s: float = 0.1

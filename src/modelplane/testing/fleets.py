@@ -1,4 +1,4 @@
-"""Short ways to write fleets, asks and replicas for tests and benchmarks."""
+"""Short ways to write fleets, placement requests and replicas for tests and benchmarks."""
 
 from collections.abc import Mapping
 
@@ -119,7 +119,7 @@ def key(name: str = "chat", namespace: str = "team") -> Key:
     return Key(namespace, name, Uid(f"uid-{namespace}-{name}"))
 
 
-def ask(
+def place(
     replicas: int = 1, *engines: EngineRequest, name: str = "chat", namespace: str = "team", **fields: object
 ) -> PlacementRequest:
     made = PlacementRequest(deployment=key(name, namespace), replicas=replicas, engines=engines or (engine(),))
@@ -130,15 +130,15 @@ def claim(count: int = 1, *selectors: str, name: str = "gpu", device_class: str 
     return Claim(name, device_class, count, selectors)
 
 
-def seat(pool_name: str = "h200", *claims: Claim, pods: int = 1, engine_name: str = MAIN) -> PoolAssignment:
-    """The seat of an engine with one member."""
+def assignment(pool_name: str = "h200", *claims: Claim, pods: int = 1, engine_name: str = MAIN) -> PoolAssignment:
+    """The assignment of an engine with one member."""
     return PoolAssignment(engine_name, PoolName(pool_name), (MemberAssignment(pods, claims or (claim(),)),))
 
 
-def holding(
+def replica(
     cluster_name: str,
     index: int = 0,
-    *seats: PoolAssignment,
+    *assignments: PoolAssignment,
     name: str = "chat",
     namespace: str = "team",
     **fields: object,
@@ -147,6 +147,6 @@ def holding(
         deployment=key(name, namespace),
         cluster=ClusterName(cluster_name),
         index=index,
-        seats=seats or (seat(),),
+        assignments=assignments or (assignment(),),
     )
     return msgspec.structs.replace(made, **fields)

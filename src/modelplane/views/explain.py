@@ -11,21 +11,21 @@ from modelplane.views.shapes import CandidateShown, PlacementExplanation, ScoreR
 
 def explain(inputs: FleetManifests, name: str, namespace: str | None = None) -> PlacementExplanation:
     """Decides again on the same inputs, with every place judged as if one more replica were asked for."""
-    ask = placement_request(inputs.deployment(name, namespace))
+    request = placement_request(inputs.deployment(name, namespace))
     fleet = inputs.fleet()
-    decided = survey(ask, fleet, inputs.now, profile=inputs.profile)
-    after = fleet.with_holdings(
-        [placement.holding for placement in decided.placements],
-        [holding.id for holding in fleet.owned_by(ask.deployment)],
+    decided = survey(request, fleet, inputs.now, profile=inputs.profile)
+    after = fleet.with_replicas(
+        [placement.replica for placement in decided.placements],
+        [replica.id for replica in fleet.owned_by(request.deployment)],
     )
-    planned = plan_of(ask, decided, after, cache_sizes(inputs))
+    planned = plan_of(request, decided, after, cache_sizes(inputs))
     candidates = decided.trace.candidates()
     return PlacementExplanation(
-        deployment=key_text(ask.deployment),
-        replicas=ask.replicas,
+        deployment=key_text(request.deployment),
+        replicas=request.replicas,
         pending=decided.pending,
         answer=planned.answer,
-        summary=_summary(ask.replicas, decided, candidates),
+        summary=_summary(request.replicas, decided, candidates),
         rows=planned.rows,
         candidates=tuple(_shown(found) for found in candidates),
     )
@@ -33,14 +33,13 @@ def explain(inputs: FleetManifests, name: str, namespace: str | None = None) -> 
 
 def _summary(wanted: int, decided: Schedule, candidates: tuple[TraceCandidate, ...]) -> str:
     counted = {verdict: sum(found.verdict is verdict for found in candidates) for verdict in CandidateVerdict}
-    moving = sum(placement.fate is ReplicaDecision.MOVING for placement in decided.placements)
-    parts = [f"{len(decided.placements) - moving} of {wanted} replicas have a place"]
+    moving = sum(placement.decision is ReplicaDecision.MOVING for placement in decided.placements)
+    parts = [f"{len(decided.placements) - moving} of {wanted} replicas are placed"]
     if moving:
-        parts.append(f"{moving} stay until a successor serves")
+        parts.append(f"{moving} {'stays' if moving == 1 else 'stay'} until a successor serves")
     more, refused = counted[CandidateVerdict.ELIGIBLE], counted[CandidateVerdict.REFUSED]
-    parts.append(
-        f"{more} more place{'' if more == 1 else 's'} would do, {refused} {'was' if refused == 1 else 'were'} refused"
-    )
+    places, were = "place" if more == 1 else "places", "was" if refused == 1 else "were"
+    parts.append(f"{more} other {places} could take one more, {refused} {were} refused")
     return "; ".join(parts)
 
 

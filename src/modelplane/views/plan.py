@@ -16,8 +16,8 @@ from modelplane.compose.placement_request import placement_request
 from modelplane.framework import RefusalCode
 from modelplane.placement.cluster_info import ClusterInfo, charges
 from modelplane.placement.decisions import Placement, ReplicaDecision
+from modelplane.placement.pool_usage import fits
 from modelplane.placement.request import PlacementRequest
-from modelplane.placement.room import fits
 from modelplane.placement.schedule import Schedule, schedule
 from modelplane.placement.snapshot import Fleet
 from modelplane.placement.trace import summarise
@@ -40,10 +40,10 @@ def plan(inputs: FleetManifests) -> FleetPlan:
     fleet, sizes = inputs.fleet(), cache_sizes(inputs)
     plans: list[DeploymentPlan] = []
     for item in inputs.deployments:
-        ask = placement_request(decode(ModelDeployment, item))
-        decided = schedule(ask, fleet, inputs.now, profile=inputs.profile)
-        fleet = _applied(fleet, ask, decided)
-        plans.append(plan_of(ask, decided, fleet, sizes))
+        request = placement_request(decode(ModelDeployment, item))
+        decided = schedule(request, fleet, inputs.now, profile=inputs.profile)
+        fleet = _applied(fleet, request, decided)
+        plans.append(plan_of(request, decided, fleet, sizes))
     prices: dict[str, float] = {}
     for row in (row for one in plans for row in one.rows):
         if row.price_per_hour is not None and row.action in {Action.PLACE, Action.KEEP, Action.MOVE}:
@@ -51,13 +51,13 @@ def plan(inputs: FleetManifests) -> FleetPlan:
     return FleetPlan(deployments=tuple(plans), price_per_hour={name: round(prices[name], 6) for name in sorted(prices)})
 
 
-def plan_of(ask: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> DeploymentPlan:
+def plan_of(request: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> DeploymentPlan:
     """One deployment's part, on the fleet as it would be."""
     return DeploymentPlan(
-        deployment=key_text(ask.deployment),
-        replicas=ask.replicas,
+        deployment=key_text(request.deployment),
+        replicas=request.replicas,
         answer=answer_of(decided, fleet),
-        rows=tuple(_rows(ask, decided, fleet, sizes)),
+        rows=tuple(_rows(request, decided, fleet, sizes)),
     )
 
 
@@ -65,7 +65,7 @@ def answer_of(decided: Schedule, fleet: Fleet) -> FitAnswer:
     if decided.unplaced:
         waits = any(refusal.code is RefusalCode.UNSCHEDULABLE for refusal, _ in decided.trace.refusals())
         return FitAnswer.WAITS_FOR_ROOM if waits else FitAnswer.FITS_NOWHERE
-    later = any(_needs_nodes(placement.holding, fleet) for placement in decided.placements)
+    later = any(_needs_nodes(placement.replica, fleet) for placement in decided.placements)
     return FitAnswer.FITS_AFTER_SCALE_UP if later else FitAnswer.FITS_NOW
 
 
@@ -81,19 +81,19 @@ def cache_sizes(inputs: FleetManifests) -> CacheSizes:
     return sizes
 
 
-def _applied(fleet: Fleet, ask: PlacementRequest, decided: Schedule) -> Fleet:
-    gone = [holding.id for holding in fleet.owned_by(ask.deployment)]
-    return fleet.with_holdings([placement.holding for placement in decided.placements], gone)
+def _applied(fleet: Fleet, request: PlacementRequest, decided: Schedule) -> Fleet:
+    gone = [replica.id for replica in fleet.owned_by(request.deployment)]
+    return fleet.with_replicas([placement.replica for placement in decided.placements], gone)
 
 
-def _rows(ask: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Iterator[PlanRow]:
-    name = key_text(ask.deployment)
+def _rows(request: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSizes) -> Iterator[PlanRow]:
+    name = key_text(request.deployment)
     for placement in decided.placements:
-        yield _placed(ask, placement, fleet, sizes)
+        yield _placed(request, placement, fleet, sizes)
     for gone in decided.dropped:
-        holding = gone.holding
+        replica = gone.replica
         yield PlanRow(
-            action=Action.DROP, deployment=name, cluster=holding.cluster, index=holding.index, reason=gone.why
+            action=Action.DROP, deployment=name, cluster=replica.cluster, index=replica.index, reason=gone.why
         )
     if decided.preemption is not None:
         for victim in decided.preemption.victims:
@@ -102,35 +102,35 @@ def _rows(ask: PlacementRequest, decided: Schedule, fleet: Fleet, sizes: CacheSi
                 deployment=key_text(victim.deployment),
                 cluster=victim.cluster,
                 index=victim.index,
-                reason=f"makes room for {name}",
+                reason=f"preempted by {name}",
             )
     if decided.unplaced:
         reason = summarise(decided.trace.refusals()) or "the fleet has no clusters"
         yield PlanRow(action=Action.WAIT, deployment=name, replicas=decided.unplaced, reason=reason)
 
 
-def _placed(ask: PlacementRequest, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> PlanRow:
-    holding = placement.holding
-    site = fleet.sites[holding.cluster]
-    price = price_of(holding, site)
+def _placed(request: PlacementRequest, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> PlanRow:
+    replica = placement.replica
+    info = fleet.infos[replica.cluster]
+    price = price_of(replica, info)
     return PlanRow(
-        action=_ACTIONS[placement.fate],
-        deployment=key_text(ask.deployment),
-        cluster=holding.cluster,
-        pools=tuple(seat.pool for seat in holding.seats),
-        index=holding.index,
+        action=_ACTIONS[placement.decision],
+        deployment=key_text(request.deployment),
+        cluster=replica.cluster,
+        pools=tuple(assignment.pool for assignment in replica.assignments),
+        index=replica.index,
         reason=placement.why,
         price_per_hour=price[0] if price else None,
         currency=price[1] if price else "",
-        ready_in_s=_ready_in_s(ask, placement, fleet, sizes),
+        ready_in_s=_ready_in_s(request, placement, fleet, sizes),
     )
 
 
-def price_of(holding: PlacedReplica, site: ClusterInfo) -> tuple[float, str] | None:
+def price_of(replica: PlacedReplica, info: ClusterInfo) -> tuple[float, str] | None:
     """What a replica costs an hour: each pod the part of its node that it takes. None where a pool has no price."""
     total, currency = 0.0, ""
-    for position, pods in charges(holding, site.pools):
-        price, counts = site.pools[position].price, site.kinds[position].counts
+    for position, pods in charges(replica, info.pools):
+        price, counts = info.pools[position].price, info.kinds[position].counts
         if price is None or currency not in {"", price.currency}:
             return None
         currency = price.currency
@@ -142,29 +142,29 @@ def price_of(holding: PlacedReplica, site: ClusterInfo) -> tuple[float, str] | N
     return (round(total, 6), currency) if currency else None
 
 
-def _ready_in_s(ask: PlacementRequest, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> float:
-    holding = placement.holding
-    if holding.serving:
+def _ready_in_s(request: PlacementRequest, placement: Placement, fleet: Fleet, sizes: CacheSizes) -> float:
+    replica = placement.replica
+    if replica.serving:
         return 0.0
     fetch = 0.0
-    for wanted in ask.caches:
-        key = (ask.deployment.namespace, wanted.name)
+    for wanted in request.caches:
+        key = (request.deployment.namespace, wanted.name)
         cache = fleet.caches.get(key)
-        if cache is None or holding.cluster not in cache.staged:
+        if cache is None or replica.cluster not in cache.staged:
             fetch = max(fetch, sizes.get(key, 0) * _MIB_PER_GIB / FETCH_MIB_PER_S)
-    scale_up = NODE_START_S if _needs_nodes(holding, fleet) else 0.0
+    scale_up = NODE_START_S if _needs_nodes(replica, fleet) else 0.0
     return ENGINE_START_S + max(scale_up, fetch)
 
 
-def _needs_nodes(holding: PlacedReplica, fleet: Fleet) -> bool:
+def _needs_nodes(replica: PlacedReplica, fleet: Fleet) -> bool:
     """Whether a pool has to add nodes before everything on it fits."""
-    site = fleet.sites[holding.cluster]
-    for seat in holding.seats:
-        position = site.position(seat.pool)
-        present = site.pools[position].nodes_now if position is not None else None
+    info = fleet.infos[replica.cluster]
+    for assignment in replica.assignments:
+        position = info.position(assignment.pool)
+        present = info.pools[position].nodes_now if position is not None else None
         if position is None or present is None:
             continue
-        kind = site.kinds[position]
-        if not fits(kind.counts, present, site.uses[position], packed=kind.packed):
+        kind = info.kinds[position]
+        if not fits(kind.counts, present, info.usages[position], packed=kind.packed):
             return True
     return False

@@ -77,14 +77,14 @@ def replay(document: Mapping[str, object], registry: Registry | None = None) -> 
     )
 
 
-def _decision(ask: PlacementRequest, fleet: Fleet, inputs: FleetManifests) -> RecordedDecision:
-    decided = schedule(ask, fleet, inputs.now, profile=inputs.profile)
+def _decision(request: PlacementRequest, fleet: Fleet, inputs: FleetManifests) -> RecordedDecision:
+    decided = schedule(request, fleet, inputs.now, profile=inputs.profile)
     return RecordedDecision(
-        deployment=key_text(ask.deployment),
+        deployment=key_text(request.deployment),
         digest=digest_of(decided),
         placements=tuple(
-            f"{placement.holding.cluster}/{'+'.join(seat.pool for seat in placement.holding.seats)}"
-            f"#{placement.holding.index} {placement.fate.value}"
+            f"{placement.replica.cluster}/{'+'.join(assignment.pool for assignment in placement.replica.assignments)}"
+            f"#{placement.replica.index} {placement.decision.value}"
             for placement in decided.placements
         ),
         pending=decided.pending,

@@ -66,7 +66,7 @@ class Watcher:
         self.steps = []
         self.waits = []
 
-    def listen(self, _request, _chance):
+    def record_steps(self, _request, _chance):
         return None
 
     def decided(self, request, decision, spent_s, steps=None, *, model=""):
@@ -117,9 +117,9 @@ class Desk:
         result = self.director.decide(PickRequest(named, body, whole, subset), waiter)
         return result, waiter
 
-    def end(self, result, status=200, told=""):
+    def end(self, result, status=200, served_by=""):
         served = EndpointResponse(result.decision.picked, status, self.clock(), ended_s=self.clock())
-        self.director.ended(result, served, told=told)
+        self.director.ended(result, served, served_by=served_by)
 
     @property
     def counts(self):
@@ -219,11 +219,11 @@ def test_failures_in_a_row_are_counted_where_they_happened():
     assert [counts[2] for counts in desk.counts] == [2, 0]
     desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 0)
     assert [counts[2] for counts in desk.counts] == [2, 0]
-    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 502, told="10.0.0.1:8000")
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 502, served_by="10.0.0.1:8000")
     assert [counts[2] for counts in desk.counts] == [2, 1]
     desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 404)
     assert [counts[2] for counts in desk.counts] == [0, 1]
-    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 500, told="10.9.9.9:1")
+    desk.end(desk.ask(subset=("10.0.0.0:8000",))[0], 500, served_by="10.9.9.9:1")
     assert [counts[2] for counts in desk.counts] == [1, 1]
 
 

@@ -63,7 +63,7 @@ class Ends:
     def __init__(self):
         self.ended_as = []
 
-    def listen(self, _request, _chance):
+    def record_steps(self, _request, _chance):
         return None
 
     def decided(self, *_told, model=""):

@@ -64,7 +64,7 @@ class Pool:
         self._now_s += 1.0
         return self._now_s
 
-    def listen(self, _request, _chance):
+    def record_steps(self, _request, _chance):
         return None
 
     def decided(self, _request, decision, *_told, model=""):

@@ -188,8 +188,8 @@ def test_servers_that_are_not_listed_are_never_called():
         ([(503, {"e": 1}), (200, {})], {"retries": 1, "retry_after_s": 0.0}, (200, 1), 2),
         ([(503, {"e": 1})], {"retries": 2, "retry_after_s": 0.0}, (503, 0), 3),
         ([(500, {"e": 1})], {"retries": 2, "retry_after_s": 0.0}, (500, 0), 1),
-        ([(503, {"e": 1})], {"decode_alone": True}, (200, 1), 1),
-        ([(400, {"e": 1})], {"decode_alone": True}, (400, 0), 1),
+        ([(503, {"e": 1})], {"decode_fallback": True}, (200, 1), 1),
+        ([(400, {"e": 1})], {"decode_fallback": True}, (400, 0), 1),
     ],
     ids=[
         "told to the client",
@@ -210,15 +210,15 @@ def test_a_prefill_that_fails(answers, settings, expected, calls):
     assert (found, len(decode.seen), len(prefill.seen)) == (*expected, calls)
 
 
-@pytest.mark.parametrize(("decode_alone", "expected"), [(False, 502), (True, 200)])
-def test_a_prefill_server_that_is_not_there(decode_alone, expected):
+@pytest.mark.parametrize(("decode_fallback", "expected"), [(False, 502), (True, 200)])
+def test_a_prefill_server_that_is_not_there(decode_fallback, expected):
     async def run():
         decode = Server((200, {"ok": 1}))
         async with Server((200, {})).listening() as gone:
             pass
         async with AsyncExitStack() as stack:
             local = await stack.enter_async_context(decode.listening())
-            url = await stack.enter_async_context(sidecar_to(local, [gone], decode_alone=decode_alone))
+            url = await stack.enter_async_context(sidecar_to(local, [gone], decode_fallback=decode_fallback))
             session = await stack.enter_async_context(aiohttp.ClientSession())
             return (await ask(session, url, gone))[0]
 

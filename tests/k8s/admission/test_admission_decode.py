@@ -15,7 +15,7 @@ def test_utf8_with_and_without_mark():
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        (b"x" * (MAX_BYTES + 1), "f:1:1: the text has 3145729 bytes; at most 3145728 (3 MiB) are read"),
+        (b"x" * (MAX_BYTES + 1), "f:1:1: the text has 3145729 bytes; the limit is 3145728 (3 MiB)"),
         (b"\xff\xfea\x00", "f:1:1: the text is UTF-16; save it as UTF-8"),
         (b"\xff\xfe\x00\x00a\x00\x00\x00", "f:1:1: the text is UTF-32; save it as UTF-8"),
         (b"a: 1\nb: \xff\n", "f:2:4: byte 0xff is not UTF-8 text; is this a binary file?"),

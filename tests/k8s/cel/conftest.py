@@ -18,10 +18,10 @@ from modelplane.k8s.cel.environment import Environment
 from modelplane.k8s.cel.errors import EvaluationAborted, EvaluationError
 from modelplane.k8s.cel.evaluator import Planner
 from modelplane.k8s.cel.library.catalogue import base_functions
-from modelplane.k8s.cel.library.clock import duration_text, timestamp_text
 from modelplane.k8s.cel.library.conversion import plain, shortest
 from modelplane.k8s.cel.library.network import CIDR
 from modelplane.k8s.cel.library.texts import quoted
+from modelplane.k8s.cel.library.timestamps import duration_text, timestamp_text
 from modelplane.k8s.cel.types import CelType, TypeKind
 from modelplane.k8s.cel.values import NONE, CelDuration, Optional, Timestamp, Uint, is_list, is_map, map_items
 

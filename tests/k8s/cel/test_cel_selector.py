@@ -117,7 +117,12 @@ def test_what_takes_too_long_ends_though_its_cost_is_allowed(text, outcome):
     assert cost < 1_000_000
 
 
-def test_many_turns_are_no_trouble_where_each_is_simple():
+def test_ten_thousand_iterations_may_raise_errors():
+    text = f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, a / 0 > 1 || true))))"
+    assert compile_selector(text).evaluate(_DEVICE).outcome is SelectorOutcome.TRUE
+
+
+def test_a_hundred_thousand_iterations_may_be_simple():
     text = f"{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, {_TEN}.all(d, {_TEN}.all(e, a + b >= 0)))))"
     assert compile_selector(text).evaluate(_DEVICE).outcome is SelectorOutcome.TRUE
 

@@ -203,7 +203,7 @@ def _check_labels(context: Context, release: Release, gang_metadata: GangMetadat
     if release.labels_pods:
         return
     if context.scheduling.default_labels or context.scheduling.default_annotations or gang_metadata.pod_annotations:
-        message = "KServe 0.16 cannot mark pods as the cluster's scheduling asks; use 0.17 or later"
+        message = "KServe 0.16 cannot label pods for the cluster's scheduler; use 0.17 or later"
         raise RenderError(Reason.NOT_SUPPORTED, message)
     for engine in context.replica.spec.engines:
         if any(member.template.metadata is not None for member in engine.members):

@@ -4,15 +4,15 @@ Two things are added where there is no command, because nothing else could: the 
 what Modelplane v0.3 did, and the port, where a sidecar takes the usual one.
 """
 
-from modelplane.compose.engines.launch import Launch, LaunchAsk, has_flag, unless_given
+from modelplane.compose.engines.launch import Launch, LaunchRequest, has_flag, unless_given
 
 
-def launch(ask: LaunchAsk) -> Launch:
+def launch(request: LaunchRequest) -> Launch:
     model: tuple[str, ...] = ()
-    if ask.model_path is not None and not _names_model(ask.args):
-        model = (f"--model={ask.model_path}",)
-    port = unless_given(ask.args, ["--port"], f"--port={ask.port}") if ask.moved else ()
-    return Launch((), (*ask.args, *model, *port))
+    if request.model_path is not None and not _names_model(request.args):
+        model = (f"--model={request.model_path}",)
+    port = unless_given(request.args, ["--port"], f"--port={request.port}") if request.moved else ()
+    return Launch((), (*request.args, *model, *port))
 
 
 def _names_model(args: tuple[str, ...]) -> bool:

@@ -14,7 +14,7 @@ _GROUP_ENV = ((LEADER_ADDRESS, "LWS_LEADER_ADDRESS"), (RANK, "LWS_WORKER_INDEX")
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchAsk:
+class LaunchRequest:
     """One member of an engine whose container has no command of its own."""
 
     engine: str
@@ -49,7 +49,7 @@ NIXL = "nixlv2"
 
 @dataclass(frozen=True, slots=True)
 class EngineType:
-    launch: Callable[[LaunchAsk], Launch]
+    launch: Callable[[LaunchRequest], Launch]
     label: str = ""
     """The value of `llm-d.ai/engine-type` on its pods. Empty: they have no such label."""
     kv_connector: str = NIXL
@@ -114,9 +114,9 @@ def is_path(model: str) -> bool:
     return model.startswith(("/", "."))
 
 
-def names_for(ask: LaunchAsk, given: str | None) -> tuple[str, ...]:
+def names_for(request: LaunchRequest, given: str | None) -> tuple[str, ...]:
     """What a model that is served from its mount is called: as the user names it first."""
-    return tuple(dict.fromkeys((*([given] if given else []), *ask.served_names)))
+    return tuple(dict.fromkeys((*([given] if given else []), *request.served_names)))
 
 
 def unless_given(args: Sequence[str], names: Sequence[str], *words: str) -> tuple[str, ...]:

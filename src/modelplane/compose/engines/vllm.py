@@ -14,7 +14,7 @@ from modelplane.compose.engines.launch import (
     LEADER_ADDRESS,
     RANK,
     Launch,
-    LaunchAsk,
+    LaunchRequest,
     first_positional,
     flag_value,
     has_flag,
@@ -42,20 +42,20 @@ _MANY = frozenset(
 """Flags with several values: a model after their values would be one of them."""
 
 
-def launch(ask: LaunchAsk) -> Launch:
-    if ask.coordination == "Ray" and ask.role == "Worker":
+def launch(request: LaunchRequest) -> Launch:
+    if request.coordination == "Ray" and request.role == "Worker":
         return Launch((*PYTHON, RAY_WORKER), (), env=(pod_ip("VLLM_HOST_IP"),))
-    model, rest = _model(ask)
-    args = (*model, *_port(ask), *_parallelism(ask), *_adapters(ask))
-    if ask.role == "Standalone":
+    model, rest = _model(request)
+    args = (*model, *_port(request), *_parallelism(request), *_adapters(request))
+    if request.role == "Standalone":
         return Launch((), (*args, *rest), SERVE)
     env = (pod_ip("VLLM_HOST_IP"),)
-    if ask.coordination == "Ray":
+    if request.coordination == "Ray":
         return Launch((*PYTHON, VLLM_RAY_LEADER), (*args, *rest), env=env)
-    local = ask.topology.data_local
-    if local is not None and local < ask.topology.data:
+    local = request.topology.data_local
+    if local is not None and local < request.topology.data:
         return Launch((*PYTHON, VLLM_DATA_PARALLEL), (str(local), *args, *rest), env=env)
-    return Launch((), (*args, *_nodes(ask), *rest), SERVE, env)
+    return Launch((), (*args, *_nodes(request), *rest), SERVE, env)
 
 
 def given_model(args: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
@@ -66,31 +66,31 @@ def given_model(args: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     return flag_value(args, "--model"), without_flag(args, "--model")
 
 
-def _model(ask: LaunchAsk) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _model(request: LaunchRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The model as the first argument with its names, and what the user wrote besides.
 
     Weights that are mounted are served under the name that the user gave: by that name alone the engine would fetch
     them again from where they came from.
     """
-    given, rest = given_model(ask.args)
-    if given is not None and (ask.model_path is None or is_path(given)):
+    given, rest = given_model(request.args)
+    if given is not None and (request.model_path is None or is_path(given)):
         return (given,), rest
-    if given is None and has_flag(ask.args, "--config"):
-        return (), ask.args
-    if ask.model_path is None:
-        message = f"engine {ask.engine}: no model: mount a cache of weights or name the model in the engine's args"
+    if given is None and has_flag(request.args, "--config"):
+        return (), request.args
+    if request.model_path is None:
+        message = f"engine {request.engine}: no model: mount a cache of weights or name the model in the engine's args"
         raise RenderError(Reason.INVALID, message)
-    names = names_for(ask, given)
+    names = names_for(request, given)
     named = unless_given(rest, ["--served-model-name"], "--served-model-name", *names) if names else ()
-    return (ask.model_path, *named), rest
+    return (request.model_path, *named), rest
 
 
-def _port(ask: LaunchAsk) -> tuple[str, ...]:
-    return () if ask.port == DEFAULT_PORT else unless_given(ask.args, ["--port"], "--port", str(ask.port))
+def _port(request: LaunchRequest) -> tuple[str, ...]:
+    return () if request.port == DEFAULT_PORT else unless_given(request.args, ["--port"], "--port", str(request.port))
 
 
-def _parallelism(ask: LaunchAsk) -> tuple[str, ...]:
-    topology = ask.topology
+def _parallelism(request: LaunchRequest) -> tuple[str, ...]:
+    topology = request.topology
     sizes = (
         (topology.tensor, "--tensor-parallel-size", "-tp"),
         (topology.pipeline, "--pipeline-parallel-size", "-pp"),
@@ -100,27 +100,27 @@ def _parallelism(ask: LaunchAsk) -> tuple[str, ...]:
         word
         for size, flag, short in sizes
         if size > 1
-        for word in unless_given(ask.args, [flag, short], flag, str(size))
+        for word in unless_given(request.args, [flag, short], flag, str(size))
     ]
     local = topology.data_local
     if local is not None and local < topology.data:
         names = ["--data-parallel-size-local", "-dpl"]
-        flags += unless_given(ask.args, names, names[0], str(local))
-        flags += unless_given(ask.args, ["--data-parallel-rpc-port"], "--data-parallel-rpc-port", DATA_RPC_PORT)
+        flags += unless_given(request.args, names, names[0], str(local))
+        flags += unless_given(request.args, ["--data-parallel-rpc-port"], "--data-parallel-rpc-port", DATA_RPC_PORT)
     return tuple(flags)
 
 
-def _nodes(ask: LaunchAsk) -> tuple[str, ...]:
+def _nodes(request: LaunchRequest) -> tuple[str, ...]:
     found = ("--nnodes", f"$({GROUP_SIZE})", "--node-rank", f"$({RANK})", "--master-addr", f"$({LEADER_ADDRESS})")
-    return (*found, "--headless") if ask.role == "Worker" else found
+    return (*found, "--headless") if request.role == "Worker" else found
 
 
-def _adapters(ask: LaunchAsk) -> tuple[str, ...]:
-    if not ask.adapters or has_flag(ask.args, "--lora-modules"):
+def _adapters(request: LaunchRequest) -> tuple[str, ...]:
+    if not request.adapters or has_flag(request.args, "--lora-modules"):
         return ()
-    modules = (f"{name}={path}" for name, path in ask.adapters)
+    modules = (f"{name}={path}" for name, path in request.adapters)
     return (
-        *unless_given(ask.args, ["--enable-lora"], "--enable-lora"),
-        *unless_given(ask.args, ["--max-loras"], "--max-loras", str(len(ask.adapters))),
+        *unless_given(request.args, ["--enable-lora"], "--enable-lora"),
+        *unless_given(request.args, ["--max-loras"], "--max-loras", str(len(request.adapters))),
         *("--lora-modules", *modules),
     )

@@ -22,7 +22,7 @@ class Cohesion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GangRequest:
-    """The pods of a replica as a scheduler is told of them."""
+    """The pods of a replica, for its scheduler."""
 
     context: Context
     cohesion: Cohesion
@@ -50,7 +50,7 @@ class GangMetadata:
     scheduler_name: str | None = None
     gate: str | None = None
     least: Mapping[str, str] = field(default_factory=dict)
-    """What a pod asks for whose containers ask for none of a node's own resources."""
+    """Requests of a pod whose containers request neither CPU nor memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Listens to what engines tell of their KV caches, over ZeroMQ, and feeds it to the precise index.
+"""Subscribes to the KV cache events of engines, over ZeroMQ, and feeds them to the precise index.
 
 Each endpoint is listened to on a socket of its own, so whose cache it is needs no guess at topics. Engines number their
 batches and keep the last ones for those who missed some:
@@ -9,11 +9,11 @@ batches and keep the last ones for those who missed some:
     numbers fall    the engine was started over: the index forgets, and asks for what there is since
 
 With `discoverPods: false` it is the other way round: engines connect to one socket of the picker's, and the topic of a
-message, `kv@<who>@<model>`, says whose cache it tells of: an address, a host (whose ranks have ports in their order) or
+message, `kv@<who>@<model>`, says whose cache it is about: an address, a host (whose ranks have ports in their order) or
 a pod's name. Nobody can be asked for what was missed then, so after a gap an engine's cache is learned anew.
 
-An engine with several data-parallel ranks, each on a serving port of its own, tells on as many ports, counted from the
-first one. Ranks that share a serving port cannot be told apart by the picker, and only the first is listened to.
+An engine with several data-parallel ranks, each on a serving port of its own, publishes on as many ports, counted from
+the first one. Ranks that share a serving port cannot be told apart by the picker, and only the first is subscribed to.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class KvIndex(Protocol):
 
 
 class KvSettings(msgspec.Struct, frozen=True):
-    """Where engines tell, and how long to wait for what they are asked."""
+    """Where engines publish events, and how long to wait for a replay."""
 
     port: int = 5557
     replay_port: int = 5558
@@ -108,7 +108,7 @@ class KvTarget(msgspec.Struct, frozen=True):
 
 
 def targets_of(endpoints: Iterable[Endpoint], settings: KvSettings) -> dict[int, KvTarget]:
-    """Where each endpoint tells, by the identity of the endpoint."""
+    """Where each endpoint publishes, by the identity of the endpoint."""
     by_host: dict[str, list[tuple[int, Endpoint]]] = {}
     for endpoint in endpoints:
         host, _, port = endpoint.address.rpartition(":")
@@ -134,7 +134,7 @@ def senders_of(endpoints: Iterable[Endpoint]) -> dict[str, tuple[Endpoint, ...]]
 
 
 class KvEventSubscriber:
-    """Listens to the endpoints that it is told of, between `start` and `stop`. One event loop."""
+    """Subscribes to the endpoints that it is given, between `start` and `stop`. One event loop."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class KvEventSubscriber:
             raise InputError("no ZeroMQ is installed for KV events: install modelplane[kv-events]") from missing
         self._context = Context()
         if self._settings.bind:
-            self._shared = asyncio.create_task(self._hear_all(self._bound(self._context)))
+            self._shared = asyncio.create_task(self._receive_all(self._bound(self._context)))
         self.watch(self._endpoints)
 
     async def stop(self) -> None:
@@ -187,7 +187,7 @@ class KvEventSubscriber:
         source.on_change(self.watch)
 
     def feed(self, index: KvIndex) -> None:
-        """Feed another index from here on, which is told first what engines remember."""
+        """Feed another index from here on, beginning with a replay of what engines remember."""
         self._index = index
         for _, task in self._tasks.values():
             task.cancel()
@@ -196,7 +196,7 @@ class KvEventSubscriber:
         self.watch(self._endpoints)
 
     def watch(self, endpoints: Sequence[Endpoint]) -> None:
-        """These, and no others: what `EndpointSource.on_change` tells."""
+        """These, and no others: a callback of `EndpointSource.on_change`."""
         self._endpoints = endpoints
         if self._context is None:
             return
@@ -214,8 +214,8 @@ class KvEventSubscriber:
         for endpoint in endpoints:
             target = targets.get(id(endpoint))
             if target is not None and id(endpoint) not in self._tasks:
-                follower = _Subscription(self, self._context, endpoint, target)
-                self._tasks[id(endpoint)] = (target, asyncio.create_task(follower.run()))
+                subscription = _Subscription(self, self._context, endpoint, target)
+                self._tasks[id(endpoint)] = (target, asyncio.create_task(subscription.run()))
 
     def _bound(self, context: "Context") -> "Socket":
         import zmq
@@ -231,15 +231,15 @@ class KvEventSubscriber:
             raise InputError(f"kvEventsConfig.zmqEndpoint: {self._settings.bind}: {error.strerror}") from error
         return socket
 
-    async def _hear_all(self, socket: "Socket") -> None:
+    async def _receive_all(self, socket: "Socket") -> None:
         try:
             while True:
                 frames = await socket.recv_multipart()
-                follower = self._sender(frames)
-                if follower is None:
+                subscription = self._sender(frames)
+                if subscription is None:
                     self.counts.unknown += 1
                 else:
-                    await follower.hear(frames)
+                    await subscription.on_message(frames)
         finally:
             socket.close(linger=0)
 
@@ -282,9 +282,9 @@ class _Subscription:
             socket.connect(self._target.events)
             await self._replay(0)
             while True:
-                await self.hear(await socket.recv_multipart())
+                await self.on_message(await socket.recv_multipart())
 
-    async def hear(self, frames: Sequence[bytes]) -> None:
+    async def on_message(self, frames: Sequence[bytes]) -> None:
         try:
             _, batch = read_frames(frames)
         except KvEventError as broken:

@@ -90,7 +90,7 @@ class Director:
         self._stopping = False
         self._by_address: dict[str, Endpoint] = {}
         self._endpoints: Endpoints = ()
-        """Those of the source, which tells of every change."""
+        """Those of the source; replaced at every change."""
         self._changed(source.current)
         source.on_change(self._changed)
 
@@ -176,14 +176,14 @@ class Director:
             picked_of(result.decision).count(0, -result.tokens)
         result.scheduler.response_received(result.request, result.decision)
 
-    def ended(self, result: RoutingResult, served: EndpointResponse, *, told: str = "") -> None:
-        """A request that was sent on has ended. `told` is the address that served it, where the proxy said."""
+    def ended(self, result: RoutingResult, served: EndpointResponse, *, served_by: str = "") -> None:
+        """A request that was sent on has ended. `served_by` is the address that Envoy reports."""
         request, picked = result.request, picked_of(result.decision)
         if result.counted:
             picked.count(-1, -result.tokens if served.first_byte_s < 0.0 else 0)
         if result.flow is not None:
             self._leave_flow(result, result.flow, served.usage)
-        endpoint = self._by_address.get(told, picked) if told else picked
+        endpoint = self._by_address.get(served_by, picked) if served_by else picked
         if served.status >= _SERVER_ERRORS:
             endpoint.failures += 1
         elif served.status:
@@ -324,7 +324,7 @@ class Director:
         self, request: Request, renamed: Rename | None, now_s: float, item: FlowItem | None = None
     ) -> RoutingResult:
         observer, scheduler = self.observer, self._scheduler
-        steps = None if observer is None else observer.listen(request, self._chance())
+        steps = None if observer is None else observer.record_steps(request, self._chance())
         decision = scheduler.schedule(request, self._endpoints, now_s, self._chance, steps)
         if observer is not None:
             asked = "" if renamed is None else renamed.asked

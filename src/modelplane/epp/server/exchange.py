@@ -1,4 +1,4 @@
-"""One HTTP exchange as Envoy tells of it: messages in, replies out, without IO.
+"""One HTTP exchange of ext_proc: messages in, replies out, without IO.
 
                       what Envoy waits for                         when the picker is asked
     NONE, STREAMED    a reply to the headers                       at the headers; the body is never seen or never held
@@ -10,7 +10,7 @@ the decision, at once or much later, and what Envoy sends in between is held. An
 old one, and gateways of this protocol then use full duplex.
 
 The response passes unchanged, but for headers that a decision has for the client and where a model's name has to be put
-back. Envoy sends what its filter is configured for: where it shows bodies, the usage that they tell is read on the way.
+back. Envoy sends what its filter is configured for: where it sends bodies, their token usage is read on the way.
 To learn when an exchange ends without seeing its body, let it send response trailers (`response_trailer_mode: SEND`).
 Envoy 1.40 then keeps the stream open to the end of the exchange even where no trailers come, and without that resets it
 as soon as the last configured message is answered.
@@ -90,7 +90,7 @@ class Exchange:
     status = 0
     first_byte_s = -1.0
     served = ""
-    """The address that served, where Envoy told."""
+    """The address that served, where Envoy reports it."""
     _held = 0
     _api: InferenceApi = _OTHER
     _for_client: tuple[tuple[str, str], ...] = ()
@@ -121,7 +121,7 @@ class Exchange:
         found = read_whole(received)
         if found is None or found[2].request_mode not in _WHOLE_MODES:
             return None
-        headers, body, told = messages.read_headers(found[0]), found[1], found[2]
+        headers, body, parsed = messages.read_headers(found[0]), found[1], found[2]
         size, budget = len(body), self._budget
         length = headers.get("content-length", "")
         if size > self._limit or budget.used + size > budget.limit:
@@ -130,10 +130,10 @@ class Exchange:
             return None
         budget.used += size
         self._held = size
-        if told.request_mode >= 0:
-            self._response_mode = told.response_mode
-        if told.metadata:
-            self._subset = _subset_of(told.metadata)
+        if parsed.request_mode >= 0:
+            self._response_mode = parsed.response_mode
+        if parsed.metadata:
+            self._subset = _subset_of(parsed.metadata)
         self.stage = _PICKING
         self._headers = headers
         self._body = body

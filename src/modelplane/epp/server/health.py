@@ -20,7 +20,7 @@ _UNKNOWN: Final = 3
 
 
 class HealthService:
-    """What probes are told. `ready` is asked at each probe."""
+    """Answers probes. `ready` is called at each probe."""
 
     def __init__(self, ready: Callable[[], bool]) -> None:
         self._ready = ready
@@ -31,7 +31,7 @@ class HealthService:
         return {CHECK: lambda call: _Check(call, self), WATCH: lambda call: _Watch(call, self)}
 
     def state(self, service: str) -> int:
-        """By name; unknown names are told so."""
+        """By name; SERVICE_UNKNOWN for others."""
         if service == LIVENESS:
             return _SERVING
         if service not in READY_NAMES:
@@ -39,7 +39,7 @@ class HealthService:
         return _SERVING if self._ready() else _NOT_SERVING
 
     def refresh(self) -> None:
-        """Something may have changed: tell those who watch."""
+        """Something may have changed: notify the watchers."""
         for watcher in list(self._watchers):
             watcher.refresh()
 
@@ -81,7 +81,7 @@ class _Check:
         self._call.finish()
 
     def closed(self) -> None:
-        self._call.finish(GrpcStatus.INVALID_ARGUMENT, "no question was asked")
+        self._call.finish(GrpcStatus.INVALID_ARGUMENT, "no request was sent")
 
     def cancelled(self) -> None:
         """Nothing is held."""

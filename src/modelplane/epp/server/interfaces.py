@@ -62,7 +62,7 @@ class Waiter(Protocol):
 class RequestObserver(Protocol):
     """Is called for every decision and every end, for metrics, spans and logs. Must not raise."""
 
-    def listen(self, request: Request, chance: float, /) -> DecisionSteps | None:
+    def record_steps(self, request: Request, chance: float, /) -> DecisionSteps | None:
         """Records the steps of the decision; None for most."""
 
     def decided(

@@ -43,8 +43,8 @@ def read_whole(received: Sequence[bytes]) -> tuple[bytes, bytes, ProcessingReque
 
 
 def _is_end(message: bytes) -> bool:
-    told = _try_read(message)
-    if told is None or told.phase is not _BODY or not told.ends or told.body or told.observed:
+    parsed = _try_read(message)
+    if parsed is None or parsed.phase is not _BODY or not parsed.ends or parsed.body or parsed.observed:
         return False
     if len(_ENDS) < _MOST_TAILS:
         _ENDS.add(message)
@@ -77,14 +77,14 @@ def _inside(message: bytes, tag: int) -> tuple[bytes, bytes, ProcessingRequest] 
     if message[place - 1] >= _ONE_BYTE or end > last:
         return None
     tail = message[last:]
-    told = _TAILS.get(tail) or _read_tail(tail)
-    return None if told is None else (message[place:end], message[end:last], told)
+    parsed = _TAILS.get(tail) or _read_tail(tail)
+    return None if parsed is None else (message[place:end], message[end:last], parsed)
 
 
 def _read_tail(tail: bytes) -> ProcessingRequest | None:
-    told = _try_read(tail)
-    if told is None or told.phase:
+    parsed = _try_read(tail)
+    if parsed is None or parsed.phase:
         return None
     if len(_TAILS) < _MOST_TAILS:
-        _TAILS[tail] = told
-    return told
+        _TAILS[tail] = parsed
+    return parsed

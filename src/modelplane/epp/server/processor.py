@@ -150,7 +150,7 @@ class Processor(BatchHandler):
                 exchange.usage,
                 status is _CANCELLED and not exchange.status,
             )
-            self._director.ended(result, served, told=exchange.served)
+            self._director.ended(result, served, served_by=exchange.served)
         opened_s, self._opened_s = self._opened_s, -1.0
         observer = self._director.observer
         if observer is not None and opened_s >= 0.0:

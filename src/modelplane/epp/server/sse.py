@@ -2,7 +2,7 @@
 
 A streamed response is read line by line; a line that is cut waits for its rest. OpenAI's APIs tell all they used in one
 event, Anthropic's tell the prompt at the beginning and the output at the end, so later numbers join earlier ones field
-by field. A number that is none is as good as not told: nothing that an engine writes can make the picker fail.
+by field. A number that is none is ignored: nothing that an engine writes can make the picker fail.
 """
 
 from typing import Final

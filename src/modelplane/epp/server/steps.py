@@ -1,4 +1,4 @@
-"""What one message of an exchange leads to: replies, a question for whoever picks, or the end."""
+"""What one message of an exchange leads to: replies, a request to pick an endpoint, or the end."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,7 +9,7 @@ from modelplane.epp.scheduling.decisions import Decision
 
 
 class PickRequest(msgspec.Struct, frozen=True):
-    """The question for whoever picks."""
+    """A request to pick an endpoint."""
 
     headers: Mapping[str, str]
     body: bytes
@@ -17,7 +17,7 @@ class PickRequest(msgspec.Struct, frozen=True):
     """Whether `body` is the request's body: not where Envoy keeps it to itself, or may have cut it."""
     subset: tuple[str, ...] | None
     refused: Decision | None = None
-    """How it ends whoever picks: it is told, so that it counts, and the answer is this."""
+    """Set where the request is refused already: the director counts it and answers this."""
 
 
 class ExchangeStep(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Prefill on one server, decode on another: what is asked of each, for each way the KV cache can travel. Pure.
+"""Prefill on one server, decode on another: the requests to each, for each KV connector. Pure.
 
     nixlv2            prefill, then decode. The prefill server keeps the blocks and answers where they are; that goes
                       into the decode leg.

@@ -1,4 +1,4 @@
-"""The routing sidecar: stands before a decode server, has prompts computed by the prefill server that a picker named.
+"""The routing sidecar of a decode server: sends prefill to the prefill server that the picker chose.
 
 A request that names no prefill server, or whose path is not one of those worth it, goes to the local server unchanged.
 Otherwise the legs of the connector are sent (see `disaggregation`) and the decode server's answer is passed on as it
@@ -7,8 +7,8 @@ comes. The header that names the prefill server never goes further.
 Which servers may be named is a list, with ports, and there is one unless the caller says otherwise: the header comes
 from outside, and a sidecar that believed it would call any address for anyone.
 
-The prefill leg is tried again where it was not served (no connection, 502, 503, 504), as often as told. If it fails the
-client gets its failure; with `decode_alone` the local server computes the prompt itself instead, unless the prefill
+The prefill leg is tried again where it was not served (no connection, 502, 503, 504), `retries` times. If it fails the
+client gets its failure; with `decode_fallback` the local server computes the prompt itself instead, unless the prefill
 server found fault with the request.
 """
 
@@ -65,7 +65,7 @@ class SidecarSettings(msgspec.Struct, frozen=True):
     """Whether a prefill server may be called."""
     retries: int = 0
     retry_after_s: float = 0.2
-    decode_alone: bool = False
+    decode_fallback: bool = False
     chance: Callable[[], float] | None = None
     """Chooses among several prefill servers; None: the first."""
     room: Callable[[], int] = lambda: 0
@@ -99,7 +99,7 @@ class RoutingSidecar:
         self._session: aiohttp.ClientSession | None = None
         self._connections: web.Server | None = None
         self._listener: asyncio.Server | None = None
-        self._aside: set[asyncio.Task[object]] = set()
+        self._background: set[asyncio.Task[object]] = set()
 
     async def start(self, host: str, port: int = 0) -> tuple[str, int]:
         """Listens; port 0 takes any free one."""
@@ -125,10 +125,10 @@ class RoutingSidecar:
         self._connections.pre_shutdown()
         await self._connections.shutdown(grace_s)
         await self._listener.wait_closed()
-        for task in self._aside:
+        for task in self._background:
             task.cancel()
-        if self._aside:
-            await asyncio.wait(self._aside, timeout=_UNWIND_S)
+        if self._background:
+            await asyncio.wait(self._background, timeout=_UNWIND_S)
         await self._session.close()
         self._listener = None
 
@@ -181,8 +181,8 @@ class RoutingSidecar:
         settings = self._settings
         leg = sglang_leg(body, prefiller, settings.bootstrap_port, settings.room())
         task: asyncio.Task[object] = asyncio.create_task(self._prefill(request, leg, prefiller))
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
         try:
             return await self._pass_on(request, leg)
         except BaseException:
@@ -191,7 +191,7 @@ class RoutingSidecar:
 
     async def _without_prefill(self, request: web.BaseRequest, body: Body, answer: _Answer) -> web.StreamResponse:
         blames_request = HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
-        if self._settings.decode_alone and not blames_request:
+        if self._settings.decode_fallback and not blames_request:
             return await self._pass_on(request, body)
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
 
@@ -216,8 +216,8 @@ class RoutingSidecar:
                 return _Answer(response.status, await response.read(), kept)
         except (aiohttp.ClientError, OSError) as error:
             _log.warning("prefill at %s failed: %s", url, error)
-            told = _told(HTTPStatus.BAD_GATEWAY, "the prefill server did not answer")
-            return _Answer(HTTPStatus.BAD_GATEWAY, told, {"Content-Type": "application/json"})
+            body = _error_body(HTTPStatus.BAD_GATEWAY, "the prefill server did not answer")
+            return _Answer(HTTPStatus.BAD_GATEWAY, body, {"Content-Type": "application/json"})
 
     async def _pass_on(
         self, request: web.BaseRequest, body: Body | bytes | aiohttp.StreamReader | None
@@ -308,10 +308,10 @@ def _forwarded(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
 
 
 def _refusal(status: HTTPStatus, message: str) -> web.Response:
-    return web.Response(status=status, body=_told(status, message), content_type="application/json")
+    return web.Response(status=status, body=_error_body(status, message), content_type="application/json")
 
 
-def _told(status: HTTPStatus, message: str) -> bytes:
+def _error_body(status: HTTPStatus, message: str) -> bytes:
     kind = status.phrase.lower().replace(" ", "_")
     return msgspec.json.encode({"error": {"message": message, "type": kind, "code": status.value}})
 

@@ -1,7 +1,7 @@
 """The one interface between gRPC and what is served by it, so that servers can be exchanged.
 
-A server makes a handler for each call by the call's path, tells it of every message in order, and of the end in exactly
-one way. A handler answers through its call whenever it likes, from the same event loop. Nothing here waits: what a
+A server makes a handler for each call by the call's path, calls it for every message in order, and once for the
+end. A handler answers through its call whenever it likes, from the same event loop. Nothing here waits: what a
 handler sends is queued, and a peer that does not read is the server's business.
 """
 

@@ -89,7 +89,7 @@ class _Call:
             self.queue.put_nowait((status, why))
 
     def mark_idle(self) -> None:
-        """It has no way to be told less."""
+        """It cannot read less often."""
 
     @property
     def over(self) -> bool:

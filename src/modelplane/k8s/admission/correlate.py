@@ -1,4 +1,4 @@
-"""Which part of an old object a part of the new one takes the place of.
+"""Which part of an old object a part of the new one replaces.
 
 Fields are matched by name and the items of a list of type `map` by their keys; the items of other lists have no
 identity and match nothing, as in Kubernetes.

@@ -38,7 +38,7 @@ class TextError(DocumentError):
 def decode_text(data: bytes, *, source: str) -> str:
     """The text of a stream of documents, or TextError. A UTF-8 byte order mark is dropped."""
     if len(data) > MAX_BYTES:
-        raise TextError(f"the text has {len(data)} bytes; at most {MAX_BYTES} (3 MiB) are read", source=source)
+        raise TextError(f"the text has {len(data)} bytes; the limit is {MAX_BYTES} (3 MiB)", source=source)
     for mark, encoding in _FOREIGN_MARKS:
         if data.startswith(mark):
             raise TextError(f"the text is {encoding}; save it as UTF-8", source=source)

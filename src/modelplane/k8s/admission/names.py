@@ -1,6 +1,6 @@
 """The syntax of names, labels and annotations in Kubernetes: whole texts, ASCII only.
 
-Each function tells what a text must be when it is not, and nothing (the empty string) when it is. Patterns match the
+Each function returns what a text must be, or the empty string where it is valid. Patterns match the
 whole text: one that ends in `$` would let a trailing line break through.
 """
 

@@ -10,7 +10,7 @@ from modelplane.k8s.admission.decode import escape, shorten
 from modelplane.k8s.admission.paths import Path, render
 
 MAX_PROBLEMS: Final = 100
-"""How many problems of one object are told. Whoever has more will look again after mending these."""
+"""How many problems of one object are reported."""
 
 
 class CauseType(StrEnum):
@@ -62,7 +62,7 @@ class Problem:
 
 
 def collect(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The first problems, at most `MAX_PROBLEMS` of them. The rest is not even looked for."""
+    """The first problems, at most `MAX_PROBLEMS` of them. The rest is not computed."""
     return tuple(islice(problems, MAX_PROBLEMS))
 
 

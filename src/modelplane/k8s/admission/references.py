@@ -1,4 +1,4 @@
-"""What the objects of one set say about each other.
+"""References between the objects of one set.
 
 A set is whatever was given together, such as a folder of manifests. It need not be everything there is, so what is
 missing is judged by what is present:
@@ -52,7 +52,7 @@ class ReferencedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class ReferenceProblem:
     """A problem of one member, by its place in the set. `other` is the member it clashes with, where there is one."""
 
     member: int
@@ -61,24 +61,24 @@ class Remark:
     other: int | None = None
 
 
-def check_references(members: Sequence[ReferencedObject]) -> tuple[Remark, ...]:
+def check_references(members: Sequence[ReferencedObject]) -> tuple[ReferenceProblem, ...]:
     """What is wrong between the members, in the order of the set."""
     names = {member.name for member in members}
     endpoints = _Endpoints(members)
-    remarks = [*_duplicates(members)]
+    problems = [*_duplicates(members)]
     for index, member in enumerate(members):
         if member.is_valid:
-            remarks += [Remark(index, *found) for found in _check_member(member, names, endpoints)]
-    return tuple(sorted(remarks, key=lambda remark: remark.member))
+            problems += [ReferenceProblem(index, *found) for found in _check_member(member, names, endpoints)]
+    return tuple(sorted(problems, key=lambda problem: problem.member))
 
 
-def _duplicates(members: Sequence[ReferencedObject]) -> Iterator[Remark]:
+def _duplicates(members: Sequence[ReferencedObject]) -> Iterator[ReferenceProblem]:
     first: dict[Name, int] = {}
     for index, member in enumerate(members):
         seen = first.setdefault(member.name, index)
         if seen != index and member.name.name:
             problem = Problem(("metadata", "name"), "is given twice in this set", "keep one", CauseType.DUPLICATE)
-            yield Remark(index, problem, Severity.ERROR, seen)
+            yield ReferenceProblem(index, problem, Severity.ERROR, seen)
 
 
 def _check_member(
@@ -92,7 +92,7 @@ def _check_member(
             for path, name in _caches(member.value):
                 yield from _missing(path, Name("ModelCache", member.name.namespace, name), names)
         case "ModelService":
-            yield from _idle_selectors(member, endpoints)
+            yield from _unmatched_selectors(member, endpoints)
 
 
 def _caches(value: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
@@ -120,7 +120,7 @@ def _missing(path: Path, target: Name, names: set[Name]) -> Iterator[tuple[Probl
     yield Problem(path, wrong, right), Severity.ERROR if present else Severity.WARNING
 
 
-def _idle_selectors(service: ReferencedObject, endpoints: "_Endpoints") -> Iterator[tuple[Problem, Severity]]:
+def _unmatched_selectors(service: ReferencedObject, endpoints: "_Endpoints") -> Iterator[tuple[Problem, Severity]]:
     namespace = service.name.namespace
     groups = _at(service.value, ("spec", "endpoints"))
     for index, group in enumerate(groups if isinstance(groups, list) else ()):

@@ -1,4 +1,4 @@
-"""Documents judged together: each by itself, then what they say about each other.
+"""Admits a set of documents: each by itself, then the references between them.
 
 Kinds of other groups are counted and left alone. An object that claims to be of one of our groups has to be of a kind
 and version that exist. One that has the name of our kind under a foreign group gets a warning, since a misspelled group
@@ -33,7 +33,7 @@ class ReviewFinding:
 
 @dataclass(frozen=True, slots=True)
 class ManifestReview:
-    """How many objects were looked at, what was found in their order, and how many of which kinds were left alone."""
+    """How many objects were checked, the findings in their order, and how many objects of other kinds were skipped."""
 
     objects: int
     findings: tuple[ReviewFinding, ...]
@@ -59,7 +59,7 @@ class _Entry:
 
 
 def review(documents: Sequence[Document]) -> ManifestReview:
-    """Judge the documents as one set."""
+    """Admit the documents as one set."""
     skipped: Counter[str] = Counter()
     entries: list[_Entry] = []
     for document in documents:
@@ -67,25 +67,25 @@ def review(documents: Sequence[Document]) -> ManifestReview:
         if found is None:
             skipped[_name_of(document.value).kind] += 1
         else:
-            entries.append(_judge(document, found))
+            entries.append(_admit(document, found))
     return ManifestReview(len(entries), tuple(_findings(entries)), dict(sorted(skipped.items())))
 
 
 def _findings(entries: Sequence[_Entry]) -> Iterator[ReviewFinding]:
     between: dict[int, list[ReviewFinding]] = {}
-    for remark in check_references([entry.member for entry in entries]):
-        problem = remark.problem
-        if remark.other is not None:
-            first = entries[remark.other].document
+    for reference in check_references([entry.member for entry in entries]):
+        problem = reference.problem
+        if reference.other is not None:
+            first = entries[reference.other].document
             problem = replace(problem, wrong=f"{problem.wrong}, first at {first.source}:{first.line}")
-        between.setdefault(remark.member, []).append(entries[remark.member].finding(problem, remark.severity))
+        between.setdefault(reference.member, []).append(entries[reference.member].finding(problem, reference.severity))
     for index, entry in enumerate(entries):
         own = [entry.finding(problem, severity) for problem, severity in entry.problems]
         yield from sorted((*own, *between.get(index, ())), key=lambda finding: finding.line)
 
 
-def _judge(document: Document, found: "Definition | _Misfit") -> _Entry:
-    if isinstance(found, _Misfit):
+def _admit(document: Document, found: "Definition | _UnknownKind") -> _Entry:
+    if isinstance(found, _UnknownKind):
         return _Entry(
             document, ReferencedObject(_name_of(document.value), {}, is_valid=False), ((found.problem, found.severity),)
         )
@@ -100,41 +100,41 @@ def _judge(document: Document, found: "Definition | _Misfit") -> _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Misfit:
+class _UnknownKind:
     """A document that is of no kind we can check, and should be."""
 
     problem: Problem
     severity: Severity = Severity.ERROR
 
 
-def _classify(value: object) -> Definition | _Misfit | None:
-    """The kind of an object; nothing where it is none of our business."""
+def _classify(value: object) -> Definition | _UnknownKind | None:
+    """The kind of an object; None for a kind of another group."""
     if not isinstance(value, dict):
         right = "a manifest is an object with apiVersion and kind"
-        return _Misfit(Problem((), f"is {describe(value)}", right, CauseType.TYPE))
+        return _UnknownKind(Problem((), f"is {describe(value)}", right, CauseType.TYPE))
     for field in ("apiVersion", "kind"):
         if not isinstance(value.get(field), str) or not value[field]:
-            return _Misfit(Problem((field,), "is required", "give a string", CauseType.REQUIRED))
+            return _UnknownKind(Problem((field,), "is required", "give a string", CauseType.REQUIRED))
     known = definitions()
     version, kind = value["apiVersion"], value["kind"]
     if (version, kind) in known:
         return known[version, kind]
-    return _explain_stranger(version, kind)
+    return _unknown_kind(version, kind)
 
 
-def _explain_stranger(version: str, kind: str) -> _Misfit | None:
+def _unknown_kind(version: str, kind: str) -> _UnknownKind | None:
     homes = sorted(home for home, name in definitions() if name == kind)
     group = version.rpartition("/")[0]
     ours = group == GROUP or group.endswith(f".{GROUP}")
     if homes:
         severity = Severity.ERROR if ours else Severity.WARNING
-        return _Misfit(Problem(("apiVersion",), f"{describe(version)} has no {kind}", f"use {homes[0]}"), severity)
+        return _UnknownKind(Problem(("apiVersion",), f"{describe(version)} has no {kind}", f"use {homes[0]}"), severity)
     if not ours:
         return None
     kinds = sorted({name for _, name in definitions()})
     guess = nearest(kind, kinds)
     right = f"did you mean {guess}?" if guess else f"the kinds are {listing(kinds, last='and')}"
-    return _Misfit(Problem(("kind",), f"{describe(kind)} is not a kind of {GROUP}", right))
+    return _UnknownKind(Problem(("kind",), f"{describe(kind)} is not a kind of {GROUP}", right))
 
 
 def _name_of(value: object, *, namespaced: bool = True) -> Name:

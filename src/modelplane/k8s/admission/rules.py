@@ -1,6 +1,6 @@
 """The validation rules of a schema (`x-kubernetes-validations`), run at every node that has some.
 
-A rule sees its node as `self` and, in an update, what the node takes the place of as `oldSelf`; one that speaks of
+A rule sees its node as `self` and, in an update, what the node replaces as `oldSelf`; one that uses
 `oldSelf` is run only where there is an old value. A node with a wrong shape somewhere below is left out: its rules were
 not written for such a value. A node that an update does not change is left out too, so an object that was stored before
 a rule existed can still be updated elsewhere. Rules are compiled once per schema.
@@ -26,7 +26,7 @@ _CAUSES: Final[Mapping[object, CauseType]] = {
 }
 _FIELD_PATH_STEP: Final = re.compile(r"\.([^.\[\]]+)|\['((?:[^'\\]|\\.)*)'\]")
 # One entry per node that has rules; the largest schema has some hundred.
-_REMEMBERED: Final = 8192
+_CACHED_NODES: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _evaluate(compiled: _CompiledRule, value: object, old: object, path: Path) -
         yield Problem((*path, *compiled.field_path), message, cause=compiled.cause)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_NODES)
 def _has_rules(identity: SchemaKey) -> bool:
     """Whether the node or anything below it has rules."""
     schema = identity.schema
@@ -128,7 +128,7 @@ def _has_rules(identity: SchemaKey) -> bool:
     return any(_has_rules(SchemaKey(child)) for child in children if isinstance(child, Mapping))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_NODES)
 def _ruled_fields(identity: SchemaKey) -> frozenset[str] | None:
     """The fields that have rules somewhere; None where any field may."""
     additional = identity.schema.get("additionalProperties")
@@ -137,7 +137,7 @@ def _ruled_fields(identity: SchemaKey) -> frozenset[str] | None:
     return frozenset(name for name, child in properties_of(identity.schema).items() if _has_rules(SchemaKey(child)))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_NODES)
 def _rules_of(identity: SchemaKey, *, root: bool) -> tuple[_CompiledRule | _BrokenRule, ...]:
     return tuple(_compile(raw, identity.schema, root=root) for raw in _raw_rules(identity.schema))
 

@@ -1,8 +1,8 @@
-"""Values against structural schemas, with the verdicts of the API server of Kubernetes and sentences of our own.
+"""Values against structural schemas, with the answers of the API server of Kubernetes and messages of our own.
 
 `check` walks a value along its schema and says of each place what is wrong and what would be right. It stops at a
 place once its type is wrong, and does not look inside a list or a map that has too many members: what is inside cannot
-be mended before. Unknown fields are no business of this walk (see `structure`), nor are rules (see `rules`).
+be fixed before. Unknown fields are found by `structure`, and rules are run by `rules`.
 """
 
 import json
@@ -123,7 +123,7 @@ def _check_string(value: object, schema: Schema, path: Path) -> Iterator[Problem
         wrong = "is empty" if not text else f"has {len(text)} characters"
         yield Problem(path, wrong, f"at least {shortest} {_are(shortest)} needed")
     elif "pattern" in schema and not _matches(cast("str", schema["pattern"]), text):
-        yield Problem(path, f"{describe(text)} does not have the right form", f"must match {schema['pattern']}")
+        yield Problem(path, f"{describe(text)} is not valid", f"must match {schema['pattern']}")
     if "format" in schema and not is_formatted(text, str(schema["format"])):
         yield Problem(path, f"{describe(text)} is not a valid {schema['format']}")
 

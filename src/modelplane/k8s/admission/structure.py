@@ -1,8 +1,8 @@
 """Defaults and unknown fields, as the API server of Kubernetes treats them for custom resources.
 
 A default fills a field that is absent, or null where null is not allowed; an object that is absent is made only by a
-default of its own, so nested defaults do not conjure up their parents. A null that is not allowed and has no default is
-dropped. Fields that the schema does not know are dropped or reported, as the caller likes, unless the schema keeps
+default of its own, so nested defaults do not create their parents. A null that is not allowed and has no default is
+dropped. Fields that the schema does not know are dropped or reported, unless the schema keeps
 them; inside a kept object the known fields are still held to their schema. No function here changes its input, and what
 they return shares nothing with it.
 """

@@ -1,4 +1,4 @@
-"""From text to a checked tree, and how deep recursion is given room."""
+"""From text to a checked tree, and a deeper stack where one is needed."""
 
 import sys
 from collections.abc import Callable

@@ -18,7 +18,7 @@ from modelplane.k8s.cel.values import is_list, is_map, map_items, runtime_type
 from modelplane.k8s.cel.work_budget import ERROR_WORK, iteration_work, metered, spend
 
 _UNSET = object()
-_PER_NODE = 8
+_PER_NODE = 3
 
 
 @dataclass(frozen=True, slots=True)

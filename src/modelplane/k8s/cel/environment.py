@@ -1,4 +1,4 @@
-"""The world an expression is compiled in: variables, types with fields, and functions."""
+"""The environment of an expression: variables, types with fields, and functions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What generated functions call. Each either answers exactly or raises, and raising means: ask the exact evaluator."""
+"""What generated functions call. Each either answers exactly or raises, and then the exact evaluator answers."""
 
 from collections.abc import Callable, Iterable
 

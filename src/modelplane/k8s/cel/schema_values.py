@@ -14,7 +14,7 @@ from modelplane.k8s.cel import types as t
 from modelplane.k8s.cel.equality import value_equal
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.escaping import escape, unescape
-from modelplane.k8s.cel.library.clock import parse_duration, parse_timestamp
+from modelplane.k8s.cel.library.timestamps import parse_duration, parse_timestamp
 from modelplane.k8s.cel.schema import Schema, is_embedded, nested, properties, with_object_meta
 from modelplane.k8s.cel.values import (
     MAX_INT,

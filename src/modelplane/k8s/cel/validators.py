@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from modelplane.k8s.cel.errors import EvaluationError, SyntaxFault
 from modelplane.k8s.cel.library import regex
-from modelplane.k8s.cel.library.clock import parse_duration, parse_timestamp
 from modelplane.k8s.cel.library.formatting import CLAUSE_KINDS, FormatError, clauses
+from modelplane.k8s.cel.library.timestamps import parse_duration, parse_timestamp
 from modelplane.k8s.cel.syntax import CallExpr, ListNode, Literal, MapNode, Node
 from modelplane.k8s.cel.types import DYN, CelType
 

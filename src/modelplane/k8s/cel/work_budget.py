@@ -18,7 +18,7 @@ from modelplane.k8s.cel.errors import EvaluationAborted
 from modelplane.k8s.cel.syntax import CallExpr, Comprehension, ListNode, Literal, MapNode, Node, children
 
 MAX_WORK = 1_200_000
-ERROR_WORK = 100
+ERROR_WORK = 40
 _ITERATION, _LEAF, _OPERATOR, _CONTAINER, _CALL, _EXPENSIVE_CALL = 2, 1, 2, 12, 24, 120
 _EXPENSIVE_CALLS = frozenset(
     {

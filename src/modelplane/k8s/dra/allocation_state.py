@@ -64,7 +64,7 @@ class AllocationState:
         node: Node,
         remainders: dict[PoolKey, Remainders],
     ) -> None:
-        """`remainders` remembers what is left of counters, over searches with one inventory and one usage."""
+        """`remainders` caches what is left of counters, over searches with one inventory and one usage."""
         self.candidates = view.candidates
         self.causes: tuple[dict[int, Cause], ...] = tuple({} for _ in plan.subrequests)
         self.allocating: tuple[list[AllocatingDevice], ...] = tuple([] for _ in plan.claims)
@@ -103,7 +103,7 @@ class AllocationState:
         return device in self._marked or device in self._usage.whole
 
     def rejection_cause(self, subrequest: SubRequestPlan, offer: DeviceOffer) -> Cause | None:
-        """Why the device does not suit the subrequest, whoever holds it; Aborted where a selector fails."""
+        """Why the device does not suit the subrequest, in use or not; Aborted where a selector fails."""
         mismatch = self._mismatch(subrequest, offer)
         return self._capacity_cause(subrequest, offer) if mismatch is None else mismatch
 

@@ -1,11 +1,11 @@
 """Allocation on nodes: the structured allocator of Kubernetes 1.36, as a function of observed state.
 
-Inputs are an inventory of slices, what other claims entry, and a plan of the claims to satisfy. One attempt looks at
-one node. The result is upstream's: the same outcome, the same number of devices and, since the order of the search
-is fixed, the same devices.
+Inputs are an inventory of slices, the devices in use by other claims, and a plan of the claims to satisfy. One attempt
+is for one node. The result is upstream's: the same outcome, the same number of devices and, since the order of the
+search is fixed, the same devices.
 
 What is left coarse: nothing is stored, no share ids are made, and class and claim configuration is not copied into
-results. The scheduler of the cluster is authoritative; this room predicts it.
+results. The scheduler of the cluster is authoritative; this package predicts it.
 """
 
 from collections.abc import Iterable

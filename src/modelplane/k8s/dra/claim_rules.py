@@ -60,16 +60,16 @@ def _claim_problems(claim: ResourceClaim, gates: Gates) -> Iterator[str]:
         yield "metadata.name: must be a DNS subdomain"
     devices = claim.spec.devices
     requests = devices.requests or ()
-    place = "spec.devices"
-    yield from too_many(requests, _MAX_REQUESTS, f"{place}.requests")
-    yield from duplicates((request.name for request in requests), f"{place}.requests")
+    path = "spec.devices"
+    yield from too_many(requests, _MAX_REQUESTS, f"{path}.requests")
+    yield from duplicates((request.name for request in requests), f"{path}.requests")
     for index, request in enumerate(requests[:_MAX_REQUESTS]):
-        yield from _request_problems(request, gates, f"{place}.requests[{index}]")
+        yield from _request_problems(request, gates, f"{path}.requests[{index}]")
     known = _reference_names(requests)
-    yield from too_many(devices.constraints or (), _MAX_CONSTRAINTS, f"{place}.constraints")
+    yield from too_many(devices.constraints or (), _MAX_CONSTRAINTS, f"{path}.constraints")
     for index, constraint in enumerate(devices.constraints or ()):
-        yield from _constraint_problems(constraint, known, f"{place}.constraints[{index}]")
-    yield from _config_problems(devices.config or (), known, f"{place}.config")
+        yield from _constraint_problems(constraint, known, f"{path}.constraints[{index}]")
+    yield from _config_problems(devices.config or (), known, f"{path}.config")
 
 
 def _class_problems(device_class: DeviceClass, gates: Gates) -> Iterator[str]:
@@ -91,121 +91,121 @@ def _reference_names(requests: Iterable[ClaimDeviceRequest]) -> set[str]:
     return names
 
 
-def _request_problems(request: ClaimDeviceRequest, gates: Gates, place: str) -> Iterator[str]:
+def _request_problems(request: ClaimDeviceRequest, gates: Gates, path: str) -> Iterator[str]:
     if not is_dns_label(request.name):
-        yield f"{place}.name: must be a DNS label"
+        yield f"{path}.name: must be a DNS label"
     alternatives = request.first_available or ()
     if bool(alternatives) == (request.exactly is not None):
-        yield f"{place}: exactly one of exactly and firstAvailable is required"
+        yield f"{path}: exactly one of exactly and firstAvailable is required"
         return
     if request.exactly is not None:
-        yield from _subrequest_problems(request.exactly, gates, f"{place}.exactly")
-    yield from too_many(alternatives, _MAX_ALTERNATIVES, f"{place}.firstAvailable")
-    yield from duplicates((alternative.name for alternative in alternatives), f"{place}.firstAvailable")
+        yield from _subrequest_problems(request.exactly, gates, f"{path}.exactly")
+    yield from too_many(alternatives, _MAX_ALTERNATIVES, f"{path}.firstAvailable")
+    yield from duplicates((alternative.name for alternative in alternatives), f"{path}.firstAvailable")
     for index, alternative in enumerate(alternatives):
-        inner = f"{place}.firstAvailable[{index}]"
+        inner = f"{path}.firstAvailable[{index}]"
         if not is_dns_label(alternative.name):
             yield f"{inner}.name: must be a DNS label"
         yield from _subrequest_problems(alternative, gates, inner)
 
 
-def _subrequest_problems(subrequest: BaseDeviceRequest, gates: Gates, place: str) -> Iterator[str]:
+def _subrequest_problems(subrequest: BaseDeviceRequest, gates: Gates, path: str) -> Iterator[str]:
     if not is_dns_subdomain(subrequest.device_class_name):
-        yield f"{place}.deviceClassName: must be a DNS subdomain"
-    yield from _selector_problems(subrequest.selectors or (), gates, f"{place}.selectors")
+        yield f"{path}.deviceClassName: must be a DNS subdomain"
+    yield from _selector_problems(subrequest.selectors or (), gates, f"{path}.selectors")
     if subrequest.effective_mode == ALL and subrequest.count:
-        yield f"{place}.count: must not be given with allocationMode All"
+        yield f"{path}.count: must not be given with allocationMode All"
     elif subrequest.effective_mode == EXACT_COUNT and subrequest.effective_count <= 0:
-        yield f"{place}.count: must be greater than zero"
+        yield f"{path}.count: must be greater than zero"
     elif subrequest.effective_mode not in {ALL, EXACT_COUNT}:
-        yield f"{place}.allocationMode: must be {ALL} or {EXACT_COUNT}"
+        yield f"{path}.allocationMode: must be {ALL} or {EXACT_COUNT}"
     for index, toleration in enumerate(subrequest.tolerations or ()):
-        yield from _toleration_problems(toleration, f"{place}.tolerations[{index}]")
+        yield from _toleration_problems(toleration, f"{path}.tolerations[{index}]")
     amounts = subrequest.capacity.requests or {} if subrequest.capacity is not None else {}
     for name, value in amounts.items():
-        yield from quantity_problems(value, f"{place}.capacity.requests[{name}]")
+        yield from quantity_problems(value, f"{path}.capacity.requests[{name}]")
 
 
-def _selector_problems(selectors: Sequence[ClaimSelector], gates: Gates, place: str) -> Iterator[str]:
-    yield from too_many(selectors, _MAX_SELECTORS, place)
+def _selector_problems(selectors: Sequence[ClaimSelector], gates: Gates, path: str) -> Iterator[str]:
+    yield from too_many(selectors, _MAX_SELECTORS, path)
     for index, selector in enumerate(selectors[:_MAX_SELECTORS]):
         if selector.cel is None:
-            yield f"{place}[{index}].cel: is required"
+            yield f"{path}[{index}].cel: is required"
             continue
         try:
             compile_selector(selector.cel.expression, gates=gates)
         except CompileError as error:
-            yield f"{place}[{index}].cel.expression: {error}"
+            yield f"{path}[{index}].cel.expression: {error}"
 
 
-def _toleration_problems(toleration: DeviceToleration, place: str) -> Iterator[str]:
+def _toleration_problems(toleration: DeviceToleration, path: str) -> Iterator[str]:
     if toleration.key and not is_label_key(toleration.key):
-        yield f"{place}.key: must be a label key"
+        yield f"{path}.key: must be a label key"
     operator = toleration.effective_operator
     if operator == EXISTS and toleration.value:
-        yield f"{place}.value: must be empty for operator {EXISTS}"
+        yield f"{path}.value: must be empty for operator {EXISTS}"
     elif operator == EQUAL and not is_label_value(toleration.value):
-        yield f"{place}.value: must be a label value"
+        yield f"{path}.value: must be a label value"
     elif operator not in {EXISTS, EQUAL}:
-        yield f"{place}.operator: must be {EXISTS} or {EQUAL}"
+        yield f"{path}.operator: must be {EXISTS} or {EQUAL}"
     if toleration.effect and toleration.effect not in TAINT_EFFECTS:
-        yield f"{place}.effect: must be one of {', '.join(TAINT_EFFECTS)}"
+        yield f"{path}.effect: must be one of {', '.join(TAINT_EFFECTS)}"
 
 
-def _constraint_problems(constraint: Constraint, known: set[str], place: str) -> Iterator[str]:
-    yield from _reference_problems(constraint.requests or (), known, f"{place}.requests")
+def _constraint_problems(constraint: Constraint, known: set[str], path: str) -> Iterator[str]:
+    yield from _reference_problems(constraint.requests or (), known, f"{path}.requests")
     if constraint.match_attribute is not None:
         if not is_fully_qualified_name(constraint.match_attribute):
-            yield f"{place}.matchAttribute: must be a domain and a name separated by a slash"
+            yield f"{path}.matchAttribute: must be a domain and a name separated by a slash"
     elif constraint.distinct_attribute is not None:
         if not is_fully_qualified_name(constraint.distinct_attribute):
-            yield f"{place}.distinctAttribute: must be a domain and a name separated by a slash"
+            yield f"{path}.distinctAttribute: must be a domain and a name separated by a slash"
     else:
-        yield f"{place}: exactly one of matchAttribute and distinctAttribute is required"
+        yield f"{path}: exactly one of matchAttribute and distinctAttribute is required"
 
 
-def _reference_problems(names: Sequence[str], known: set[str], place: str) -> Iterator[str]:
-    yield from too_many(names, _MAX_REQUESTS, place)
-    yield from duplicates(names, place)
+def _reference_problems(names: Sequence[str], known: set[str], path: str) -> Iterator[str]:
+    yield from too_many(names, _MAX_REQUESTS, path)
+    yield from duplicates(names, path)
     for index, name in enumerate(names):
         parts = name.split("/")
         if len(parts) > _MAX_REFERENCE_PARTS or not all(is_dns_label(part) for part in parts) or name not in known:
-            yield f"{place}[{index}]: {name} is not a request of the claim, nor request/alternative"
+            yield f"{path}[{index}]: {name} is not a request of the claim, nor request/alternative"
 
 
-def _config_problems(configs: Sequence[DeviceConfiguration], known: set[str], place: str) -> Iterator[str]:
-    yield from too_many(configs, _MAX_CONFIGS, place)
+def _config_problems(configs: Sequence[DeviceConfiguration], known: set[str], path: str) -> Iterator[str]:
+    yield from too_many(configs, _MAX_CONFIGS, path)
     for index, config in enumerate(configs):
-        yield from _reference_problems(config.requests or (), known, f"{place}[{index}].requests")
+        yield from _reference_problems(config.requests or (), known, f"{path}[{index}].requests")
         if config.opaque is None:
-            yield f"{place}[{index}].opaque: is required"
+            yield f"{path}[{index}].opaque: is required"
             continue
         if not is_driver_name(config.opaque.driver):
-            yield f"{place}[{index}].opaque.driver: must be a driver name"
+            yield f"{path}[{index}].opaque.driver: must be a driver name"
         if not isinstance(config.opaque.parameters, dict):
-            yield f"{place}[{index}].opaque.parameters: must be an object"
+            yield f"{path}[{index}].opaque.parameters: must be an object"
         elif len(msgspec.json.encode(config.opaque.parameters)) > _MAX_PARAMETERS_BYTES:
-            yield f"{place}[{index}].opaque.parameters: must have at most {_MAX_PARAMETERS_BYTES} bytes"
+            yield f"{path}[{index}].opaque.parameters: must have at most {_MAX_PARAMETERS_BYTES} bytes"
 
 
-def too_many(items: Sequence[object], limit: int, place: str) -> Iterator[str]:
+def too_many(items: Sequence[object], limit: int, path: str) -> Iterator[str]:
     """A problem where a list is longer than its limit."""
     if len(items) > limit:
-        yield f"{place}: must have at most {limit} items, has {len(items)}"
+        yield f"{path}: must have at most {limit} items, has {len(items)}"
 
 
-def duplicates(keys: Iterable[object], place: str) -> Iterator[str]:
+def duplicates(keys: Iterable[object], path: str) -> Iterator[str]:
     """A problem for every key that came before."""
     seen: set[object] = set()
     for index, key in enumerate(keys):
         if key in seen:
-            yield f"{place}[{index}]: duplicate {key}"
+            yield f"{path}[{index}]: duplicate {key}"
         seen.add(key)
 
 
-def quantity_problems(value: object, place: str) -> Iterator[str]:
+def quantity_problems(value: object, path: str) -> Iterator[str]:
     """A problem where a value is not a quantity."""
     try:
         quantity_from_json(value)
     except QuantityError as error:
-        yield f"{place}: {error}"
+        yield f"{path}: {error}"

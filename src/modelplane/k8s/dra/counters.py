@@ -30,7 +30,7 @@ class CounterLedger:
     __slots__ = ("_drawn", "_known", "_usage")
 
     def __init__(self, usage: DeviceUsage, known: dict[PoolKey, Remainders]) -> None:
-        """`known` remembers remainders over searches with one inventory and one usage."""
+        """`known` caches remainders over searches with one inventory and one usage."""
         self._usage = usage
         self._known = known
         self._drawn: dict[PoolKey, dict[CounterKey, int]] = {}

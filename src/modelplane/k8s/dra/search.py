@@ -3,20 +3,19 @@
 Order. Claims and requests as listed, alternatives in order of preference, devices in the order of the node's view.
 Within one request only combinations in device order are tried; across requests every order. Nothing is scored.
 
-Backtracking is explicit: a stack of frames, each holding one choice. A frame offers its next option, or gives up;
-when what came after an option fails, the option is taken back and the next one is tried. A failure is either plain,
-or says that the limit of results per claim was exceeded, which no other device can mend: it skips straight to the
-nearest choice that requests fewer devices.
+Backtracking is explicit: a stack of frames, each holding one choice. A frame makes its next choice, or gives up; when
+what follows a choice fails, the choice is undone and the next one is made. A failure is either plain, or says that the
+limit of results per claim was exceeded, which no other device can change: it goes straight to the nearest choice that
+requests fewer devices.
 
-Blow-up. A search that takes long starts to remember. A situation that led nowhere (the same devices held, in
-whatever order they were taken) is not explored again. Two free devices that every request judges alike, with equal
-taints, capacity, counters and constrained attributes, are interchangeable: once one of them led nowhere, the other
-is not tried in its place. Neither changes what is found. Both are off where they would: with constraints whose
-memory depends on the path, and, for interchangeable devices, with admin access or shared devices. Once every device
-was looked at twice, a matching may prove that nothing fits. Whatever remains is bounded by a step budget; running
-out of it is an outcome of its own.
+Pruning. A search that takes long caches its failures. A state without a solution (the same devices allocated, in any
+order) is not explored again. Two free devices that are equal to every request, with equal taints, capacity, counters
+and constrained attributes, are equivalent: where one of them has no solution, the other is not tried. Neither changes
+what is found. Both are off where they would: with constraints whose state depends on the order, and, for equivalent
+devices, with admin access or shared devices. Once every device was tried twice, a matching may prove that nothing
+fits. Whatever remains is bounded by a step budget; running out of it is an outcome of its own.
 
-Errors. Selectors are judged in the order devices are reached, and the first that fails ends the attempt, so an error
+Errors. Selectors are evaluated in the order devices are reached, and the first that fails ends the attempt, so an error
 behind the first solution is never seen. This is upstream's behaviour and part of the contract.
 """
 
@@ -27,7 +26,7 @@ from modelplane.k8s.dra.allocation_state import AllocationState
 from modelplane.k8s.dra.feasibility import is_hopeless
 from modelplane.k8s.dra.plan import MAX_RESULTS, AllocationPlan, SubRequestPlan, Wanted, count_of
 
-_REMEMBER_AFTER_STEPS = 256
+_CACHE_AFTER_STEPS = 256
 
 _Failure: TypeAlias = Literal["failed", "exceeded"]
 _Signal: TypeAlias = Literal["solved", "failed", "exceeded"]
@@ -65,8 +64,8 @@ class Search:
     """One search. `wanted` says for every subrequest how many devices it needs, or which, where it wants all."""
 
     __slots__ = (
-        "_may_remember",
-        "_may_swap",
+        "_may_cache",
+        "_may_skip_equivalent",
         "_stack",
         "check_at",
         "failures",
@@ -83,11 +82,11 @@ class Search:
         self.wanted = wanted
         self.max_steps = max_steps
         self.steps = 0
-        # A search that succeeds at once looks at each device about once; one that looks again may be in trouble.
+        # A search that succeeds at once tries each device about once; one that tries again may be in trouble.
         self.check_at = min(len(state.candidates) + 8, max_steps)
         self.failures: dict[Hashable, _Failure] = {}
-        self._may_remember = not plan.is_order_dependent
-        self._may_swap = self._may_remember and not plan.has_admin_access
+        self._may_cache = not plan.is_order_dependent
+        self._may_skip_equivalent = self._may_cache and not plan.has_admin_access
         self._stack: list[_Frame] = []
 
     def run(self) -> bool:
@@ -125,14 +124,14 @@ class Search:
             raise _Hopeless
 
     @property
-    def remembers(self) -> bool:
-        """Whether the search has taken long enough for failures to be worth remembering."""
-        return self._may_remember and self.steps > _REMEMBER_AFTER_STEPS
+    def caches_failures(self) -> bool:
+        """Whether the search has taken long enough for failures to be worth caching."""
+        return self._may_cache and self.steps > _CACHE_AFTER_STEPS
 
     @property
-    def swaps(self) -> bool:
-        """Whether interchangeable devices are worth recognising."""
-        return self._may_swap and self.steps > _REMEMBER_AFTER_STEPS
+    def skips_equivalent(self) -> bool:
+        """Whether equivalent devices are worth recognising."""
+        return self._may_skip_equivalent and self.steps > _CACHE_AFTER_STEPS
 
     def _enter(self, position: _Position) -> _Signal | None:
         """Push the frame for the next choice (None), or tell at once how the search ends from here."""
@@ -167,7 +166,7 @@ class Search:
             self._stack.append(_All(self, position, subrequest, wanted[position.device]))
             return None
         key = None
-        if self.remembers:
+        if self.caches_failures:
             key = (subrequest.index, position.device, position.cursor, self.state.key(position.claim))
             if key in self.failures:
                 return self.failures[key]
@@ -215,7 +214,7 @@ class _Alternatives:
 class _Pick:
     """The next device of a subrequest for a number of devices. `key` is the state to cache if it has no solution."""
 
-    __slots__ = ("_cursor", "_key", "_position", "_search", "_spent", "_subrequest")
+    __slots__ = ("_cursor", "_exhausted", "_key", "_position", "_search", "_subrequest")
 
     def __init__(self, search: Search, position: _Position, subrequest: SubRequestPlan, key: Hashable | None) -> None:
         self._search = search
@@ -223,7 +222,7 @@ class _Pick:
         self._subrequest = subrequest
         self._key = key
         self._cursor = position.cursor
-        self._spent: set[Hashable] = set()
+        self._exhausted: set[Hashable] = set()
 
     def advance(self) -> _Position | _Failure:
         search, state, subrequest = self._search, self._search.state, self._subrequest
@@ -231,7 +230,7 @@ class _Pick:
             search.steps += 1
             if search.steps >= search.check_at:
                 search.check()
-            if state.rejects(subrequest, index) or self._is_spent(index):
+            if state.rejects(subrequest, index) or self._is_exhausted(index):
                 continue
             if state.allocate(subrequest, index):
                 self._cursor = index + 1
@@ -244,18 +243,18 @@ class _Pick:
             self._search.failures[self._key] = failure
         return failure
 
-    def _is_spent(self, index: int) -> bool:
-        return bool(self._spent) and self._search.state.equivalence_key(index) in self._spent
+    def _is_exhausted(self, index: int) -> bool:
+        return bool(self._exhausted) and self._search.state.equivalence_key(index) in self._exhausted
 
     def resume(self, failure: _Failure) -> _Failure | None:
         search = self._search
         search.state.deallocate(self._position.claim)
         if failure == "exceeded":
             return self._give_up(failure)
-        if search.swaps:
+        if search.skips_equivalent:
             kind = search.state.equivalence_key(self._cursor - 1)
             if kind is not None:
-                self._spent.add(kind)
+                self._exhausted.add(kind)
         return None
 
 

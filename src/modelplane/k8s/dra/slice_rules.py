@@ -102,25 +102,25 @@ def _slice_scope_problems(spec: SliceSpec) -> Iterator[str]:
 
 
 def _scope_problems(
-    place: str, *, node_name: str | None, all_nodes: bool | None, selector: CoreNodeSelector | None
+    path: str, *, node_name: str | None, all_nodes: bool | None, selector: CoreNodeSelector | None
 ) -> Iterator[str]:
     if node_name is not None and not is_dns_subdomain(node_name):
-        yield f"{place}.nodeName: must be a DNS subdomain"
+        yield f"{path}.nodeName: must be a DNS subdomain"
     if all_nodes is False:
-        yield f"{place}.allNodes: must be true or absent"
+        yield f"{path}.allNodes: must be true or absent"
     if selector is None:
         return
     terms = selector.node_selector_terms or ()
     if not terms:
-        yield f"{place}.nodeSelector.nodeSelectorTerms: must have at least one term"
+        yield f"{path}.nodeSelector.nodeSelectorTerms: must have at least one term"
     for term in terms:
         for requirement in term.match_expressions or ():
-            yield from _requirement_problems(requirement, f"{place}.nodeSelector")
+            yield from _requirement_problems(requirement, f"{path}.nodeSelector")
         for requirement in term.match_fields or ():
-            yield from _field_requirement_problems(requirement, f"{place}.nodeSelector")
+            yield from _field_requirement_problems(requirement, f"{path}.nodeSelector")
 
 
-def _requirement_problems(requirement: NodeRequirement, place: str) -> Iterator[str]:
+def _requirement_problems(requirement: NodeRequirement, path: str) -> Iterator[str]:
     values = requirement.values or ()
     expected = {
         "In": len(values) > 0,
@@ -131,46 +131,46 @@ def _requirement_problems(requirement: NodeRequirement, place: str) -> Iterator[
         "Lt": len(values) == 1,
     }
     if not expected.get(requirement.operator, False):
-        yield f"{place}: {requirement.key}: operator {requirement.operator} does not take {len(values)} values"
+        yield f"{path}: {requirement.key}: operator {requirement.operator} does not take {len(values)} values"
     if not is_label_key(requirement.key) or not all(is_label_value(value) for value in values):
-        yield f"{place}: {requirement.key}: must be a label key with label values"
+        yield f"{path}: {requirement.key}: must be a label key with label values"
 
 
-def _field_requirement_problems(requirement: NodeRequirement, place: str) -> Iterator[str]:
+def _field_requirement_problems(requirement: NodeRequirement, path: str) -> Iterator[str]:
     values = requirement.values or ()
     if requirement.operator not in {"In", "NotIn"} or len(values) != 1:
-        yield f"{place}: field {requirement.key}: takes In or NotIn with exactly one value"
+        yield f"{path}: field {requirement.key}: takes In or NotIn with exactly one value"
     if requirement.key != "metadata.name" or not all(is_dns_subdomain(value) for value in values):
-        yield f"{place}: field {requirement.key}: must be metadata.name with the name of a node"
+        yield f"{path}: field {requirement.key}: must be metadata.name with the name of a node"
 
 
-def _device_problems(device: SliceDevice, spec: SliceSpec, place: str) -> Iterator[str]:
+def _device_problems(device: SliceDevice, spec: SliceSpec, path: str) -> Iterator[str]:
     if not is_dns_label(device.name):
-        yield f"{place}.name: must be a DNS label"
+        yield f"{path}.name: must be a DNS label"
     attributes, capacity = device.attributes or {}, device.capacity or {}
     if len(attributes) + len(capacity) > _MAX_NAMES_PER_DEVICE:
-        yield f"{place}: must have at most {_MAX_NAMES_PER_DEVICE} attributes and capacities"
+        yield f"{path}: must have at most {_MAX_NAMES_PER_DEVICE} attributes and capacities"
     if sum(_value_count(value) for value in attributes.values()) > _MAX_VALUES_PER_DEVICE:
-        yield f"{place}: must have at most {_MAX_VALUES_PER_DEVICE} attribute values"
+        yield f"{path}: must have at most {_MAX_VALUES_PER_DEVICE} attribute values"
     for name, value in attributes.items():
-        yield from _name_problems(name, f"{place}.attributes")
-        yield from _attribute_problems(value, f"{place}.attributes[{name}]")
+        yield from _name_problems(name, f"{path}.attributes")
+        yield from _attribute_problems(value, f"{path}.attributes[{name}]")
     for name, entry in capacity.items():
-        yield from _name_problems(name, f"{place}.capacity")
+        yield from _name_problems(name, f"{path}.capacity")
         yield from _capacity_problems(
-            entry, f"{place}.capacity[{name}]", shareable=device.allow_multiple_allocations is True
+            entry, f"{path}.capacity[{name}]", shareable=device.allow_multiple_allocations is True
         )
-    yield from too_many(device.taints or (), _MAX_TAINTS, f"{place}.taints")
+    yield from too_many(device.taints or (), _MAX_TAINTS, f"{path}.taints")
     for index, taint in enumerate(device.taints or ()):
-        yield from _taint_problems(taint, f"{place}.taints[{index}]")
-    yield from _consumption_problems(device.consumes_counters or (), f"{place}.consumesCounters")
-    yield from _device_scope_problems(device, spec, place)
-    yield from _condition_problems(device, place)
+        yield from _taint_problems(taint, f"{path}.taints[{index}]")
+    yield from _consumption_problems(device.consumes_counters or (), f"{path}.consumesCounters")
+    yield from _device_scope_problems(device, spec, path)
+    yield from _condition_problems(device, path)
 
 
-def _name_problems(name: str, place: str) -> Iterator[str]:
+def _name_problems(name: str, path: str) -> Iterator[str]:
     if not is_qualified_name(name):
-        yield f"{place}[{name}]: must be an identifier, or a domain and an identifier separated by a slash"
+        yield f"{path}[{name}]: must be an identifier, or a domain and an identifier separated by a slash"
 
 
 def _value_count(value: Mapping[str, object]) -> int:
@@ -178,32 +178,32 @@ def _value_count(value: Mapping[str, object]) -> int:
     return sum(len(entries) for entries in lists) or 1
 
 
-def _attribute_problems(value: Mapping[str, object], place: str) -> Iterator[str]:
+def _attribute_problems(value: Mapping[str, object], path: str) -> Iterator[str]:
     given = [kind for kind in (*_SCALARS, *_LISTS) if value.get(kind) is not None]
     if len(given) != 1:
-        yield f"{place}: exactly one value is required"
+        yield f"{path}: exactly one value is required"
     for kind in given:
         entry = value[kind]
         entries = entry if isinstance(entry, list | tuple) else (entry,)
         if kind in _LISTS and not entries:
-            yield f"{place}.{kind}: must not be empty"
+            yield f"{path}.{kind}: must not be empty"
         for item in entries:
-            yield from _scalar_problems(kind.removesuffix("s"), item, f"{place}.{kind}")
+            yield from _scalar_problems(kind.removesuffix("s"), item, f"{path}.{kind}")
 
 
-def _scalar_problems(kind: str, value: object, place: str) -> Iterator[str]:
+def _scalar_problems(kind: str, value: object, path: str) -> Iterator[str]:
     types: Mapping[str, type] = {"bool": bool, "int": int, "string": str, "version": str}
     if not isinstance(value, types[kind]) or (kind == "int" and isinstance(value, bool)):
-        yield f"{place}: {value!r} is not a value of that type"
+        yield f"{path}: {value!r} is not a value of that type"
     elif kind == "version" and isinstance(value, str) and not is_valid_attribute(value):
-        yield f"{place}: must be a version of semver 2.0.0 with at most {_MAX_VALUE_BYTES} bytes"
+        yield f"{path}: must be a version of semver 2.0.0 with at most {_MAX_VALUE_BYTES} bytes"
     elif kind == "string" and isinstance(value, str) and len(value.encode()) > _MAX_VALUE_BYTES:
-        yield f"{place}: must have at most {_MAX_VALUE_BYTES} bytes"
+        yield f"{path}: must have at most {_MAX_VALUE_BYTES} bytes"
     elif kind == "int" and isinstance(value, int) and not -(2**63) <= value < 2**63:
-        yield f"{place}: must fit in 64 bits"
+        yield f"{path}: must fit in 64 bits"
 
 
-def _capacity_problems(entry: DeviceCapacity, place: str, *, shareable: bool) -> Iterator[str]:
+def _capacity_problems(entry: DeviceCapacity, path: str, *, shareable: bool) -> Iterator[str]:
     policy = entry.request_policy
     values: list[QuantityField] = [entry.value]
     if policy is not None:
@@ -211,129 +211,129 @@ def _capacity_problems(entry: DeviceCapacity, place: str, *, shareable: bool) ->
         optional = (policy.default, bounds.min, bounds.max, bounds.step)
         values += [value for value in optional if value is not None]
         values += policy.valid_values or ()
-    problems = [problem for value in values for problem in quantity_problems(value, place)]
+    problems = [problem for value in values for problem in quantity_problems(value, path)]
     yield from problems
     if policy is None or problems:
         return
     if shareable:
-        yield from _policy_problems(quantity_from_json(entry.value), policy, f"{place}.requestPolicy")
+        yield from _policy_problems(quantity_from_json(entry.value), policy, f"{path}.requestPolicy")
     else:
-        yield f"{place}.requestPolicy: needs allowMultipleAllocations"
+        yield f"{path}.requestPolicy: needs allowMultipleAllocations"
 
 
-def _policy_problems(value: Quantity, policy: RequestPolicy, place: str) -> Iterator[str]:
+def _policy_problems(value: Quantity, policy: RequestPolicy, path: str) -> Iterator[str]:
     if policy.valid_values and policy.valid_range is not None:
-        yield f"{place}: only one of validValues and validRange is allowed"
+        yield f"{path}: only one of validValues and validRange is allowed"
     elif (policy.valid_values or policy.valid_range is not None) and policy.default is None:
-        yield f"{place}.default: is required with validValues or validRange"
+        yield f"{path}.default: is required with validValues or validRange"
     elif policy.default is not None and policy.valid_values:
         options = [quantity_from_json(option) for option in policy.valid_values]
-        yield from _options_problems(value, quantity_from_json(policy.default), options, f"{place}.validValues")
+        yield from _options_problems(value, quantity_from_json(policy.default), options, f"{path}.validValues")
     elif policy.default is not None and policy.valid_range is not None:
-        yield from _range_problems(value, quantity_from_json(policy.default), policy.valid_range, f"{place}.validRange")
+        yield from _range_problems(value, quantity_from_json(policy.default), policy.valid_range, f"{path}.validRange")
 
 
-def _options_problems(value: Quantity, default: Quantity, options: Sequence[Quantity], place: str) -> Iterator[str]:
-    yield from too_many(options, _MAX_VALID_VALUES, place)
-    yield from duplicates((whole(option) for option in options), place)
+def _options_problems(value: Quantity, default: Quantity, options: Sequence[Quantity], path: str) -> Iterator[str]:
+    yield from too_many(options, _MAX_VALID_VALUES, path)
+    yield from duplicates((whole(option) for option in options), path)
     if any(compare(left, right) > 0 for left, right in itertools.pairwise(options)):
-        yield f"{place}: must ascend"
+        yield f"{path}: must ascend"
     if any(compare(option, value) > 0 for option in options):
-        yield f"{place}: must not exceed the capacity"
+        yield f"{path}: must not exceed the capacity"
     if not any(compare(option, default) == 0 for option in options):
-        yield f"{place}: must contain the default"
+        yield f"{path}: must contain the default"
 
 
-def _range_problems(value: Quantity, default: Quantity, bounds: ValidRange, place: str) -> Iterator[str]:
+def _range_problems(value: Quantity, default: Quantity, bounds: ValidRange, path: str) -> Iterator[str]:
     if bounds.min is None:
-        yield f"{place}.min: is required"
+        yield f"{path}.min: is required"
         return
     minimum = quantity_from_json(bounds.min)
     if compare(minimum, value) > 0 or compare(default, minimum) < 0:
-        yield f"{place}.min: must not exceed the capacity or the default"
+        yield f"{path}.min: must not exceed the capacity or the default"
     maximum = None if bounds.max is None else quantity_from_json(bounds.max)
     if maximum is not None and (
         compare(minimum, maximum) > 0 or compare(maximum, value) > 0 or compare(default, maximum) > 0
     ):
-        yield f"{place}.max: must be between the minimum and the capacity, and not below the default"
+        yield f"{path}.max: must be between the minimum and the capacity, and not below the default"
     if bounds.step is not None:
-        yield from _step_problems(value, default, (minimum, maximum, quantity_from_json(bounds.step)), f"{place}.step")
+        yield from _step_problems(value, default, (minimum, maximum, quantity_from_json(bounds.step)), f"{path}.step")
 
 
 def _step_problems(
-    value: Quantity, default: Quantity, bounds: tuple[Quantity, Quantity | None, Quantity], place: str
+    value: Quantity, default: Quantity, bounds: tuple[Quantity, Quantity | None, Quantity], path: str
 ) -> Iterator[str]:
     minimum, maximum, step = bounds
     if whole(step) <= 0:
-        yield f"{place}: must be at least one"
+        yield f"{path}: must be at least one"
         return
     if (minimum.nanos or 0) + (step.nanos or 0) > (value.nanos or 0):
-        yield f"{place}: one step above the minimum must not exceed the capacity"
+        yield f"{path}: one step above the minimum must not exceed the capacity"
     for bound in (default, maximum):
         if bound is not None and (whole(bound) - whole(minimum)) % whole(step):
-            yield f"{place}: default and maximum must be a number of steps above the minimum"
+            yield f"{path}: default and maximum must be a number of steps above the minimum"
 
 
-def _taint_problems(taint: DeviceTaint, place: str) -> Iterator[str]:
+def _taint_problems(taint: DeviceTaint, path: str) -> Iterator[str]:
     if not is_label_key(taint.key):
-        yield f"{place}.key: must be a label key"
+        yield f"{path}.key: must be a label key"
     if not is_label_value(taint.value):
-        yield f"{place}.value: must be a label value"
+        yield f"{path}.value: must be a label value"
     if taint.effect not in TAINT_EFFECTS:
-        yield f"{place}.effect: must be one of {', '.join(TAINT_EFFECTS)}"
+        yield f"{path}.effect: must be one of {', '.join(TAINT_EFFECTS)}"
 
 
-def _consumption_problems(consumptions: Sequence[CounterConsumption], place: str) -> Iterator[str]:
-    yield from too_many(consumptions, _MAX_CONSUMPTIONS, place)
-    yield from duplicates((consumption.counter_set for consumption in consumptions), place)
+def _consumption_problems(consumptions: Sequence[CounterConsumption], path: str) -> Iterator[str]:
+    yield from too_many(consumptions, _MAX_CONSUMPTIONS, path)
+    yield from duplicates((consumption.counter_set for consumption in consumptions), path)
     for index, consumption in enumerate(consumptions):
         if not is_dns_label(consumption.counter_set):
-            yield f"{place}[{index}].counterSet: must be a DNS label"
-        yield from _counter_problems(consumption.counters or {}, f"{place}[{index}].counters")
+            yield f"{path}[{index}].counterSet: must be a DNS label"
+        yield from _counter_problems(consumption.counters or {}, f"{path}[{index}].counters")
 
 
 def _counter_set_problems(counter_sets: Sequence[CounterSet]) -> Iterator[str]:
-    place = "spec.sharedCounters"
-    yield from too_many(counter_sets, _MAX_COUNTER_SETS, place)
-    yield from duplicates((counter_set.name for counter_set in counter_sets), place)
+    path = "spec.sharedCounters"
+    yield from too_many(counter_sets, _MAX_COUNTER_SETS, path)
+    yield from duplicates((counter_set.name for counter_set in counter_sets), path)
     for index, counter_set in enumerate(counter_sets):
         if not is_dns_label(counter_set.name):
-            yield f"{place}[{index}].name: must be a DNS label"
-        yield from _counter_problems(counter_set.counters or {}, f"{place}[{index}].counters")
+            yield f"{path}[{index}].name: must be a DNS label"
+        yield from _counter_problems(counter_set.counters or {}, f"{path}[{index}].counters")
 
 
-def _counter_problems(counters: Mapping[str, Counter], place: str) -> Iterator[str]:
+def _counter_problems(counters: Mapping[str, Counter], path: str) -> Iterator[str]:
     if not counters:
-        yield f"{place}: must not be empty"
+        yield f"{path}: must not be empty"
     if len(counters) > _MAX_COUNTERS:
-        yield f"{place}: must have at most {_MAX_COUNTERS} counters"
+        yield f"{path}: must have at most {_MAX_COUNTERS} counters"
     for name, counter in counters.items():
         if not is_dns_label(name):
-            yield f"{place}[{name}]: must be a DNS label"
-        yield from quantity_problems(counter.value, f"{place}[{name}].value")
+            yield f"{path}[{name}]: must be a DNS label"
+        yield from quantity_problems(counter.value, f"{path}[{name}].value")
 
 
-def _device_scope_problems(device: SliceDevice, spec: SliceSpec, place: str) -> Iterator[str]:
+def _device_scope_problems(device: SliceDevice, spec: SliceSpec, path: str) -> Iterator[str]:
     given = (device.node_name is not None, device.node_selector is not None, device.all_nodes is not None)
     if spec.per_device_node_selection is not True:
         if any(given):
-            yield f"{place}: nodeName, nodeSelector and allNodes need perDeviceNodeSelection in the slice"
+            yield f"{path}: nodeName, nodeSelector and allNodes need perDeviceNodeSelection in the slice"
         return
     yield from _scope_problems(
-        place, node_name=device.node_name, all_nodes=device.all_nodes, selector=device.node_selector
+        path, node_name=device.node_name, all_nodes=device.all_nodes, selector=device.node_selector
     )
     if sum(given) != 1:
-        yield f"{place}: exactly one of nodeName, nodeSelector, allNodes is required"
+        yield f"{path}: exactly one of nodeName, nodeSelector, allNodes is required"
 
 
-def _condition_problems(device: SliceDevice, place: str) -> Iterator[str]:
+def _condition_problems(device: SliceDevice, path: str) -> Iterator[str]:
     ready, failed = device.binding_conditions or (), device.binding_failure_conditions or ()
     for field, conditions in (("bindingConditions", ready), ("bindingFailureConditions", failed)):
-        yield from too_many(conditions, _MAX_CONDITIONS, f"{place}.{field}")
-        yield from duplicates(conditions, f"{place}.{field}")
+        yield from too_many(conditions, _MAX_CONDITIONS, f"{path}.{field}")
+        yield from duplicates(conditions, f"{path}.{field}")
         if not all(is_label_key(condition) for condition in conditions):
-            yield f"{place}.{field}: must be label keys"
+            yield f"{path}.{field}: must be label keys"
     if set(ready) & set(failed):
-        yield f"{place}.bindingFailureConditions: must not overlap with bindingConditions"
+        yield f"{path}.bindingFailureConditions: must not overlap with bindingConditions"
     if bool(ready) != bool(failed):
-        yield f"{place}: bindingConditions and bindingFailureConditions need each other"
+        yield f"{path}: bindingConditions and bindingFailureConditions need each other"

@@ -1,6 +1,6 @@
 """Which devices other claims hold, and how much of the shared ones.
 
-Results with admin access do not count as use. A result with a share id is a share: it blocks nobody, but what it
+Results with admin access do not count as use. A result with a share id is a share: it blocks no claim, but what it
 consumes is gone. Everything else is a whole device.
 """
 

@@ -67,7 +67,7 @@ def test_a_decision_with_its_best_scores():
 def test_a_request_that_goes_nowhere_is_logged_whatever_was_drawn():
     lines = []
     observer = PickObserver(log=DecisionLog(lines.append, share=0.0))
-    assert observer.listen(REQUEST, 0.0) is None
+    assert observer.record_steps(REQUEST, 0.0) is None
     observer.decided(REQUEST, PICKED, 0.1)
     observer.decided(REQUEST, Decision(Outcome.NO_ENDPOINTS, why="no endpoint is ready"), 0.1)
     (line,) = map(json.loads, lines)
@@ -84,9 +84,9 @@ def test_one_that_was_sent_on_and_had_to_make_room_has_a_line_of_its_end():
 
 def test_a_share_is_drawn():
     observer = PickObserver(log=DecisionLog(lambda _: None, share=0.25))
-    drawn = [observer.listen(REQUEST, chance) is not None for chance in (0.0, 0.24, 0.25, 0.9)]
+    drawn = [observer.record_steps(REQUEST, chance) is not None for chance in (0.0, 0.24, 0.25, 0.9)]
     assert drawn == [True, True, False, False]
-    assert PickObserver().listen(REQUEST, 0.0) is None
+    assert PickObserver().record_steps(REQUEST, 0.0) is None
 
 
 def test_lines_a_second_are_bounded_and_the_rest_counted():

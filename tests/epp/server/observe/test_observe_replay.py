@@ -170,7 +170,7 @@ class Live:
     def go(self, requests, *, logged):
         for at in range(requests):
             request = request_of(at, self._random)
-            steps = self._observer.listen(request, 0.0) if logged else None
+            steps = self._observer.record_steps(request, 0.0) if logged else None
             decision = self._scheduler.schedule(request, self._pool, self.now_s, self._random.random, steps)
             if logged:
                 self._observer.decided(request, decision, 0.0, steps)

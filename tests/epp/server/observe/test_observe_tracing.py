@@ -27,7 +27,7 @@ def request(flags=None, **fields):
 
 
 def decide(observer, asked, decision=PICKED, chance=0.5):
-    steps = observer.listen(asked, chance)
+    steps = observer.record_steps(asked, chance)
     if steps is not None:
         steps.refused("default", ENDPOINTS[0], Refusal("by-role", RefusalCode.UNRESOLVABLE, "no"))
         for at, endpoint in enumerate(ENDPOINTS[1:], 1):
@@ -112,7 +112,7 @@ def test_a_request_that_goes_nowhere_ends_at_its_decision():
 )
 def test_who_is_traced(flags, share, chance, wanted):
     _, observer = traced(share)
-    assert (observer.listen(request(flags), chance) is not None) == wanted
+    assert (observer.record_steps(request(flags), chance) is not None) == wanted
 
 
 def test_what_is_not_traced_leaves_nothing():

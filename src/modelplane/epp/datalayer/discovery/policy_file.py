@@ -16,7 +16,7 @@ The file holds the ecosystem's own objects, any number of each:
         targets: [{modelRewrite: llama-v2, weight: 1}, {modelRewrite: llama-v1, weight: 9}]
 
 There is one pool, so `poolRef` may be left out and says nothing. Rewrites of the file count as made in its order. The
-file is looked at again and again. One that is wrong is refused at the start, and later changes nothing.
+file is read again when it changes. One that is wrong is refused at the start, and later changes nothing.
 """
 
 import asyncio

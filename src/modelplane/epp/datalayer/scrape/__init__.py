@@ -1,13 +1,13 @@
 """The load of model servers, read off their metrics pages.
 
 engines        what each kind of server calls its numbers
-pages          a few numbers off a page, without parsing the rest
+extractor      a few numbers off a page, without parsing the rest
 responses      HTTP/1.1 responses out of bytes
 connections    one kept-open connection to one server
 targets        where the pages of an endpoint are
-pacing         how soon to look again
+intervals      how soon to scrape again
 scraper        all of it, for the endpoints of a pool
-models         which names servers answer to
+models_poller  which names servers answer to
 """
 
 from modelplane.epp.datalayer.scrape.engines import BadEngine, EngineMetricNames, Engines, MetricFamily, engines_from

@@ -1,12 +1,12 @@
 """Reads a few numbers off a metrics page without parsing the rest.
 
-A page of a model server is some 32 KB, of which five or six lines matter, and from one look to the next hardly any of
+A page of a model server is some 32 KB, of which five or six lines matter, and from one scrape to the next hardly any of
 them differs. So each family of series is looked for at the beginning of a line, near the place where it stood last
 time; when its lines are the same bytes as then, what they said is known. A family that was not there is looked for less
 and less often. All lines of a family stand together, as the format asks.
 
 Pages come from servers that may be broken: what cannot be read is left out, what is not finite or below zero counts as
-not there, and of a family only so many lines are looked at. What a page does not show keeps the value that it had.
+not there, and of a family only so many lines are read. What a page does not show keeps the value that it had.
 """
 
 import re
@@ -96,7 +96,7 @@ class MetricsExtractor:
         """The same object as the last time, if nothing that it tells has changed."""
         if page[:1] != b"#" or page[-1:] != b"\n":
             page = b"\n%b\n" % page
-        changed = [name for name, family in self._families.items() if family.look(page)]
+        changed = [name for name, family in self._families.items() if family.find(page)]
         if changed:
             self._seen = self._tell(changed)
         return self._seen
@@ -171,7 +171,7 @@ class _Family:
         self._misses = self._skips = 0
         self.series: Sequence[Series] = ()
 
-    def look(self, page: bytes) -> bool:
+    def find(self, page: bytes) -> bool:
         """Whether something differs from the last time. A line break stands before and after each line of interest."""
         at = self._place(page)
         if at < 0:

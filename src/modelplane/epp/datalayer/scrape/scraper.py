@@ -105,7 +105,7 @@ class Scraper:
         self.counts = ScrapeCounts()
 
     def watch(self, endpoints: Iterable[Endpoint]) -> None:
-        """These, and no others: what `EndpointSource.on_change` tells."""
+        """These, and no others: a callback of `EndpointSource.on_change`."""
         now = self._clock()
         kept: dict[int, _Watched] = {}
         for endpoint in endpoints:

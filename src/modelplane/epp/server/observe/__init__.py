@@ -5,7 +5,7 @@ collector       Prometheus' view of them
 decision_log    some decisions as lines of JSON
 tracing         spans of OpenTelemetry for some requests
 decision_steps  the steps of a decision that is logged or traced
-observer        what the server tells, passed on to all of them
+observer        passes what happens to requests on to all of them
 admin           /metrics, /healthz, /readyz, /debug/state
 """
 

@@ -1,9 +1,9 @@
-"""Prometheus' view of the numbers, under the names that operators already chart.
+"""Prometheus' view of the metrics, under the names that operators already chart.
 
 Names, labels and buckets are those of the ecosystem's picker (`llm_d_epp_…`). Only what is really known is shown: there
 is no series for the time between tokens, since responses do not pass through the picker, nor for plugins one by one,
 since they are not timed one by one. Names that older dashboards use are shown beside them on demand: they are the same
-numbers, added up over the labels that the old series lack.
+metrics, added up over the labels that the old series lack.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -82,9 +82,9 @@ class PickerCollector(Collector):
     """`pool` is asked at each collection."""
 
     def __init__(
-        self, numbers: PickerMetrics, pool: Callable[[], PoolStats], *, version: str = "", legacy: bool = False
+        self, metrics: PickerMetrics, pool: Callable[[], PoolStats], *, version: str = "", legacy: bool = False
     ) -> None:
-        self._numbers = numbers
+        self._metrics = metrics
         self._pool = pool
         self._version = version
         self._legacy = legacy
@@ -105,7 +105,7 @@ class PickerCollector(Collector):
         yield from self._rest(pool)
 
     def _requests(self) -> Iterator[Family]:
-        records = list(self._numbers.records)
+        records = list(self._metrics.records)
         totals: Values = {record.labels: record.requests for record in records}
         yield from self._counter(
             "request_total", "Requests received.", _FULL, totals, ("inference_objective_request_total", 0, 1, 3)
@@ -140,24 +140,24 @@ class PickerCollector(Collector):
             yield _histogram(family.old, family.help, _MODELS, _merged(found, (0, 1)))
 
     def _deciding(self) -> Iterator[Family]:
-        numbers = self._numbers
+        metrics = self._metrics
         for name, text, histogram, old in (
             (
                 "scheduler_e2e_duration_seconds",
                 "Seconds that scheduling took.",
-                numbers.deciding,
+                metrics.deciding,
                 "inference_extension_",
             ),
             (
                 "request_processing_duration_seconds",
                 "Seconds that the picker spent on a request.",
-                numbers.request_side,
+                metrics.request_side,
                 "",
             ),
             (
                 "response_processing_duration_seconds",
                 "Seconds that the picker spent on a response.",
-                numbers.response_side,
+                metrics.response_side,
                 "",
             ),
         ):
@@ -168,9 +168,9 @@ class PickerCollector(Collector):
 
     def _attempts(self) -> Iterator[Family]:
         counts: Values = {
-            ("failure", model, "", "", ""): count for model, count in self._numbers.failed_attempts.items()
+            ("failure", model, "", "", ""): count for model, count in self._metrics.failed_attempts.items()
         }
-        for endpoint, by_model in self._numbers.attempts.items():
+        for endpoint, by_model in self._metrics.attempts.items():
             place = _place(endpoint)
             counts |= {("success", model, *place): count for model, count in by_model.items()}
         text = "Scheduling attempts, by status and endpoint."
@@ -205,7 +205,7 @@ class PickerCollector(Collector):
 
     def _flow(self, pool: PoolStats) -> Iterator[Family]:
         base = f"{PREFIX}flow_control_"
-        waits = self._numbers.waits
+        waits = self._metrics.waits
         ended: Values = {(*by, pool.name): count for by, count in waits.ended.items()}
         yield _counter(
             f"{base}requests_total",
@@ -262,14 +262,14 @@ class PickerCollector(Collector):
                 yield _histogram(f"{prefixed}{name}", text, (), {(): histogram})
 
     def _rest(self, pool: PoolStats) -> Iterator[Family]:
-        numbers = self._numbers
-        rewrites: Values = dict(numbers.rewrites.items())
+        metrics = self._metrics
+        rewrites: Values = dict(metrics.rewrites.items())
         names = ("model_rewrite_name", "model_name", "target_model")
         yield from self._counter(
             "model_rewrite_decisions_total", "Requests whose model was rewritten.", names, rewrites,
             ("inference_extension_model_rewrite_decisions_total", 0, 1, 2),
         )  # fmt: skip
-        splits: Values = dict(numbers.disaggregated.items())
+        splits: Values = dict(metrics.disaggregated.items())
         text = "Disaggregation decisions, by type."
         yield _counter(f"{PREFIX}disagg_decision_total", text, ("model_name", "decision_type"), splits)
         yield _counter(f"{PREFIX}pd_decision_total", text, ("model_name", "decision_type"), splits)
@@ -280,15 +280,15 @@ class PickerCollector(Collector):
         yield _counter(f"{PREFIX}datalayer_extract_errors_total", text, ("source_type", "extractor_type"), extracts)
         if pool.prefix is not None:
             yield from self._prefix(pool.prefix)
-        opened: Values = {(): numbers.streams_open}
+        opened: Values = {(): metrics.streams_open}
         yield _gauge(f"{PREFIX}extproc_streams_inflight", "Open ext_proc streams.", (), opened)
-        streams: Values = {(code,): count for code, count in numbers.streams_by_code.items()}
+        streams: Values = {(code,): count for code, count in metrics.streams_by_code.items()}
         yield _counter(f"{PREFIX}extproc_streams_total", "Ended ext_proc streams, by gRPC code.", ("code",), streams)
         yield _histogram(
             f"{PREFIX}extproc_stream_duration_seconds",
             "Seconds that ext_proc streams lasted.",
             (),
-            {(): numbers.streams},
+            {(): metrics.streams},
         )
         info: Values = {("", self._version): 1}
         yield _gauge(f"{PREFIX}info", "Build of the picker.", ("commit", "build_ref"), info)

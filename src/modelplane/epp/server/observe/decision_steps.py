@@ -27,7 +27,7 @@ class ProfileSteps:
 
 
 class DecisionSteps:
-    """A reporter of the framework that keeps what it hears, by profile."""
+    """A reporter of the framework that keeps the steps, by profile."""
 
     __slots__ = ("logged", "profiles", "traced")
 

@@ -1,9 +1,9 @@
-"""Numbers that requests leave behind: plain counters and histograms, kept where they cost next to nothing.
+"""Metrics of requests: plain counters and histograms, kept where they cost next to nothing.
 
 A request touches one record, found by its labels, twice: when it was decided and when it ended. Everything that
 Prometheus wants to know is made of these records when it asks.
 
-Labels come from clients, so they are bounded: of models and of tenants only the first thousand names are told apart,
+Labels come from clients, so they are bounded: of models and of tenants only the first thousand names are kept,
 the rest are `other`, and so are all labels when there are ten thousand records.
 """
 
@@ -17,7 +17,7 @@ from modelplane.epp.scheduling.plugins import EndpointResponse, ResponseUsage
 from modelplane.epp.scheduling.requests import Request
 
 OTHER = "other"
-UNTOLD = ResponseUsage()
+NO_USAGE = ResponseUsage()
 DEFAULT_TENANT = "default-flow"
 _NAMES_MOST = 1000
 _RECORDS_MOST = 10_000
@@ -180,7 +180,7 @@ class PickerMetrics:
             if served.first_byte_s >= began_s:
                 self._spread(record, request, served, began_s)
         usage = served.usage
-        if usage != UNTOLD:
+        if usage != NO_USAGE:
             _count_tokens(record, usage, spent_s if served.ended_s >= 0 else -1.0)
 
     def waited(self, request: Request, outcome: str, waited_s: float, model: str = "") -> None:
@@ -215,7 +215,7 @@ class PickerMetrics:
         self.streams.add(seconds)
 
     def changed(self, endpoints: Sequence[Endpoint]) -> None:
-        """Endpoints that are gone are no longer told of."""
+        """Endpoints that are gone are no longer shown."""
         kept = set(endpoints)
         for gone in [endpoint for endpoint in self._attempts if endpoint not in kept]:
             del self._attempts[gone]
@@ -251,7 +251,7 @@ class PickerMetrics:
         return self._attempts.setdefault(endpoint, {})
 
     def _spread(self, record: RequestMetrics, request: Request, served: EndpointResponse, began_s: float) -> None:
-        """Time to the first byte, and for each token after it, where the response told how many there were."""
+        """Time to the first byte, and for each token after it, where the response has a usage."""
         first_s = served.first_byte_s - began_s
         if not request.streaming:
             record.first.add(first_s)

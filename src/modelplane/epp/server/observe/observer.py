@@ -1,12 +1,12 @@
-"""What the server tells of each request, passed on to numbers, log and traces.
+"""Passes what happens to each request on to metrics, log and traces.
 
-    steps = observer.listen(request, chance)                # None for nearly every request
+    steps = observer.record_steps(request, chance)                # None for nearly every request
     decision = scheduler.schedule(…, reporter=steps)
     observer.decided(request, decision, spent_s, steps)
     …
     observer.ended(request, decision, served)
 
-Without log and traces, `listen` is one comparison and the rest is arithmetic.
+Without log and traces, `record_steps` is one comparison and the rest is arithmetic.
 """
 
 import time
@@ -50,7 +50,7 @@ class PickObserver:
         self._traces: dict[int, RequestTrace] = {}
         """By the identity of the decision, which the server holds until the request ends."""
 
-    def listen(self, request: Request, chance: float) -> DecisionSteps | None:
+    def record_steps(self, request: Request, chance: float) -> DecisionSteps | None:
         """A listener for the scheduler where the decision is to be logged or traced. `chance` is in [0, 1)."""
         if not self._curious:
             return None

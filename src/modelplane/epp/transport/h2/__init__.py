@@ -8,7 +8,8 @@ limits           what is accepted of a peer
 flood_guard      token buckets for resets and frames without effect
 outbound         the output queue and the peer's windows
 receive_window   what the peer may still send on the connection
-streams          calls: messages in frames, as windows allow; closed_streams: those that are over
+stream           one call: messages in frames, as windows allow
+stream_table     the open streams, and closed_streams: those that are over
 control          frames that carry no call
 fast_path        calls as nearly all of them are, in one go
 connection       the rules, without IO: bytes in, calls of handlers, bytes out

@@ -34,7 +34,7 @@ from modelplane.epp.transport.h2.outbound import Outbound
 from modelplane.epp.transport.h2.reader import FrameReader
 from modelplane.epp.transport.h2.receive_window import ReceiveWindow
 from modelplane.epp.transport.h2.request_head import RequestHead, read_request_head, trailers_malformed
-from modelplane.epp.transport.h2.streams import StreamTable
+from modelplane.epp.transport.h2.stream_table import StreamTable
 
 _MOST_OPENINGS: Final = 256
 _NEVER: Final = float("inf")

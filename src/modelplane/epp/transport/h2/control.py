@@ -16,7 +16,7 @@ from modelplane.epp.transport.h2.frames import (
 from modelplane.epp.transport.h2.hpack import Decoder
 from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.h2.outbound import Outbound
-from modelplane.epp.transport.h2.streams import StreamTable
+from modelplane.epp.transport.h2.stream_table import StreamTable
 
 _DRAIN_PING: Final = b"drained?"
 """The peer has seen that we are stopping when it answers this."""

@@ -15,7 +15,7 @@ from modelplane.epp.transport.h2 import frames
 from modelplane.epp.transport.h2.frames import END_HEADERS, END_STREAM, HEADER_BYTES, FrameType
 from modelplane.epp.transport.h2.limits import H2Limits
 from modelplane.epp.transport.h2.receive_window import ReceiveWindow
-from modelplane.epp.transport.h2.streams import StreamTable
+from modelplane.epp.transport.h2.stream_table import StreamTable
 
 _RESET: Final = int(FrameType.RST_STREAM)
 _PREFIX_BYTES: Final = 5

@@ -6,7 +6,6 @@ from modelplane.k8s.cel.declarations import FunctionDecl, collect, overload
 from modelplane.k8s.cel.equality import same_value
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library import (
-    clock,
     conversion,
     formats,
     kubernetes,
@@ -16,6 +15,7 @@ from modelplane.k8s.cel.library import (
     regex,
     standard,
     strings,
+    timestamps,
     urls,
 )
 from modelplane.k8s.cel.values import is_list
@@ -29,7 +29,7 @@ def base_functions() -> dict[str, FunctionDecl]:
     return collect(
         standard.FUNCTIONS,
         conversion.FUNCTIONS,
-        clock.FUNCTIONS,
+        timestamps.FUNCTIONS,
         urls.FUNCTIONS,
         regex.FUNCTIONS,
         lists.KUBERNETES,

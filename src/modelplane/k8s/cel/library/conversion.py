@@ -5,14 +5,14 @@ import re
 
 from modelplane.k8s.cel.declarations import Overload, overload
 from modelplane.k8s.cel.errors import EvaluationError
-from modelplane.k8s.cel.library.clock import (
+from modelplane.k8s.cel.library.standard import identity
+from modelplane.k8s.cel.library.timestamps import (
     checked_timestamp,
     duration_text,
     parse_duration,
     parse_timestamp,
     timestamp_text,
 )
-from modelplane.k8s.cel.library.standard import identity
 from modelplane.k8s.cel.values import MAX_INT, MAX_UINT, MIN_INT, CelDuration, Timestamp, Uint, no_overload
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)

@@ -1,4 +1,4 @@
-"""CEL's own operators and functions, without the conversions and the clock, which have modules of their own."""
+"""CEL's own operators and functions, without the conversions and timestamps, which have modules of their own."""
 
 import math
 
@@ -6,7 +6,7 @@ from modelplane.k8s.cel.declarations import Body, FunctionDecl, Overload, overlo
 from modelplane.k8s.cel.equality import compare, contains, equal
 from modelplane.k8s.cel.errors import EvaluationError
 from modelplane.k8s.cel.library import regex
-from modelplane.k8s.cel.library.clock import add_times, subtract_times
+from modelplane.k8s.cel.library.timestamps import add_times, subtract_times
 from modelplane.k8s.cel.limits import check_text
 from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.cel.values import (

@@ -1,8 +1,8 @@
 """Values as texts: what `%s` prints, and Go's quoting."""
 
 from modelplane.k8s.cel.errors import EvaluationError
-from modelplane.k8s.cel.library.clock import duration_text, timestamp_text
 from modelplane.k8s.cel.library.conversion import bool_to_string, bytes_to_string, double_to_string
+from modelplane.k8s.cel.library.timestamps import duration_text, timestamp_text
 from modelplane.k8s.cel.types import CelType
 from modelplane.k8s.cel.values import CelDuration, Timestamp, Uint, is_list, is_map, list_size, map_items, runtime_type
 from modelplane.k8s.cel.work_budget import spend

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modelplane.placement.flow import feasible
 from modelplane.placement.hardware import count_in
 from modelplane.placement.matching import pod_shape
-from modelplane.placement.room import add, devices_in, fits, is_safe, spare, subtract
+from modelplane.placement.pool_usage import add, devices_held, fits, free_slots, is_safe, subtract
 
 ONE = ((1, 1),)
 TWO = ((2, 1),)
@@ -45,14 +45,14 @@ def test_what_is_safe(counts, nodes, use, safe):
 
 
 def test_strictly_more_is_admitted_than_by_charging_whole_nodes():
-    admitted = spare((8,), 4, (), ONE, packed=False)
-    assert (admitted, spare((8,), 4, (), FOUR, packed=False)) == (32, 8)
+    admitted = free_slots((8,), 4, (), ONE, packed=False)
+    assert (admitted, free_slots((8,), 4, (), FOUR, packed=False)) == (32, 8)
 
 
 def test_use_is_added_and_taken_away_again():
     use = add(add((), ((ONE, 2),)), ((FOUR, 1), (ONE, 1)))
     assert use == ((ONE, 3), (FOUR, 1))
-    assert devices_in(use) == 7
+    assert devices_held(use) == 7
     assert subtract(use, ((ONE, 3),)) == ((FOUR, 1),)
     assert subtract(use, use) == ()
 
@@ -208,7 +208,7 @@ def test_the_bound_never_exceeds_what_is_safe_and_is_exact_for_pods_of_one_size(
 def test_spare_is_the_most_that_fits(pool):
     counts, nodes, pods = pool
     use, shape = as_use(pods[1:]), pods[0]
-    more = spare(counts, nodes, use, shape, packed=False)
+    more = free_slots(counts, nodes, use, shape, packed=False)
     assert more == 0 or fits(counts, nodes, add(use, ((shape, more),)), packed=False)
     assert not fits(counts, nodes, add(use, ((shape, more + 1),)), packed=False)
 

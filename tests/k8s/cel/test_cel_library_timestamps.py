@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.k8s.cel.errors import EvaluationError
-from modelplane.k8s.cel.library.clock import (
+from modelplane.k8s.cel.library.timestamps import (
     add_times,
     checked_duration,
     checked_timestamp,

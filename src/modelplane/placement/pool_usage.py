@@ -35,9 +35,9 @@ from modelplane.placement.hardware import count_in
 from modelplane.placement.matching import PodShape
 from modelplane.placement.packing import Packable, pack
 
-Use = tuple[tuple[PodShape, int], ...]
+PoolUsage = tuple[tuple[PodShape, int], ...]
 """The pods of a pool: how many of each shape, sorted by shape. Pods that claim nothing are not listed."""
-EMPTY: Use = ()
+EMPTY: PoolUsage = ()
 
 _MAX_DEMANDS = 4
 _CACHED = 65_536
@@ -46,58 +46,58 @@ _MOST_STEPS = 64
 
 
 @lru_cache(maxsize=_CACHED)
-def is_safe(counts: tuple[int, ...], nodes: int, use: Use) -> bool:
+def is_safe(counts: tuple[int, ...], nodes: int, usage: PoolUsage) -> bool:
     """Whether each pod finds a node wherever the others are, on `nodes` nodes with these counts of each kind."""
-    return all(_finds_a_node(shape, counts, nodes, use) for shape, _ in use)
+    return all(_finds_a_node(shape, counts, nodes, usage) for shape, _ in usage)
 
 
 @lru_cache(maxsize=_CACHED)
-def fits(counts: tuple[int, ...], nodes: int, use: Use, *, packed: bool) -> bool:
-    return is_safe(counts, nodes, use) or (packed and pack(counts, nodes, use) is Packable.YES)
+def fits(counts: tuple[int, ...], nodes: int, usage: PoolUsage, *, packed: bool) -> bool:
+    return is_safe(counts, nodes, usage) or (packed and pack(counts, nodes, usage) is Packable.YES)
 
 
-def cannot_be(counts: tuple[int, ...], nodes: int, use: Use) -> bool:
+def is_impossible(counts: tuple[int, ...], nodes: int, usage: PoolUsage) -> bool:
     """Whether the pods are known not to run together, however well they are placed."""
-    return not is_safe(counts, nodes, use) and pack(counts, nodes, use) is Packable.NO
+    return not is_safe(counts, nodes, usage) and pack(counts, nodes, usage) is Packable.NO
 
 
-def add(use: Use, pods: Use) -> Use:
-    if not use or not pods:
-        return use or pods
-    merged = dict(use)
+def add(usage: PoolUsage, pods: PoolUsage) -> PoolUsage:
+    if not usage or not pods:
+        return usage or pods
+    merged = dict(usage)
     for shape, count in pods:
         merged[shape] = merged.get(shape, 0) + count
     return tuple(sorted(merged.items()))
 
 
-def subtract(use: Use, pods: Use) -> Use:
-    left = dict(use)
+def subtract(usage: PoolUsage, pods: PoolUsage) -> PoolUsage:
+    left = dict(usage)
     for shape, count in pods:
         left[shape] = left.get(shape, 0) - count
     return tuple(sorted((shape, count) for shape, count in left.items() if count > 0))
 
 
-def devices_in(use: Use) -> int:
+def devices_held(usage: PoolUsage) -> int:
     """Devices that the pods hold in all."""
-    return sum(count * amount for shape, count in use for amount, _ in shape)
+    return sum(count * amount for shape, count in usage for amount, _ in shape)
 
 
-def spare(counts: tuple[int, ...], nodes: int, use: Use, shape: PodShape, *, packed: bool) -> int:
+def free_slots(counts: tuple[int, ...], nodes: int, usage: PoolUsage, shape: PodShape, *, packed: bool) -> int:
     """How many more pods of a shape the pool would admit."""
     low, high = 0, 1
-    while high < _MOST_PODS and fits(counts, nodes, add(use, ((shape, high),)), packed=packed):
+    while high < _MOST_PODS and fits(counts, nodes, add(usage, ((shape, high),)), packed=packed):
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
-        if fits(counts, nodes, add(use, ((shape, middle),)), packed=packed):
+        if fits(counts, nodes, add(usage, ((shape, middle),)), packed=packed):
             low = middle
         else:
             high = middle
     return low
 
 
-def _finds_a_node(shape: PodShape, counts: tuple[int, ...], nodes: int, use: Use) -> bool:
-    others = [(other, number - (other == shape)) for other, number in use]
+def _finds_a_node(shape: PodShape, counts: tuple[int, ...], nodes: int, usage: PoolUsage) -> bool:
+    others = [(other, number - (other == shape)) for other, number in usage]
     numbers = [number for _, number in others]
     blockers: list[tuple[int, list[int]]] = []
     for kinds, threshold in _blockers(shape, counts):

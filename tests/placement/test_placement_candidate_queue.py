@@ -1,0 +1,153 @@
+"""The queue of candidates by itself: what comes first, what a reservation changes, and what is reported."""
+
+import pytest
+
+from modelplane.framework import RefusalCode, StepRecorder
+from modelplane.placement.candidate_queue import CandidateQueue
+from modelplane.placement.cycle import SchedulingCycle
+from modelplane.placement.profile import DEFAULT_PROFILE
+from modelplane.placement.request import ScoreWeights, SpreadRule
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.values import Cluster
+from modelplane.testing.fleets import assignment, claim, cluster, engine, place, pool, replica, request, taint
+
+BY_PRICE = ScoreWeights(spread=0, headroom=0, price=1)
+TWO_ENGINES = (engine(request(8), name="decode"), engine(request(8), name="prefill"))
+
+
+def in_zone(name, zone, **fields):
+    return cluster(name, labels={"zone": zone}, **fields)
+
+
+def queue_of(asked, *clusters, held=(), reporter=None):
+    state = SchedulingCycle(asked, Fleet.of(clusters, held), 0.0)
+    own = state.fleet.owned_by(asked.deployment)
+    state.stay(own, own)
+    return state, CandidateQueue(state, DEFAULT_PROFILE, reporter)
+
+
+def popped(state, queue, count):
+    """Reserves the best place, so many times: cluster/pool of each, None where nothing was left."""
+    found = []
+    for _ in range(count):
+        best = queue.pop_best()
+        if best is None:
+            found.append(None)
+            continue
+        option, (name, position), total = best
+        info = state.info(name)
+        positions = [position if each.position < 0 else each.position for each in option.assignments]
+        pools = [info.pools[at].name for at in positions]
+        devices = [each.fit.allocation.devices for each in option.assignments]
+        parts = [
+            assignment(each, claim(number), engine_name=asked.name)
+            for each, number, asked in zip(pools, devices, state.request.engines, strict=True)
+        ]
+        state.reserve(replica(name, state.lowest_free_index(name), *parts))
+        queue.on_reserved(name, total)
+        found.append(f"{name}/{'+'.join(pools)}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "clusters", "held", "expected"),
+    [
+        pytest.param(place(1), [], [], [None], id="no cluster"),
+        pytest.param(place(1), [cluster("b"), cluster("a")], [], ["a/h200", "b/h200", "a/h200"], id="ties by name"),
+        pytest.param(
+            place(1), [cluster("a"), cluster("b")], [replica("a")], ["b/h200", "a/h200"], id="away from its own"
+        ),
+        pytest.param(
+            place(1, weights=BY_PRICE),
+            [cluster("a", pool("x", price=9.0)), cluster("b", pool("y", price=3.0), pool("z", price=6.0))],
+            [],
+            ["b/y", "b/y"],
+            id="the cheapest pool stays the best",
+        ),
+        pytest.param(
+            place(1, engine(request(8)), weights=BY_PRICE),
+            [cluster("a", pool("x", 1, price=9.0)), cluster("b", pool("y", 1, price=3.0), pool("z", 1, price=6.0))],
+            [],
+            ["b/y", "b/z", "a/x", None],
+            id="until it is full, then the next best",
+        ),
+        pytest.param(
+            place(1, *TWO_ENGINES),
+            [cluster("a", pool("x", 1), pool("y", 1)), cluster("b", pool("x", 1))],
+            [],
+            ["a/x+y", None],
+            id="all engines on one cluster",
+        ),
+        pytest.param(
+            place(1, spread=(SpreadRule("zone"),)),
+            [
+                cluster("a", labels={"zone": "1"}),
+                cluster("b", labels={"zone": "1"}),
+                cluster("c", labels={"zone": "2"}),
+            ],
+            [],
+            ["a/h200", "c/h200", "b/h200", "c/h200"],
+            id="a spread rule holds options back until another value has as many",
+        ),
+        pytest.param(
+            place(1), [cluster("a", cordoned=True), cluster("b", taints=(taint("t"),))], [], [None], id="all refused"
+        ),
+    ],
+)
+def test_the_best_place_comes_first_after_each_reservation(asked, clusters, held, expected):
+    state, queue = queue_of(asked, *clusters, held=held)
+    assert popped(state, queue, len(expected)) == expected
+
+
+def heard(recorder):
+    """Places and reasons of refusals, each place once."""
+    return sorted(
+        (name, refusal.filter, refusal.code is RefusalCode.UNSCHEDULABLE)
+        for subject, refusal in recorder.refusals
+        for name, _ in subject.places
+    )
+
+
+def test_every_place_is_reported_with_its_refusal_or_its_score():
+    recorder = StepRecorder()
+    clusters = [
+        cluster("a", cordoned=True),
+        cluster("b", pool("p", 1)),
+        cluster("c", pool("p", 1)),
+        cluster("d", pool("small", 0)),
+    ]
+    full = replica("c", 0, assignment("p", claim(8)), name="other")
+    state, queue = queue_of(place(1, engine(request(8))), *clusters, held=[full], reporter=recorder)
+    assert heard(recorder) == [("a", "Cordoned", True), ("c", "Capacity", True), ("d", "Capacity", False)]
+    assert [(option.places, round(total, 3)) for option, total, _ in recorder.scores] == [((("b", 0),), 0.5)]
+    assert recorder.picks == []
+    assert popped(state, queue, 2) == ["b/p", None]
+    assert [subject.places for subject in recorder.picks] == [(("b", 0),)]
+    assert heard(recorder)[1:3] == [("b", "Capacity", True), ("c", "Capacity", True)]
+
+
+def test_clusters_without_pools_are_reported_on_demand():
+    recorder = StepRecorder()
+    bare = [Cluster(name="b"), Cluster(name="c", ready=False)]
+    _, queue = queue_of(place(1), cluster("a"), *bare, reporter=recorder)
+    assert heard(recorder) == []
+    queue.report_clusters_without_pools()
+    assert heard(recorder) == [("b", "Pools", True), ("c", "ClusterReady", True)]
+
+
+def test_what_a_spread_rule_refuses_at_the_end_is_reported_when_the_queue_is_closed():
+    recorder = StepRecorder()
+    zones = [in_zone("a", "1"), in_zone("b", "2", cordoned=True), in_zone("c", "3")]
+    full = [replica("c", at, assignment("h200", claim(8)), name="other") for at in range(2)]
+    state, queue = queue_of(place(2, spread=(SpreadRule("zone"),)), *zones, held=full, reporter=recorder)
+    assert popped(state, queue, 2) == ["a/h200", None]
+    before = heard(recorder)
+    queue.close()
+    assert {found for found in heard(recorder) if found not in before} == {("a", "Spread", True)}
+    assert [plugin.name for plugin in queue.filters] == ["Spread"]
+
+
+def test_decisions_are_made_once_for_clusters_that_are_alike():
+    recorder = StepRecorder()
+    queue_of(place(1), *(cluster(f"c{at:03}") for at in range(200)), reporter=recorder)
+    assert [len(option.places) for option, *_ in recorder.scores] == [200]

@@ -1,0 +1,233 @@
+"""The review by itself: which replicas stay, move, are dropped or leave, and when to look again."""
+
+import msgspec
+import pytest
+
+from modelplane.placement.cluster_info import make_cluster_info
+from modelplane.placement.cycle import SchedulingCycle
+from modelplane.placement.request import FailoverPolicy
+from modelplane.placement.review import is_within, review, too_much
+from modelplane.placement.snapshot import Fleet
+from modelplane.placement.taints import FOREVER
+from modelplane.placement.values import QueueInfo
+from modelplane.testing.fleets import (
+    assignment,
+    claim,
+    cluster,
+    engine,
+    labelled,
+    place,
+    pool,
+    replica,
+    request,
+    taint,
+    tolerate,
+)
+
+GONE = taint("drain", "NoExecute")
+SHORT = msgspec.structs.replace(pool(nodes=0), desired_nodes=1, short_since=100.0)
+SHARED = msgspec.structs.replace(pool(nodes=1), held_by_others=(("gpu", 8),))
+IDLE = replica("a", idle_since=50.0)
+
+
+def reviewed(asked, clusters, held, now=1000.0):
+    state = SchedulingCycle(asked, Fleet.of(clusters, held), now)
+    return state, review(state)
+
+
+def shown(found):
+    return (
+        [each.index for each in found.kept],
+        [(each.index, why) for each, why in found.moving],
+        [(each.replica.index, each.reason.value, each.why) for each in found.dropped],
+        [each.index for each in found.leaving],
+        found.requeue_at,
+    )
+
+
+def kept(*indexes, until=FOREVER):
+    return list(indexes), [], [], [], until
+
+
+def moving(why, index=0, until=FOREVER):
+    return [], [(index, why)], [], [], until
+
+
+def dropped(reason, why):
+    return [], [], [(0, reason, why)], [], FOREVER
+
+
+@pytest.mark.parametrize(
+    ("asked", "clusters", "held", "expected"),
+    [
+        pytest.param(place(0), [cluster("a")], [replica("a", at) for at in range(3)], kept(0, 1, 2), id="all is well"),
+        pytest.param(place(1), [cluster("a")], [replica("a", name="other")], kept(), id="others are not reviewed"),
+        pytest.param(
+            place(1), [cluster("a")], [replica("a", leaving=True)], ([], [], [], [0], FOREVER), id="being deleted"
+        ),
+        pytest.param(place(1), [], [replica("a")], moving("cluster a does not exist"), id="no cluster"),
+        pytest.param(
+            place(1),
+            [cluster("a")],
+            [replica("a", fault="no index")],
+            moving("it cannot be read: no index"),
+            id="fault",
+        ),
+        pytest.param(place(1), [cluster("a", fault="x")], [replica("a")], kept(0), id="a cluster that cannot be read"),
+        pytest.param(
+            place(1, cluster_selector=labelled(tier="x")),
+            [cluster("a")],
+            [replica("a")],
+            moving("its cluster no longer matches the clusterSelector"),
+            id="selector",
+        ),
+        pytest.param(
+            place(1, required=(labelled(tier="x"),)),
+            [cluster("a")],
+            [replica("a")],
+            moving("its cluster matches none of the required selectors"),
+            id="affinity",
+        ),
+        pytest.param(
+            place(1, engine(name="other")),
+            [cluster("a")],
+            [replica("a")],
+            moving("the deployment has other engines"),
+            id="engines",
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a")],
+            [replica("a", 0, assignment("gone"))],
+            moving("its cluster has no pool gone"),
+            id="pool",
+        ),
+        pytest.param(
+            place(1, engine(request(9))),
+            [cluster("a")],
+            [replica("a")],
+            moving("pool h200: needs 9 x gpu; a node has 8 x gpu"),
+            id="devices",
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a", taints=(GONE,))],
+            [replica("a")],
+            dropped("Tainted", "taint drain drains it"),
+            id="taint",
+        ),
+        pytest.param(
+            place(1, tolerations=(tolerate("drain", seconds=60),)),
+            [cluster("a", taints=(taint("drain", "NoExecute", since=980.0),))],
+            [replica("a")],
+            kept(0, until=1040.0),
+            id="tolerated for a minute",
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a", pool(taints=(GONE,)), pool("other"))],
+            [replica("a"), replica("a", 1, assignment("other"))],
+            ([1], [], [(0, "Tainted", "taint drain drains it")], [], FOREVER),
+            id="taint of one pool",
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a", ready=False, unready_since=700.0)],
+            [replica("a")],
+            moving("its cluster has not been ready for more than 300 s"),
+            id="unready for longer than its grace",
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a", ready=False, unready_since=800.0)],
+            [replica("a")],
+            kept(0, until=1100.0),
+            id="grace",
+        ),
+        pytest.param(
+            place(1, failover=FailoverPolicy(replace=False)),
+            [cluster("a", ready=False, unready_since=0.0)],
+            [replica("a")],
+            kept(0),
+            id="not to be replaced",
+        ),
+        pytest.param(
+            place(1), [cluster("a", SHORT)], [IDLE], moving("it cannot run: pool h200 has 0 of 1 nodes"), id="no node"
+        ),
+        pytest.param(
+            place(1),
+            [cluster("a", SHARED)],
+            [IDLE],
+            moving("it cannot run: pool h200 has 8 devices that are missing or that others hold"),
+            id="devices of others",
+        ),
+        pytest.param(place(1), [cluster("a", SHORT)], [replica("a", serving=True)], kept(0), id="it serves"),
+    ],
+)
+def test_a_replica_stays_moves_or_goes(asked, clusters, held, expected):
+    assert shown(reviewed(asked, clusters, held)[1]) == expected
+
+
+def test_a_replica_grows_in_place_and_is_charged_for_it():
+    state, found = reviewed(place(1, engine(request(8)), priority="gold"), [cluster("a")], [replica("a")])
+    (grown,) = found.kept
+    assert grown == replica("a", 0, assignment("h200", claim(8)), priority="gold")
+    assert state.info("a").held[grown.id] is grown
+
+
+def test_the_first_that_cannot_grow_moves_and_stays_charged_as_it_is():
+    held = [replica("a", at) for at in range(2)]
+    state, found = reviewed(place(2, engine(request(8))), [cluster("a", pool(nodes=1))], held)
+    assert found.kept == []
+    assert {why for _, why in found.moving} == {"its pool has too few free devices for its new request"}
+    assert state.assumed == {}
+
+
+def test_a_preempted_replica_is_dropped_and_its_successor_forgets_victims_that_are_gone():
+    priorities = (("gold", 5), ("iron", 1))
+    victim = replica("a", 1, name="low", priority="iron")
+    winner = replica("a", 0, priority="gold", preempts=(victim.digest, "r-gone"))
+    where = cluster("a", priorities=priorities)
+    low = reviewed(place(1, name="low", priority="iron"), [where], [victim, winner])[1]
+    assert [(each.reason.value, each.why) for each in low.dropped] == [
+        ("Preempted", "a replica of higher priority preempts it")
+    ]
+    high = reviewed(place(1, priority="gold"), [where], [victim, winner])[1]
+    assert [each.preempts for each in high.kept] == [(victim.digest,)]
+
+
+def info_with(devices, **fields):
+    held = [replica("a", 0, assignment("h200", claim(devices)))] if devices else []
+    return make_cluster_info(cluster("a", pool(nodes=1), **fields), held)
+
+
+@pytest.mark.parametrize(
+    ("fields", "before", "after", "expected"),
+    [
+        ({}, 1, 8, None),
+        ({}, 1, 9, "its pool has too few free devices for its new request"),
+        ({"quotas": (("team", 4),)}, 1, 4, None),
+        ({"quotas": (("team", 4),)}, 1, 5, "its new request exceeds the quota of namespace team"),
+        ({"quotas": (("team", 4),)}, 6, 5, None),
+        ({"queue": QueueInfo("q", 4)}, 1, 5, "its new request exceeds the quota of the cluster's queue"),
+        ({"queue": QueueInfo("q", 4)}, 6, 5, None),
+    ],
+)
+def test_a_change_may_exceed_the_pool_the_quota_or_the_queue_and_less_never_does(fields, before, after, expected):
+    assert too_much(info_with(before, **fields), info_with(after, **fields), "team") == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "used", "bound", "expected"),
+    [
+        ({}, 0, 0, True),
+        ({}, 0, 4, True),
+        ({}, 4, 4, True),
+        ({}, 4, 0, False),
+        ({}, 3, 4, False),
+        ({"quotas": (("team", 8),)}, 4, 4, True),
+        ({"queue": QueueInfo("q", 8)}, 4, 0, False),
+    ],
+)
+def test_a_cluster_is_within_another_where_nothing_is_used_more(fields, used, bound, expected):
+    assert is_within(info_with(used, **fields), info_with(bound, **fields), "team") is expected
